@@ -1,0 +1,112 @@
+"""From a log to a report: the way that the command line and the Python API share."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from stabdiag.assemble import build_history
+from stabdiag.infer import infer
+from stabdiag.limits import Limits
+from stabdiag.manifest import Manifest, find_manifest, parse_manifest, read_manifest
+from stabdiag.readers import from_object, read_columns
+from stabdiag.report import Report
+from stabdiag.tree.case import Case
+from stabdiag.tree.unlogged import not_logged
+from stabdiag.tree.walk import walk
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from stabdiag.history import History
+
+
+def read(
+    source: object,
+    *,
+    columns: Mapping[str, str] | None = None,
+    attempt: int | None = None,
+    limits: Limits | None = None,
+) -> History:
+    """Read a log into a history.
+
+    Args:
+        source: a path (``-`` is standard input), a DataFrame, an Arrow table, or a mapping of
+            arrays.
+        columns: column names by role, where they are not recognised: ``{"loss": "train/ce"}``.
+        attempt: which of several appended runs to take, from 1; the last by default.
+        limits: thresholds; the defaults if not given.
+
+    Raises:
+        LogError: if the log cannot be read or holds no usable record.
+    """
+    is_path = isinstance(source, str | os.PathLike)
+    raw = read_columns(source) if is_path else from_object(source)
+    return build_history(raw, limits or Limits(), chosen=columns, attempt=attempt)
+
+
+def diagnose(
+    source: object,
+    *,
+    manifest: Manifest | Mapping[str, object] | str | Path | None = None,
+    limits: Limits | Mapping[str, object] | None = None,
+    columns: Mapping[str, str] | None = None,
+    attempt: int | None = None,
+    literal: bool = False,
+) -> Report:
+    """Diagnose one run.
+
+    Args:
+        source: a path, a DataFrame, an Arrow table, a mapping of arrays, or a ``History``.
+        manifest: a manifest, its path, or its values; the one beside the log if not given.
+        limits: thresholds, or values by dotted name: ``{"spike.sigma": 4}``.
+        columns: column names by role, where they are not recognised.
+        attempt: which of several appended runs to take, from 1; the last by default.
+        literal: apply the decision tree to the letter.
+
+    Raises:
+        LogError: if the log cannot be read or holds no usable record.
+        ManifestError: if the manifest cannot be read.
+        LimitError: for an unknown limit or a value out of range.
+
+    >>> report = diagnose({"step": range(40), "loss": [2.0] * 39 + [float("nan")]})
+    >>> report.diagnosis.slug
+    'nan-dtype-unknown'
+    """
+    from stabdiag.history import History
+
+    held = limits if isinstance(limits, Limits) else Limits().override(limits or {})
+    if isinstance(source, History):
+        history = source
+    else:
+        history = read(source, columns=columns, attempt=attempt, limits=held)
+    known = infer(_manifest(source, manifest), history)
+    case = Case(history=history, manifest=known, limits=held, literal=literal)
+    found = walk(case)
+    return Report(
+        diagnosis=found.findings[0],
+        findings=found.findings,
+        trail=found.trail,
+        not_logged=not_logged(case, found.trail),
+        history=history,
+        manifest=known,
+        limits=held,
+        literal=literal,
+    )
+
+
+def _manifest(
+    source: object, manifest: Manifest | Mapping[str, object] | str | Path | None
+) -> Manifest:
+    if isinstance(manifest, Manifest):
+        return manifest
+    if isinstance(manifest, Mapping):
+        return parse_manifest(manifest)
+    if manifest is not None:
+        return read_manifest(manifest)
+    if isinstance(source, str | os.PathLike):
+        beside = find_manifest(os.fspath(source))
+        return read_manifest(beside) if beside else Manifest()
+    return Manifest()

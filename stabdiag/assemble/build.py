@@ -1,0 +1,234 @@
+"""Build the history of one run from the raw columns of its log."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stabdiag.assemble.hidden import find_hidden, hidden_norms
+from stabdiag.assemble.order import find_order
+from stabdiag.assemble.steps import read_steps
+from stabdiag.errors import ColumnError, LogError, NoUsableRecord
+from stabdiag.history import Event, EventKind, History, Series, Source
+from stabdiag.roles import assign, is_evaluation
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from stabdiag.limits import Limits
+    from stabdiag.readers.columns import Column, Columns
+
+    Floats = NDArray[np.float64]
+    Ints = NDArray[np.int64]
+    Mask = NDArray[np.bool_]
+
+# Values that some frameworks write on every line for "not measured".
+_PLACEHOLDERS = {"loss_scale": (-1.0, 0.0), "grad_norm": (0.0, -1.0)}
+
+# Formats that tell a null that was written from a key that was not.
+_TELLS_NULL = ("jsonl", "mapping")
+
+
+def build_history(
+    columns: Columns,
+    limits: Limits,
+    *,
+    chosen: Mapping[str, str] | None = None,
+    attempt: int | None = None,
+) -> History:
+    """Turn raw columns into the history of one run.
+
+    Args:
+        columns: what the reader found.
+        limits: thresholds; ``nan.absent_records`` is used here.
+        chosen: columns by role that the user named.
+        attempt: which of several appended runs to take, from 1; the last where it is None.
+
+    Raises:
+        ColumnError: if there is no loss, or a chosen column does not exist.
+        LogError: if there is no such attempt.
+        NoUsableRecord: if no record has both a loss and a step.
+    """
+    assignment = assign(columns.names, chosen)
+    names = assignment.columns
+    if "loss" not in names:
+        raise ColumnError(
+            f"{columns.source}: no column looks like a training loss (it has "
+            f"{_some(columns.names)}); name it with --column loss=NAME"
+        )
+    clock = read_steps(columns, names)
+    events = [*_unreadable(columns), *clock.events]
+    events += [Event(kind=EventKind.COLUMN, message=note) for note in assignment.notes]
+    data, dropped = _load(columns, names)
+    events += dropped
+    losses = _losses(columns, data, names, limits, clock.steps)
+    events += losses.events
+    epochs = columns.load(names["epoch"]).values if names.get("epoch") else None
+    finite = np.where(losses.records & np.isfinite(losses.values), losses.values, np.nan)
+    order = find_order(clock.steps, clock.usable, finite, losses.records, epochs)
+    events += order.events
+    number = len(order.runs) if attempt is None else attempt
+    if not 1 <= number <= len(order.runs):
+        raise LogError(f"{columns.source}: there is no attempt {number}; it holds {len(order.runs)}")
+    run = order.runs[number - 1]
+    if not (run & losses.records).any():
+        raise NoUsableRecord(f"{columns.source}: no record has both a step and a loss")
+    if len(order.runs) > 1:
+        message = (
+            f"the log holds {len(order.runs)} runs, one after the other; this is number {number} "
+            "(--attempt N picks another)"
+        )
+        events.append(Event(kind=EventKind.ATTEMPT, message=message))
+    series = {"loss": _series("loss", names["loss"], order.steps, losses.values, run & losses.records)}
+    for role, column in data.items():
+        if role != "loss" and (column.present & run).any():
+            series[role] = _series(role, names[role], order.steps, column.values, column.present & run)
+    return History(
+        series=series,
+        events=tuple(events),
+        source=Source(
+            name=columns.source,
+            format=columns.format,
+            records=columns.rows,
+            unreadable=columns.bad_count,
+            attempts=len(order.runs),
+            attempt=number,
+        ),
+    )
+
+
+def _unreadable(columns: Columns) -> list[Event]:
+    events = [Event(kind=EventKind.UNREADABLE, message=note) for note in columns.notes]
+    if columns.bad_count:
+        first = columns.bad_lines[0]
+        lines = "line was" if columns.bad_count == 1 else "lines were"
+        message = f"{columns.bad_count} {lines} not readable (line {first.line}: {first.reason})"
+        events.insert(0, Event(kind=EventKind.UNREADABLE, message=message))
+    return events
+
+
+def _load(columns: Columns, names: Mapping[str, str]) -> tuple[dict[str, Column], list[Event]]:
+    """Load the column of every role but the step; drop what is no measurement."""
+    data: dict[str, Column] = {}
+    events: list[Event] = []
+    for role, name in names.items():
+        if role in ("step", "epoch"):
+            continue
+        column = columns.load(name)
+        if column.is_text and role != "batch_id":
+            message = f"{name!r} holds words, no numbers: it is not used as {role}"
+            if role == "loss":
+                raise ColumnError(f"{columns.source}: {message}; name another with --column loss=NAME")
+            events.append(Event(kind=EventKind.COLUMN, message=message))
+            continue
+        placeholder = _placeholder(role, column)
+        if placeholder is not None:
+            message = f"{name!r} is {placeholder:g} in every record, a placeholder: it is not used"
+            events.append(Event(kind=EventKind.PLACEHOLDER, message=message))
+            continue
+        data[role] = column
+    return data, events
+
+
+def _placeholder(role: str, column: Column) -> float | None:
+    known = _PLACEHOLDERS.get(role.partition("/")[0], ())
+    logged = column.values[column.present]
+    if len(logged) and logged[0] in known and (logged == logged[0]).all():
+        return float(logged[0])
+    return None
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Losses:
+    """The losses that were logged or hidden: values of shape (rows,), and which records count."""
+
+    values: Floats
+    records: Mask
+    events: list[Event] = field(default_factory=list)
+
+
+def _losses(
+    columns: Columns,
+    data: dict[str, Column],
+    names: Mapping[str, str],
+    limits: Limits,
+    steps: Ints,
+) -> _Losses:
+    loss = data["loss"]
+    company = {role: column for role, column in data.items() if role not in ("loss", "eval_loss")}
+    events = _mark_norms(loss, company, null_is_nan=columns.format in _TELLS_NULL)
+    gaps = not loss.present.all()
+    data.update(company)
+    found = find_hidden(
+        loss,
+        company,
+        _evaluation(columns, names) if gaps else np.zeros(columns.rows, bool),
+        absent_records=limits.nan.absent_records,
+        null_is_nan=columns.format in _TELLS_NULL,
+    )
+    records, values = loss.present.copy(), loss.values
+    for hidden in found:
+        new = hidden.records & (~records | np.isfinite(values))
+        if not new.any():
+            continue
+        values = np.where(new, np.nan, values)
+        records |= new
+        count, at = int(new.sum()), int(steps[np.argmax(new)])
+        plural = "losses count" if count > 1 else "loss counts"
+        message = f"{count} {plural} as NaN, from step {at} on, though not written so: {hidden.grounds}"
+        events.append(Event(kind=EventKind.HIDDEN_NAN, message=message, step=at))
+    return _Losses(values=values, records=records, events=events)
+
+
+def _mark_norms(
+    loss: Column, company: dict[str, Column], *, null_is_nan: bool
+) -> list[Event]:
+    """Put back the gradient norms that were not finite and not written so."""
+    events = []
+    for role in [role for role in company if role.partition("/")[0] == "grad_norm"]:
+        norm = company[role]
+        others = {name: column for name, column in company.items() if name != role}
+        gone = hidden_norms(loss, norm, others, null_is_nan=null_is_nan)
+        # DeepSpeed ZeRO-3 writes -1 for a norm that is not finite.
+        minus = norm.present & (norm.values == -1.0)
+        hidden = gone | minus
+        if not hidden.any():
+            continue
+        company[role] = replace(
+            norm,
+            values=np.where(hidden, np.nan, norm.values),
+            present=norm.present | hidden,
+            null=norm.null & ~hidden,
+        )
+        how = "written as -1" if minus.any() else "missing or null beside a loss"
+        message = f"{int(hidden.sum())} values of {role} count as not finite: {how}"
+        events.append(Event(kind=EventKind.HIDDEN_NAN, message=message))
+    return events
+
+
+def _evaluation(columns: Columns, names: Mapping[str, str]) -> Mask:
+    """Return the records that carry an evaluation value."""
+    known = [name for role, name in names.items() if role == "eval_loss"]
+    mask = np.zeros(columns.rows, bool)
+    for name in dict.fromkeys([*known, *(n for n in columns.names if is_evaluation(n))]):
+        mask |= columns.load(name).present
+    return mask
+
+
+def _series(role: str, column: str, steps: Ints, values: Floats, which: Mask) -> Series:
+    """Return the chosen records as a series: steps rising, the last record of each step."""
+    mine, logged = steps[which], values[which]
+    if len(mine) > 1 and not np.all(mine[1:] > mine[:-1]):
+        order = np.argsort(mine, kind="stable")
+        last = np.append(mine[order][1:] != mine[order][:-1], True)
+        mine, logged = mine[order][last], logged[order][last]
+    return Series(role=role, column=column, steps=mine, values=logged)
+
+
+def _some(names: tuple[str, ...]) -> str:
+    shown = ", ".join(names[:8])
+    return f"{shown}, …" if len(names) > 8 else shown

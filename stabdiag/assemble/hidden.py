@@ -1,0 +1,175 @@
+"""Losses that went NaN and were not written as NaN.
+
+Missing is not NaN, yet NaN hides: pandas writes a blank cell, JavaScript writes ``null``, Megatron
+drops the field, the HF Trainer writes 0.0. What gives it away is the company: the series that are
+logged together with the loss go on without it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from stabdiag.readers.columns import Column
+
+    Mask = NDArray[np.bool_]
+
+# A series keeps the loss company if it is logged with at least this share of the losses …
+_WITH_LOSS = 0.8
+# … and if it is not logged without it here and there, as a monitor with a rhythm of its own is.
+_STRETCHES = 0.05
+
+# A gap in the gradient norm of up to so many records is an overflow, a longer one a change of logger.
+_FEW = 20
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Hidden:
+    """Records (a mask of shape (rows,)) whose loss counts as NaN, and on what grounds."""
+
+    records: Mask
+    grounds: str
+
+
+def find_hidden(
+    loss: Column,
+    company: Mapping[str, Column],
+    evaluation: Mask,
+    *,
+    absent_records: int,
+    null_is_nan: bool,
+) -> list[Hidden]:
+    """Find the records whose loss is missing because it was NaN.
+
+    Args:
+        loss: the loss as it was written.
+        company: the other training columns, by role.
+        evaluation: records that carry evaluation values: a loss missing there proves nothing.
+        absent_records: a loss missing from so many records in a row counts.
+        null_is_nan: whether the format tells a null that was written from a missing key.
+    """
+    found = [_zero_beside_nan(loss, company)]
+    if not loss.present.all() and loss.present.any():
+        first = int(np.argmax(loss.present))
+        absent = ~loss.present & ~evaluation
+        absent[:first] = False
+        if null_is_nan:
+            found.append(_written_null(loss, company, absent))
+        for role, column in company.items():
+            found.append(_left_alone(loss, role, column, absent, absent_records, company))
+        found.append(_empty_records(loss, company, absent, absent_records))
+    return [hidden for hidden in found if hidden is not None]
+
+
+def hidden_norms(loss: Column, norm: Column, others: Mapping[str, Column], *, null_is_nan: bool) -> Mask:
+    """Find the records whose gradient norm is missing because it was not finite.
+
+    A null that was written counts, unless nulls fill every gap of the log; so does a gap of a few
+    records in a norm that is otherwise logged with every loss.
+    """
+    missing = loss.present & ~norm.present
+    if not missing.any() or not norm.present.any():
+        return np.zeros_like(missing)
+    if null_is_nan:
+        filled = sum(bool(column.null.any()) for column in others.values()) > len(others) / 2
+        return missing & norm.null & (not filled)
+    records = np.zeros_like(missing)
+    logged = np.flatnonzero(loss.present)
+    if (norm.present & loss.present).sum() < _WITH_LOSS * len(logged):
+        return records
+    begun = int(np.argmax(norm.present[logged]))
+    for begin, end in _stretches(missing[logged]):
+        if begin > begun and end - begin <= _FEW:
+            records[logged[begin:end]] = True
+    return records
+
+
+def _zero_beside_nan(loss: Column, company: Mapping[str, Column]) -> Hidden | None:
+    norm = company.get("grad_norm")
+    if norm is None:
+        return None
+    zero = loss.present & (loss.values == 0.0)
+    records = zero & norm.present & ~np.isfinite(norm.values)
+    # A loss that is zero all along is no placeholder for NaN.
+    if not records.any() or zero.sum() > max(2 * records.sum(), 0.9 * loss.present.sum()):
+        return None
+    return Hidden(
+        records=records,
+        grounds="it is exactly 0.0 beside a gradient norm that is not finite",
+    )
+
+
+def _written_null(loss: Column, company: Mapping[str, Column], absent: Mask) -> Hidden | None:
+    """A null that was written where the loss belongs, unless nulls fill every gap of the log."""
+    other = np.zeros_like(absent)
+    for column in company.values():
+        other |= column.present
+    nothing_else = ~other
+    records = absent & loss.null
+    # A table written as records has nulls in all of its gaps; there only company counts.
+    filled = sum(bool(column.null.any()) for column in company.values()) > len(company) / 2
+    if filled:
+        records &= other
+    elif nothing_else[records].sum() > 0.5 * loss.present.sum():
+        return None
+    if not records.any():
+        return None
+    return Hidden(records=records, grounds="it was written as null")
+
+
+def _left_alone(
+    loss: Column,
+    role: str,
+    column: Column,
+    absent: Mask,
+    absent_records: int,
+    company: Mapping[str, Column],
+) -> Hidden | None:
+    with_loss = (column.present & loss.present).sum()
+    if with_loss < max(_WITH_LOSS * loss.present.sum(), 1):
+        return None
+    logged = np.flatnonzero(column.present)
+    stretches = _stretches(absent[logged])
+    if len(stretches) > max(_STRETCHES * len(logged), 1):
+        return None
+    records = np.zeros_like(absent)
+    norm = company.get("grad_norm")
+    for begin, end in stretches:
+        rows = logged[begin:end]
+        suspicious = norm is not None and bool(
+            (norm.present[rows] & ~np.isfinite(norm.values[rows])).all()
+        )
+        if len(rows) >= absent_records or suspicious:
+            records[rows] = True
+    if not records.any():
+        return None
+    return Hidden(records=records, grounds=f"it is absent while {role} was logged on")
+
+
+def _empty_records(
+    loss: Column, company: Mapping[str, Column], absent: Mask, absent_records: int
+) -> Hidden | None:
+    """Records that hold nothing but a step were written for something: for the loss."""
+    empty = absent.copy()
+    for column in company.values():
+        empty &= ~column.present
+    records = np.zeros_like(absent)
+    for begin, end in _stretches(empty):
+        if end - begin >= absent_records:
+            records[begin:end] = True
+    if not records.any() or not loss.null[records].all():
+        return None
+    return Hidden(records=records, grounds="it is absent from records that hold nothing else")
+
+
+def _stretches(mask: Mask) -> list[tuple[int, int]]:
+    """Return begin and end (exclusive) of each run of True."""
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], mask, [False]])))
+    return list(zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True))

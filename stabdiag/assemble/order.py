@@ -1,0 +1,150 @@
+"""The order of records: rewinds, counters that start again, runs appended to one another."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stabdiag.history import Event, EventKind
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+    Ints = NDArray[np.int64]
+    Mask = NDArray[np.bool_]
+
+# A log whose steps go back more often than this, in records, is not resumed but interleaved.
+_MOST_REWINDS = 0.05
+
+# The first and last losses of a run are compared as medians of so many.
+_FEW = 3
+
+# More rewinds than this are reported by their number alone.
+_MOST_EVENTS = 10
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Order:
+    """Steps as they count, shape (rows,), and the records of each run, in the order of the log.
+
+    Records that a later attempt of the same run went over again belong to no run.
+    """
+
+    steps: Ints
+    runs: tuple[Mask, ...]
+    events: tuple[Event, ...] = ()
+
+
+def find_order(steps: Ints, usable: Mask, losses: Floats, is_loss: Mask, epochs: Floats | None) -> Order:
+    """Sort out where a log goes back.
+
+    Args:
+        steps: shape (rows,), int64.
+        usable: the records that have a step.
+        losses: shape (rows,), NaN where not finite or not logged.
+        is_loss: the training records, whose steps tell the order.
+        epochs: the epoch of each record, if logged.
+
+    A step back to the run's beginning with the loss back at its start is a new run; one with the
+    loss going on is a counter that started again (every epoch, or at a resume), and the steps are
+    counted on; any other step back is a resume from a checkpoint, and the later attempt counts.
+    """
+    rows = np.flatnonzero(is_loss & usable)
+    back = rows[1:][np.diff(steps[rows]) < 0]
+    if not len(back):
+        return Order(steps=steps, runs=(_kept(steps, usable, is_loss),))
+    by_epoch = epochs is not None and _epoch_turns(rows, back, epochs)
+    if not by_epoch and len(back) > max(_MOST_REWINDS * len(rows), 20):
+        message = (
+            f"the steps go back {len(back)} times, as if several writers shared the log: "
+            "records are put in the order of their steps, the last of each step counts"
+        )
+        return Order(steps=steps, runs=(usable,), events=(_event(EventKind.STEPS, message),))
+    return _walk(steps.copy(), usable, losses, is_loss, rows, back, by_epoch=by_epoch)
+
+
+def _walk(
+    steps: Ints,
+    usable: Mask,
+    losses: Floats,
+    is_loss: Mask,
+    rows: Ints,
+    back: Ints,
+    *,
+    by_epoch: bool,
+) -> Order:
+    """Go through the steps back one by one; ``steps`` is counted on in place."""
+    begins = [0]
+    events: list[Event] = []
+    turns = 0
+    for row in back.tolist():
+        run = rows[(rows >= begins[-1]) & (rows < row)]
+        rest = rows[rows >= row]
+        last, to, first = int(steps[run[-1]]), int(steps[row]), int(steps[run[0]])
+        if to >= last:  # an earlier turn of the counter has already lifted this one
+            continue
+        at_start = to <= first + max(1, (last - first) // 100)
+        if by_epoch or (at_start and not _starts_over(losses[run], losses[rest])):
+            stride = int(np.median(np.diff(steps[run]))) if len(run) > 1 else 1
+            steps[row:] += last - to + max(stride, 1)
+            turns += 1
+        elif at_start:
+            begins.append(row)
+        else:
+            events.append(
+                _event(EventKind.REWIND, f"the log goes back from step {last} to {to}: the later attempt counts", to)
+            )
+    if len(events) > _MOST_EVENTS:
+        more = f"the log goes back {len(events)} times in all"
+        events = [*events[:_MOST_EVENTS], _event(EventKind.REWIND, more)]
+    if turns:
+        times = f"{turns} times" if turns > 1 else "once"
+        message = f"the step counter starts again {times} while the loss goes on: it is counted on"
+        events.append(_event(EventKind.STEPS, message))
+    number = np.arange(len(steps))
+    runs = []
+    for begin, end in zip(begins, [*begins[1:], len(steps)], strict=True):
+        mine = usable & (number >= begin) & (number < end)
+        runs.append(_kept(steps, mine, is_loss))
+    return Order(steps=steps, runs=tuple(runs), events=tuple(events))
+
+
+def _epoch_turns(rows: Ints, back: Ints, epochs: Floats) -> bool:
+    """Tell whether every step back comes with the next epoch."""
+    before = rows[np.searchsorted(rows, back) - 1]
+    return bool(np.all(epochs[back] == epochs[before] + 1))
+
+
+def _starts_over(old: Floats, new: Floats) -> bool:
+    """Tell whether the new losses begin where the old ones began, not where they ended."""
+    start, end, again = (_level(part) for part in (old[:_FEW], old[-_FEW:], new[:_FEW]))
+    if not np.isfinite([start, end, again]).all():
+        return True
+    return abs(again - start) <= abs(again - end) or len(old) <= _FEW
+
+
+def _level(losses: Floats) -> float:
+    finite = losses[np.isfinite(losses)]
+    return float(np.median(finite)) if len(finite) else float("nan")
+
+
+def _kept(steps: Ints, run: Mask, is_loss: Mask) -> Mask:
+    """Return the records of a run that no later record went over again.
+
+    A record is superseded by a later training record at a lower step, a training record also by one
+    at the same step.
+    """
+    huge = np.iinfo(np.int64).max
+    ahead = np.where(is_loss & run, steps, huge)
+    if np.all(ahead[:-1] < ahead[1:]):
+        return run
+    lowest = np.minimum.accumulate(ahead[::-1])[::-1]
+    later = np.append(lowest[1:], huge)
+    return run & ~((later < steps) | (is_loss & (later <= steps)))
+
+
+def _event(kind: EventKind, message: str, step: int | None = None) -> Event:
+    return Event(kind=kind, message=message, step=step)

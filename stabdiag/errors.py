@@ -1,0 +1,54 @@
+"""What can go wrong on the way to a diagnosis, as one tree of errors.
+
+Every message says what is wrong, where, and what to do about it, in one line.
+
+    StabdiagError
+    ├── LogError            the log cannot be read
+    │   ├── NoUsableRecord  it was read, and nothing in it can be used
+    │   └── ColumnError     a column that is asked for or needed is not there
+    ├── ManifestError       the manifest cannot be read
+    ├── LimitError          an unknown limit, or a value out of its range
+    └── ConfigError         a configuration file cannot be read
+"""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+class StabdiagError(Exception):
+    """Base of all errors that stabdiag raises on purpose."""
+
+
+class LogError(StabdiagError):
+    """The log cannot be read."""
+
+
+class NoUsableRecord(LogError):
+    """The log was read and holds no record that can be used."""
+
+
+class ColumnError(LogError):
+    """A column that was asked for, or without which nothing works, is not in the log."""
+
+
+class ManifestError(StabdiagError):
+    """The manifest cannot be read."""
+
+
+class LimitError(StabdiagError):
+    """An unknown limit, or a value outside of its range."""
+
+
+class ConfigError(StabdiagError):
+    """A configuration file cannot be read."""
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """Return ``"; did you mean X?"`` for the nearest known word, or an empty string."""
+    near = get_close_matches(word, list(known), n=1, cutoff=0.5)
+    return f"; did you mean {near[0]}?" if near else ""

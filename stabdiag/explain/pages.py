@@ -1,0 +1,36 @@
+"""The pages of the documentation that are made from the texts, with the defaults filled in."""
+
+from __future__ import annotations
+
+from stabdiag.explain import explain, names
+from stabdiag.limits import Limits
+from stabdiag.thresholds import thresholds
+from stabdiag.tree.outcomes import BY_SLUG
+
+PAGES = {
+    "outcomes": "What can be found, worst first within each section of the tree.",
+    "questions": "What is asked of a run, in the order of the tree.",
+    "limits": "Every threshold, with its default and its reason.",
+}
+
+
+def page(kind: str) -> str:
+    """Return one page of the documentation as Markdown."""
+    limits = Limits()
+    made = f"<!-- Made by `python -m stabdiag.explain {kind}`; edit the texts, not this page. -->"
+    head = f"# {kind.capitalize()}\n\n{PAGES[kind]}\n\n{made}\n\n"
+    if kind == "limits":
+        return head + thresholds(limits, "markdown")
+    wanted = [
+        name
+        for name in names(limits)
+        if (name in BY_SLUG if kind == "outcomes" else name[0] == "Q")
+    ]
+    return head + "\n".join(_lowered(explain(name, limits)) for name in wanted)
+
+
+def _lowered(content: str) -> str:
+    """Put all headings one level deeper, below the page's own."""
+    return "".join(
+        f"#{line}" if line.startswith("#") else line for line in content.splitlines(keepends=True)
+    )

@@ -1,0 +1,81 @@
+"""What the tree says: answers to its questions, and the findings that they lead to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+Scalar: TypeAlias = str | int | float | bool | None
+
+
+class Verdict(StrEnum):
+    """The three answers to a question."""
+
+    YES = "yes"
+    NO = "no"
+    UNKNOWN = "unknown"
+
+
+class Severity(StrEnum):
+    """How bad a finding is, worst first."""
+
+    ERROR = "error"
+    WARNING = "warning"
+    NOTE = "note"
+    OK = "ok"
+
+    @property
+    def rank(self) -> int:
+        """0 for the worst, rising."""
+        return list(Severity).index(self)
+
+
+class AskedOf(StrEnum):
+    """Which part of the history an answer is about."""
+
+    RUN = "run"
+    LEAD_UP = "lead-up"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """One question's answer.
+
+    ``because`` is one sentence with the numbers in it; ``measured`` and ``limits`` hold those
+    numbers by name (limits under the names that ``--limit`` takes). ``branch`` names the edge to
+    take where a question has more than one way to say yes or no.
+    """
+
+    question: str
+    asks: str
+    verdict: Verdict
+    because: str
+    branch: str | None = None
+    measured: Mapping[str, Scalar] = field(default_factory=dict)
+    limits: Mapping[str, Scalar] = field(default_factory=dict)
+    steps: tuple[int, ...] = ()
+    asked_of: AskedOf = AskedOf.RUN
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """An outcome that holds for this run, with its evidence.
+
+    ``step`` is the onset, or None where there is none; ``question`` the one whose answer led here.
+    """
+
+    slug: str
+    severity: Severity
+    section: str
+    question: str
+    title: str
+    summary: str
+    first_action: str
+    next_actions: tuple[str, ...] = ()
+    step: int | None = None
+    evidence: Mapping[str, Scalar] = field(default_factory=dict)
+    asked_of: AskedOf = AskedOf.RUN

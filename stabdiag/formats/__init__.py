@@ -1,0 +1,64 @@
+"""Report → str, one module a format, listed in one explicit table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from stabdiag.errors import StabdiagError, did_you_mean
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from stabdiag.report import Report
+
+
+@dataclass(frozen=True, kw_only=True)
+class Format:
+    """One format: the module whose ``render`` writes it, and the options that it takes.
+
+    The module is named, not imported: a format costs nothing until it is asked for.
+    """
+
+    name: str
+    module: str
+    options: tuple[str, ...] = ()
+
+
+FORMATS: tuple[Format, ...] = (
+    Format(
+        name="terminal",
+        module="stabdiag.formats.terminal",
+        options=("width", "color", "verbose", "encoding"),
+    ),
+    Format(name="json", module="stabdiag.formats.json", options=("indent",)),
+)
+
+
+def names() -> tuple[str, ...]:
+    """Return the names of all formats."""
+    return tuple(entry.name for entry in FORMATS)
+
+
+def render(report: Report, format: str, **options: object) -> str:
+    """Return the report as text in one format.
+
+    Each format is handed the options that it takes, so that a caller may pass ``width`` without
+    asking first whether the format is a page or a data structure.
+
+    Raises:
+        StabdiagError: for an unknown format, or an option that no format takes.
+    """
+    chosen = next((entry for entry in FORMATS if entry.name == format), None)
+    if chosen is None:
+        raise StabdiagError(
+            f"unknown format {format!r}{did_you_mean(format, names())} "
+            f"(there are: {', '.join(names())})"
+        )
+    known = {option for entry in FORMATS for option in entry.options}
+    for option in options:
+        if option not in known:
+            raise StabdiagError(f"no format takes {option!r}{did_you_mean(option, known)}")
+    write: Callable[..., str] = import_module(chosen.module).render
+    return write(report, **{name: options[name] for name in chosen.options if name in options})

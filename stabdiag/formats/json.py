@@ -1,0 +1,189 @@
+"""The report as strict JSON, schema 1 (``report.schema.json`` beside this file).
+
+Written by hand, key by key: what others parse must not change because a class here did.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from importlib.resources import files
+from typing import TYPE_CHECKING, TypeAlias
+
+import stabdiag
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from stabdiag.findings import Answer, Finding
+    from stabdiag.history import Event, Series, Source
+    from stabdiag.limits import Limits
+    from stabdiag.manifest import Manifest
+    from stabdiag.report import NotLogged, Report
+
+Json: TypeAlias = "str | int | float | bool | list[Json] | dict[str, Json] | None"
+
+SCHEMA = 1
+
+MANIFEST_FIELDS = (
+    "dtype",
+    "optimizer",
+    "peak_lr",
+    "warmup_steps",
+    "total_steps",
+    "schedule",
+    "grad_clip",
+    "weight_decay",
+    "checkpoint_every",
+    "vocab_size",
+    "batch_size",
+    "seed",
+    "loss_scale_window",
+    "loss_scale_min",
+    "static_loss_scale",
+)
+
+
+def render(report: Report, *, indent: int | None = 2) -> str:
+    """Return the report as one JSON object, in ASCII, without a newline at its end."""
+    return json.dumps(as_json(report), indent=indent, allow_nan=False)
+
+
+def schema() -> str:
+    """Return the JSON Schema that every report satisfies."""
+    return files("stabdiag.formats").joinpath("report.schema.json").read_text(encoding="utf-8")
+
+
+def as_json(report: Report) -> dict[str, Json]:
+    """Return the report as plain lists, mappings and scalars that JSON can hold."""
+    return {
+        "schema": SCHEMA,
+        "stabdiag": version(),
+        "source": _source(report.history.source),
+        "literal": report.literal,
+        "diagnosis": _finding(report.diagnosis),
+        "findings": [_finding(finding) for finding in report.findings],
+        "trail": [_answer(answer) for answer in report.trail],
+        "not_logged": [_not_logged(missing) for missing in report.not_logged],
+        "events": [_event(event) for event in report.history.events],
+        "history": {
+            escape(role): _series(series) for role, series in report.history.series.items()
+        },
+        "manifest": _manifest(report.manifest),
+        "limits": _limits(report.limits),
+    }
+
+
+def version() -> str:
+    """Return the version of stabdiag."""
+    return str(getattr(stabdiag, "__version__", "0"))
+
+
+def escape(text: str) -> str:
+    """Make a string safe to write as JSON.
+
+    ``json.dumps`` escapes controls and all that is not ASCII; what is left is the lone surrogate,
+    which it would write and which strict parsers refuse.
+    """
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def _scalar(value: object) -> Json:
+    if value is None or isinstance(value, bool | int):
+        return value
+    if isinstance(value, str):
+        return escape(value)
+    # A numpy scalar that slipped into an answer: float64 is a float, the others are not.
+    if not isinstance(value, float) and hasattr(value, "item"):
+        return _scalar(value.item())
+    if not isinstance(value, float):
+        return escape(str(value))
+    if math.isnan(value):
+        return "NaN"
+    if math.isinf(value):
+        return "Infinity" if value > 0 else "-Infinity"
+    return float(value)
+
+
+def _mapping(values: Mapping[str, object]) -> dict[str, Json]:
+    return {escape(name): _scalar(value) for name, value in values.items()}
+
+
+def _source(source: Source) -> Json:
+    return {
+        "name": escape(source.name),
+        "format": escape(source.format),
+        "records": source.records,
+        "unreadable": source.unreadable,
+        "attempts": source.attempts,
+        "attempt": source.attempt,
+    }
+
+
+def _finding(finding: Finding) -> Json:
+    return {
+        "slug": finding.slug,
+        "severity": finding.severity.value,
+        "section": finding.section,
+        "question": finding.question,
+        "title": escape(finding.title),
+        "summary": escape(finding.summary),
+        "step": _scalar(finding.step),
+        "first_action": escape(finding.first_action),
+        "next_actions": [escape(action) for action in finding.next_actions],
+        "evidence": _mapping(finding.evidence),
+        "asked_of": finding.asked_of.value,
+    }
+
+
+def _answer(answer: Answer) -> Json:
+    return {
+        "question": answer.question,
+        "asks": escape(answer.asks),
+        "answer": answer.verdict.value,
+        "branch": answer.branch,
+        "because": escape(answer.because),
+        "measured": _mapping(answer.measured),
+        "limit": _mapping(answer.limits),
+        "steps": [_scalar(step) for step in answer.steps],
+        "asked_of": answer.asked_of.value,
+    }
+
+
+def _not_logged(missing: NotLogged) -> Json:
+    return {"role": escape(missing.role), "cost": escape(missing.cost)}
+
+
+def _event(event: Event) -> Json:
+    return {
+        "kind": event.kind.value,
+        "message": escape(event.message),
+        "step": _scalar(event.step),
+    }
+
+
+def _series(series: Series) -> Json:
+    some = len(series) > 0
+    return {
+        "column": escape(series.column),
+        "points": len(series),
+        "first_step": int(series.steps[0]) if some else None,
+        "last_step": int(series.steps[-1]) if some else None,
+        "last_value": _scalar(float(series.values[-1])) if some else None,
+    }
+
+
+def _manifest(manifest: Manifest) -> Json:
+    values = {name: getattr(manifest, name) for name in MANIFEST_FIELDS}
+    return {
+        "path": _scalar(manifest.path),
+        "values": _mapping({name: value for name, value in values.items() if value is not None}),
+        "inferred": _mapping(manifest.inferred),
+        "overridden": [escape(name) for name in manifest.overridden],
+        # The keys alone: a configuration may hold what nobody wants in a report.
+        "unknown": [escape(str(key)) for key in manifest.unknown],
+    }
+
+
+def _limits(limits: Limits) -> Json:
+    return {info.name: info.value for info in limits.items()}

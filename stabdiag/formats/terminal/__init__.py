@@ -1,0 +1,93 @@
+"""The report for a person at a terminal: what is wrong, what to do, and why to believe it.
+
+The page is laid out for 80 columns and reads the same without colour, in a CI log, and in ASCII.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from stabdiag.formats.terminal import evidence, reading, sections, trail
+from stabdiag.formats.terminal.console import console_for, written
+from stabdiag.formats.terminal.page import MAX_WIDTH, Page
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+
+    from stabdiag.report import Report
+
+LAYOUT = (
+    sections.head,
+    sections.actions,
+    evidence.evidence,
+    trail.trail,
+    sections.also_found,
+    sections.not_logged,
+    reading.reading,
+    sections.foot,
+)
+
+# No colours of its own for the page: a notebook may be dark or light.
+_HTML = (
+    '<pre style="white-space:pre;overflow-x:auto;line-height:1.25;'
+    "font-family:Menlo,'DejaVu Sans Mono',Consolas,monospace\"><code>{code}</code></pre>"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReportPage:
+    """A report that rich can print, in the width and the characters of the console at hand."""
+
+    report: Report
+    width: int
+    verbose: bool
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Yield the page, line by line."""
+        page = Page(
+            width=min(self.width, options.max_width, MAX_WIDTH),
+            ascii=options.ascii_only,
+            verbose=self.verbose,
+        )
+        for section in LAYOUT:
+            for line in section(self.report, page):
+                # It is laid out already; rich is not to do it again.
+                line.no_wrap, line.overflow, line.end = True, "ignore", "\n"
+                yield line
+
+
+def renderables(
+    report: Report, *, width: int = 80, verbose: bool = False
+) -> Iterator[RenderableType]:
+    """Yield what rich is to print for a report."""
+    yield ReportPage(report=report, width=width, verbose=verbose)
+
+
+def render(
+    report: Report,
+    *,
+    width: int = 80,
+    color: bool = False,
+    verbose: bool = False,
+    encoding: str = "utf-8",
+) -> str:
+    """Return the report as text, with terminal colours or without.
+
+    ``encoding`` is that of the stream which the text is meant for: one that is not Unicode gets
+    ASCII alone.
+    """
+    console = console_for(width, color=color, encoding=encoding)
+    for part in renderables(report, width=width, verbose=verbose):
+        console.print(part)
+    return written(console)
+
+
+def to_html(report: Report) -> str:
+    """Return the report as an HTML fragment, for notebooks."""
+    console = console_for(80, color=True, record=True)
+    for part in renderables(report):
+        console.print(part)
+    return console.export_html(inline_styles=True, code_format=_HTML)

@@ -1,0 +1,84 @@
+"""The thresholds in force, for a terminal: the quick reference, then every limit."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from rich.text import Text
+
+from stabdiag.formats.limits.rows import ROWS, bounds, filled, source
+from stabdiag.formats.terminal.console import console_for, written
+from stabdiag.formats.terminal.page import MAX_WIDTH, Page, number
+from stabdiag.limits import TREE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from stabdiag.limits import LimitInfo, Limits
+
+_NARROW = 4
+_LEGEND = "FROM: tree, as the decision tree has it; ours, calibrated here. All limits follow."
+_GAP = 2
+
+
+def limits_page(
+    limits: Limits, *, width: int = 80, color: bool = False, encoding: str = "utf-8"
+) -> str:
+    """Return the thresholds as text."""
+    console = console_for(width, color=color, encoding=encoding)
+    page = Page(width=min(width, MAX_WIDTH), ascii=console.options.ascii_only)
+    for line in (*_reference(limits, page), *_declared(limits, page)):
+        line.no_wrap, line.overflow = True, "ignore"
+        console.print(line)
+    return written(console)
+
+
+def _reference(limits: Limits, page: Page) -> Iterator[Text]:
+    """Yield the quick reference as a table; FROM tells the tree's thresholds from our own."""
+    third = (page.width - 2 * _NARROW - 4 * _GAP) // 3
+    widths = (_NARROW, third, third, third, _NARROW)
+    head = ("NODE", "SYMPTOM", "THRESHOLD", "FIRST ACTION", "FROM")
+    yield from _columns(head, widths, page, "bold")
+    for row in ROWS:
+        said = "tree" if TREE in source(row, limits) else "ours"
+        cells = (row.node, row.symptom, filled(row, limits), row.first_action, said)
+        yield from _columns(cells, widths, page)
+    yield Text("")
+    yield from page.wrap(page.text(_LEGEND, "dim"))
+
+
+def _columns(
+    cells: tuple[str, ...], widths: tuple[int, ...], page: Page, style: str = ""
+) -> Iterator[Text]:
+    """Yield one row of a table, as many lines high as its highest cell."""
+    wrapped = [
+        Page(width=width, ascii=page.ascii).wrap(page.text(cell, style))
+        for cell, width in zip(cells, widths, strict=True)
+    ]
+    for i in range(max(map(len, wrapped))):
+        parts = []
+        for lines, width in zip(wrapped, widths, strict=True):
+            part = lines[i] if i < len(lines) else Text("")
+            part.pad_right(width + _GAP - part.cell_len)
+            parts.append(part)
+        yield page.line(*parts)
+
+
+def _declared(limits: Limits, page: Page) -> Iterator[Text]:
+    """Yield every limit by section: its name, its value, and why it is so."""
+    for section, group in groupby(limits.items(), key=lambda info: info.name.partition(".")[0]):
+        infos = list(group)
+        yield from page.heading(f"[{section}]")
+        for info in infos:
+            yield from _limit(info, page)
+
+
+def _limit(info: LimitInfo, page: Page) -> Iterator[Text]:
+    value = page.text(number(info.value), "bold yellow" if info.overridden else "bold")
+    changed = f"  (default {number(info.default)})" if info.overridden else ""
+    yield from page.wrap(
+        page.line(f"{info.name} = ", value, f" {info.about.unit}{changed}"), "  ", "    "
+    )
+    facts = f"{info.about.why} [{bounds(info)}; {info.about.source}]"
+    yield from page.wrap(page.text(facts, "dim"), "      ")

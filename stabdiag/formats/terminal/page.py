@@ -1,0 +1,138 @@
+"""A page of plain lines for the terminal: escaping, wrapping and indenting.
+
+Every line is a rich ``Text`` that is laid out here and nowhere else, so that no line is wider than
+the page, none ends in blanks, and log text never meets rich's markup.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rich.cells import cell_len, set_cell_size
+from rich.text import Text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from stabdiag.findings import Scalar
+
+MAX_WIDTH = 100
+"""Wider lines are hard to read, however wide the terminal is."""
+
+_LEAST_ROOM = 12
+_WHOLE_BELOW = 1e6
+_ASCII = {
+    "σ": "sigma", "μ": "mu", "µ": "mu", "ε": "eps", "§": "sec. ", "×": "x", "≥": ">=", "≤": "<=",
+    "≈": "~", "±": "+/-", "∞": "inf", "→": "->", "–": "-", "—": "-", "−": "-", "…": "...",
+    "·": "-", "‘": "'", "’": "'", "“": '"', "”": '"', "│": "|", "┃": "|", "┤": "+", "┴": "+",
+    "└": "+", "─": "-", "▲": "^", "▸": ">", "░": ":", "┊": "|", "•": "*", "²": "^2",
+}  # fmt: skip
+
+
+def escape(text: str, *, ascii: bool = False) -> str:
+    """Make log text inert and visible.
+
+    What is not printable (controls, escape sequences, line breaks, marks that turn the direction
+    of writing, lone surrogates) is written as Python would write it. Markup stays as it is:
+    nothing here reads it.
+    """
+    if ascii:
+        return "".join(c if " " <= c <= "~" else _ASCII.get(c) or _code(c) for c in text)
+    return text if text.isprintable() else "".join(c if c.isprintable() else _code(c) for c in text)
+
+
+def _code(char: str) -> str:
+    return char.encode("unicode_escape").decode("ascii")
+
+
+def number(value: Scalar, digits: int = 4) -> str:
+    """Write a measured value as short as it can be told apart, whole numbers whole."""
+    if value is None:
+        return "none"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, str):
+        return value
+    if math.isnan(value):
+        return "NaN"
+    if isinstance(value, int) or (abs(value) < _WHOLE_BELOW and value == int(value)):
+        return str(int(value))
+    if 10**digits <= abs(value) < _WHOLE_BELOW:
+        return str(round(value))
+    return f"{value:.{digits}g}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Page:
+    """How wide a page is, what it may be written in, and how much is told on it."""
+
+    width: int = 80
+    ascii: bool = False
+    verbose: bool = False
+
+    def text(self, content: str, style: str = "") -> Text:
+        """Return escaped text in a style."""
+        return Text(escape(content, ascii=self.ascii), style=style)
+
+    def line(self, *parts: Text | str) -> Text:
+        """Return several parts side by side, without blanks at the end."""
+        line = Text("").join(p if isinstance(p, Text) else self.text(p) for p in parts)
+        line.rstrip()
+        return line
+
+    def cell(self, content: str, width: int) -> str:
+        """Return escaped text in exactly this width, cut with an ellipsis or padded."""
+        return set_cell_size(self.clip(content, width), width)
+
+    def clip(self, content: str, width: int) -> str:
+        """Return escaped text that is no wider than this, cut with an ellipsis."""
+        shown = escape(content, ascii=self.ascii)
+        if cell_len(shown) <= width:
+            return shown
+        dots = escape("…", ascii=self.ascii)[:width]
+        return set_cell_size(shown, width - len(dots)) + dots
+
+    def heading(self, title: str, rest: str = "") -> Iterator[Text]:
+        """Yield a blank line and a heading, with something quieter after it."""
+        yield Text("")
+        yield from self.wrap(self.line(self.text(title, "bold"), self.text(f"  {rest}", "dim")))
+
+    def wrap(self, body: Text | str, first: Text | str = "", rest: str | None = None) -> list[Text]:
+        """Return the lines of a paragraph behind a prefix.
+
+        The later lines hang below the end of the prefix, or stand behind ``rest``.
+        """
+        head = first if isinstance(first, Text) else self.text(first)
+        hang = self.text(" " * head.cell_len if rest is None else rest)
+        hang.style = head.style
+        content = body if isinstance(body, Text) else self.text(body)
+        room = max(self.width - max(head.cell_len, hang.cell_len), _LEAST_ROOM)
+        lines = _broken(content, room)
+        return [self.line(hang if i else head, line) for i, line in enumerate(lines)]
+
+
+def _broken(content: Text, room: int) -> list[Text]:
+    """Break text at blanks; a word that is wider than the room is cut."""
+    cuts: list[int] = []
+    begin = at = 0
+    plain = content.plain
+    for word in plain.split(" "):
+        end = at + len(word)
+        if begin < at and cell_len(plain[begin:end]) > room:
+            cuts.append(at)
+            begin = at
+        while cell_len(plain[begin:end]) > room:
+            begin = _fitting(plain, begin, room)
+            cuts.append(begin)
+        at = end + 1
+    return list(content.divide(cuts)) if cuts else [content]
+
+
+def _fitting(plain: str, begin: int, room: int) -> int:
+    """Return where the longest piece ends that fits, but for one character at least."""
+    end = begin + 1
+    while end < len(plain) and cell_len(plain[begin : end + 1]) <= room:
+        end += 1
+    return end

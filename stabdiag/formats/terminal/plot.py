@@ -1,0 +1,113 @@
+"""The plot of a report, drawn: curve, axis, event, NaN region, and the companions below."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+import numpy as np
+from rich.text import Text
+
+from stabdiag.formats.terminal.canvas import BLANK, Scale, View, bad_columns, curve, strip
+from stabdiag.formats.terminal.page import Page, number
+from stabdiag.formats.terminal.subject import Plot, group
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+ROWS = 8
+MAX_COLUMNS = 78
+_GUTTER = 13
+_LABEL = _GUTTER - 3
+_FEWEST_COLUMNS = 24
+
+
+def draw(plot: Plot, page: Page) -> Iterator[Text]:
+    """Yield the lines of a plot; none where the page is too narrow for one."""
+    columns = min(page.width, MAX_COLUMNS) - _GUTTER - 1
+    if columns < _FEWEST_COLUMNS:
+        return
+    view = View(first=plot.first, last=plot.last, columns=columns)
+    scale = Scale.of(plot.series.values)
+    yield from _title(plot, scale, page)
+    yield from _body(plot, view, scale, page)
+    yield from _axis(plot, view, page)
+    for companion in plot.companions:
+        bars = strip(companion, view, ascii=page.ascii)
+        role = companion.role
+        label = role if len(role) <= _LABEL else group(role)
+        yield _row(label, " ", page.text(bars, "magenta"), page)
+
+
+def _title(plot: Plot, scale: Scale, page: Page) -> Iterator[Text]:
+    name = plot.series.role
+    if plot.series.column != name:
+        name += f" ({plot.series.column})"
+    told = [f"{name}{', log scale' if scale.log else ''}, steps {plot.first} to {plot.last}"]
+    for series in plot.companions:
+        low, high = series.finite().values.min(), series.finite().values.max()
+        told.append(f"{series.role} {number(float(low), 3)} to {number(float(high), 3)}")
+    yield from page.wrap("; ".join(told), "  ")
+
+
+def _body(plot: Plot, view: View, scale: Scale, page: Page) -> Iterator[Text]:
+    bad = bad_columns(plot.series, view)
+    event = None if plot.event is None else view.column(plot.event)
+    middle = ROWS // 2
+    for i, row in enumerate(curve(plot.series, view, scale, ROWS, ascii=page.ascii)):
+        labelled = i in (0, middle, ROWS - 1)
+        label = number(scale.at(1 - i / (ROWS - 1)), 3) if labelled else ""
+        drawn = _marked(row, _background(bad, event, "NaN" if i == middle else ""), page)
+        yield _row(label, "┤" if labelled else "│", drawn, page)
+
+
+def _row(label: str, edge: str, drawn: Text, page: Page) -> Text:
+    name = page.clip(label, _LABEL)
+    return page.line(" " * (_GUTTER - 1 - len(name)), name, " ", page.text(edge, "dim"), drawn)
+
+
+def _background(bad: NDArray[np.bool_], event: int | None, name: str) -> dict[int, tuple[str, str]]:
+    """Return what stands behind the curve by column: the NaN region, its name, the event."""
+    columns = np.flatnonzero(bad).tolist()
+    marks = dict.fromkeys(columns, ("░", "red"))
+    if columns:
+        start = next(c for c in reversed(range(columns[-1] + 1)) if c == 0 or not bad[c - 1])
+        spare = columns[-1] + 1 - start - len(name)
+        if spare >= 2:
+            marks |= {start + spare // 2 + i: (c, "bold red") for i, c in enumerate(name)}
+    if event is not None:
+        marks[event] = ("┊", "yellow")
+    return marks
+
+
+def _marked(row: str, marks: dict[int, tuple[str, str]], page: Page) -> Text:
+    """Return one row of the curve in front of its background."""
+    chars = [
+        marks.get(column, (" ", "")) if char in (BLANK, " ") else (char, "cyan")
+        for column, char in enumerate(row)
+    ]
+    parts = []
+    for style, run in groupby(chars, key=lambda char: char[1]):
+        drawn = "".join(char for char, _ in run)
+        # Braille is made here, not read from a log; in ASCII there is none of it.
+        parts.append(page.text(drawn, style) if page.ascii else Text(drawn, style))
+    return Text("").join(parts)
+
+
+def _axis(plot: Plot, view: View, page: Page) -> Iterator[Text]:
+    """Yield the step axis and its labels, the event's first: it is the one that must fit."""
+    line, labels = ["─"] * view.columns, [" "] * view.columns
+    ticks = [(plot.first, str(plot.first)), (plot.last, str(plot.last))]
+    if plot.event is not None:
+        ticks.insert(0, (plot.event, f"▲ {plot.event}"))
+    for step, label in ticks:
+        column = view.column(step)
+        line[column] = "┴"
+        begin = column if step == plot.event else column - len(label) // 2
+        begin = max(min(begin, view.columns - len(label)), 0)
+        if not "".join(labels[max(begin - 2, 0) : begin + len(label) + 2]).strip():
+            labels[begin : begin + len(label)] = label
+    yield _row("", "└", page.text("".join(line), "dim"), page)
+    yield _row("", " ", page.text("".join(labels).rstrip()), page)

@@ -1,0 +1,108 @@
+"""The short sections of the terminal report: what was found, and what to do about it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich.text import Text
+
+from stabdiag.findings import AskedOf, Finding, Severity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from stabdiag.formats.terminal.page import Page
+    from stabdiag.report import Report
+
+BADGE = {
+    Severity.ERROR: "bold white on red",
+    Severity.WARNING: "bold black on yellow",
+    Severity.NOTE: "bold white on blue",
+    Severity.OK: "bold black on green",
+}
+ACCENT = {
+    Severity.ERROR: "red",
+    Severity.WARNING: "yellow",
+    Severity.NOTE: "blue",
+    Severity.OK: "green",
+}
+_ROLE_WIDTH = 30
+
+
+def head(report: Report, page: Page) -> Iterator[Text]:
+    """Yield what is wrong and where in one line, and the summary below it."""
+    found = report.diagnosis
+    badge = page.text(found.severity.value.upper(), BADGE[found.severity])
+    yield from page.wrap(_named(found, page, "bold"), Text("").join([badge, Text("  ")]))
+    yield Text("")
+    yield from page.wrap(found.summary)
+
+
+def actions(report: Report, page: Page) -> Iterator[Text]:
+    """Yield the first action, set off by a bar at its left, and what to do after it."""
+    found = report.diagnosis
+    if found.first_action and found.severity is Severity.OK:
+        yield from page.wrap(found.first_action)
+    elif found.first_action:
+        bar = page.text("┃ ", ACCENT[found.severity])
+        yield Text("")
+        yield page.line(bar, page.text("FIRST ACTION", "bold"))
+        yield from page.wrap(page.text(found.first_action, "bold"), bar, "┃ ")
+    if found.next_actions:
+        yield from page.heading("Then")
+        for i, action in enumerate(found.next_actions, start=1):
+            yield from page.wrap(action, f"  {i}. ")
+
+
+def also_found(report: Report, page: Page) -> Iterator[Text]:
+    """Yield the other findings, each with its own first action."""
+    if report.also_found:
+        yield from page.heading("Also found")
+    for found in report.also_found:
+        badge = page.text(found.severity.value.upper(), ACCENT[found.severity])
+        yield from page.wrap(page.line(badge, "  ", _named(found, page)), "  ", "    ")
+        yield from page.wrap(found.summary, "    ")
+        if found.first_action:
+            yield from page.wrap(found.first_action, page.text("    do: ", "bold"))
+
+
+def not_logged(report: Report, page: Page) -> Iterator[Text]:
+    """Yield what the log lacks, and what that costs; for a run that is well the names will do."""
+    if not report.not_logged:
+        return
+    yield from page.heading("Not logged", "what it costs; log it next time")
+    if report.diagnosis.severity is Severity.OK and not page.verbose:
+        yield from page.wrap(", ".join(missing.role for missing in report.not_logged), "  ")
+        return
+    width = max(page.text(missing.role).cell_len for missing in report.not_logged)
+    for missing in report.not_logged:
+        role = page.cell(missing.role, min(width, _ROLE_WIDTH))
+        yield from page.wrap(missing.cost, f"  {role}  ")
+
+
+def foot(report: Report, page: Page) -> Iterator[Text]:
+    """Yield the last lines: which log this was, and how to learn more."""
+    source = report.history.source
+    steps = [s.steps for s in report.history.series.values() if len(s)]
+    told = [f"{source.name} ({source.format}): {source.records} records"]
+    if source.unreadable:
+        told.append(f"{source.unreadable} unreadable")
+    if steps:
+        told.append(f"steps {min(s[0] for s in steps)} to {max(s[-1] for s in steps)}")
+    if source.attempts > 1:
+        told.append(f"attempt {source.attempt} of {source.attempts}")
+    if report.literal:
+        told.append("the tree to the letter (--literal)")
+    more = ["--verbose"] * (not page.verbose) + [f"stabdiag explain {report.diagnosis.slug}"]
+    yield Text("")
+    yield from page.wrap(page.text(", ".join(told), "dim"))
+    yield from page.wrap(page.text(f"more: {'; '.join(more)}", "dim"))
+
+
+def _named(found: Finding, page: Page, style: str = "") -> Text:
+    """Return a finding's title, step and slug."""
+    when = " (before the NaN)" if found.asked_of is AskedOf.LEAD_UP else ""
+    step = "" if found.step is None else f", step {found.step}"
+    return page.line(
+        page.text(f"{found.title}{step}{when}", style), page.text(f"  [{found.slug}]", "dim")
+    )

@@ -1,0 +1,100 @@
+"""What a report's plot shows: the series that shows the finding best, around the event."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from stabdiag.findings import Finding
+    from stabdiag.history import History, Series
+    from stabdiag.report import Report
+
+_POINTS_AROUND = 200
+
+# What stands below the main curve, on the same steps: the series that convict, or acquit.
+COMPANIONS = {
+    "nan": ("grad_norm", "loss_scale"),
+    "spike": ("grad_norm", "lr"),
+    "gradient-overflow": ("grad_norm",),
+    "loss-scale": ("grad_norm",),
+    "divergence": ("grad_norm", "lr"),
+    "divergence-weight-norm": ("weight_norm", "lr"),
+}
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Plot:
+    """What is drawn: one series, its companions, the steps between which, and the event."""
+
+    series: Series
+    companions: tuple[Series, ...]
+    first: int
+    last: int
+    event: int | None
+
+
+def choose(report: Report) -> Plot | None:
+    """Choose what to draw for a report's diagnosis, or None where nothing can be drawn."""
+    history, finding = report.history, report.diagnosis
+    series = _main(history, finding)
+    if series is None:
+        return None
+    first, last = _around(series, report)
+    inside = finding.step is not None and first <= finding.step <= last
+    return Plot(
+        series=series.between(first, last),
+        companions=tuple(_companions(history, finding, series.role, first, last)),
+        first=first,
+        last=last,
+        event=finding.step if inside else None,
+    )
+
+
+def _main(history: History, finding: Finding) -> Series | None:
+    """Return the loss, or for §3 the series that its questions read."""
+    roles = ("loss_scale", "grad_norm", "loss") if finding.section == "§3" else ("loss",)
+    logged = (history.get(role) for role in roles)
+    return next((s for s in logged if s is not None and len(s.finite()) > 1), None)
+
+
+def _around(series: Series, report: Report) -> tuple[int, int]:
+    """Return the steps to show: some hundred points about the event, or all of them.
+
+    A divergence or a plateau is told by the whole run, whose best level is part of the evidence.
+    """
+    finding, steps = report.diagnosis, series.steps
+    if finding.step is None or finding.section not in ("§1", "§2"):
+        return int(steps[0]), int(steps[-1])
+    at = int(np.searchsorted(steps, finding.step))
+    low, high = max(at - _POINTS_AROUND, 0), min(at + _POINTS_AROUND, len(steps) - 1)
+    return int(steps[low]), int(steps[high])
+
+
+def _companions(
+    history: History, finding: Finding, main: str, first: int, last: int
+) -> Iterator[Series]:
+    # Of many weight norms the one that the finding names is drawn, else the one that moves most.
+    named = set(finding.evidence.values())
+    fitting = [key for key in COMPANIONS if finding.slug.startswith(key)]
+    for role in COMPANIONS[max(fitting, key=len)] if fitting else ():
+        parts = [series.between(first, last) for series in history.group(role).values()]
+        drawn = [part for part in parts if part.role != main and len(part.finite()) > 1]
+        if drawn:
+            yield max(drawn, key=lambda part: (group(part.role) in named, _ratio(part)))
+
+
+def group(role: str) -> str:
+    """Return the group of a role such as ``weight_norm/mlp``, or the role itself."""
+    return role.partition("/")[2] or role
+
+
+def _ratio(series: Series) -> float:
+    """Return how far a series moves, highest to lowest; 0 where it reaches zero."""
+    values = np.abs(series.finite().values)
+    lowest = float(values.min())
+    return float(values.max()) / lowest if lowest > 0 else 0.0

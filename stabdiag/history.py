@@ -1,0 +1,119 @@
+"""The history of one run: every series that its log holds, and what happened to the log.
+
+A history is what the questions of the tree are asked of. It knows nothing of files.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+    Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Series:
+    """One role's logged points: ``steps`` and ``values`` of equal length, steps rising.
+
+    A point that was not logged is not in the series. NaN and ±inf are values.
+    """
+
+    role: str
+    column: str
+    steps: Ints
+    values: Floats
+
+    def __len__(self) -> int:
+        return len(self.steps)
+
+    def finite(self) -> Series:
+        """Return the series without its NaN and ±inf points."""
+        good = np.isfinite(self.values)
+        return self if good.all() else self._take(good)
+
+    def between(self, first: int, last: int) -> Series:
+        """Return the points with ``first <= step <= last``."""
+        low, high = np.searchsorted(self.steps, [first, last + 1])
+        return self._take(slice(int(low), int(high)))
+
+    def _take(self, which: slice | NDArray[np.bool_]) -> Series:
+        return replace(self, steps=self.steps[which], values=self.values[which])
+
+
+class EventKind(StrEnum):
+    """What can happen to a log, or to our reading of it."""
+
+    REWIND = "rewind"
+    ATTEMPT = "attempt"
+    UNREADABLE = "unreadable"
+    HIDDEN_NAN = "hidden-nan"
+    PLACEHOLDER = "placeholder"
+    COLUMN = "column"
+    STEPS = "steps"
+    INFERRED = "inferred"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Event:
+    """Something that happened to the log: a rewind, a new attempt, unreadable lines, …"""
+
+    kind: EventKind
+    message: str
+    step: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source:
+    """Where a history came from: ``records`` were read, ``unreadable`` were not."""
+
+    name: str
+    format: str
+    records: int
+    unreadable: int = 0
+    attempts: int = 1
+    attempt: int = 1
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class History:
+    """All series of one run by role, its events, and where it was read from."""
+
+    series: Mapping[str, Series]
+    source: Source
+    events: tuple[Event, ...] = ()
+    columns: Mapping[str, str] = field(default_factory=dict)
+
+    def get(self, role: str) -> Series | None:
+        """Return the series of a role, or None where nothing was logged for it."""
+        return self.series.get(role)
+
+    def group(self, prefix: str) -> dict[str, Series]:
+        """Return the series of one role per group: ``weight_norm`` gives ``weight_norm/…``."""
+        return {
+            role.partition("/")[2] or "all": series
+            for role, series in self.series.items()
+            if role == prefix or role.startswith(f"{prefix}/")
+        }
+
+    def before(self, step: int) -> History:
+        """Return the history of all steps below ``step``."""
+        cut = {
+            role: series.between(int(series.steps[0]), step - 1) if len(series) else series
+            for role, series in self.series.items()
+        }
+        return replace(self, series={role: s for role, s in cut.items() if len(s)})
+
+    @property
+    def last_step(self) -> int | None:
+        """The largest step at which anything was logged, or None."""
+        ends = [int(series.steps[-1]) for series in self.series.values() if len(series)]
+        return max(ends, default=None)

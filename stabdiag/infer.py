@@ -1,0 +1,24 @@
+"""What the log itself tells of the manifest."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from stabdiag.history import History
+    from stabdiag.manifest import Manifest
+
+
+def infer(manifest: Manifest, history: History) -> Manifest:
+    """Fill in what the manifest does not say and the log gives away."""
+    scale = history.get("loss_scale")
+    if manifest.dtype is not None or scale is None:
+        return manifest
+    values = scale.finite().values
+    if len(values) < 2 or np.ptp(values) == 0:
+        return manifest
+    grounds = "the loss scale moves, as only fp16 training makes it"
+    return replace(manifest, dtype="fp16", inferred={**manifest.inferred, "dtype": grounds})

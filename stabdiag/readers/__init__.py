@@ -1,0 +1,40 @@
+"""From the bytes of a log to its raw columns."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from stabdiag.readers.columns import BadLine, Column, Columns
+from stabdiag.readers.compressed import unpacked
+from stabdiag.readers.registry import reader
+from stabdiag.readers.sniff import refuse_empty, sniff
+from stabdiag.readers.source import open_stream
+
+if TYPE_CHECKING:
+    import os
+
+__all__ = ["BadLine", "Column", "Columns", "from_object", "read_columns"]
+
+
+def read_columns(source: str | os.PathLike[str], *, format: str | None = None) -> Columns:
+    """Read a log, or standard input for ``-``; its format is recognised unless it is given.
+
+    Raises:
+        LogError: If the log cannot be read, in one line that says what to do about it.
+    """
+    chosen = None if format is None else reader(format)
+    with open_stream(source) as stream:
+        plain = unpacked(stream)
+        refuse_empty(plain)
+        return (chosen or sniff(plain)).read(plain)
+
+
+def from_object(table: object) -> Columns:
+    """Return the columns of a DataFrame, an Arrow table, a mapping of arrays or a list of records.
+
+    Raises:
+        LogError: If the object is none of these.
+    """
+    from stabdiag.readers.memory import columns_of
+
+    return columns_of(table)

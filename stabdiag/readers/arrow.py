@@ -1,0 +1,170 @@
+"""Arrow arrays as pieces of columns."""
+
+from __future__ import annotations
+
+from itertools import compress
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+from pyarrow import types
+
+from stabdiag.readers.pieces import Piece, piece_of
+from stabdiag.readers.words import NUMBER, WORD, meaning
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+# The type stubs of pyarrow do not know that a struct flattens or that NumPy takes a buffer.
+Array: TypeAlias = Any
+Field: TypeAlias = Any
+
+# Below this many texts Python is done before the import of pyarrow.compute is.
+_FEW_TEXTS = 20_000
+
+
+def leaves(schema: pa.Schema) -> dict[str, tuple[int, ...]]:
+    """Return where each column lies: the members of a struct are named ``outer/inner``."""
+    found: dict[str, tuple[int, ...]] = {}
+    for place in range(len(schema)):
+        _descend(schema.field(place), (place,), "", found)
+    return found
+
+
+def _descend(
+    entry: Field, path: tuple[int, ...], prefix: str, found: dict[str, tuple[int, ...]]
+) -> None:
+    name = prefix + entry.name
+    if not types.is_struct(entry.type):
+        found[name] = path
+        return
+    for place in range(entry.type.num_fields):
+        _descend(entry.type.field(place), (*path, place), f"{name}/", found)
+
+
+def leaf(array: Array, path: tuple[int, ...]) -> Array:
+    """Return the array that lies at a path of struct members, null where its struct is."""
+    for place in path:
+        array = array.flatten()[place]
+    return array
+
+
+def piece_of_array(array: Array, *, missing: int) -> Piece:
+    """Return the piece that an array makes; its nulls get the state ``missing``."""
+    kind = array.type
+    if types.is_dictionary(kind):
+        return _from_dictionary(array, missing)
+    if types.is_string(kind) or types.is_large_string(kind) or types.is_binary(kind):
+        return _from_texts(array, missing)
+    if types.is_floating(kind) or types.is_integer(kind) or types.is_boolean(kind):
+        return _from_numbers(array, missing)
+    if types.is_null(kind):
+        return _nothing(len(array), missing)
+    if types.is_temporal(kind) and not types.is_interval(kind):
+        return _from_numbers(array.cast(_whole(kind)), missing)
+    if types.is_decimal(kind):
+        return _from_numbers(array.cast(pa.float64()), missing)
+    return _from_objects(array, missing)
+
+
+def valid(array: Array) -> NDArray[np.bool_]:
+    """Return where an array is not null.
+
+    Reads the bitmap itself: ``Array.is_valid`` would import all of pyarrow.compute.
+    """
+    bitmap = array.buffers()[0]
+    if array.null_count == 0 or bitmap is None:
+        return np.full(len(array), fill_value=array.null_count == 0)
+    bits = np.frombuffer(bitmap, dtype=np.uint8)
+    stop = array.offset + len(array)
+    return np.unpackbits(bits, count=stop, bitorder="little")[array.offset :].view(np.bool_)
+
+
+def _from_numbers(array: Array, missing: int) -> Piece:
+    here = valid(array)
+    if types.is_boolean(array.type) or array.null_count == len(array):
+        values = _filled(array.to_pylist())
+    else:
+        # Nulls hold arbitrary numbers here; their state says that they do not count.
+        whole = np.frombuffer(array.buffers()[1], dtype=array.type.to_pandas_dtype())
+        values = whole[array.offset : array.offset + len(array)].astype(np.float64)
+    return Piece(values=values, states=np.where(here, NUMBER, missing).astype(np.uint8))
+
+
+def _filled(values: list[float | None]) -> NDArray[np.float64]:
+    return np.array([np.nan if value is None else value for value in values], dtype=np.float64)
+
+
+def _from_texts(array: Array, missing: int) -> Piece:
+    if len(array) > _FEW_TEXTS:
+        wide = types.is_large_string(array.type)
+        text = array if wide else array.view(pa.string())
+        try:
+            return _from_numbers(text.cast(pa.float64()), missing)
+        except pa.ArrowInvalid:
+            return _from_dictionary(text.dictionary_encode(), missing)
+    return _from_meanings(_texts(array), missing)
+
+
+def _from_dictionary(array: Array, missing: int) -> Piece:
+    """Ask what a text means only once for all places where it stands."""
+    keys = array.dictionary
+    if types.is_string(keys.type) or types.is_binary(keys.type) or types.is_large_string(keys.type):
+        meanings = [meaning(text or "") for text in _texts(keys)]
+    else:
+        piece = piece_of_array(keys, missing=missing)
+        return _taken(array, piece.values, piece.states, list(piece.words), missing)
+    states = np.array([state for state, _, _ in meanings], dtype=np.uint8)
+    values = np.array([number for _, number, _ in meanings], dtype=np.float64)
+    return _taken(array, values, states, [w for s, _, w in meanings if s == WORD], missing)
+
+
+def _taken(
+    array: Array,
+    values: NDArray[np.float64],
+    states: NDArray[np.uint8],
+    words: list[str],
+    missing: int,
+) -> Piece:
+    here = valid(array.indices)
+    if not here.any():
+        return _nothing(len(array), missing)
+    index = np.where(here, _from_numbers(array.indices, missing).values, 0).astype(np.intp)
+    taken = np.where(here, states[index], missing).astype(np.uint8)
+    rank = np.cumsum(states == WORD) - 1
+    spelt = [words[place] for place in rank[index[taken == WORD]].tolist()]
+    return Piece(values=values[index], states=taken, words=spelt)
+
+
+def _from_meanings(texts: list[str | None], missing: int) -> Piece:
+    meanings = [(missing, np.nan, "") if text is None else meaning(text) for text in texts]
+    states = np.array([state for state, _, _ in meanings], dtype=np.uint8)
+    values = np.array([number for _, number, _ in meanings], dtype=np.float64)
+    words = [word for _, _, word in meanings]
+    return Piece(
+        values=values, states=states, words=list(compress(words, (states == WORD).tolist()))
+    )
+
+
+def _from_objects(array: Array, missing: int) -> Piece:
+    """Read lists, and whatever else Arrow may hold, the slow way."""
+    piece = piece_of(array.to_pylist())
+    states = np.where(valid(array), piece.states, missing).astype(np.uint8)
+    return Piece(values=piece.values, states=states, words=piece.words)
+
+
+def _nothing(rows: int, missing: int) -> Piece:
+    return Piece(values=np.full(rows, np.nan), states=np.full(rows, missing, dtype=np.uint8))
+
+
+def _texts(array: Array) -> list[str | None]:
+    try:
+        found: list[str | None] = array.view(pa.string()).to_pylist()
+    except UnicodeDecodeError:
+        raw: list[bytes | None] = array.view(pa.binary()).to_pylist()
+        found = [None if text is None else text.decode("utf-8", "replace") for text in raw]
+    return found
+
+
+def _whole(kind: pa.DataType) -> pa.DataType:
+    return pa.int32() if kind.bit_width == 32 else pa.int64()

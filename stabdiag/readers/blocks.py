@@ -1,0 +1,83 @@
+"""Blocks of whole lines, and the work on several of them at a time."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from typing import TypeVar
+
+    from stabdiag.readers.source import Stream
+
+    Result = TypeVar("Result")
+
+# Measured on 300 MB of JSON lines: from 2 to 16 MB the time is the same, and the memory grows.
+BLOCK: Final = 1 << 22
+
+# No logger writes such a line; a file without line ends must not be gathered without end.
+LONGEST_LINE: Final = 1 << 26
+
+_THREADS: Final = 8
+
+
+@dataclass(frozen=True, kw_only=True)
+class Block:
+    """Whole lines, or (``too_long``) the mere start of a line too long to be held."""
+
+    data: bytes
+    too_long: bool = False
+
+
+def blocks(stream: Stream, *, size: int = BLOCK, longest: int = LONGEST_LINE) -> Iterator[Block]:
+    """Cut a stream into blocks of about ``size`` bytes, at the ends of lines."""
+    waiting: list[bytes] = []
+    held = 0
+    while data := stream.read(size):
+        cut = data.rfind(b"\n") + 1
+        if cut == 0 and held + len(data) > longest:
+            yield from _too_long(stream, [*waiting, data], size)
+            waiting, held = [], 0
+            continue
+        if cut:
+            yield Block(data=b"".join([*waiting, data[:cut]]))
+            waiting, held = [], 0
+        if cut < len(data):
+            waiting.append(data[cut:])
+            held += len(data) - cut
+    if held:
+        yield Block(data=b"".join(waiting))
+
+
+def _too_long(stream: Stream, parts: list[bytes], size: int) -> Iterator[Block]:
+    """Give the start of an endless line, then whatever follows its end in the same read."""
+    yield Block(data=parts[0][:80] + b"\n", too_long=True)
+    parts.clear()
+    while data := stream.read(size):
+        end = data.find(b"\n") + 1
+        if end:
+            stream.push_back(data[end:])
+            return
+
+
+def in_order(
+    work: Callable[[Block], Result], stream_blocks: Iterable[Block]
+) -> Iterator[tuple[Block, Result]]:
+    """Yield each block with its result, in order, while the next ones are being worked on."""
+    # Imported here: it brings logging along, which a small log does not wait for.
+    from concurrent.futures import Future, ThreadPoolExecutor
+
+    threads = min(os.cpu_count() or 1, _THREADS)
+    pending: deque[tuple[Block, Future[Result]]] = deque()
+    with ThreadPoolExecutor(threads) as pool:
+        for block in stream_blocks:
+            pending.append((block, pool.submit(work, block)))
+            if len(pending) > threads + 1:
+                ready, future = pending.popleft()
+                yield ready, future.result()
+        while pending:
+            ready, future = pending.popleft()
+            yield ready, future.result()

@@ -1,0 +1,58 @@
+"""Raw columns: what a log holds, before anyone has decided what it means."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Column:
+    """One column, one entry a record (all arrays of length ``rows``).
+
+    ``values`` are float64; they count only where ``present``. A NaN that was *written* (``NaN``,
+    ``"nan"``, ``-inf``, …) is present. ``null`` marks entries that were explicitly written as null
+    or blank, as against keys that a record does not have; it is False wherever ``present``.
+    ``is_text`` says that the column holds words: the values are then arbitrary codes, equal for
+    equal words, and serve only to be compared. ``strays`` counts the words in a column of numbers,
+    which are neither present nor null.
+    """
+
+    values: NDArray[np.float64]
+    present: NDArray[np.bool_]
+    null: NDArray[np.bool_]
+    is_text: bool = False
+    strays: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class BadLine:
+    """A record that could not be read: where, and what was wrong with it."""
+
+    line: int
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Columns:
+    """The columns of one log by name, in the order in which they first appear.
+
+    ``load(name)`` returns one column; a log of thousands of columns pays for those it uses.
+    ``bad_lines`` holds the first few unreadable records, ``bad_count`` counts them all.
+    """
+
+    source: str
+    format: str
+    names: tuple[str, ...]
+    rows: int
+    load: Callable[[str], Column]
+    bad_lines: tuple[BadLine, ...] = ()
+    bad_count: int = 0
+    notes: tuple[str, ...] = ()

@@ -1,0 +1,161 @@
+"""Unpacking of gzip, bzip2, xz and Zstandard, up to the cut where a file breaks off."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+from stabdiag.errors import LogError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from stabdiag.readers.source import Stream
+
+# Small bites bound what a bite can unpack to; no packer here gains more than about 1000:1.
+_BITE = 1 << 16
+
+
+class Decompressor(Protocol):
+    """What ``zlib``, ``bz2`` and ``lzma`` have in common."""
+
+    @property
+    def eof(self) -> bool:
+        """Whether a packed stream has come to its end."""
+
+    @property
+    def unused_data(self) -> bytes:
+        """The bytes after that end."""
+
+    def decompress(self, data: bytes, /) -> bytes:
+        """Return what these bytes unpack to, as far as it is settled."""
+
+
+def unpacked(stream: Stream) -> Stream:
+    """Return the stream of unpacked bytes, or the stream itself if it is not packed."""
+    head = stream.peek(6)
+    if head.startswith(b"\x28\xb5\x2f\xfd"):
+        return stream.unpacked(_Zstandard(stream))
+    for magic, packing, make in _PACKINGS:
+        if head.startswith(magic):
+            return stream.unpacked(_Members(stream, packing, make))
+    return stream
+
+
+def _gzip() -> Decompressor:
+    import zlib
+
+    return zlib.decompressobj(wbits=31)
+
+
+def _bzip2() -> Decompressor:
+    import bz2
+
+    return bz2.BZ2Decompressor()
+
+
+def _xz() -> Decompressor:
+    import lzma
+
+    return lzma.LZMADecompressor()
+
+
+_PACKINGS: tuple[tuple[bytes, str, Callable[[], Decompressor]], ...] = (
+    (b"\x1f\x8b", "gzip", _gzip),
+    (b"BZh", "bzip2", _bzip2),
+    (b"\xfd7zXZ\x00", "xz", _xz),
+)
+
+
+class _Members:
+    """The packed streams of one file, one after the other.
+
+    The standard library's file objects drop what they hold when a file breaks off; working with
+    the decompressors themselves keeps every byte before the cut.
+    """
+
+    def __init__(self, stream: Stream, packing: str, make: Callable[[], Decompressor]) -> None:
+        self._stream = stream
+        self._packing = packing
+        self._make = make
+        self._member: Decompressor | None = make()
+        self._waiting = b""
+        self._ready = b""
+
+    def read(self, size: int, /) -> bytes:
+        while not self._ready and self._member is not None:
+            self._ready = self._next(self._member)
+        found, self._ready = self._ready[:size], self._ready[size:]
+        return found
+
+    def _next(self, member: Decompressor) -> bytes:
+        bite = self._waiting or self._stream.read(_BITE)
+        self._waiting = b""
+        if not bite:
+            self._end("breaks off; everything before the cut was read")
+            return b""
+        try:
+            found = member.decompress(bite)
+        except Exception as error:  # noqa: BLE001 - zlib, bz2 and lzma share no base of errors
+            self._end(f"is damaged ({error}); everything before the damage was read")
+            return b""
+        if member.eof:
+            self._waiting = member.unused_data.lstrip(b"\0") or self._stream.read(_BITE)
+            self._member = self._make() if self._waiting else None
+        return found
+
+    def _end(self, why: str) -> None:
+        self._member = None
+        self._stream.notes.append(f"the {self._packing} stream {why}")
+
+
+class _Zstandard:
+    """Zstandard by way of Arrow, since the standard library of Python 3.11 has none."""
+
+    def __init__(self, stream: Stream) -> None:
+        import pyarrow as pa
+
+        self._stream = stream
+        try:
+            file: Any = _File(stream)
+            self._raw: Any = pa.CompressedInputStream(pa.PythonFile(file, mode="r"), "zstd")
+        except (NotImplementedError, pa.ArrowException) as error:
+            raise LogError(
+                f"{stream.name}: pyarrow cannot unpack Zstandard here; unpack it first: zstd -d"
+            ) from error
+
+    def read(self, size: int, /) -> bytes:
+        # Arrow writes into this buffer even when it then fails at a cut: what is no longer zero
+        # came before the cut, and no log ends in zeros that anyone would miss.
+        found = bytearray(min(size, _BITE))
+        try:
+            count = self._raw.readinto(found)
+        except (OSError, ValueError):
+            self._stream.notes.append(
+                "the Zstandard stream breaks off; everything before the cut was read"
+            )
+            self._raw = _Nothing()
+            return bytes(found.rstrip(b"\0"))
+        return bytes(found[:count])
+
+
+class _Nothing:
+    def readinto(self, _buffer: bytearray, /) -> int:
+        return 0
+
+
+class _File:
+    """The little of a file object that Arrow asks for."""
+
+    closed = False
+
+    def __init__(self, stream: Stream) -> None:
+        self._stream = stream
+
+    def read(self, size: int, /) -> bytes:
+        return self._stream.read(size)
+
+    def close(self) -> None:
+        self.closed = True
+
+    def readable(self) -> bool:
+        return True

@@ -1,0 +1,143 @@
+"""CSV: a header of names, and lines of as many cells."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from stabdiag.errors import LogError, NoUsableRecord
+from stabdiag.readers.blocks import BLOCK, LONGEST_LINE, Block, blocks, in_order
+from stabdiag.readers.columns import BadLine, Columns
+from stabdiag.readers.csv_dialect import Dialect, dialect_of, has_no_header
+from stabdiag.readers.csv_rows import Parsed, read_lines
+from stabdiag.readers.pieces import Chunk, Rows, join
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from stabdiag.readers.source import Stream
+
+# Up to this size the tolerant reader (20 MB/s) is done before Arrow is imported (40 ms).
+SMALL: Final = 1 << 19
+
+_SHOWN: Final = 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Result:
+    chunk: Chunk
+    parsed: Parsed
+    under: tuple[str, ...]
+
+
+@dataclass(kw_only=True)
+class _Fast:
+    """The work on one block, Arrow first, under the header that holds by now."""
+
+    delimiter: str
+    names: tuple[str, ...]
+    texts: set[str] = field(default_factory=set)
+
+    def __call__(self, block: Block) -> _Result:
+        from stabdiag.readers.csv_arrow import read_block
+
+        under = self.names
+        if not block.too_long:
+            table = read_block(block.data, under, self.delimiter, self.texts)
+            if table is not None:
+                parsed = Parsed(chunk=Rows(rows=0), lines=table.rows, names=under)
+                return _Result(chunk=table, parsed=parsed, under=under)
+        return _tolerant(block, under, self.delimiter)
+
+
+def _tolerant(block: Block, names: tuple[str, ...], delimiter: str) -> _Result:
+    parsed = read_lines(b"\n" if block.too_long else block.data, names, delimiter)
+    if block.too_long:
+        parsed.bad = [BadLine(line=1, reason=f"longer than {LONGEST_LINE >> 20} MB")]
+    return _Result(chunk=parsed.chunk, parsed=parsed, under=names)
+
+
+def read(stream: Stream, *, small: int = SMALL, size: int = BLOCK) -> Columns:
+    """Read a stream of CSV; a log of up to ``small`` bytes without Arrow."""
+    dialect = _dialect(stream)
+    fast = len(stream.peek(small + 1)) > small
+    stream.read(dialect.start)
+    chunks: list[Chunk] = []
+    bad: list[BadLine] = []
+    repeated: list[int] = []
+    renamed: list[int] = []
+    bad_count, lines = 0, dialect.lines
+    for result in _results(stream, dialect, size, fast=fast):
+        parsed = result.parsed
+        bad_count += len(parsed.bad)
+        bad += [_moved(one, lines) for one in parsed.bad[: _SHOWN - len(bad)]]
+        repeated += [lines + line for line in parsed.repeated]
+        renamed += [lines + line for line in parsed.renamed]
+        lines += parsed.lines
+        if result.chunk.rows:
+            chunks.append(result.chunk)
+    if not chunks:
+        raise NoUsableRecord(
+            f"{stream.name}: no record could be read; expected lines of"
+            f" {len(dialect.names)} cells below the header"
+        )
+    stream.notes += _about_headers(repeated, renamed)
+    return Columns(
+        source=stream.name,
+        format="csv",
+        names=tuple(dict.fromkeys(name for chunk in chunks for name in chunk.names)),
+        rows=sum(chunk.rows for chunk in chunks),
+        load=lambda name: join(chunks, name),
+        bad_lines=tuple(bad),
+        bad_count=bad_count,
+        notes=tuple(stream.notes),
+    )
+
+
+def _dialect(stream: Stream) -> Dialect:
+    head, whole = stream.head()
+    dialect = dialect_of(head, whole=whole)
+    if dialect is not None:
+        return dialect
+    if has_no_header(head):
+        raise LogError(
+            f"{stream.name}: CSV without a header; add a first line that names the columns,"
+            " such as step,loss"
+        )
+    raise NoUsableRecord(
+        f"{stream.name}: no record could be read; expected a line of names, such as step,loss,"
+        " over lines of numbers"
+    )
+
+
+def _moved(bad: BadLine, lines: int) -> BadLine:
+    """Return a bad line of a block by its number in the file."""
+    return BadLine(line=lines + bad.line, reason=bad.reason)
+
+
+def _results(stream: Stream, dialect: Dialect, size: int, *, fast: bool) -> Iterator[_Result]:
+    work = _Fast(delimiter=dialect.delimiter, names=dialect.names)
+    cut = blocks(stream, size=size)
+    if fast:
+        for block, found in in_order(work, cut):
+            # A block under another header than its predecessors left was read too early.
+            result = found if found.under == work.names else work(block)
+            work.names = result.parsed.names
+            yield result
+    else:
+        for block in cut:
+            result = _tolerant(block, work.names, work.delimiter)
+            work.names = result.parsed.names
+            yield result
+
+
+def _about_headers(repeated: list[int], renamed: list[int]) -> Iterator[str]:
+    if repeated:
+        yield f"the header stands again {_at(repeated)}: several logs in one file"
+    if renamed:
+        yield f"another header stands {_at(renamed)}: its columns hold from there on"
+
+
+def _at(lines: list[int]) -> str:
+    shown = ", ".join(map(str, lines[:3])) + (", …" if len(lines) > 3 else "")
+    return f"on line{'s' * (len(lines) > 1)} {shown}"

@@ -1,0 +1,140 @@
+"""What a CSV file looks like: its delimiter, its header, and whether it is one at all."""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from stabdiag.readers.words import NUMBER, WORD, meaning
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+DELIMITERS: Final = (",", ";", "\t", "|")
+
+# How many lines below the header are looked at, and how many of them may have another width.
+_LINES: Final = 50
+_RAGGED: Final = 0.2
+
+_LONGEST_NAME: Final = 200
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dialect:
+    """The delimiter and the first header; ``start`` is where the records begin."""
+
+    delimiter: str
+    names: tuple[str, ...]
+    start: int
+    lines: int
+
+
+def cells_of(line: str, delimiter: str) -> list[str]:
+    """Return the cells of one line, without the blanks around them."""
+    if '"' not in line:
+        row = line.split(delimiter)
+        return [cell.strip() for cell in row] if " " in line or "\t" in line else row
+    try:
+        row = next(csv.reader([line], delimiter=delimiter), [])
+    except csv.Error:
+        row = line.split(delimiter)
+    return [cell.strip() for cell in row]
+
+
+def unnamed(number: int) -> str:
+    """Return the name of a column, counted from 1, whose header is blank."""
+    return f"column_{number}"
+
+
+def names_of(cells: Sequence[str]) -> tuple[str, ...]:
+    """Return the names that a header gives: each once, and none blank."""
+    names: dict[str, None] = {}
+    for number, cell in enumerate(cells, start=1):
+        name = cell or unnamed(number)
+        base, count = name, 0
+        while name in names:
+            count += 1
+            name = f"{base}.{count}"
+        names[name] = None
+    return tuple(names)
+
+
+def is_header(cells: Sequence[str]) -> bool:
+    """Return whether these cells could be names of columns, and nothing else."""
+    words = [cell for cell in cells if meaning(cell)[0] == WORD]
+    named = any(any(map(str.isalpha, word)) for word in words)
+    numbers = sum(meaning(cell)[0] == NUMBER for cell in cells)
+    short = all(len(cell) <= _LONGEST_NAME for cell in cells)
+    return named and short and numbers < len(words)
+
+
+def dialect_of(head: bytes, *, whole: bool) -> Dialect | None:
+    """Return the dialect if the bytes at the head of a file are CSV, else None.
+
+    ``whole`` says that they are the whole file: only then does the last line count.
+    """
+    lines = head.decode("utf-8", "replace").split("\n")
+    if len(lines) > 1 and not (whole and lines[-1]):
+        lines.pop()
+    places = [n for n, line in enumerate(lines) if line.strip() and not line.startswith("#")]
+    if not places:
+        return None
+    first, *rest = places[: _LINES + 1]
+    for delimiter in _by_count(lines[first]):
+        header = cells_of(lines[first], delimiter)
+        rows = [cells_of(lines[place], delimiter) for place in rest]
+        if is_header(header) and _are_records(rows, len(header)):
+            return Dialect(
+                delimiter=delimiter,
+                names=names_of(header),
+                start=_offset(head, first + 1),
+                lines=first + 1,
+            )
+        above = cells_of(lines[first - 1].lstrip("# "), delimiter) if first else []
+        if len(above) == len(header) and is_header(above) and _are_records([header], len(above)):
+            return Dialect(
+                delimiter=delimiter,
+                names=names_of(above),
+                start=_offset(head, first),
+                lines=first,
+            )
+    return None
+
+
+def has_no_header(head: bytes) -> bool:
+    """Return whether the head of a file is CSV but for its missing header."""
+    lines = [line for line in head.decode("utf-8", "replace").split("\n")[:-1] if line.strip()]
+    for delimiter in DELIMITERS:
+        rows = [cells_of(line, delimiter) for line in lines[:_LINES]]
+        if rows and len(rows[0]) > 1 and _are_records(rows, len(rows[0])):
+            return all(meaning(cell)[0] != WORD for cell in rows[0])
+    return False
+
+
+def _by_count(line: str) -> list[str]:
+    return sorted(DELIMITERS, key=line.count, reverse=True)
+
+
+def _are_records(rows: list[list[str]], width: int) -> bool:
+    """Return whether nearly all rows are so wide, and their cells mostly numbers."""
+    fitting = [row for row in rows if len(row) == width or (len(row) == width + 1 and not row[-1])]
+    if not fitting or len(rows) - len(fitting) > max(1, _RAGGED * len(rows)):
+        return False
+    states = [meaning(cell)[0] for row in fitting for cell in row]
+    # A column of words or two beside the numbers is common; a table of words is no log.
+    numbers = states.count(NUMBER)
+    return numbers > 0 and (numbers >= states.count(WORD) or _has_numeric_columns(fitting))
+
+
+def _has_numeric_columns(rows: list[list[str]]) -> bool:
+    columns = list(zip(*rows, strict=False))
+    numeric = [all(meaning(cell)[0] != WORD for cell in column) for column in columns]
+    return sum(numeric) * 2 >= len(columns)
+
+
+def _offset(head: bytes, lines: int) -> int:
+    start = 0
+    for _ in range(lines):
+        start = head.find(b"\n", start) + 1 or len(head)
+    return start

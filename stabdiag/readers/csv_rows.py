@@ -1,0 +1,122 @@
+"""The tolerant reader of CSV: slow, line by line, through broken rows and second headers."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from stabdiag.readers.columns import BadLine
+from stabdiag.readers.csv_dialect import cells_of, names_of, unnamed
+from stabdiag.readers.pieces import Rows, piece_of_cells
+from stabdiag.readers.words import WORD, meaning
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+# A quoted cell may run over as many lines; an unpaired quote must not swallow the file.
+_LINES_OF_A_CELL: Final = 50
+_LONGEST_QUOTED: Final = 1 << 14
+
+
+@dataclass(kw_only=True)
+class Parsed:
+    """What a block holds; ``names`` is the header that holds after it."""
+
+    chunk: Rows
+    bad: list[BadLine] = field(default_factory=list)
+    lines: int = 0
+    names: tuple[str, ...] = ()
+    repeated: list[int] = field(default_factory=list)
+    renamed: list[int] = field(default_factory=list)
+
+
+def read_lines(block: bytes, names: tuple[str, ...], delimiter: str) -> Parsed:
+    """Read the records of a block that come under a header."""
+    lines = block.decode("utf-8", "replace").split("\n")
+    last_is_cut = bool(lines[-1])
+    if not last_is_cut:
+        lines.pop()
+    parsed = Parsed(chunk=Rows(rows=0), lines=len(lines), names=names)
+    sections: list[tuple[tuple[str, ...], list[list[str]]]] = [(names, [])]
+    at = 0
+    while at < len(lines):
+        line, number = lines[at], at + 1
+        at += 1
+        if not line.strip() or line.startswith("#"):
+            continue
+        cells, more = _row(lines, number - 1, delimiter)
+        width = len(parsed.names)
+        if len(cells) == width + 1 and not cells[-1]:
+            cells.pop()
+        if _is_next_header(cells, parsed.names):
+            header = names_of(cells)
+            (parsed.repeated if header == parsed.names else parsed.renamed).append(number)
+            parsed.names = header
+            sections.append((header, []))
+        elif "\0" in line:
+            parsed.bad.append(BadLine(line=number, reason="holds NUL bytes"))
+        elif len(cells) != width:
+            cut = last_is_cut and at == len(lines) and len(cells) < width
+            parsed.bad.append(BadLine(line=number, reason=_why(len(cells), width, cut=cut)))
+        else:
+            sections[-1][1].append(cells)
+            at += more
+    parsed.chunk = _chunk(sections)
+    return parsed
+
+
+def _row(lines: list[str], at: int, delimiter: str) -> tuple[list[str], int]:
+    """Return the cells of a row, and how many further lines its quoted cells take."""
+    text = lines[at].rstrip("\r")
+    if not _is_open(text, delimiter):
+        return cells_of(text, delimiter), 0
+    longer = text
+    for more, line in enumerate(lines[at + 1 : at + _LINES_OF_A_CELL], start=1):
+        # The line ends go: a cell of several lines is a text, and only compared.
+        longer += " " + line.rstrip("\r")
+        if not _is_open(longer, delimiter):
+            return cells_of(longer, delimiter), more
+    return cells_of(text, delimiter), 0
+
+
+def _is_open(text: str, delimiter: str) -> bool:
+    """Return whether a quoted cell begins in the text and does not end there."""
+    if text.count('"') % 2 == 0 or len(text) > _LONGEST_QUOTED:
+        return False
+    return re.search(rf'(?:^|{re.escape(delimiter)})"(?:[^"]|"")*$', text) is not None
+
+
+def _is_next_header(cells: Sequence[str], names: tuple[str, ...]) -> bool:
+    """Return whether a row is a header again: words alone, and some of the same names."""
+    shared = len(set(names).intersection(cells))
+    if not shared or shared * 2 < min(len(cells), len(names)):
+        return False
+    blank = {place for place, name in enumerate(names) if name == unnamed(place + 1)}
+    return all(
+        meaning(cell)[0] == WORD or (not cell and place in blank)
+        for place, cell in enumerate(cells)
+    )
+
+
+def _why(found: int, expected: int, *, cut: bool) -> str:
+    if cut:
+        return "breaks off"
+    return f"{found} cell{'s' * (found != 1)} under a header of {expected}"
+
+
+def _chunk(sections: list[tuple[tuple[str, ...], list[list[str]]]]) -> Rows:
+    total = sum(len(rows) for _, rows in sections)
+    chunk = Rows(rows=total)
+    start = 0
+    for names, rows in sections:
+        if not rows and len(sections) > 1:
+            continue
+        where = None if len(rows) == total else np.arange(start, start + len(rows))
+        columns = zip(*rows, strict=True) if rows else [()] * len(names)
+        for name, column in zip(names, columns, strict=True):
+            chunk.parts.setdefault(name, []).append((where, piece_of_cells(column)))
+        start += len(rows)
+    return chunk

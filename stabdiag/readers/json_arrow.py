@@ -1,0 +1,193 @@
+"""The fast reader of JSON lines: Arrow, wherever its answer is certain.
+
+Arrow merges ``null`` with a missing key, reads records that run over several lines, gives wrong
+numbers for a list with a null in it, and crashes on deep nesting or a null for the first record. A
+block where one of these may matter goes to the tolerant reader, as does one that Arrow refuses.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import pyarrow as pa
+from pyarrow import json as arrow_json
+from pyarrow import types
+
+from stabdiag.readers.arrow import Array, leaf, leaves, piece_of_array, valid
+from stabdiag.readers.json_rows import read_lines
+from stabdiag.readers.pieces import Piece, Rows
+from stabdiag.readers.words import ABSENT, NULL
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+_OBJECT_FIRST: Final = re.compile(rb"\s*\{")
+_NULL_RECORD: Final = re.compile(rb"[\n}]\s*null")
+
+# Two of these in length, and a line may be nested so deeply that Arrow's recursion is at risk.
+_SHORT_LINE: Final = 1 << 11
+_DEEPEST: Final = 256
+
+# Where the head of a block has this many times more columns than a record has members, a table of
+# all rows by all columns would be mostly empty, and large.
+_SPARSE: Final = 8
+_HEAD: Final = 1 << 14
+
+
+class Table:
+    """A chunk that Arrow has read."""
+
+    def __init__(self, table: pa.Table, block: bytes) -> None:
+        """Keep the block where it tells what the table does not: a null, a text made a time."""
+        self._table = table
+        self._leaves = leaves(table.schema)
+        self._has_null = _has_gaps(table) and b"null" in block
+        self._block = block if self._has_null or _has_time(table.schema) else b""
+
+    @property
+    def rows(self) -> int:
+        """How many records the block holds."""
+        return int(self._table.num_rows)
+
+    @property
+    def names(self) -> Sequence[str]:
+        """The columns in the order in which they first appear."""
+        return list(self._leaves)
+
+    def piece(self, name: str) -> Piece | None:
+        """Return the block's piece of a column."""
+        path = self._leaves.get(name)
+        if path is None:
+            return None
+        array = leaf(self._table.column(path[0]).combine_chunks(), path[1:])
+        if types.is_temporal(array.type):
+            if len(path) > 1:
+                return self._tolerant.piece(name)
+            array = _parse(self._block, text=name).column(0).combine_chunks()
+        if not self._has_null or array.null_count == 0:
+            return piece_of_array(array, missing=ABSENT)
+        nulls = self._nulls(name, path, array)
+        if nulls is None:
+            return self._tolerant.piece(name)
+        piece = piece_of_array(array, missing=ABSENT)
+        piece.states[nulls] = NULL
+        return piece
+
+    @cached_property
+    def _tolerant(self) -> Rows:
+        return read_lines(self._block)[0]
+
+    def _nulls(self, name: str, path: tuple[int, ...], array: Array) -> NDArray[np.intp] | None:
+        """Return the rows in which a key is written as null, or None if the bytes cannot tell.
+
+        They can where each name stands for one column only and is written without escapes.
+        """
+        block = self._block
+        if len(path) > 1 or len(self._leaves) != len(self._table.schema) or b"\\" in block:
+            return None
+        key = re.escape(json.dumps(name, ensure_ascii=False).encode())
+        found = [match.start() for match in re.finditer(key + rb"\s*:\s*null", block)]
+        if not found:
+            return np.empty(0, dtype=np.intp)
+        ends = np.flatnonzero(np.frombuffer(block, dtype=np.uint8) == ord("\n"))
+        rows = np.unique(np.searchsorted(ends, found)).astype(np.intp)
+        return None if valid(array)[rows].any() else rows
+
+
+def read_block(block: bytes) -> Table | None:
+    """Return the block as Arrow reads it, or None where the tolerant reader has to."""
+    if _OBJECT_FIRST.match(block) is None or _deep(block) or _sparse(block):
+        return None
+    try:
+        table = _parse(block)
+        return Table(table, block) if _certain(table, block) else None
+    except (pa.ArrowException, UnicodeDecodeError):
+        return None
+
+
+def _parse(block: bytes, *, text: str | None = None) -> pa.Table:
+    """Parse a block, or only one column of it, as texts: Arrow else makes times of some."""
+    schema = None if text is None else pa.schema([(text, pa.string())])
+    source: Any = pa.BufferReader(block)
+    return arrow_json.read_json(
+        source,
+        # A block is one task: the order of the columns is then the same in every run.
+        read_options=arrow_json.ReadOptions(use_threads=False, block_size=len(block) + 1),
+        parse_options=arrow_json.ParseOptions(
+            explicit_schema=schema,
+            unexpected_field_behavior="infer" if text is None else "ignore",
+        ),
+    )
+
+
+def _certain(table: pa.Table, block: bytes) -> bool:
+    schema = table.schema
+    lines = block.count(b"\n") + (not block.endswith(b"\n"))
+    if not len(schema) or table.num_rows != lines:
+        return False
+    if _has_gaps(table) and _NULL_RECORD.search(block):
+        return False
+    nested = any(map(types.is_struct, schema.types))
+    if (nested or _any_leaf(schema, types.is_list)) and b"null" in block:
+        return False
+    if not nested:
+        return True
+    # Outer and inner names may meet: {"a/b": 1, "a": {"b": 2}}.
+    return len(leaves(schema)) == sum(1 for _ in _leaf_types(schema))
+
+
+def _has_gaps(table: pa.Table) -> bool:
+    """Return whether a record lacks a value: else no null is in the block, or it is in a list."""
+    return any(column.null_count for column in table.columns) or any(
+        map(types.is_struct, table.schema.types)
+    )
+
+
+def _has_time(schema: pa.Schema) -> bool:
+    return _any_leaf(schema, types.is_temporal)
+
+
+def _any_leaf(schema: pa.Schema, test: Callable[[pa.DataType], bool]) -> bool:
+    return any(map(test, _leaf_types(schema)))
+
+
+def _leaf_types(members: Any) -> Iterator[pa.DataType]:
+    """Yield the types of all columns; the members are a schema or a struct."""
+    for place in range(len(members) if isinstance(members, pa.Schema) else members.num_fields):
+        kind = members.field(place).type
+        if types.is_struct(kind):
+            yield from _leaf_types(kind)
+        else:
+            yield kind
+
+
+def _deep(block: bytes) -> bool:
+    """Return whether a line may be nested beyond what Arrow's recursion stands."""
+    windows = range(0, len(block), _SHORT_LINE)
+    if all(block.find(b"\n", at, at + _SHORT_LINE) >= 0 for at in windows[:-1]):
+        return False
+    return any(
+        line.count(b"{") + line.count(b"[") > _DEEPEST and _depth(line) > _DEEPEST
+        for line in block.split(b"\n")
+    )
+
+
+def _depth(line: bytes) -> int:
+    text = np.frombuffer(line, dtype=np.uint8)
+    opens = (text == ord("{")) | (text == ord("["))
+    closes = (text == ord("}")) | (text == ord("]"))
+    return int(np.cumsum(opens.astype(np.int32) - closes).max(initial=0))
+
+
+def _sparse(block: bytes) -> bool:
+    """Return whether the records at the head of the block have mostly different keys."""
+    head = block[:_HEAD]
+    rows = read_lines(head[: head.rfind(b"\n") + 1])[0]
+    filled = sum(len(piece.values) for parts in rows.parts.values() for _, piece in parts)
+    return rows.rows * len(rows.parts) > _SPARSE * max(filled, 1)

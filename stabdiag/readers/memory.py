@@ -1,0 +1,159 @@
+"""Columns that are in memory already: DataFrames, Arrow tables, mappings of arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from stabdiag.errors import LogError, NoUsableRecord
+from stabdiag.readers.columns import Columns
+from stabdiag.readers.nested import flattened
+from stabdiag.readers.pieces import Piece, Single, join, piece_of, rows_of
+from stabdiag.readers.words import NULL, NUMBER
+
+if TYPE_CHECKING:
+    from stabdiag.readers.pieces import Chunk
+
+_EXPECTED = "expected a DataFrame, an Arrow table, a mapping of arrays or a list of records"
+
+
+def columns_of(table: object) -> Columns:
+    """Return the columns of an object in memory."""
+    kind = type(table).__name__
+    if isinstance(table, Mapping):
+        return _columns({str(name): _piece(values) for name, values in table.items()}, kind)
+    if isinstance(table, Sequence) and all(isinstance(record, dict) for record in table):
+        return _of_records(cast("list[dict[str, object]]", list(table)), kind)
+    if hasattr(table, "iloc") and hasattr(table, "columns"):
+        return _columns(_of_pandas(table), kind)
+    if hasattr(table, "__arrow_c_stream__"):
+        return _columns(_of_arrow(table), kind)
+    raise LogError(f"cannot read a {kind}; {_EXPECTED}")
+
+
+def _columns(pieces: dict[str, Piece], kind: str) -> Columns:
+    lengths = {name: len(piece.values) for name, piece in pieces.items()}
+    if len(set(lengths.values())) > 1:
+        shown = ", ".join(f"{name} has {count}" for name, count in list(lengths.items())[:3])
+        raise LogError(f"{kind}: columns of unequal length ({shown}); give one value a record")
+    rows = next(iter(lengths.values()), 0)
+    if not rows:
+        raise NoUsableRecord(f"{kind}: no record could be read; it has no rows")
+    return Columns(
+        source=kind,
+        format="memory",
+        names=tuple(pieces),
+        rows=rows,
+        load=lambda name: join([Single(name=name, of=pieces[name])], name),
+    )
+
+
+def _of_records(records: list[dict[str, object]], kind: str) -> Columns:
+    flat, names = flattened([{str(key): one for key, one in r.items()} for r in records])
+    chunks: list[Chunk] = [rows_of(flat, names)]
+    if not names:
+        raise NoUsableRecord(f"{kind}: no record could be read; it has no values")
+    return Columns(
+        source=kind,
+        format="memory",
+        names=tuple(names),
+        rows=len(records),
+        load=lambda name: join(chunks, name),
+    )
+
+
+def _piece(values: Any) -> Piece:
+    """Return the piece of one array of a mapping; a NaN in it was written, unless by pandas."""
+    if hasattr(values, "iloc"):
+        return _of_series(values)
+    if hasattr(values, "__arrow_c_array__") or hasattr(values, "__arrow_c_stream__"):
+        return _of_arrow_array(values)
+    if isinstance(values, list | tuple):
+        return piece_of(_plain(values))
+    try:
+        array = np.asarray(values)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise LogError(f"not an array but a {type(values).__name__}; {_EXPECTED}") from error
+    if array.ndim != 1:
+        raise LogError(f"an array of {array.ndim} dimensions; give one value a record")
+    if array.dtype.kind in "fiub":
+        return Piece(
+            values=array.astype(np.float64), states=np.full(len(array), NUMBER, dtype=np.uint8)
+        )
+    if array.dtype.kind in "mM":
+        missing = np.isnat(array)
+        numbers = np.where(missing, np.nan, array.astype(np.int64))
+        return Piece(values=numbers, states=np.where(missing, NULL, NUMBER).astype(np.uint8))
+    return piece_of(_plain(array.tolist()))
+
+
+def _plain(values: Sequence[object]) -> list[object]:
+    """Return Python's own numbers for those of NumPy and other libraries."""
+    return [
+        v.item() if not isinstance(v, str) and hasattr(v, "item") and callable(v.item) else v
+        for v in values
+    ]
+
+
+def _of_pandas(frame: Any) -> dict[str, Piece]:
+    """Read a DataFrame; an index with a name is a column too."""
+    pieces: dict[str, Piece] = {}
+    names = [_joined(name) for name in frame.columns]
+    for name in frame.index.names:
+        if name is not None and _joined(name) not in names:
+            pieces[_joined(name)] = _of_series(frame.index.get_level_values(name))
+    for place, name in enumerate(names):
+        pieces[name] = _of_series(frame.iloc[:, place])
+    return pieces
+
+
+def _of_series(series: Any) -> Piece:
+    """Read a Series; pandas has one mark for missing and NaN, so either may be meant: null."""
+    missing = np.asarray(series.isna(), dtype=np.bool_)
+    kind = getattr(series.dtype, "kind", "O")
+    if kind in "fiubmM":
+        filled = series.to_numpy(dtype=np.float64, na_value=np.nan) if kind in "fiub" else None
+        numbers = series.astype("int64").to_numpy() if filled is None else filled
+        return Piece(
+            values=np.where(missing, np.nan, numbers.astype(np.float64)),
+            states=np.where(missing, NULL, NUMBER).astype(np.uint8),
+        )
+    values = _plain(series.tolist())
+    return piece_of([None if gone else v for v, gone in zip(values, missing, strict=True)])
+
+
+def _joined(name: object) -> str:
+    return (
+        "/".join(str(part) for part in name if part != "") if isinstance(name, tuple) else str(name)
+    )
+
+
+def _of_arrow(table: Any) -> dict[str, Piece]:
+    import pyarrow as pa
+
+    from stabdiag.readers.arrow import leaf, leaves, piece_of_array
+
+    whole = table if isinstance(table, pa.Table) else pa.table(table)
+    whole = whole.combine_chunks()
+    pieces: dict[str, Piece] = {}
+    for name, path in leaves(whole.schema).items():
+        column = whole.column(path[0])
+        parts = column.chunks or [pa.nulls(0)]
+        pieces[name] = piece_of_array(leaf(parts[0], path[1:]), missing=NULL)
+    return pieces
+
+
+def _of_arrow_array(values: Any) -> Piece:
+    import pyarrow as pa
+
+    from stabdiag.readers.arrow import piece_of_array
+
+    if isinstance(values, pa.ChunkedArray):
+        return piece_of_array(values.combine_chunks(), missing=NULL)
+    if isinstance(values, pa.Array):
+        return piece_of_array(values, missing=NULL)
+    if hasattr(values, "__arrow_c_array__"):
+        return piece_of_array(pa.array(values), missing=NULL)
+    return piece_of_array(pa.chunked_array(values).combine_chunks(), missing=NULL)

@@ -1,0 +1,41 @@
+"""Records of nested objects made flat: ``{"train": {"loss": 1}}`` has the column ``train/loss``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+Record = dict[str, object]
+
+# The keys of a level in the order in which they first appear; None marks a value of its own.
+Tree = dict[str | None, "Tree"]
+
+
+def flattened(records: list[Record]) -> tuple[list[Record], list[str]]:
+    """Return flat records, and the columns: the members of one object stand together.
+
+    Where a record has a name twice, as in ``{"a/b": 1, "a": {"b": 2}}``, the last one holds.
+    """
+    tree: Tree = {}
+    flat = [dict(_members(record, "", tree)) for record in records]
+    return flat, list(dict.fromkeys(_names(tree, "")))
+
+
+def _members(record: Record, prefix: str, tree: Tree) -> Iterator[tuple[str, object]]:
+    for key, value in record.items():
+        below = tree.setdefault(key, {})
+        if isinstance(value, dict):
+            yield from _members(value, f"{prefix}{key}/", below)
+        else:
+            below[None] = {}
+            yield prefix + key, value
+
+
+def _names(tree: Tree, prefix: str) -> Iterator[str]:
+    for key, below in tree.items():
+        if key is None:
+            yield prefix[:-1]
+        else:
+            yield from _names(below, f"{prefix}{key}/")

@@ -1,0 +1,64 @@
+"""Parquet: typed columns, each read only when it is asked for."""
+
+from __future__ import annotations
+
+import io
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyarrow import parquet
+
+from stabdiag.errors import ColumnError, LogError, NoUsableRecord
+from stabdiag.readers.arrow import leaf, leaves, piece_of_array
+from stabdiag.readers.columns import Columns
+from stabdiag.readers.pieces import Single, join
+from stabdiag.readers.words import NULL
+
+if TYPE_CHECKING:
+    from stabdiag.readers.columns import Column
+    from stabdiag.readers.source import Stream
+
+
+def read(stream: Stream) -> Columns:
+    """Read a Parquet file."""
+    name = stream.name
+    try:
+        # A file is mapped by its path; what comes through a pipe has to be held.
+        file = parquet.ParquetFile(stream.path or io.BytesIO(stream.read_all()))
+        schema = file.schema_arrow
+    except (pa.ArrowException, OSError) as error:
+        raise LogError(
+            f"{name}: a Parquet file that is cut off or damaged ({_first_line(error)});"
+            " it cannot be read before its writer has closed it"
+        ) from error
+    places = leaves(schema)
+    rows = file.metadata.num_rows
+    if not rows or not places:
+        raise NoUsableRecord(f"{name}: no record could be read; the Parquet file holds no rows")
+
+    def load(column: str) -> Column:
+        path = places[column]
+        try:
+            table = file.read(columns=[schema.field(path[0]).name])
+        except (pa.ArrowException, OSError) as error:
+            raise ColumnError(
+                f"{name}: column {column} cannot be read ({_first_line(error)}); is the file whole?"
+            ) from error
+        chunks = [
+            Single(name=column, of=piece_of_array(leaf(part, path[1:]), missing=NULL))
+            for part in table.column(0).chunks
+        ]
+        return join(chunks, column)
+
+    return Columns(
+        source=name,
+        format="parquet",
+        names=tuple(places),
+        rows=rows,
+        load=load,
+        notes=tuple(stream.notes),
+    )
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).splitlines()[0][:200] if str(error) else type(error).__name__

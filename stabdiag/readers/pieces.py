@@ -1,0 +1,188 @@
+"""Columns put together from pieces: a log is read in blocks, and each block yields its piece.
+
+A block may come from Arrow or from the tolerant row reader, and may see another type in the same
+column than its neighbours do. What a column is in the end, numbers or words, is decided here alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import compress
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from stabdiag.readers.columns import Column
+from stabdiag.readers.words import ABSENT, NULL, NUMBER, WORD, meaning, meaning_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from numpy.typing import NDArray
+
+_PLAIN = frozenset({float, int, bool})
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Piece:
+    """A stretch of one column.
+
+    ``states`` says of each entry whether it is absent, a number, null or a word (``words.py``);
+    ``values`` holds the numbers, ``words`` the words in their order.
+    """
+
+    values: NDArray[np.float64]
+    states: NDArray[np.uint8]
+    words: Sequence[str] = ()
+
+
+class Chunk(Protocol):
+    """One block of records, read."""
+
+    @property
+    def rows(self) -> int:
+        """How many records the block holds."""
+
+    @property
+    def names(self) -> Sequence[str]:
+        """The columns that the block knows, in the order in which they first appear."""
+
+    def piece(self, name: str) -> Piece | None:
+        """Return the block's piece of a column, or None if it has none."""
+
+
+def piece_of(values: Sequence[object]) -> Piece:
+    """Return the piece that Python values make."""
+    if _PLAIN.issuperset(map(type, values)):
+        try:
+            numbers = np.array(values, dtype=np.float64)
+        except OverflowError:
+            pass
+        else:
+            return Piece(values=numbers, states=np.full(len(values), NUMBER, dtype=np.uint8))
+    return _from_meanings(map(meaning_of, values), len(values))
+
+
+def piece_of_cells(cells: Sequence[str]) -> Piece:
+    """Return the piece that written cells make."""
+    joined = "".join(cells)
+    if "_" not in joined and joined.isascii():
+        try:
+            numbers = np.array(list(map(float, cells)), dtype=np.float64)
+        except ValueError:
+            pass
+        else:
+            return Piece(values=numbers, states=np.full(len(cells), NUMBER, dtype=np.uint8))
+    return _from_meanings(map(meaning, cells), len(cells))
+
+
+def _from_meanings(meanings: Iterable[tuple[int, float, str]], count: int) -> Piece:
+    states, values, words = zip(*meanings, strict=True) if count else ((), (), ())
+    codes = np.array(states, dtype=np.uint8)
+    return Piece(
+        values=np.array(values, dtype=np.float64),
+        states=codes,
+        words=list(compress(words, (codes == WORD).tolist())),
+    )
+
+
+def join(chunks: Sequence[Chunk], name: str) -> Column:
+    """Return the whole column that the chunks' pieces make."""
+    rows = sum(chunk.rows for chunk in chunks)
+    values = np.full(rows, np.nan)
+    states = np.zeros(rows, dtype=np.uint8)
+    words: list[str] = []
+    start = 0
+    for chunk in chunks:
+        piece = chunk.piece(name)
+        if piece is not None:
+            values[start : start + chunk.rows] = piece.values
+            states[start : start + chunk.rows] = piece.states
+            words.extend(piece.words)
+        start += chunk.rows
+    return _column(values, states, words)
+
+
+def _column(values: NDArray[np.float64], states: NDArray[np.uint8], words: list[str]) -> Column:
+    """Return numbers, or codes if the words outnumber the numbers."""
+    numbers = states == NUMBER
+    null = states == NULL
+    if len(words) <= np.count_nonzero(numbers):
+        values[~numbers] = np.nan
+        return Column(values=values, present=numbers, null=null, strays=len(words))
+    code: dict[str, int] = {}
+    codes = np.full(len(values), np.nan)
+    codes[states == WORD] = [code.setdefault(word, len(code)) for word in words]
+    # Numbers among words are told apart by their value: 1 and 1.0 are one word.
+    _, rank = np.unique(values[numbers], return_inverse=True)
+    codes[numbers] = rank + len(code)
+    return Column(values=codes, present=numbers | (states == WORD), null=null, is_text=True)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Rows:
+    """A chunk in which each column knows the rows that have it.
+
+    A log in which every record has other keys thus costs what its records cost, not their product.
+    """
+
+    rows: int
+    parts: dict[str, list[tuple[NDArray[np.intp] | None, Piece]]] = field(default_factory=dict)
+
+    @property
+    def names(self) -> Sequence[str]:
+        """The columns in the order in which they first appear."""
+        return list(self.parts)
+
+    def piece(self, name: str) -> Piece | None:
+        """Return the column spread over all rows."""
+        parts = self.parts.get(name)
+        if parts is None:
+            return None
+        if len(parts) == 1 and parts[0][0] is None:
+            return parts[0][1]
+        values = np.full(self.rows, np.nan)
+        states = np.full(self.rows, ABSENT, dtype=np.uint8)
+        spelt = np.full(self.rows, None, dtype=object)
+        for rows, part in parts:
+            where = np.arange(self.rows) if rows is None else rows
+            values[where] = part.values
+            states[where] = part.states
+            spelt[where[part.states == WORD]] = part.words
+        return Piece(values=values, states=states, words=spelt[states == WORD].tolist())
+
+
+def rows_of(records: Sequence[dict[str, object]], order: Sequence[str] | None = None) -> Rows:
+    """Return the chunk that flat records make, its columns in the order given."""
+    groups: dict[tuple[str, ...], list[int]] = {}
+    for row, record in enumerate(records):
+        groups.setdefault(tuple(record), []).append(row)
+    chunk = Rows(rows=len(records), parts={name: [] for name in order or ()})
+    for keys, rows in groups.items():
+        where = None if len(rows) == len(records) else np.array(rows, dtype=np.intp)
+        columns = zip(*(records[row].values() for row in rows), strict=True)
+        for key, column in zip(keys, columns, strict=False):
+            chunk.parts.setdefault(key, []).append((where, piece_of(column)))
+    return chunk
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Single:
+    """A chunk of one column."""
+
+    name: str
+    of: Piece
+
+    @property
+    def rows(self) -> int:
+        """How many entries the column has."""
+        return len(self.of.values)
+
+    @property
+    def names(self) -> Sequence[str]:
+        """The one column."""
+        return [self.name]
+
+    def piece(self, name: str) -> Piece | None:
+        """Return the column's piece."""
+        return self.of if name == self.name else None

@@ -1,0 +1,161 @@
+"""Where bytes come from: a file or standard input, with one line for each way to fail."""
+
+from __future__ import annotations
+
+import os
+import sys
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO, Protocol
+
+from stabdiag.errors import LogError
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+STANDARD_INPUT = "standard input"
+
+_LINES_OF_A_HEAD = 20
+
+
+class Raw(Protocol):
+    """Whatever gives bytes in turn, and nothing at the end."""
+
+    def read(self, size: int, /) -> bytes:
+        """Return up to ``size`` bytes."""
+
+
+class Stream:
+    """Bytes that can be looked at before they are read."""
+
+    def __init__(self, name: str, raw: Raw, *, path: Path | None = None) -> None:
+        """Take bytes from ``raw``; ``path`` is given where they lie in a file just as they are."""
+        self.name = name
+        self.path = path
+        self.notes: list[str] = []
+        self._raw = raw
+        self._ahead = b""
+
+    def __enter__(self) -> Stream:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        close = getattr(self._raw, "close", None)
+        if close is not None:
+            close()
+
+    def peek(self, size: int) -> bytes:
+        """Return the next bytes, up to ``size``, without using them up."""
+        parts = [self._ahead]
+        missing = size - len(self._ahead)
+        while missing > 0 and (more := self._more(missing)):
+            parts.append(more)
+            missing -= len(more)
+        self._ahead = b"".join(parts)
+        return self._ahead[:size]
+
+    def read(self, size: int) -> bytes:
+        """Return the next bytes, up to ``size``; fewer only at the end."""
+        found, self._ahead = self._ahead[:size], self._ahead[size:]
+        if not found:
+            found = self._more(size)
+        if len(found) == size or not found:
+            return found
+        parts = [found]
+        missing = size - len(found)
+        while missing > 0 and (more := self._more(missing)):
+            parts.append(more)
+            missing -= len(more)
+        return b"".join(parts)
+
+    def head(self) -> tuple[bytes, bool]:
+        """Return the first lines without using them up, and whether they are all there is.
+
+        A line of 10,000 columns takes some 300 kB, so few line ends make for a longer look.
+        """
+        for size in (1 << 16, 1 << 22):
+            head = self.peek(size)
+            if len(head) < size or head.count(b"\n") >= _LINES_OF_A_HEAD:
+                break
+        return head, len(head) < size
+
+    def push_back(self, data: bytes) -> None:
+        """Take back bytes that were read too far."""
+        self._ahead = data + self._ahead
+
+    def read_all(self) -> bytes:
+        """Return all bytes that are left."""
+        parts = [self._ahead]
+        self._ahead = b""
+        while more := self._more(1 << 22):
+            parts.append(more)
+        return b"".join(parts)
+
+    def unpacked(self, raw: Raw) -> Stream:
+        """Return a stream of the bytes that these unpack to."""
+        inner = Stream(self.name, raw)
+        inner.notes = self.notes
+        return inner
+
+    def _more(self, size: int) -> bytes:
+        try:
+            return self._raw.read(size) or b""
+        except OSError as error:
+            raise LogError(f"{self.name}: reading failed ({_reason(error)})") from error
+
+
+def open_stream(source: str | os.PathLike[str]) -> Stream:
+    """Open a file, or standard input for ``-``."""
+    name = os.fspath(source)
+    if name == "-":
+        return Stream(STANDARD_INPUT, _KeptOpen(sys.stdin.buffer))
+    path = Path(name)
+    try:
+        return Stream(name, path.open("rb", buffering=0), path=path)
+    except FileNotFoundError as error:
+        raise LogError(f"{name}: no such file; check the path") from error
+    except IsADirectoryError as error:
+        raise LogError(_about_folder(path)) from error
+    except PermissionError as error:
+        if path.is_dir():
+            raise LogError(_about_folder(path)) from error
+        raise LogError(f"{name}: may not be read by you; change its permissions") from error
+    except (OSError, ValueError) as error:
+        raise LogError(f"{name}: cannot be opened ({_reason(error)}); check the path") from error
+
+
+class _KeptOpen:
+    """Standard input, which is not ours to close."""
+
+    def __init__(self, raw: BinaryIO) -> None:
+        self._raw = raw
+
+    def read(self, size: int, /) -> bytes:
+        return self._raw.read(size)
+
+
+def _about_folder(path: Path) -> str:
+    try:
+        names = sorted(entry.name for entry in islice(path.iterdir(), 10_000))
+    except OSError:
+        names = []
+    logs = [name for name in names if name.endswith((".jsonl", ".ndjson", ".csv", ".parquet"))]
+    if logs:
+        shown = ", ".join(logs[:3]) + (", …" if len(logs) > 3 else "")
+        return f"{path}: a folder, not a log; give one of the files in it ({shown})"
+    if any("tfevents" in name for name in names):
+        return (
+            f"{path}: a folder of TensorBoard event files; export its scalars as CSV with the"
+            " columns step, loss, …, and give that file"
+        )
+    return f"{path}: a folder, not a log; give a file of JSON lines, CSV or Parquet"
+
+
+def _reason(error: Exception) -> str:
+    text = getattr(error, "strerror", None) or str(error) or type(error).__name__
+    return str(text).splitlines()[0]

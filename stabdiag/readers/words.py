@@ -1,0 +1,85 @@
+"""What one written cell means: a number, nothing, or a word.
+
+All formats share this page, so that a ``"NaN"`` in JSON lines and a ``nan`` in CSV are one thing.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Final
+
+ABSENT: Final = 0
+NUMBER: Final = 1
+NULL: Final = 2
+WORD: Final = 3
+
+# How programs write "nothing here" where a number is due: JavaScript, Python, R, Arrow.
+_NULL_WORDS: Final = frozenset({"", "null", "none", "na", "n/a", "<na>"})
+
+# "1.#QNAN" and its kin are what older C runtimes on Windows print.
+_NUMBER_WORDS: Final = {
+    "true": 1.0,
+    "false": 0.0,
+    "1.#qnan": math.nan,
+    "-1.#ind": math.nan,
+    "1.#inf": math.inf,
+    "-1.#inf": -math.inf,
+}
+_NAN_WITH_PAYLOAD: Final = re.compile(r"[-+]?nan\(\w*\)", re.ASCII)
+
+
+def number_of(text: str) -> float | None:
+    """Return the number that a text spells, or None if it spells none."""
+    # float() takes "1_000" and digits of every script, which no logger writes as a number.
+    if "_" not in text and text.isascii():
+        try:
+            return float(text)
+        except ValueError:
+            pass
+    text = text.lower()
+    if _NAN_WITH_PAYLOAD.fullmatch(text):
+        return math.nan
+    return _NUMBER_WORDS.get(text)
+
+
+def meaning(text: str) -> tuple[int, float, str]:
+    """Return state, number and word of a written cell; only the one that its state names counts."""
+    text = text.strip()
+    number = number_of(text)
+    if number is not None:
+        return NUMBER, number, ""
+    if text.lower() in _NULL_WORDS:
+        return NULL, math.nan, ""
+    return WORD, math.nan, text
+
+
+def meaning_of(value: object) -> tuple[int, float, str]:
+    """Return state, number and word of a value as ``json`` or Arrow gives it."""
+    if isinstance(value, list | tuple):
+        value = _representative(value)
+    if isinstance(value, int | float):
+        return NUMBER, _as_float(value), ""
+    if isinstance(value, str):
+        return meaning(value)
+    if value is None:
+        return NULL, math.nan, ""
+    return ABSENT, math.nan, ""
+
+
+def _representative(values: list[object] | tuple[object, ...]) -> object:
+    """Return the element that stands for a list: of one value, or of numbers, the first."""
+    if len(values) == 1 or (values and all(isinstance(v, int | float) for v in values)):
+        first = values[0]
+        return first if isinstance(first, int | float | str) or first is None else _NOTHING
+    return _NOTHING
+
+
+_NOTHING: Final = object()
+
+
+def _as_float(value: float) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf

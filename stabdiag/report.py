@@ -1,0 +1,63 @@
+"""The report: everything that was found out about one run, as data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.console import Console, ConsoleOptions, RenderResult
+
+    from stabdiag.findings import Answer, Finding
+    from stabdiag.history import History
+    from stabdiag.limits import Limits
+    from stabdiag.manifest import Manifest
+
+
+@dataclass(frozen=True, kw_only=True)
+class NotLogged:
+    """A role that the log lacks, and what its absence costs the diagnosis."""
+
+    role: str
+    cost: str
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Report:
+    """One diagnosis with all that led to it.
+
+    ``findings`` is ordered worst first and ``diagnosis`` is its first entry; ``trail`` holds the
+    answers in the order in which the walk met them, those about the lead-up to a NaN last.
+    """
+
+    diagnosis: Finding
+    findings: tuple[Finding, ...]
+    trail: tuple[Answer, ...]
+    not_logged: tuple[NotLogged, ...]
+    history: History
+    manifest: Manifest
+    limits: Limits
+    literal: bool = False
+
+    @property
+    def also_found(self) -> tuple[Finding, ...]:
+        """All findings but the diagnosis."""
+        return self.findings[1:]
+
+    def to_json(self) -> str:
+        """Return the report as strict JSON, schema 1."""
+        from stabdiag.formats import render
+
+        return render(self, "json")
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Show the terminal report where rich prints."""
+        from stabdiag.formats.terminal import renderables
+
+        yield from renderables(self, width=options.max_width)
+
+    def _repr_html_(self) -> str:
+        """Show the report in a notebook."""
+        from stabdiag.formats.terminal import to_html
+
+        return to_html(self)

@@ -1,0 +1,66 @@
+"""The decision tree's rules to the letter."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stabdiag.stats.rolling import trailing_moments
+from stabdiag.stats.spikes import Reach, Spike, SpikeScan
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+
+
+def literal_spikes(x: Floats, window: int, reach: Reach, sigmas: float) -> SpikeScan:
+    """Return every exceedance of the rolling mean plus ``sigmas`` deviations as a spike.
+
+    Args:
+        x: shape (n,), finite.
+        window: points before each one that mean and deviation are taken over.
+        reach: the time to recover, in points, and how near.
+        sigmas: the limit, in deviations.
+
+    A spike has recovered at the first point, however lucky, that is back in time; the next one is
+    looked for after that.
+    """
+    mean, sigma = trailing_moments(x, window)
+    tested = ~np.isnan(mean)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        scores = np.where(tested, (x - mean) / sigma, -np.inf)
+        high = tested & (x > mean + sigmas * sigma)
+    spikes: list[Spike] = []
+    resume = 0
+    for at in np.flatnonzero(high).tolist():
+        if at < resume:
+            continue
+        ahead = x[at + 1 : at + 1 + reach.recovery]
+        back = np.flatnonzero(ahead <= mean[at] + reach.recovery_sigma * sigma[at])
+        complete = at + reach.recovery < len(x)
+        end = at + 1 + (int(back[0]) if len(back) else len(ahead))
+        peak = at + int(np.argmax(x[at:end]))
+        spikes.append(
+            Spike(
+                onset=at,
+                peak=peak,
+                end=end,
+                base=float(mean[at]),
+                sigma=float(sigma[at]),
+                height=float(x[peak] - mean[at]),
+                score=float(scores[peak]),
+                rise=1,
+                recovered=True if len(back) else (False if complete else None),
+            )
+        )
+        resume = end
+    largest = int(np.argmax(scores)) if tested.any() else 0
+    return SpikeScan(
+        spikes=tuple(spikes),
+        limit=sigmas,
+        largest=float(scores[largest]) if tested.any() else 0.0,
+        largest_at=largest,
+        tested=int(tested.sum()),
+    )

@@ -1,0 +1,126 @@
+"""A rise of the loss that was never made good."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stabdiag.stats.rolling import MAD_TO_SIGMA
+from stabdiag.stats.trend import mann_kendall
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+
+
+# Levels are medians over these shares of the window: fast climbs show in short ones, slow in long.
+_SHARES = (0.1, 0.5, 2.0)
+
+# A rise counts against this many deviations of such levels, and this many times the largest rise
+# that the run had made good before.
+_LEVEL_SIGMAS = 4.0
+_WANDERS = 1.5
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rise:
+    """How far the loss ends above its best level, and how it got there.
+
+    ``best``, ``onset``, ``crest`` are positions: of the best level, of the last point near it, and
+    where most of the way up was made. ``bar`` is what the run's own noise and ups and downs explain,
+    ``progress`` the distance from the first level to the best; both, and the levels, are in units
+    of the loss. ``p_value`` is that of a rising trend on the way up, ``recent_p_value`` that of one
+    over the last window.
+    """
+
+    best: int
+    onset: int
+    crest: int
+    best_level: float
+    last_level: float
+    bar: float
+    progress: float
+    p_value: float
+    recent_p_value: float
+
+    @property
+    def amount(self) -> float:
+        """The rise that is left at the end."""
+        return self.last_level - self.best_level
+
+
+def net_rise(x: Floats, window: int) -> Rise | None:
+    """Measure the rise from the best level to the end.
+
+    Args:
+        x: shape (n,), finite, spikes that recovered taken out.
+        window: points over which a rise counts.
+
+    Returns:
+        The rise at the time scale where it is clearest, of those where it stands out from the run's
+        own noise if there are any; None for fewer points than ``window``.
+
+    The yardstick needs no model of the noise: levels are medians of blocks, and what they did and
+    undid before the best of them they may do again.
+    """
+    if len(x) < window:
+        return None
+    recent = mann_kendall(x[-window:]).p_value
+    sizes = [max(round(window * share), 2) for share in _SHARES]
+    rises = [_at_scale(x, window, size, recent) for size in sizes if len(x) >= 5 * size]
+    clear = [rise for rise in rises if rise.amount > rise.bar]
+    if clear:
+        return min(clear, key=lambda rise: rise.p_value)
+    return max(rises, key=lambda rise: rise.amount / rise.bar)
+
+
+def _at_scale(x: Floats, window: int, size: int, recent: float) -> Rise:
+    n = len(x)
+    levels, starts = _levels(x, size)
+    low = _pairs(levels)
+    best = int(np.argmin(low))
+    up = low[best:] - low[best]
+    high = float(up.max())
+    crest = best + int(np.argmax(up >= 0.8 * high))
+    onset = best + int(np.flatnonzero(up[: crest - best + 1] <= 0.2 * high)[-1])
+    begin, end = int(starts[onset]), min(int(starts[crest]) + 2 * size, n)
+    drawup = levels[: best + 1] - np.minimum.accumulate(levels[: best + 1])
+    bar = max(_LEVEL_SIGMAS * _level_noise(levels), _WANDERS * float(drawup.max(initial=0.0)))
+    trends = (mann_kendall(x[begin:end]), mann_kendall(x[max(end - window, 0) : end]))
+    return Rise(
+        best=int(starts[best]),
+        onset=begin,
+        crest=end - 1,
+        best_level=float(low[best]),
+        last_level=float(low[-1]),
+        bar=max(bar, np.finfo(np.float64).tiny),
+        progress=max(float(np.median(x[: max(window // 20, 3)]) - low[best]), 0.0),
+        p_value=min(1.0, 3 * min(recent, *(trend.p_value for trend in trends))),
+        recent_p_value=recent,
+    )
+
+
+def _levels(x: Floats, size: int) -> tuple[Floats, NDArray[np.int64]]:
+    """Return the medians of blocks of ``size`` points, counted from the end, and their starts."""
+    spare = len(x) % size
+    starts = np.arange(spare, len(x), size)
+    return np.median(x[spare:].reshape(-1, size), axis=1), starts
+
+
+def _pairs(levels: Floats) -> Floats:
+    """Return the mean of each level and the next; the last stands with the one before."""
+    if len(levels) < 2:
+        return levels
+    pairs = (levels[:-1] + levels[1:]) / 2
+    return np.append(pairs, pairs[-1])
+
+
+def _level_noise(levels: Floats) -> float:
+    """Return the deviation of a level from the line through its neighbours: trends drop out."""
+    if len(levels) < 3:
+        return float(np.ptp(levels))
+    bend = levels[1:-1] - (levels[:-2] + levels[2:]) / 2
+    return float(np.median(np.abs(bend))) * MAD_TO_SIGMA / float(np.sqrt(1.5))

@@ -1,0 +1,89 @@
+"""Rolling statistics of the points *before* each point, fast enough for millions of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+
+# A normal distribution's standard deviation in units of its median absolute deviation.
+MAD_TO_SIGMA = 1.4826
+
+
+def trailing_moments(x: Floats, window: int) -> tuple[Floats, Floats]:
+    """Return mean and standard deviation of the ``window`` points before each point.
+
+    Args:
+        x: shape (n,), finite.
+        window: number of points, at least 2.
+
+    Returns:
+        Two arrays of shape (n,), in units of ``x``; NaN for the first ``window`` points.
+
+    Differences of cumulative sums over the whole log cancel badly, and running updates keep the
+    trace of a value of 1e18 for ever. So the points are cut in blocks of ``window``: every window
+    is the end of one block and the beginning of the next, and the moments of the two are merged by
+    Chan, Golub & LeVeque (1983, doi:10.1080/00031305.1983.10483115, eq. 2.1). Each block is shifted
+    by its median first, which keeps the squares small where they matter.
+    """
+    n = len(x)
+    mean = np.full(n, np.nan)
+    deviation = np.full(n, np.nan)
+    if n <= window:
+        return mean, deviation
+    blocks = -(-n // window)
+    grid = np.empty(blocks * window)
+    grid[:n], grid[n:] = x, x[-1]
+    grid = grid.reshape(blocks, window)
+    head_mean, head_m2 = _prefix_moments(grid)
+    tail_mean, tail_m2 = (part[:, ::-1] for part in _prefix_moments(grid[:, ::-1]))
+    # The window before point (b, j) is block b-1 from j on (window - j points) and block b up to
+    # j (j points); for j = 0 it is the whole of block b-1.
+    in_head = np.arange(1, window)
+    in_tail = window - in_head
+    gap = head_mean[1:, :-1] - tail_mean[:-1, 1:]
+    merged_mean = tail_mean[:-1, 1:] + gap * (in_head / window)
+    merged_m2 = head_m2[1:, :-1] + tail_m2[:-1, 1:] + gap**2 * (in_head * in_tail / window)
+    out_mean = np.concatenate([tail_mean[:-1, :1], merged_mean], axis=1).ravel()
+    out_m2 = np.concatenate([tail_m2[:-1, :1], merged_m2], axis=1).ravel()
+    mean[window:] = out_mean[: n - window]
+    deviation[window:] = np.sqrt(out_m2[: n - window] / window)
+    return mean, deviation
+
+
+def _prefix_moments(grid: Floats) -> tuple[Floats, Floats]:
+    """Return mean and sum of squared deviations of each row's first 1, 2, … entries."""
+    shift = np.median(grid, axis=1, keepdims=True)
+    centred = grid - shift
+    count = np.arange(1, grid.shape[1] + 1)
+    mean = np.cumsum(centred, axis=1) / count
+    m2 = np.cumsum(centred**2, axis=1) - count * mean**2
+    return mean + shift, np.maximum(m2, 0.0)
+
+
+def trailing_median(x: Floats, window: int, hop: int = 1) -> Floats:
+    """Return the median of the ``window`` points before each point.
+
+    Args:
+        x: shape (n,), finite.
+        window: number of points; the first points take what there is, at least one.
+        hop: the median is renewed every ``hop`` points and holds until then (a million points
+            need no million medians).
+
+    Returns:
+        Shape (n,), in units of ``x``; NaN for the first point.
+    """
+    n = len(x)
+    out = np.full(n, np.nan)
+    for end in range(1, min(window, n)):
+        out[end] = np.median(x[:end])
+    if n > window:
+        medians = np.median(sliding_window_view(x, window)[:-1:hop], axis=1)
+        out[window:] = np.repeat(medians, hop)[: n - window]
+    return out

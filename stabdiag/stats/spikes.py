@@ -1,0 +1,266 @@
+"""Spikes: points, or stretches, that a run's own noise does not explain."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stabdiag.stats.rolling import MAD_TO_SIGMA, trailing_median
+from stabdiag.stats.tails import family_limit, upper_tail
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+    Ints = NDArray[np.int64]
+
+# More medians than this are not taken over a log: on longer ones each holds for a few points.
+_MOST_MEDIANS = 25_000
+
+# Points this far out that lie within so many points of one another are one excursion.
+_FAR_OUT = 2.5
+_APART = 5
+_FEW_EVENTS = 3
+
+# A shift that lasts counts from this many deviations on, and the medians it is told by are taken
+# to be this much heavier in the tail than a normal distribution.
+_LEAST_SHIFT = 2.0
+_MEDIAN_PRIOR = 0.07
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reach:
+    """How far the search for spikes looks, in logged points.
+
+    ``window`` is the baseline's length, ``least`` the fewest points of it to judge by, ``recovery``
+    the time a spike has to come back to within ``recovery_sigma`` deviations of its base, and
+    ``lasting`` how long a level shift must last to count.
+    """
+
+    window: int
+    least: int
+    recovery: int
+    lasting: int = 10
+    recovery_sigma: float = 0.5
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spike:
+    """One spike, as positions in the array it was found in.
+
+    ``base`` and ``sigma`` are mean and deviation frozen from before the onset; ``score`` is the
+    largest rise above the local trend in units of the local, robust deviation; ``rise`` counts the points that the loss took for
+    most of its way up. ``recovered`` is None where the log ends too early to tell, and ``end`` the
+    point where it had recovered, or that up to which it was watched.
+    """
+
+    onset: int
+    peak: int
+    end: int
+    base: float
+    sigma: float
+    height: float
+    score: float
+    rise: int
+    recovered: bool | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class SpikeScan:
+    """All spikes of a log, the limit that the scores were held against and the largest of them."""
+
+    spikes: tuple[Spike, ...]
+    limit: float
+    largest: float
+    largest_at: int
+    tested: int
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Baseline:
+    """What is expected of each point from those before it: shape (n,) each, in units of the loss.
+
+    ``level`` is a local median corrected for the trend, ``sigma`` a robust deviation from it.
+    """
+
+    level: Floats
+    sigma: Floats
+
+
+def baseline(x: Floats, window: int) -> Baseline:
+    """Return level and deviation of the points before each point.
+
+    Args:
+        x: shape (n,), finite, n at least 2.
+        window: points that the deviation is taken over; the level follows a quarter of them.
+
+    Medians keep earlier spikes out of the baseline that judges the next one (Hampel 1974,
+    doi:10.1080/01621459.1974.10482962). A trailing median lags behind a falling loss: the median
+    of its own residuals is added, which takes a steady slope, up or down, out of them.
+    """
+    short = max(window // 4, 5)
+    hop = -(-len(x) // _MOST_MEDIANS)
+    level = trailing_median(x, short, hop)
+    level[0] = x[0]
+    lag = trailing_median(x - level, 2 * short, hop)
+    lag[0] = 0.0
+    level = level + lag
+    sigma = trailing_median(np.abs(x - level), window, hop) * MAD_TO_SIGMA
+    floor = max(0.1 * float(np.nanmedian(sigma)), 1e-9 * float(np.ptp(x)), 1e-300)
+    return Baseline(level=level, sigma=np.fmax(sigma, floor))
+
+
+def find_spikes(x: Floats, reach: Reach, false_alarm: float, least_height: float) -> SpikeScan:
+    """Find the points and stretches that are too high for the run's own noise.
+
+    Args:
+        x: shape (n,), finite.
+        reach: windows in points.
+        false_alarm: the chance that noise alone gives one spike anywhere in the log.
+        least_height: rises below this, in units of ``x``, are passed over.
+
+    A point is too high if its distance from the baseline, in deviations, lies beyond the
+    family-wise limit of this run's own scores; a stretch if the median of the next few points
+    does, so that a small but lasting shift is found as well.
+    """
+    n, first = len(x), reach.least
+    if n <= first + 1:
+        return SpikeScan(spikes=(), limit=np.inf, largest=0.0, largest_at=0, tested=0)
+    base = baseline(x, reach.window)
+    scores = ((x - base.level) / base.sigma)[first:]
+    limit = family_limit(_declustered(scores), false_alarm)
+    high = (scores > limit) & ((x - base.level)[first:] > least_height)
+    shifted = _shifted(x, base, reach, false_alarm, least_height)
+    candidates = np.flatnonzero(high | shifted[first:]) + first
+    spikes: list[Spike] = []
+    resume = 0
+    for at in candidates:
+        if at >= resume:
+            spike = _describe(x, base, int(at), reach)
+            spikes.append(spike)
+            # After a shift that stays, the baseline needs a window to find its new level.
+            resume = spike.end + (0 if spike.recovered else reach.window)
+    largest = int(np.argmax(scores))
+    return SpikeScan(
+        spikes=tuple(spikes),
+        limit=limit,
+        largest=float(scores[largest]),
+        largest_at=largest + first,
+        tested=n - first,
+    )
+
+
+def _declustered(scores: Floats) -> Floats:
+    """Return the scores with the largest few excursions reduced to their highest point.
+
+    A spike that takes ten points to decay is one event, not ten draws of heavy-tailed noise (runs
+    declustering; Smith & Weissman 1994, doi:10.1111/j.2517-6161.1994.tb01997.x). Only a few are reduced: where excursions are the rule, as in autocorrelated
+    noise, they are what the noise is like.
+    """
+    far = np.flatnonzero(scores > _FAR_OUT)
+    if len(far) < 2:
+        return scores
+    excursions = np.split(far, np.flatnonzero(np.diff(far) > _APART) + 1)
+    kept = np.ones(len(scores), dtype=bool)
+    for excursion in sorted(excursions, key=len)[-_FEW_EVENTS:]:
+        kept[excursion] = False
+        kept[excursion[np.argmax(scores[excursion])]] = True
+    return scores[kept]
+
+
+def _shifted(
+    x: Floats, base: Baseline, reach: Reach, false_alarm: float, least_height: float
+) -> NDArray[np.bool_]:
+    """Tell where a lasting upward shift begins, shape (n,).
+
+    The score of a shift is the median of the points from here on, against the baseline. Medians of
+    ten have light tails, and a shift fills a good part of a short log: so their tail is taken from
+    the quartile and the eighth alone.
+    """
+    n, last = len(x), reach.lasting
+    out = np.zeros(n, dtype=bool)
+    if n < reach.least + 3 * last:
+        return out
+    hop = -(-n // _MOST_MEDIANS)
+    # The median of the points before, one window later, is the median of the points from here.
+    ahead = trailing_median(np.append(x, x[-1]), last, hop)[last:]
+    rise = ahead - base.level[: len(ahead)]
+    scores = rise / base.sigma[: len(ahead)]
+    tail = upper_tail(scores[reach.least :], deepest=3, prior=_MEDIAN_PRIOR)
+    limit = max(tail.exceeded_with_chance(min(false_alarm * last / n, 0.25)), _LEAST_SHIFT)
+    hit = (scores > limit) & (rise > least_height)
+    hit[: reach.least] = False
+    # The shift begins at the first point that is itself up, not where the median first notices.
+    up = x[: len(ahead)] > base.level[: len(ahead)] + base.sigma[: len(ahead)]
+    out[: len(ahead)] = hit & up
+    return out
+
+
+def _describe(x: Floats, base: Baseline, at: int, reach: Reach) -> Spike:
+    level, sigma = _frozen(x, base, at, reach)
+    stop = min(at + reach.recovery, len(x))
+    back = _recovery(x, at, level + reach.recovery_sigma * sigma, reach.recovery)
+    end = stop if back is None else back
+    peak = at + int(np.argmax(x[at : max(end, at + 1)]))
+    complete = at + reach.recovery <= len(x)
+    return Spike(
+        onset=at,
+        peak=peak,
+        end=end,
+        base=level,
+        sigma=sigma,
+        height=float(x[peak] - level),
+        score=float((x[peak] - base.level[at]) / base.sigma[at]),
+        rise=_rise_points(x, at, reach),
+        recovered=True if back is not None else (False if complete else None),
+    )
+
+
+def _frozen(x: Floats, base: Baseline, at: int, reach: Reach) -> tuple[float, float]:
+    """Return mean and deviation of the window before the onset, earlier outliers left out."""
+    before = x[max(at - reach.window, 0) : at]
+    usual = np.abs(before - np.median(before)) <= 5 * base.sigma[at]
+    kept = before[usual] if usual.any() else before
+    return float(kept.mean()), max(float(kept.std()), float(base.sigma[at]))
+
+
+def _recovery(x: Floats, at: int, bound: float, reach: int) -> int | None:
+    """Return the first position after ``at`` from which on the smoothed loss is within bounds.
+
+    The loss is smoothed by its median over a fifth of the time to recover, and has to stay back
+    for as long again: one lucky point is no recovery.
+    """
+    smooth = min(max(reach // 5, 3), 10)
+    for back in range(at + 1, min(at + reach, len(x) - 1) + 1):
+        soon, later = x[back : back + smooth], x[back : back + 3 * smooth]
+        if len(soon) >= 2 and np.median(soon) <= bound and np.median(later) <= bound:
+            return back
+    return None
+
+
+def _rise_points(x: Floats, at: int, reach: Reach) -> int:
+    """Return how many points the loss took from 20% to 60% of its way up to the peak.
+
+    The way up begins at the lowest level before ``at`` and ends at the peak after it. A spike is up
+    at once; a climb takes its time. The loss is smoothed by medians of 5; a peak that does not
+    survive that is a spike of a few points.
+    """
+    first, last = max(at - 2 * reach.window, 0), min(at + 4 * reach.recovery, len(x))
+    smooth = _centred_median(x[first:last], 5)
+    before, after = smooth[: at - first + 1], smooth[at - first :]
+    low = min(float(np.median(part)) for part in np.array_split(before, max(len(before) // 10, 1)))
+    peak = at - first + int(np.argmax(after))
+    height = float(smooth[peak]) - low
+    if height < 0.5 * (float(x[at:last].max()) - low):
+        return 1
+    below = np.flatnonzero(smooth[:peak] <= low + 0.2 * height)
+    foot = int(below[-1]) if len(below) else 0
+    most = foot + int(np.argmax(smooth[foot : peak + 1] >= low + 0.6 * height))
+    return max(most - foot, 1)
+
+
+def _centred_median(x: Floats, width: int) -> Floats:
+    padded = np.pad(x, width // 2, mode="edge")
+    return np.median(np.lib.stride_tricks.sliding_window_view(padded, width), axis=1)

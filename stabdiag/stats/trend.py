@@ -1,0 +1,81 @@
+"""Is a series rising?"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from statistics import NormalDist
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+
+# Pairs are compared one by one; longer series are first averaged down to this many points.
+_MOST_POINTS = 400
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trend:
+    """A trend test's result: Kendall's ``tau`` (-1 to 1) and the one-sided ``p_value`` of a rise."""
+
+    tau: float
+    p_value: float
+
+
+def mann_kendall(x: Floats) -> Trend:
+    """Test for a rising trend, corrected for autocorrelation.
+
+    Args:
+        x: shape (n,), finite; evenly spaced. Fewer than 4 points give p = 1.
+
+    Returns:
+        Kendall's tau against time and the one-sided p-value of a rise.
+
+    Mann (1945, doi:10.2307/1907187) with the variance correction of Hamed & Rao (1998,
+    doi:10.1016/S0022-1694(97)00125-X, eq. 14): the autocorrelation of the ranks of the detrended
+    series stretches the variance. Ours differs in that only positive autocorrelations up to the
+    first insignificant lag count, and that the correction never narrows the variance.
+    """
+    x = block_means(x, _MOST_POINTS)
+    n = len(x)
+    if n < 4 or np.ptp(x) == 0:
+        return Trend(tau=0.0, p_value=1.0)
+    later, earlier = np.tril_indices(n, -1)
+    score = float(np.sign(x[later] - x[earlier]).sum())
+    _, ties = np.unique(x, return_counts=True)
+    variance = (n * (n - 1) * (2 * n + 5) - (ties * (ties - 1) * (2 * ties + 5)).sum()) / 18
+    variance *= _variance_stretch(x)
+    z = (score - math.copysign(1.0, score)) / math.sqrt(variance) if score else 0.0
+    return Trend(tau=score / (n * (n - 1) / 2), p_value=NormalDist().cdf(-z))
+
+
+def _variance_stretch(x: Floats) -> float:
+    n = len(x)
+    time = np.arange(n)
+    residual = x - np.polyval(np.polyfit(time, x, 1), time)
+    ranks = np.argsort(np.argsort(residual)).astype(np.float64)
+    ranks -= ranks.mean()
+    power = float(ranks @ ranks)
+    stretch = 0.0
+    for lag in range(1, n - 2):
+        rho = float(ranks[lag:] @ ranks[:-lag]) / power if power else 0.0
+        if rho < 1.645 / math.sqrt(n):
+            break
+        stretch += (n - lag) * (n - lag - 1) * (n - lag - 2) * rho
+    return 1.0 + 2.0 / (n * (n - 1) * (n - 2)) * stretch
+
+
+def block_means(x: Floats, most: int) -> Floats:
+    """Return ``x`` averaged over equal blocks so that at most ``most`` points are left.
+
+    The last, incomplete block is dropped.
+    """
+    size = -(-len(x) // most)
+    if size <= 1:
+        return x
+    whole = len(x) // size
+    return x[: whole * size].reshape(whole, size).mean(axis=1)

@@ -1,0 +1,39 @@
+"""The thresholds in force: the tree's quick reference, and every limit with its reason.
+
+Both are derived from the declarations in ``limits``, and can be had for a terminal, as Markdown, as
+JSON, and as TOML that can be edited and read back.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from stabdiag.errors import StabdiagError, did_you_mean
+
+if TYPE_CHECKING:
+    from stabdiag.limits import Limits
+
+FORMATS = ("terminal", "markdown", "json", "toml")
+
+
+def thresholds(
+    limits: Limits, format: str, width: int = 80, color: bool = False, encoding: str = "utf-8"
+) -> str:
+    """Return the thresholds in force as text; width, color and encoding serve the terminal.
+
+    Raises:
+        StabdiagError: for an unknown format.
+    """
+    if format not in FORMATS:
+        raise StabdiagError(
+            f"unknown format {format!r}{did_you_mean(format, FORMATS)} "
+            f"(there are: {', '.join(FORMATS)})"
+        )
+    if format == "terminal":
+        from stabdiag.formats.terminal.limits import limits_page
+
+        return limits_page(limits, width=width, color=color, encoding=encoding)
+    from stabdiag.formats.limits import text
+
+    writers = {"markdown": text.markdown, "json": text.as_json, "toml": text.toml}
+    return writers[format](limits)

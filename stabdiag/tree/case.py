@@ -1,0 +1,143 @@
+"""The case: one history with its manifest and limits, and the measurements that questions share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stabdiag.stats.literal import literal_spikes
+from stabdiag.stats.rise import Rise, net_rise
+from stabdiag.stats.rolling import trailing_moments
+from stabdiag.stats.spikes import Reach, Spike, SpikeScan, find_spikes
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from stabdiag.history import History, Series
+    from stabdiag.limits import Limits
+    from stabdiag.manifest import Manifest
+
+    Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Exceedances:
+    """Points above the rolling mean by the literal rule: how many, of how many tested."""
+
+    count: int
+    tested: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """What the questions are asked of.
+
+    ``focus`` is the spike that Q2.2 to Q2.4 are about. Measurements are taken once, when first
+    asked for.
+    """
+
+    history: History
+    manifest: Manifest
+    limits: Limits
+    literal: bool = False
+    focus: Spike | None = None
+
+    def about(self, spike: Spike) -> Case:
+        """Return the same case with the attention on one spike, measurements kept."""
+        other = replace(self, focus=spike)
+        other.__dict__.update({k: v for k, v in self.__dict__.items() if k != "focus"})
+        return other
+
+    @cached_property
+    def loss(self) -> Series:
+        """The finite losses."""
+        return self.history.series["loss"].finite()
+
+    @cached_property
+    def stride(self) -> float:
+        """The usual distance of two logged losses, in steps."""
+        gaps = np.diff(self.loss.steps)
+        return float(np.median(gaps)) if len(gaps) else 1.0
+
+    def points(self, steps: float, least: int = 1) -> int:
+        """Return how many logged losses a window of so many steps holds, at least ``least``."""
+        return max(round(steps / self.stride), least)
+
+    @cached_property
+    def spike_window(self) -> int:
+        """The window of §2's rolling mean, in logged points."""
+        return self.points(self.limits.spike.window, self.limits.spike.min_points)
+
+    @cached_property
+    def rise_window(self) -> int:
+        """The window of §4, in logged points; on a short log all of it."""
+        wanted = self.points(self.limits.divergence.window, self.limits.divergence.min_points)
+        return min(wanted, max(len(self.loss), self.limits.divergence.min_points))
+
+    @cached_property
+    def exceedances(self) -> Exceedances:
+        """What the literal rule of Q2.1 counts."""
+        # A log shorter than two windows is tested with half of itself.
+        short = max(len(self.loss) // 2, self.limits.spike.min_points)
+        mean, sigma = trailing_moments(self.loss.values, min(self.spike_window, short))
+        tested = ~np.isnan(mean)
+        with np.errstate(invalid="ignore"):
+            high = self.loss.values > mean + self.limits.spike.sigma * sigma
+        return Exceedances(count=int((high & tested).sum()), tested=int(tested.sum()))
+
+    @cached_property
+    def scan(self) -> SpikeScan:
+        """All spikes of the loss, climbs among them."""
+        x, limits = self.loss.values, self.limits.spike
+        reach = Reach(
+            window=self.spike_window,
+            least=min(limits.min_points, self.spike_window),
+            recovery=self.points(limits.recovery_steps, 10),
+            recovery_sigma=limits.recovery_sigma,
+        )
+        if self.literal:
+            return literal_spikes(x, self.spike_window, reach, limits.sigma)
+        low, high = np.quantile(x, [0.01, 0.99]) if len(x) else (0.0, 0.0)
+        return find_spikes(x, reach, limits.false_alarm, limits.min_rise * float(high - low))
+
+    @cached_property
+    def spikes(self) -> tuple[Spike, ...]:
+        """The spikes proper: a loss that climbs for long and stays up is §4's."""
+        longest = self.points(self.limits.spike.recovery_steps / 2, 3)
+        return tuple(
+            spike
+            for spike in self.scan.spikes
+            if self.literal or spike.recovered or spike.rise <= longest
+        )
+
+    @cached_property
+    def settled(self) -> slice:
+        """The losses, as positions, in which §4 looks for a climb.
+
+        A loss that jumped and stayed up is §2's: the part after the jump counts if it is long
+        enough, else the part before.
+        """
+        n = len(self.loss)
+        stayed = [spike for spike in self.spikes if not spike.recovered]
+        if self.literal or not stayed:
+            return slice(0, n)
+        after = stayed[-1].end
+        if n - after >= self.rise_window:
+            return slice(after, n)
+        return slice(0, stayed[0].onset)
+
+    @cached_property
+    def rise(self) -> Rise | None:
+        """The rise of the settled losses, spikes that recovered taken out; positions count there."""
+        x = self.loss.values.copy()
+        for spike in self.spikes:
+            if spike.recovered:
+                x[spike.onset : spike.end] = spike.base
+        return net_rise(x[self.settled], self.rise_window)
+
+    def at(self, position: int) -> int:
+        """Return the step of the loss at a position."""
+        return int(self.loss.steps[min(position, len(self.loss) - 1)])

@@ -1,0 +1,136 @@
+"""The three panels of Q2.3: learning rate, batch, gradient norm."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stabdiag.tree.words import num
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from stabdiag.findings import Scalar
+    from stabdiag.stats.spikes import Spike
+    from stabdiag.tree.case import Case
+
+# A batch id that comes back this often all along is how the loader numbers its batches.
+_USUAL_REPEATS = 0.1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Panel:
+    """One panel: whether it convicts (None where it cannot tell), why, and the numbers."""
+
+    branch: str
+    holds: bool | None
+    because: str
+    measured: Mapping[str, Scalar] = field(default_factory=dict)
+    steps: tuple[int, ...] = ()
+
+
+def lr_panel(case: Case, spike: Spike) -> Panel:
+    """Did the learning rate jump up just before the spike, beyond the schedule's own slope?"""
+    branch = "lr-jump"
+    lr = case.history.get("lr")
+    if lr is None:
+        return Panel(branch=branch, holds=None, because="the learning rate was not logged")
+    first, last = _around(case, spike)
+    values, steps = lr.values, lr.steps
+    inside = np.flatnonzero((steps[1:] >= first) & (steps[1:] <= last)) + 1
+    inside = inside[(values[inside - 1] > 0) & np.isfinite(values[inside])]
+    if not len(inside):
+        return Panel(branch=branch, holds=None, because="no learning rate was logged around it")
+    ratios = values[inside] / values[inside - 1]
+    at = int(inside[np.argmax(ratios)])
+    ratio = float(values[at] / values[at - 1])
+    # During a warm-up each step is a jump by ratio: one more of the same size is the schedule's.
+    rise = values[at] - values[at - 1]
+    usual = float(np.abs(np.diff(values[max(at - 10, 0) : at])).max(initial=0.0))
+    jumped = ratio >= case.limits.spike.lr_jump and rise > 3 * usual
+    measured: dict[str, Scalar] = {"lr_ratio": ratio, "lr_before": float(values[at - 1]), "lr_after": float(values[at])}
+    if not jumped:
+        because = "the learning rate kept to its schedule"
+        return Panel(branch=branch, holds=False, because=because, measured=measured)
+    because = (
+        f"the learning rate jumped from {num(float(values[at - 1]))} to {num(float(values[at]))} at "
+        f"step {int(steps[at])}"
+    )
+    return Panel(branch=branch, holds=True, because=because, measured=measured, steps=(int(steps[at]),))
+
+
+def batch_panel(case: Case, spike: Spike) -> Panel:
+    """Was a batch seen again shortly before or at the spike?"""
+    branch = "duplicate-batch"
+    batches = case.history.get("batch_id")
+    if batches is None:
+        return Panel(branch=branch, holds=None, because="no batch id was logged")
+    since = _steps_since_seen(batches.steps, batches.values)
+    repeated = since <= case.limits.spike.batch_lookback
+    first, last = _around(case, spike)
+    inside = (batches.steps >= first) & (batches.steps <= last)
+    if not inside.any():
+        return Panel(branch=branch, holds=None, because="no batch id was logged around it")
+    usual = float(repeated[~inside].mean()) if (~inside).any() else 0.0
+    found = np.flatnonzero(repeated & inside)
+    if not len(found):
+        return Panel(branch=branch, holds=False, because="no batch was seen twice around it")
+    if usual > _USUAL_REPEATS:
+        because = f"batch ids come back all along ({usual:.0%} of the steps), so they tell nothing"
+        return Panel(branch=branch, holds=None, because=because)
+    at = int(found[0])
+    name, step, ago = num(float(batches.values[at])), int(batches.steps[at]), int(since[at])
+    because = f"batch {name} of step {step} had been seen {ago} steps before"
+    return Panel(
+        branch=branch,
+        holds=True,
+        because=because,
+        measured={"batch_id": float(batches.values[at]), "repeats": len(found)},
+        steps=(step,),
+    )
+
+
+def grad_panel(case: Case, spike: Spike) -> Panel:
+    """Was the gradient norm before clipping far above its rolling mean at the spike?"""
+    branch, limits = "long-tail-batch", case.limits.spike
+    norm = case.history.get("grad_norm")
+    if norm is None:
+        return Panel(branch=branch, holds=None, because="the gradient norm was not logged")
+    onset, peak = case.at(spike.onset), case.at(spike.peak)
+    finite = norm.finite()
+    before = finite.values[finite.steps < onset][-case.spike_window :]
+    # The loss of a step comes before its update: the batch that hurt may be the one before.
+    margin = case.stride
+    near = finite.values[(finite.steps >= onset - margin) & (finite.steps <= peak + margin)]
+    if len(before) < 2 or not len(near):
+        return Panel(branch=branch, holds=None, because="no gradient norm was logged around it")
+    clip = case.manifest.grad_clip
+    if clip and finite.values.max() <= clip * 1.01:
+        because = f"the gradient norm never exceeds the clip threshold {num(clip)}: it was logged after clipping"
+        return Panel(branch=branch, holds=None, because=because)
+    usual = float(np.mean(before[before <= np.median(before) * limits.grad_ratio]))
+    ratio = float(near.max()) / usual if usual > 0 else 0.0
+    holds = ratio > limits.grad_ratio
+    because = (
+        f"the gradient norm reached {num(float(near.max()))}, {num(ratio)} x its rolling mean "
+        f"({'over' if holds else 'within'} {num(limits.grad_ratio)} x)"
+    )
+    return Panel(branch=branch, holds=holds, because=because, measured={"grad_ratio": ratio}, steps=(onset,))
+
+
+def _around(case: Case, spike: Spike) -> tuple[int, int]:
+    """Return the steps in which a cause of the spike may lie."""
+    back = max(case.limits.spike.lookback, 2 * case.stride)
+    return int(case.at(spike.onset) - back), case.at(spike.peak)
+
+
+def _steps_since_seen(steps: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Return how many steps ago each value was seen last, inf where never: shape (n,)."""
+    order = np.argsort(values, kind="stable")
+    same = np.append(False, values[order][1:] == values[order][:-1])
+    since = np.full(len(values), np.inf)
+    gaps = np.append(np.inf, np.diff(steps[order]).astype(np.float64))
+    since[order[same]] = gaps[same]
+    return since

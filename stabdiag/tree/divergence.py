@@ -1,0 +1,210 @@
+"""§4: does the loss climb, and what climbs with it?"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stabdiag.stats.trend import mann_kendall
+from stabdiag.tree.question import Question, Reply, no, unknown, yes
+from stabdiag.tree.words import num
+
+if TYPE_CHECKING:
+    from stabdiag.history import Series
+    from stabdiag.stats.rise import Rise
+    from stabdiag.tree.case import Case
+
+def climb(case: Case) -> tuple[int, int]:
+    """Return the steps at which the climb began and at which most of it was done."""
+    rise = _rise(case)
+    begin = case.settled.start
+    return case.at(begin + rise.onset), case.at(begin + rise.crest)
+
+
+def is_material(case: Case) -> bool:
+    """Tell whether the loss rose by more than its noise, its wander and a share of its progress."""
+    rise = _rise(case)
+    return rise.amount > _bar(case, rise)
+
+
+def _rise(case: Case) -> Rise:
+    if case.rise is None:
+        raise LookupError("Q4.2 to Q4.4 are asked of a loss that rises")
+    return case.rise
+
+
+def _bar(case: Case, rise: Rise) -> float:
+    return max(case.limits.divergence.material * rise.progress, rise.bar)
+
+
+def _is_the_loss_rising(case: Case) -> Reply:
+    if case.literal:
+        return _monotone(case)
+    rise, limits = case.rise, case.limits.divergence
+    if rise is None:
+        count = case.settled.stop - case.settled.start
+        return unknown(f"{count} settled losses; a trend needs {case.rise_window}", logged=count)
+    measured = {
+        "rise": rise.amount,
+        "bar": _bar(case, rise),
+        "p_value": rise.p_value,
+        "recent_p_value": rise.recent_p_value,
+        "best": rise.best_level,
+        "last": rise.last_level,
+        "own_ups_and_downs": rise.bar,
+        "progress": rise.progress,
+    }
+    best = case.at(case.settled.start + rise.best)
+    first, last = climb(case)
+    ends = f"the loss ends at {num(rise.last_level)}, {num(rise.amount)} above its best level ({num(rise.best_level)} near step {best})"
+    if rise.amount > _bar(case, rise) and rise.p_value < limits.significance:
+        return yes(
+            f"{ends}; it climbed from step {first} to {last}, which noise does with chance {rise.p_value:.1g}",
+            first,
+            last,
+            branch="material",
+            **measured,
+        )
+    if rise.recent_p_value < limits.significance and rise.amount > 0.5 * rise.bar:
+        return yes(
+            f"{ends}: a trend over the last {limits.window} steps, but a small one "
+            f"(material from {num(_bar(case, rise))} on)",
+            first,
+            last,
+            branch="slight",
+            **measured,
+        )
+    return no(f"{ends}, no more than its noise and its usual ups and downs", **measured)
+
+
+def _monotone(case: Case) -> Reply:
+    """The tree to the letter: every step of the window higher than the one before."""
+    loss = case.loss
+    last = int(loss.steps[-1]) if len(loss) else 0
+    window = loss.between(last - case.limits.divergence.window, last)
+    if case.rise is None or last - int(loss.steps[0]) < case.limits.divergence.window:
+        return unknown(f"{len(loss)} losses; {case.rise_window} are needed", logged=len(loss))
+    rising = bool((np.diff(window.values) > 0).all()) and len(window) > 1
+    reply = yes if rising else no
+    branch = "material" if rising else None
+    because = f"the loss {'rose' if rising else 'did not rise'} at every step of the last {case.limits.divergence.window}"
+    return reply(because, branch=branch)
+
+
+def _window(case: Case) -> tuple[int, int]:
+    """Return the steps over which Q4.2 to Q4.4 look: the climb, or the last window if literal."""
+    if case.literal:
+        last = int(case.loss.steps[-1])
+        return last - case.limits.divergence.window, last
+    first, last = climb(case)
+    return first, max(last, first + 1)
+
+
+def _is_the_lr_rising(case: Case) -> Reply:
+    first, last = _window(case)
+    lr = case.history.series["lr"].finite().between(first, last)
+    if len(lr) < 3:
+        return unknown("too few learning rates were logged over the climb")
+    begin, middle, end = (float(lr.values[i]) for i in (0, len(lr) // 2, -1))
+    ratio = end / begin if begin > 0 else float("inf")
+    # A warm-up that ends early in the climb is no schedule that never ends.
+    rising = end > begin * case.limits.divergence.lr_rise and begin < middle < end
+    told = f"the learning rate went from {num(begin)} at step {first} to {num(end)} at step {last}"
+    measured = {"lr_first": begin, "lr_last": end, "lr_ratio": ratio}
+    return yes(told, first, last, **measured) if rising else no(told, first, last, **measured)
+
+
+def _did_a_weight_norm_change(case: Case) -> Reply:
+    groups = case.history.group("weight_norm")
+    if not groups:
+        return unknown("no weight norm was logged")
+    first, last = _window(case)
+    window = case.limits.divergence.window
+    # A climb may be shorter than the window in which the norms that drive it have changed.
+    first = min(first, last - window)
+    changes = {name: _largest_change(series, first, last, window) for name, series in groups.items()}
+    name = max(changes, key=lambda group: abs(np.log(changes[group])))
+    ratio, limit = changes[name], case.limits.divergence.weight_norm_ratio
+    measured = {"group": name, "ratio": ratio, "groups": len(groups)}
+    told = f"the weight norm of {name!r} changed most, {num(ratio)} x within {window} steps"
+    if max(ratio, 1 / ratio) <= limit:
+        return no(told, first, last, **measured)
+    return yes(told, first, last, branch="climbing" if ratio > 1 else "collapsing", **measured)
+
+
+def _largest_change(series: Series, first: int, last: int, window: int) -> float:
+    """Return the ratio farthest from 1 of two values at most ``window`` steps apart."""
+    near = series.finite().between(first, last)
+    good = near.values > 0
+    steps, values = near.steps[good], near.values[good]
+    if len(values) < 2:
+        return 1.0
+    start = np.searchsorted(steps, steps - window)
+    ratios = values / values[start]
+    return float(ratios[np.argmax(np.abs(np.log(ratios)))])
+
+
+def _is_the_grad_norm_rising(case: Case) -> Reply:
+    material = case.literal or is_material(case)
+    first, last = _window(case)
+    norm = case.history.get("grad_norm")
+    kind = "unexplained" if material else "plateau"
+    if norm is None:
+        return _without_grad_norm(kind)
+    # The climb itself and as long again before it: a norm that rose at once has risen too.
+    span = norm.finite().between(first - (last - first), last)
+    third = len(span) // 3
+    if third < 3:
+        return _without_grad_norm(kind)
+    before, after = float(np.mean(span.values[:third])), float(np.mean(span.values[-third:]))
+    ratio = after / before if before > 0 else float("inf")
+    trend = mann_kendall(span.values)
+    told = f"the gradient norm's mean went from {num(before)} to {num(after)}, {num(ratio)} x, over the climb"
+    measured = {"before": before, "after": after, "ratio": ratio, "p_value": trend.p_value}
+    rising = ratio > case.limits.divergence.grad_norm_rise and trend.p_value < 0.01
+    if rising and material:
+        return yes(told, first, last, **measured)
+    if rising:
+        return no(f"{told}, but the loss hardly rose: that convicts nobody", branch=kind, **measured)
+    return no(told, first, last, branch=kind, **measured)
+
+
+def _without_grad_norm(kind: str) -> Reply:
+    reply = unknown("too few gradient norms were logged over the climb")
+    return Reply(verdict=reply.verdict, because=reply.because, branch=kind)
+
+
+QUESTIONS: tuple[Question, ...] = (
+    Question(
+        id="Q4.1",
+        asks="Has the loss been rising over the last 200 steps?",
+        answer=_is_the_loss_rising,
+        needs=("loss",),
+        limits=(
+            "divergence.window",
+            "divergence.min_points",
+            "divergence.significance",
+            "divergence.material",
+        ),
+    ),
+    Question(
+        id="Q4.2",
+        asks="Has the learning rate increased over the same window?",
+        answer=_is_the_lr_rising,
+        needs=("lr",),
+        limits=("divergence.lr_rise",),
+    ),
+    Question(
+        id="Q4.3",
+        asks="Has a weight norm changed by more than 2x in 200 steps?",
+        answer=_did_a_weight_norm_change,
+        limits=("divergence.weight_norm_ratio", "divergence.window"),
+    ),
+    Question(
+        id="Q4.4",
+        asks="Is the gradient norm's rolling mean rising?",
+        answer=_is_the_grad_norm_rising,
+        limits=("divergence.grad_norm_rise", "divergence.material"),
+    ),
+)

@@ -1,0 +1,192 @@
+"""§1: is the loss NaN or infinite, and where did that start?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stabdiag.tree.question import Question, Reply, no, unknown, yes
+from stabdiag.tree.words import checkpoint_before, num, plural
+
+if TYPE_CHECKING:
+    from stabdiag.history import Series
+    from stabdiag.tree.case import Case
+
+
+@dataclass(frozen=True, kw_only=True)
+class FirstBad:
+    """The first loss that was not finite, the last good step before it (or None), and how many."""
+
+    step: int
+    last_good: int | None
+    count: int
+    total: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Origin:
+    """Where non-finite values were seen first, and how the gradient norm behaved before.
+
+    ``role`` is the first series to go non-finite, at ``step``; ``surge`` the largest gradient norm
+    shortly before, over its rolling mean, or None where too little was logged.
+    """
+
+    role: str
+    step: int
+    surge: float | None
+    surge_step: int | None
+
+
+def first_bad(case: Case) -> FirstBad | None:
+    """Return the first loss that is NaN or infinite, or None."""
+    loss = case.history.series["loss"]
+    bad = np.flatnonzero(~np.isfinite(loss.values))
+    if not len(bad):
+        return None
+    at = int(bad[0])
+    return FirstBad(
+        step=int(loss.steps[at]),
+        last_good=int(loss.steps[at - 1]) if at else None,
+        count=len(bad),
+        total=len(loss),
+    )
+
+
+def origin(case: Case, bad: FirstBad) -> Origin:
+    """Return where the NaN started, as far as the log shows it."""
+    first = {"loss": bad.step}
+    for role, series in case.history.series.items():
+        if role.partition("/")[0] in ("grad_norm", "activation_norm", "weight_norm"):
+            found = np.flatnonzero(~np.isfinite(series.values))
+            # A scaler skips single overflows and lives on: only what leads straight to the NaN counts.
+            if len(found):
+                first[role] = _start_of_last_stretch(series, bad.step)
+    # At the same step the gradient norm is a consequence of the loss, not its cause.
+    role = min(first, key=lambda name: (first[name], name != "loss"))
+    surge, at = _surge(case, min(first[role], bad.step))
+    return Origin(role=role, step=first[role], surge=surge, surge_step=at)
+
+
+def _start_of_last_stretch(series: Series, bad: int) -> int:
+    """Return where the stretch of non-finite values that reaches ``bad`` begins."""
+    finite = series.steps[np.isfinite(series.values) & (series.steps < bad)]
+    after = series.steps[series.steps > finite[-1]] if len(finite) else series.steps
+    found = after[~np.isfinite(series.values[-len(after) :])] if len(after) else after
+    return int(found[0]) if len(found) else bad + 1
+
+
+def _surge(case: Case, step: int) -> tuple[float | None, int | None]:
+    """Return the largest gradient norm just before a step over the mean before that, and where."""
+    norm = case.history.get("grad_norm")
+    if norm is None:
+        return None, None
+    norm = norm.finite().between(step - 10**9, step)
+    few = 5
+    if len(norm) < 2 * few:
+        return None, None
+    near = norm.values[-few:]
+    usual = float(np.mean(norm.values[max(len(norm) - 100 - few, 0) : -few]))
+    at = int(np.argmax(near))
+    ratio = float(near[at]) / usual if usual > 0 else None
+    return ratio, int(norm.steps[len(norm) - few + at])
+
+
+def _is_it_nan(case: Case) -> Reply:
+    bad = first_bad(case)
+    total = len(case.history.series["loss"])
+    if bad is None:
+        return no(f"all {total} logged losses are finite", logged=total)
+    good = f"the last finite loss is that of step {bad.last_good}" if bad.last_good is not None else (
+        "no loss before it is finite"
+    )
+    return yes(
+        f"the loss of step {bad.step} is not finite; {good}; {bad.count} of {total} are not finite",
+        bad.step,
+        first_bad=bad.step,
+        last_good=bad.last_good,
+        not_finite=bad.count,
+        logged=total,
+    )
+
+
+def _which_dtype(case: Case) -> Reply:
+    dtype = case.manifest.dtype
+    if dtype is None:
+        return unknown("neither the manifest nor the log tells the dtype")
+    how = case.manifest.inferred.get("dtype")
+    return yes(f"{dtype}" + (f", inferred: {how}" if how else ""), branch=dtype, dtype=dtype)
+
+
+def _where_did_it_start(case: Case) -> Reply:
+    bad = first_bad(case)
+    if bad is None:
+        raise LookupError("asked of a NaN that is not there")
+    start = origin(case, bad)
+    threshold = case.limits.nan.grad_surge
+    if start.surge is None:
+        return unknown("no gradient norm was logged before the NaN, so its lead-up is not known")
+    lead = bad.step - start.step
+    where = (
+        f"{start.role} went non-finite {plural(lead, 'step')} before the loss"
+        if start.role != "loss" and lead > 0
+        else "the loss went first, with no other series non-finite before it"
+    )
+    surged = start.surge > threshold
+    how = (
+        f"the gradient norm had surged to {num(start.surge)} x its mean at step {start.surge_step}: "
+        "an optimization blow-up"
+        if surged
+        else f"the gradient norm was calm before it (at most {num(start.surge)} x its mean): a bad "
+        "sample or a layer's numerics"
+    )
+    return yes(
+        f"{where}; {how}",
+        start.step,
+        branch=None,
+        first_series=start.role,
+        first_step=start.step,
+        lead_steps=lead,
+        grad_surge=start.surge,
+    )
+
+
+def _which_fix(case: Case) -> Reply:
+    bad = first_bad(case)
+    if bad is None:
+        raise LookupError("asked of a NaN that is not there")
+    start = origin(case, bad)
+    dtype = case.manifest.dtype
+    if start.surge is None:
+        because = "without a gradient norm the log cannot tell a blow-up from a layer's numerics"
+    elif start.surge > case.limits.nan.grad_surge:
+        because = "the blow-up calls for a smaller step: learning rate, warm-up, clipping"
+    else:
+        because = "calm gradients call for a look at the operations: log(0), 0/0, a bad sample"
+    last = checkpoint_before(case.manifest, min(start.step, bad.step))
+    return yes(because, branch=dtype, checkpoint=last.step)
+
+
+QUESTIONS: tuple[Question, ...] = (
+    Question(
+        id="Q1.1",
+        asks="Is the loss NaN or infinite at any logged step?",
+        answer=_is_it_nan,
+        needs=("loss",),
+        limits=("nan.absent_records",),
+    ),
+    Question(id="Q1.2", asks="Which dtype was the run in?", answer=_which_dtype),
+    Question(
+        id="Q1.3",
+        asks="Where did the NaN start?",
+        answer=_where_did_it_start,
+        limits=("nan.grad_surge",),
+    ),
+    Question(
+        id="Q1.4",
+        asks="Which fix fits the evidence?",
+        answer=_which_fix,
+        limits=("nan.grad_surge",),
+    ),
+)

@@ -1,0 +1,177 @@
+"""§3: fp16 and bf16. Do gradients overflow, and does the loss scaler cope?"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stabdiag.tree.nan import first_bad, origin
+from stabdiag.tree.question import Question, Reply, no, unknown, yes
+from stabdiag.tree.scaler import Overflows, floor_of, is_averaged, overflows
+from stabdiag.tree.words import num, plural
+
+if TYPE_CHECKING:
+    from stabdiag.history import Series
+    from stabdiag.tree.case import Case
+
+
+def _is_there_an_overflow(case: Case) -> Reply:
+    dtype, scale = case.manifest.dtype, case.history.get("loss_scale")
+    if dtype is None:
+        return unknown("neither the manifest nor the log tells whether this run was fp16 or bf16")
+    if dtype not in ("fp16", "bf16"):
+        return no(f"the run was in {dtype}: the question does not arise")
+    if "grad_norm" not in case.history.series and scale is None:
+        return unknown("neither the gradient norm nor the loss scale was logged")
+    if scale is not None and is_averaged(scale):
+        return unknown(
+            "the loss scale was logged as a mean over many steps: one overflow, which is normal, "
+            "cannot be told from many"
+        )
+    found = overflows(case)
+    if not len(found.steps):
+        return no("every gradient norm is finite and the loss scale never fell", overflows=0)
+    return yes(
+        f"{plural(len(found.steps), 'overflow')}, the first at step {int(found.steps[0])}; "
+        f"{found.calibrating} while the scaler was calibrating at the start",
+        *found.steps[:20].tolist(),
+        overflows=len(found.steps),
+        while_calibrating=found.calibrating,
+    )
+
+
+def _what_does_the_scale_show(case: Case) -> Reply:
+    scale = case.history.get("loss_scale")
+    found = overflows(case)
+    if case.manifest.dtype == "fp16" and scale is not None:
+        special = _collapsed(case, scale.finite(), found) or _static(scale.finite(), found)
+        if special is not None:
+            return special
+    return _too_often(case, found, scale)
+
+
+def _collapsed(case: Case, scale: Series, found: Overflows) -> Reply | None:
+    least = case.limits.precision.scale_floor
+    low = float(scale.values.min())
+    at = int(scale.steps[np.argmin(scale.values)])
+    top = float(scale.values.max())
+    if low < least and top > low:
+        since = int(scale.steps[np.argmax(scale.values < least)])
+        because = f"the loss scale fell from {num(top)} to {num(low)} and below {num(least)} at step {since}"
+        return yes(because, since, branch="collapsed", lowest=low, highest=top, below_since=since)
+    floor = floor_of(case)
+    if floor is not None and (found.steps >= at).any():
+        because = f"the loss scale fell from {num(top)} to the scaler's floor, {num(floor)}, at step {at} and overflows went on"
+        return yes(because, at, branch="collapsed", lowest=low, highest=top, below_since=at)
+    return None
+
+
+def _static(scale: Series, found: Overflows) -> Reply | None:
+    values = scale.values
+    if np.ptp(values) > 0 or not (scale.steps > found.steps[0]).any():
+        return None
+    because = (
+        f"the loss scale stayed at {num(float(values[0]))} through {plural(len(found.steps), 'overflow')}: "
+        "dynamic scaling is not engaged"
+    )
+    return yes(because, int(found.steps[0]), branch="static", scale=float(values[0]), overflows=len(found.steps))
+
+
+def _too_often(case: Case, found: Overflows, scale: Series | None) -> Reply:
+    factor = case.limits.precision.overflow_factor
+    measured = {
+        "overflows": len(found.steps),
+        "while_calibrating": found.calibrating,
+        "later": found.later,
+        "expected_probes": found.expected,
+        "growth_interval": found.interval,
+    }
+    if case.manifest.dtype == "bf16":
+        because = f"bf16 has no loss scale to absorb {plural(len(found.steps), 'overflow')}"
+        return yes(because, *found.steps[:20].tolist(), branch="overflow", **measured)
+    allowed = factor * found.expected
+    told = (
+        f"{plural(found.later, 'overflow')} after the calibration, where a probe every "
+        f"{num(found.interval)} steps ({found.interval_from}) explains {num(found.expected)}"
+    )
+    if found.later > allowed:
+        first = int(found.steps[found.calibrating])
+        return yes(told, first, branch="overflow", **measured)
+    return no(f"{told}: the scaler is working", **measured)
+
+
+def _is_it_the_fp16_fingerprint(case: Case) -> Reply:
+    bad = first_bad(case)
+    if bad is None:
+        raise LookupError("asked of a NaN that is not there")
+    signals = {
+        "gradient or activation went non-finite first": _gradient_first(case),
+        "the loss scale was halving before it": _halving(case, bad.step),
+        "the forward pass was still finite when gradients overflowed": _forward_finite(case, bad.step),
+        "dynamic loss scaling was not engaged": _not_engaged(case),
+    }
+    words = {True: "yes", False: "no", None: "unknown"}
+    because = "; ".join(f"{name}: {words[holds]}" for name, holds in signals.items())
+    measured = {name: words[holds] for name, holds in signals.items()}
+    first_three = list(signals.values())[:3]
+    if any(first_three):
+        return yes(because, bad.step, **measured)
+    if all(holds is False for holds in first_three):
+        return no(because, bad.step, **measured)
+    return unknown(because, bad.step, **measured)
+
+
+def _gradient_first(case: Case) -> bool | None:
+    bad = first_bad(case)
+    if bad is None or not any(r.partition("/")[0] == "grad_norm" for r in case.history.series):
+        return None
+    start = origin(case, bad)
+    return start.role != "loss" and start.step < bad.step
+
+
+def _halving(case: Case, bad: int) -> bool | None:
+    scale = case.history.get("loss_scale")
+    if scale is None:
+        return None
+    near = scale.finite().between(bad - max(100, round(10 * case.stride)), bad)
+    return bool((np.diff(near.values) < 0).any()) if len(near) > 1 else None
+
+
+def _forward_finite(case: Case, bad: int) -> bool | None:
+    norm = case.history.get("grad_norm")
+    if norm is None:
+        return None
+    near = norm.between(bad - max(100, round(10 * case.stride)), bad - 1)
+    return bool((~np.isfinite(near.values)).any())
+
+
+def _not_engaged(case: Case) -> bool | None:
+    if case.manifest.static_loss_scale is not None:
+        return case.manifest.static_loss_scale
+    scale = case.history.get("loss_scale")
+    return None if scale is None or len(scale) < 2 else bool(np.ptp(scale.finite().values) == 0)
+
+
+QUESTIONS: tuple[Question, ...] = (
+    Question(
+        id="Q3.1",
+        asks="Is there a step with an infinite or NaN gradient norm?",
+        answer=_is_there_an_overflow,
+    ),
+    Question(
+        id="Q3.2",
+        asks="What does the loss-scale history show?",
+        answer=_what_does_the_scale_show,
+        limits=(
+            "precision.scale_floor",
+            "precision.growth_interval",
+            "precision.overflow_factor",
+        ),
+    ),
+    Question(
+        id="Q3.3",
+        asks="Does the NaN carry the fingerprint of an fp16 overflow?",
+        answer=_is_it_the_fp16_fingerprint,
+    ),
+)

@@ -1,0 +1,64 @@
+"""What a question of the tree is, and what it may reply."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from stabdiag.findings import Scalar, Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from stabdiag.tree.case import Case
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reply:
+    """What a question found: the verdict, one sentence, the numbers, the steps.
+
+    ``branch`` names the edge to take where there is more than one way to say yes.
+    """
+
+    verdict: Verdict
+    because: str
+    branch: str | None = None
+    measured: Mapping[str, Scalar] = field(default_factory=dict)
+    steps: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Question:
+    """One numbered node of the tree.
+
+    ``needs`` names the roles without which the answer is unknown; the walk decides that before it
+    asks. ``limits`` names the limits that the answer is held against.
+    """
+
+    id: str
+    asks: str
+    answer: Callable[[Case], Reply]
+    needs: tuple[str, ...] = ()
+    limits: tuple[str, ...] = ()
+
+    @property
+    def section(self) -> str:
+        """The section that the question belongs to: ``Q2.1`` is in ``§2``."""
+        return f"§{self.id[1]}"
+
+
+def yes(because: str, *steps: int, branch: str | None = None, **measured: Scalar) -> Reply:
+    """Reply yes."""
+    return Reply(
+        verdict=Verdict.YES, because=because, branch=branch, measured=measured, steps=steps
+    )
+
+
+def no(because: str, *steps: int, branch: str | None = None, **measured: Scalar) -> Reply:
+    """Reply no."""
+    return Reply(verdict=Verdict.NO, because=because, branch=branch, measured=measured, steps=steps)
+
+
+def unknown(because: str, *steps: int, **measured: Scalar) -> Reply:
+    """Reply that the log cannot tell."""
+    return Reply(verdict=Verdict.UNKNOWN, because=because, measured=measured, steps=steps)

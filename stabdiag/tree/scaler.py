@@ -1,0 +1,137 @@
+"""The life of a loss scaler: calibration at the start, probes as it grows, overflows beyond."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from stabdiag.history import Series
+    from stabdiag.tree.case import Case
+
+    Ints = NDArray[np.int64]
+
+# A scaler has found its scale once it goes this many steps without an overflow.
+_CALIBRATED_AFTER = 50
+
+# Scales that a scaler does not go below: Megatron and DeepSpeed 1, fairseq 1e-4.
+_KNOWN_FLOORS = (1.0, 1e-4)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Overflows:
+    """Overflows as the log shows them.
+
+    ``steps`` are those with a gradient norm that is not finite or a loss scale that fell;
+    ``calibrating`` of them belong to the scaler's search for its first scale. ``doublings`` counts
+    the times it grew, ``expected`` the overflows that probing so often explains, and ``interval``
+    the steps from one probe to the next.
+    """
+
+    steps: Ints
+    calibrating: int
+    doublings: int
+    interval: float
+    interval_from: str
+    expected: float
+
+    @property
+    def later(self) -> int:
+        """Overflows after the calibration."""
+        return len(self.steps) - self.calibrating
+
+
+def overflows(case: Case) -> Overflows:
+    """Read the overflows off the gradient norm and the loss scale."""
+    norm, scale = case.history.get("grad_norm"), case.history.get("loss_scale")
+    found = [np.empty(0, np.int64)]
+    if norm is not None:
+        found.append(norm.steps[~np.isfinite(norm.values)])
+    doublings = np.empty(0, np.int64)
+    if scale is not None and case.manifest.dtype == "fp16":
+        fell, doublings = _changes(scale)
+        # The step that overflows and the record in which the scale is seen to have fallen may differ.
+        known = np.concatenate(found)
+        new = fell[~_near(fell, known, 2 * case.stride)] if len(known) else fell
+        found.append(new)
+    steps = np.unique(np.concatenate(found))
+    calibrating = _calibration(steps, case.loss.steps, case.stride)
+    interval, source = _interval(case, doublings, scale)
+    after = int(steps[calibrating]) if calibrating < len(steps) else case.loss.steps[-1]
+    first = int(steps[calibrating - 1]) if calibrating else int(case.loss.steps[0])
+    span = float((case.history.last_step or after) - first)
+    return Overflows(
+        steps=steps,
+        calibrating=calibrating,
+        doublings=len(doublings),
+        interval=interval,
+        interval_from=source,
+        expected=max(span / interval, 1.0),
+    )
+
+
+def is_averaged(scale: Series) -> bool:
+    """Tell whether a loss scale was logged as a mean over steps: scalers keep powers of two."""
+    values = scale.finite().values
+    values = values[values > 0]
+    if not len(values):
+        return False
+    mantissa = np.frexp(values)[0]
+    return bool(np.mean(mantissa != 0.5) > 0.5) and len(np.unique(values)) > 2
+
+
+def floor_of(case: Case) -> float | None:
+    """Return the scaler's floor if the scale fell to it and ended there, else None."""
+    scale = case.history.get("loss_scale")
+    if scale is None:
+        return None
+    values = scale.finite().values
+    if not len(values) or values[-1] != values.min() or values.max() < 8 * values[-1]:
+        return None
+    own = case.manifest.loss_scale_min
+    floors = (own,) if own is not None else _KNOWN_FLOORS
+    return next((f for f in floors if np.isclose(values[-1], f)), None)
+
+
+def _changes(scale: Series) -> tuple[Ints, Ints]:
+    """Return the steps at which the scale was seen to have fallen and to have grown."""
+    finite = scale.finite()
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = finite.values[1:] / finite.values[:-1]
+    return finite.steps[1:][ratio <= 0.75], finite.steps[1:][ratio >= 1.5]
+
+
+def _near(steps: Ints, known: Ints, margin: float) -> NDArray[np.bool_]:
+    """Tell which steps have a known one at most ``margin`` before them."""
+    place = np.searchsorted(known, steps, side="right") - 1
+    return (place >= 0) & (steps - known[np.maximum(place, 0)] <= margin)
+
+
+def _calibration(steps: Ints, logged: Ints, stride: float) -> int:
+    """Return how many overflows, from the first on, belong to the calibration at the start."""
+    patience = max(_CALIBRATED_AFTER, 3 * stride)
+    before = int(logged[0])
+    for count, step in enumerate(steps.tolist()):
+        if step - before > patience:
+            return count
+        before = step
+    return len(steps)
+
+
+def _interval(case: Case, doublings: Ints, scale: Series | None) -> tuple[float, str]:
+    """Return the steps between two probes: the manifest's, the log's own, or the default."""
+    if case.manifest.loss_scale_window:
+        return float(case.manifest.loss_scale_window), "from the manifest"
+    if len(doublings) >= 2 and scale is not None:
+        # From the last change of the scale to the doubling.
+        fell, grew = _changes(scale)
+        changes = np.union1d(fell, grew)
+        place = np.searchsorted(changes, grew)
+        waits = (grew - changes[np.maximum(place - 1, 0)])[place > 0]
+        if len(waits):
+            return float(max(np.median(waits), 1)), "read off the log"
+    return float(case.limits.precision.growth_interval), "by default"

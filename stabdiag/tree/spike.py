@@ -1,0 +1,160 @@
+"""§2: did the loss jump, did it come back, and what made it jump?"""
+
+from __future__ import annotations
+
+from statistics import NormalDist
+from typing import TYPE_CHECKING
+
+from stabdiag.tree.causes import batch_panel, grad_panel, lr_panel
+from stabdiag.tree.question import Question, Reply, no, unknown, yes
+from stabdiag.tree.words import checkpoint_before, num, plural
+
+if TYPE_CHECKING:
+    from stabdiag.stats.spikes import Spike
+    from stabdiag.tree.case import Case
+
+
+def focus(case: Case) -> Spike:
+    """Return the spike that the questions are about."""
+    if case.focus is None:
+        raise LookupError("Q2.2 to Q2.4 are asked of a spike")
+    return case.focus
+
+
+def _is_there_a_spike(case: Case) -> Reply:
+    scan, limits, n = case.scan, case.limits.spike, len(case.loss)
+    if not scan.tested:
+        return unknown(
+            f"{plural(n, 'finite loss', 'finite losses')}; a baseline needs more than "
+            f"{min(limits.min_points, case.spike_window)}",
+            logged=n,
+        )
+    seen = case.exceedances
+    expected = seen.tested * (1 - NormalDist().cdf(limits.sigma))
+    counted = (
+        f"{seen.count} of {seen.tested} losses lie above μ+{num(limits.sigma)}σ "
+        f"({num(expected)} expected of normal noise)"
+    )
+    measured = {
+        "exceedances": seen.count,
+        "expected_by_chance": expected,
+        "tested": scan.tested,
+        "largest_score": scan.largest,
+        "family_limit": scan.limit,
+        "window_points": case.spike_window,
+    }
+    widened = case.spike_window > round(limits.window / case.stride)
+    wide = f"; the window is {case.spike_window} points wide, as the log is sparse" if widened else ""
+    if not case.spikes:
+        return no(
+            f"{counted}; the largest, {num(scan.largest)}σ at step {case.at(scan.largest_at)}, is "
+            f"within what this run's own noise gives ({num(scan.limit)}σ){wide}",
+            case.at(scan.largest_at),
+            **measured,
+        )
+    worst = case.focus or case.spikes[0]
+    return yes(
+        f"{counted}; at step {case.at(worst.onset)} the loss rose to {num(worst.height + worst.base)}"
+        f", {num(worst.score)}σ above {num(worst.base)}, and this run's own noise reaches "
+        f"{num(scan.limit)}σ{wide}",
+        *(case.at(spike.onset) for spike in case.spikes),
+        spikes=len(case.spikes),
+        **measured,
+    )
+
+
+def _did_it_recover(case: Case) -> Reply:
+    spike, limits = focus(case), case.limits.spike
+    bound = spike.base + limits.recovery_sigma * spike.sigma
+    measured = {"base": spike.base, "sigma": spike.sigma, "bound": bound, "peak": spike.height + spike.base}
+    onset, steps = case.at(spike.onset), limits.recovery_steps
+    level = f"μ+{num(limits.recovery_sigma)}σ = {num(bound)}"
+    if spike.recovered:
+        took = case.at(spike.end) - onset
+        return yes(
+            f"the smoothed loss was back below {level} after {plural(took, 'step')}",
+            onset,
+            case.at(spike.end),
+            recovered_after=took,
+            **measured,
+        )
+    left = int(case.loss.steps[-1]) - onset
+    if spike.recovered is None:
+        return unknown(
+            f"the log ends {plural(left, 'step')} after the onset, before the loss was back below "
+            f"{level}; {steps} steps are needed to tell",
+            onset,
+            steps_left=left,
+            **measured,
+        )
+    return no(
+        f"the loss was not back below {level} within {steps} steps of the onset at {onset}",
+        onset,
+        **measured,
+    )
+
+
+def _what_caused_it(case: Case) -> Reply:
+    spike = focus(case)
+    panels = (lr_panel(case, spike), batch_panel(case, spike), grad_panel(case, spike))
+    measured = {key: value for panel in panels for key, value in panel.measured.items()}
+    because = "; ".join(panel.because for panel in panels)
+    # In the tree's order of proof: a jump of the schedule also raises the gradient norm.
+    for panel in panels:
+        if panel.holds:
+            return yes(because, *panel.steps, branch=panel.branch, **measured)
+    if all(panel.holds is None for panel in panels):
+        return unknown(because, **measured)
+    return no(because, **measured)
+
+
+def _which_checkpoint(case: Case) -> Reply:
+    spike = focus(case)
+    onset = case.at(spike.onset)
+    last = checkpoint_before(case.manifest, onset)
+    if last.step is None:
+        return unknown("the manifest does not tell how often a checkpoint is written", onset)
+    if last.step == 0:
+        return no(
+            f"no checkpoint was written before step {onset} (one every {last.every} steps)", onset
+        )
+    return yes(
+        f"the last checkpoint before the onset at {onset} is that of step {last.step}",
+        last.step,
+        checkpoint=last.step,
+    )
+
+
+QUESTIONS: tuple[Question, ...] = (
+    Question(
+        id="Q2.1",
+        asks="Is there a step with the loss above μ+3σ of the steps before?",
+        answer=_is_there_a_spike,
+        needs=("loss",),
+        limits=(
+            "spike.sigma",
+            "spike.window",
+            "spike.min_points",
+            "spike.false_alarm",
+            "spike.min_rise",
+        ),
+    ),
+    Question(
+        id="Q2.2",
+        asks="Did the loss recover within 50 steps?",
+        answer=_did_it_recover,
+        needs=("loss",),
+        limits=("spike.recovery_sigma", "spike.recovery_steps"),
+    ),
+    Question(
+        id="Q2.3",
+        asks="What caused the spike?",
+        answer=_what_caused_it,
+        limits=("spike.lr_jump", "spike.lookback", "spike.batch_lookback", "spike.grad_ratio"),
+    ),
+    Question(
+        id="Q2.4",
+        asks="Which checkpoint precedes the elevation?",
+        answer=_which_checkpoint,
+    ),
+)

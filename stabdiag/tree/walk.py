@@ -1,0 +1,165 @@
+"""The walk: ask, follow the edge, until a leaf or the end of each section."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from stabdiag.findings import Answer, AskedOf, Finding, Severity, Verdict
+from stabdiag.tree import QUESTIONS
+from stabdiag.tree.advice import ADVICE
+from stabdiag.tree.case import Case
+from stabdiag.tree.edges import END, SECTIONS, follow
+from stabdiag.tree.nan import first_bad
+from stabdiag.tree.outcomes import BY_SLUG
+from stabdiag.tree.question import Question, Reply, unknown
+
+if TYPE_CHECKING:
+    from stabdiag.stats.spikes import Spike
+
+_BY_ID = {question.id: question for question in QUESTIONS}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Walk:
+    """The answers in the order in which they were given, and the findings, worst first."""
+
+    trail: tuple[Answer, ...]
+    findings: tuple[Finding, ...]
+
+
+def walk(case: Case) -> Walk:
+    """Walk the whole tree.
+
+    NaN ends the walk, and the other sections are then asked of the history before it. Otherwise all
+    sections are walked and the worst finding comes first, an earlier section before a later one;
+    only the literal reading stops at the first section that finds something.
+    """
+    trail, findings = _section(case, "§1")
+    if findings:
+        bad = first_bad(case)
+        before = case.history.before(bad.step) if bad else case.history
+        if "loss" in before.series:
+            lead_up = _sections(replace(case, history=before))
+            trail += [replace(answer, asked_of=AskedOf.LEAD_UP) for answer in lead_up.trail]
+            findings += [replace(f, asked_of=AskedOf.LEAD_UP) for f in lead_up.findings]
+        return Walk(trail=tuple(trail), findings=tuple(findings))
+    rest = _sections(case)
+    found = rest.findings or (_nothing_found(case, rest.trail),)
+    return Walk(trail=(*trail, *rest.trail), findings=found)
+
+
+def _sections(case: Case) -> Walk:
+    trail: list[Answer] = []
+    findings: list[Finding] = []
+    for section in ("§2", "§3", "§4"):
+        more, found = _section(case, section)
+        trail += more
+        findings += found
+        if case.literal and found:
+            break
+    findings.sort(key=lambda finding: (finding.severity.rank, finding.section))
+    return Walk(trail=tuple(trail), findings=tuple(findings))
+
+
+def _section(case: Case, section: str) -> tuple[list[Answer], list[Finding]]:
+    """Walk one section. §2 is walked for each spike, and the trail tells of the worst one."""
+    if section != "§2":
+        return _from(case, SECTIONS[section])
+    if not len(case.loss) or not case.spikes:
+        return _from(case, SECTIONS[section])
+    walks = [_from(case.about(spike), SECTIONS[section]) for spike in case.spikes]
+    worst = min(range(len(walks)), key=lambda i: _badness(case.spikes[i], walks[i][1]))
+    findings: dict[str, Finding] = {}
+    for _, found in [walks[worst], *walks]:
+        for finding in found:
+            findings.setdefault(finding.slug, finding)
+    return walks[worst][0], list(findings.values())
+
+
+def _badness(spike: Spike, found: list[Finding]) -> tuple[int, float]:
+    rank = min((finding.severity.rank for finding in found), default=len(Severity))
+    return rank, -spike.score
+
+
+def _from(case: Case, start: str) -> tuple[list[Answer], list[Finding]]:
+    """Ask from one question on until an edge leaves for a leaf, another section or the end."""
+    answers: dict[str, Answer] = {}
+    place = start
+    while place in _BY_ID:
+        question = _BY_ID[place]
+        reply = _ask(case, question)
+        answers[place] = _answer(case, question, reply)
+        place = follow(place, reply)
+    trail = list(answers.values())
+    if place == END or place in SECTIONS:
+        return trail, []
+    return trail, [_finding(case, place, answers)]
+
+
+def _ask(case: Case, question: Question) -> Reply:
+    missing = [role for role in question.needs if role not in case.history.series]
+    if missing:
+        return unknown(f"{' and '.join(missing)} was not logged")
+    if "loss" in question.needs and question.id != "Q1.1" and not len(case.loss):
+        return unknown("no finite loss was logged")
+    return question.answer(case)
+
+
+def _answer(case: Case, question: Question, reply: Reply) -> Answer:
+    values = {info.name: info.value for info in case.limits.items()}
+    return Answer(
+        question=question.id,
+        asks=question.asks,
+        verdict=reply.verdict,
+        because=reply.because,
+        branch=reply.branch,
+        measured=reply.measured,
+        limits={name: values[name] for name in question.limits},
+        steps=reply.steps,
+    )
+
+
+def _finding(case: Case, slug: str, answers: dict[str, Answer]) -> Finding:
+    outcome = BY_SLUG[slug]
+    advice = ADVICE[slug](case, answers)
+    last = list(answers.values())[-1]
+    return Finding(
+        slug=slug,
+        severity=outcome.severity,
+        section=outcome.section,
+        question=last.question,
+        title=outcome.title,
+        summary=advice.summary,
+        first_action=advice.first,
+        next_actions=advice.then,
+        step=advice.step,
+        evidence={key: value for answer in answers.values() for key, value in answer.measured.items()},
+    )
+
+
+def _nothing_found(case: Case, trail: tuple[Answer, ...]) -> Finding:
+    """Return ``healthy``, or ``insufficient-data`` where the main questions could not be asked."""
+    open_ = {answer.question for answer in trail if answer.verdict is Verdict.UNKNOWN}
+    slug = "insufficient-data" if {"Q2.1", "Q4.1"} <= open_ else "healthy"
+    outcome = BY_SLUG[slug]
+    loss = case.history.series["loss"]
+    logged = f"{len(loss)} losses from step {int(loss.steps[0])} to {int(loss.steps[-1])}"
+    if slug == "healthy":
+        unclear = f"; not testable: {', '.join(sorted(open_))}" if open_ else ""
+        summary = f"{logged}: no NaN, no spike beyond this run's own noise, no climb{unclear}."
+        if "Q4.1" in open_ or "Q2.1" in open_:
+            summary = f"{logged}: nothing wrong in what could be tested{unclear}."
+        first = "Nothing needs to be done."
+    else:
+        summary = f"{logged}: too few to judge spikes or trends by."
+        first = f"Log the loss more often (every step, or at least {case.spike_window} points) and diagnose again."
+    return Finding(
+        slug=slug,
+        severity=outcome.severity,
+        section=outcome.section,
+        question=trail[-1].question,
+        title=outcome.title,
+        summary=summary,
+        first_action=first,
+    )

@@ -1,0 +1,54 @@
+"""Numbers and checkpoints in words, for the sentences of answers and findings."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from stabdiag.manifest import Manifest
+
+
+def num(value: float) -> str:
+    """Return a number in four significant digits, plain where that is short."""
+    if not math.isfinite(value):
+        return "NaN" if math.isnan(value) else ("inf" if value > 0 else "-inf")
+    if value == int(value) and abs(value) < 1e7:
+        return str(int(value))
+    return f"{value:.4g}"
+
+
+def plural(count: int, one: str, many: str | None = None) -> str:
+    """Return ``1 step`` or ``2 steps``."""
+    return f"{count} {one if count == 1 else many or one + 's'}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Checkpoint:
+    """The last checkpoint before a step, as far as the manifest's cadence tells.
+
+    ``step`` is None where the cadence is not known, 0 where none had been written.
+    """
+
+    before: int
+    step: int | None
+    every: int | None
+
+    def reload(self, what: str) -> str:
+        """Return an imperative clause: reload the checkpoint, the last before ``what``."""
+        if self.step is None:
+            return f"Reload the last checkpoint before step {self.before}, {what}"
+        if self.step == 0:
+            return (
+                f"Restart from the beginning: no checkpoint had been written before step "
+                f"{self.before} (one is written every {self.every} steps), {what}"
+            )
+        return f"Reload the checkpoint of step {self.step}, the last before {what}"
+
+
+def checkpoint_before(manifest: Manifest, step: int) -> Checkpoint:
+    """Return the last checkpoint strictly before a step."""
+    every = manifest.checkpoint_every
+    last = (max(step - 1, 0) // every) * every if every else None
+    return Checkpoint(before=step, step=last, every=every)

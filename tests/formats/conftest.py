@@ -1,0 +1,362 @@
+"""Hand-made reports, small and seeded, that every format is tried on."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from stabdiag.findings import Answer, AskedOf, Finding, Verdict
+from stabdiag.history import Event, EventKind, History, Series, Source
+from stabdiag.limits import Limits
+from stabdiag.manifest import Manifest
+from stabdiag.report import NotLogged, Report
+from stabdiag.tree.outcomes import BY_SLUG
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from stabdiag.findings import Scalar
+
+ASKS = {
+    "Q1.1": "Is the loss NaN or infinite at any logged step?",
+    "Q1.2": "Which dtype did the run use?",
+    "Q1.3": "Where did the NaN start?",
+    "Q2.1": "Is there a step whose loss stands out above the steps before it?",
+    "Q2.2": "Did the loss recover?",
+    "Q2.4": "Which checkpoint is from before the spike?",
+    "Q3.1": "Is the gradient norm infinite or NaN at any logged step?",
+    "Q4.1": "Is the loss rising?",
+}
+LIMITS = Limits()
+LIMIT_VALUES = {info.name: info.value for info in LIMITS.items()}
+
+
+def answer(
+    question: str,
+    verdict: Verdict,
+    because: str,
+    *,
+    limits: tuple[str, ...] = (),
+    steps: tuple[int, ...] = (),
+    asked_of: AskedOf = AskedOf.RUN,
+    **measured: Scalar,
+) -> Answer:
+    """Return one answer, with its limits looked up."""
+    return Answer(
+        question=question,
+        asks=ASKS[question],
+        verdict=verdict,
+        because=because,
+        measured=measured,
+        limits={name: LIMIT_VALUES[name] for name in limits},
+        steps=steps,
+        asked_of=asked_of,
+    )
+
+
+def finding(slug: str, question: str, summary: str, first_action: str, **rest: object) -> Finding:
+    """Return one finding, with what its outcome fixes looked up."""
+    outcome = BY_SLUG[slug]
+    known = Finding(
+        slug=slug,
+        severity=outcome.severity,
+        section=outcome.section,
+        question=question,
+        title=outcome.title,
+        summary=summary,
+        first_action=first_action,
+    )
+    return replace(known, **rest)  # type: ignore[arg-type]
+
+
+def series(role: str, column: str, steps: NDArray[np.int64], values: NDArray[np.float64]) -> Series:
+    """Return one series."""
+    return Series(role=role, column=column, steps=steps, values=values)
+
+
+def history(*logged: Series, events: tuple[Event, ...] = ()) -> History:
+    """Return a history of these series, as if read from ``run.jsonl``."""
+    return History(
+        series={entry.role: entry for entry in logged},
+        source=Source(name="run.jsonl", format="jsonl", records=max(map(len, logged))),
+        events=events,
+    )
+
+
+def falling(points: int, *, noise: float = 0.03) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Return steps and a loss that falls as a healthy one does."""
+    rng = np.random.default_rng(7)
+    steps = np.arange(points, dtype=np.int64)
+    return steps, 2.0 + 6.0 * np.exp(-steps / (points / 6)) + rng.normal(0, noise, points)
+
+
+@pytest.fixture
+def persistent() -> Report:
+    """A spike that did not recover, in a run of 6,200 steps."""
+    return make_persistent()
+
+
+@pytest.fixture
+def healthy() -> Report:
+    """A healthy run that logged its loss and gradient norm, and no more."""
+    return make_healthy()
+
+
+@pytest.fixture
+def nan() -> Report:
+    """A loss that went NaN at step 812, after a surge of the gradient norm."""
+    return make_nan()
+
+
+def make_persistent() -> Report:
+    """Build the report of a persistent spike."""
+    rng = np.random.default_rng(1)
+    steps, loss = falling(6200, noise=0.08)
+    after = steps >= 4913
+    loss[after] += 1.3 + 4.2 * np.exp(-(steps[after] - 4913) / 20.0)
+    norm = 0.8 + rng.gamma(4.0, 0.05, steps.size)
+    norm[4911:4920] *= np.array([2.0, 9.0, 38.0, 22.0, 12.0, 8.0, 5.0, 3.0, 2.0])
+    diagnosis = finding(
+        "spike-persistent",
+        "Q2.4",
+        "At step 4913 the loss jumped from 2.03 to 7.51, 68 σ above the 100 steps before it, and "
+        "50 steps later it was still at 3.75.",
+        "Reload the checkpoint of step 4800, the last before the spike at 4913, and restart with "
+        "the clip threshold at 0.5 (now 1.0).",
+        next_actions=(
+            "Skip the batches of steps 4905 to 4915 on the restart; if the spike comes back "
+            "without them, it is not the data.",
+            "Lower the peak learning rate (3e-4) by a factor of 2.",
+            "If no checkpoint is left, train again from the start: the optimizer's moments are "
+            "corrupted, and the loss will not come back by itself.",
+        ),
+        step=4913,
+        evidence={
+            "loss": 7.51,
+            "mean_before": 2.03,
+            "sigma_before": 0.0806,
+            "sigmas": 68.0,
+            "smoothed_loss_after": 3.75,
+            "exceedances": 11,
+            "expected_by_chance": 7.4,
+            "checkpoint": 4800,
+        },
+    )
+    overflow = finding(
+        "gradient-overflow",
+        "Q3.2",
+        "The loss scale was halved 14 times where its probe rate explains 3.",
+        "Lower the learning rate by a factor of 2, or switch from fp16 to bf16.",
+        step=212,
+    )
+    spiked = answer(
+        "Q2.1",
+        Verdict.YES,
+        "The loss of 7.51 at step 4913 is 68 σ above the 100 steps before it; noise like this "
+        "run's own would go above 5.9 σ in 1 log of 100.",
+        limits=("spike.sigma", "spike.window", "spike.false_alarm"),
+        steps=(4913,),
+        sigmas=68.0,
+        limit_sigmas=5.9,
+        exceedances=11,
+        expected_by_chance=7.4,
+    )
+    trail = (
+        answer("Q1.1", Verdict.NO, "All 6200 logged losses are finite.", points=6200),
+        spiked,
+        answer(
+            "Q2.2",
+            Verdict.NO,
+            "50 steps after the spike the smoothed loss is 3.75; to have recovered it would have "
+            "to be below 2.07.",
+            limits=("spike.recovery_sigma", "spike.recovery_steps"),
+            steps=(4913, 4963),
+            smoothed_loss=3.75,
+            recovered_below=2.07,
+        ),
+        answer(
+            "Q2.4",
+            Verdict.YES,
+            "Checkpoints are taken every 200 steps; the last before the spike is that of "
+            "step 4800.",
+            checkpoint=4800,
+        ),
+        answer("Q3.1", Verdict.UNKNOWN, "The manifest does not tell the dtype."),
+        answer(
+            "Q4.1",
+            Verdict.NO,
+            "Over the last 200 steps the loss shows no trend (p = 0.61).",
+            limits=("divergence.window", "divergence.significance"),
+            p_value=0.61,
+        ),
+    )
+    return Report(
+        diagnosis=diagnosis,
+        findings=(diagnosis, overflow),
+        trail=trail,
+        not_logged=(
+            NotLogged(role="weight_norm", cost="Q4.3 cannot tell whether the weights blew up."),
+            NotLogged(role="batch_id", cost="Q2.3 cannot tell a repeated batch."),
+        ),
+        history=history(
+            series("loss", "train/loss", steps, loss),
+            series("grad_norm", "train/grad_norm", steps, norm),
+            events=(
+                Event(
+                    kind=EventKind.REWIND,
+                    message="Step 3000 follows step 3140: resumed from a checkpoint; the later "
+                    "attempt is used.",
+                    step=3000,
+                ),
+                Event(kind=EventKind.UNREADABLE, message="Line 6201 breaks off and was left out."),
+            ),
+        ),
+        manifest=Manifest(
+            grad_clip=1.0,
+            checkpoint_every=200,
+            peak_lr=3e-4,
+            path="manifest.json",
+            overridden=("grad_clip",),
+            unknown={"team": "secret"},
+        ),
+        limits=LIMITS,
+    )
+
+
+def make_healthy() -> Report:
+    """Build the report of a healthy run."""
+    steps, loss = falling(1200)
+    norm = 0.8 + np.random.default_rng(3).gamma(4.0, 0.05, steps.size)
+    diagnosis = finding(
+        "healthy",
+        "Q4.1",
+        "No NaN, no spike and no divergence in 1200 steps; the loss went from 8.0 to 2.0.",
+        "",
+    )
+    return Report(
+        diagnosis=diagnosis,
+        findings=(diagnosis,),
+        trail=(
+            answer("Q1.1", Verdict.NO, "All 1200 logged losses are finite."),
+            answer(
+                "Q2.1",
+                Verdict.NO,
+                "The largest of 3 exceedances is 3.4 σ; noise like this run's own reaches 4.9 σ "
+                "in 1 log of 100.",
+                limits=("spike.sigma", "spike.false_alarm"),
+                sigmas=3.4,
+            ),
+            answer("Q3.1", Verdict.UNKNOWN, "The manifest does not tell the dtype."),
+            answer("Q4.1", Verdict.NO, "The loss still falls over the last 200 steps."),
+        ),
+        not_logged=(NotLogged(role="loss_scale", cost="§3 cannot be asked."),),
+        history=history(
+            series("loss", "loss", steps, loss), series("grad_norm", "grad_norm", steps, norm)
+        ),
+        manifest=Manifest(),
+        limits=LIMITS,
+    )
+
+
+def make_nan() -> Report:
+    """Build the report of a loss that went NaN in fp16."""
+    rng = np.random.default_rng(2)
+    steps, loss = falling(900, noise=0.05)
+    loss[790:812] += np.linspace(0.0, 3.0, 22) ** 2
+    loss[812:] = np.nan
+    norm = 0.9 + rng.gamma(4.0, 0.05, steps.size)
+    norm[795:812] *= np.geomspace(1.0, 900.0, 17)
+    norm[812:] = np.inf
+    scale = np.full(steps.size, 65536.0)
+    scale[800:] = np.maximum(65536.0 * 0.5 ** np.arange(100), 1.0)
+    diagnosis = finding(
+        "nan-fp16-overflow",
+        "Q3.3",
+        "The loss is NaN from step 812 on, 88 losses in all; the gradient norm rose 900-fold over "
+        "the 16 steps before.",
+        "Reload the checkpoint of step 800 and run one forward batch with the loss scale capped "
+        "at 1024.",
+        next_actions=("Switch from fp16 to bf16.", "Clip the gradient norm at 1.0."),
+        step=812,
+        evidence={"first_bad_step": 812, "last_good_step": 811, "bad": 88, "last": float("nan")},
+    )
+    return Report(
+        diagnosis=diagnosis,
+        findings=(diagnosis,),
+        trail=(
+            answer(
+                "Q1.1", Verdict.YES, "The loss is NaN at 88 steps, first at step 812.", steps=(812,)
+            ),
+            answer("Q1.2", Verdict.YES, "The loss scale moves, which only fp16 has."),
+            answer(
+                "Q2.1",
+                Verdict.YES,
+                "At step 803 the loss stood 21 σ above the 100 steps before it.",
+                asked_of=AskedOf.LEAD_UP,
+                steps=(803,),
+                sigmas=21.0,
+            ),
+            answer(
+                "Q4.1",
+                Verdict.NO,
+                "Before the spike the loss was falling.",
+                asked_of=AskedOf.LEAD_UP,
+            ),
+        ),
+        not_logged=(NotLogged(role="batch_id", cost="Q2.3 cannot tell a repeated batch."),),
+        history=history(
+            series("loss", "loss", steps, loss),
+            series("grad_norm", "grad_norm", steps, norm),
+            series("loss_scale", "amp/scale", steps, scale),
+            events=(
+                Event(
+                    kind=EventKind.HIDDEN_NAN,
+                    message="The loss is written as null from step 812 on, which counts as NaN.",
+                    step=812,
+                ),
+            ),
+        ),
+        manifest=Manifest(dtype="fp16", inferred={"dtype": "the loss scale moves"}),
+        limits=LIMITS.override({"spike.sigma": 4}),
+    )
+
+
+@pytest.fixture
+def renamed() -> Callable[[Report, str], Report]:
+    """Return a function that puts a hostile name wherever log text can go."""
+
+    def rename(report: Report, name: str) -> Report:
+        hostile = Event(kind=EventKind.COLUMN, message=f"The loss is read from {name}.")
+        logged = {role: replace(s, column=name) for role, s in report.history.series.items()}
+        logged[f"weight_norm/{name}"] = replace(
+            logged["loss"], role=f"weight_norm/{name}", column=name
+        )
+        source = replace(report.history.source, name=name, format=name)
+        first = replace(
+            report.diagnosis,
+            title=name,
+            summary=f"See {name} here.",
+            first_action=f"Look at {name} now.",
+            next_actions=(f"Then look at {name}.",),
+            evidence={name: name},
+        )
+        answers = tuple(
+            replace(a, because=f"It is {name}.", measured={name: name}, branch=name)
+            for a in report.trail
+        )
+        return replace(
+            report,
+            diagnosis=first,
+            findings=(first, *(replace(f, summary=name) for f in report.findings[1:])),
+            trail=answers,
+            not_logged=(NotLogged(role=name, cost=name),),
+            history=replace(report.history, series=logged, source=source, events=(hostile,)),
+            manifest=replace(report.manifest, path=name, inferred={name: name}, unknown={name: 1}),
+        )
+
+    return rename

@@ -1,0 +1,132 @@
+"""The plot: what it must never lose, and that it stays within its frame."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from stabdiag.findings import Severity
+from stabdiag.formats.terminal.canvas import Scale, View, bad_columns, curve, strip
+from stabdiag.formats.terminal.page import Page
+from stabdiag.formats.terminal.plot import draw
+from stabdiag.formats.terminal.subject import choose
+from stabdiag.history import Series
+
+if TYPE_CHECKING:
+    from stabdiag.report import Report
+
+
+def series(values: np.ndarray, role: str = "loss") -> Series:
+    steps = np.arange(len(values), dtype=np.int64)
+    return Series(role=role, column=role, steps=steps, values=values)
+
+
+def drawn(report: Report, width: int = 80) -> list[str]:
+    plot = choose(report)
+    assert plot is not None
+    return [line.plain for line in draw(plot, Page(width=width))]
+
+
+@pytest.mark.parametrize("ascii", [False, True])
+@pytest.mark.parametrize("at", [0, 1, 499_999, 777_777, 999_999])
+def test_a_spike_of_one_step_among_a_million_is_seen(at: int, ascii: bool):
+    values = np.ones(1_000_000)
+    values[at] = 9.0
+    view = View(first=0, last=999_999, columns=66)
+    top = curve(series(values), view, Scale.of(values), 8, ascii=ascii)[0]
+    assert [i for i, c in enumerate(top) if c not in " \u2800"] == [view.column(at)]
+    bars = strip(series(values), view, ascii=ascii)
+    assert bars.count("@" if ascii else "█") == 1
+
+
+def test_the_log_scale_begins_beyond_two_decades():
+    assert not Scale.of(np.array([1.0, 100.0])).log
+    assert Scale.of(np.array([1.0, 101.0])).log
+    assert not Scale.of(np.array([-1.0, 1e6])).log
+
+
+def test_a_scale_tells_the_value_at_each_height():
+    assert Scale(low=1.0, high=3.0, log=False).at(0.5) == 2.0
+    assert Scale(low=1.0, high=10000.0, log=True).at(0.5) == pytest.approx(100.0)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [[1.0, 1.0], [np.nan, np.inf], [-1.7e308, 1.7e308], [5e-324, 1.7e308], [0.0, 1e-300], []],
+)
+def test_any_values_can_be_drawn(values: list[float]):
+    array = np.array(values, dtype=np.float64)
+    view = View(first=0, last=max(len(values) - 1, 0), columns=30)
+    rows = curve(series(array), view, Scale.of(array), 8, ascii=False)
+    assert [len(row) for row in rows] == [30] * 8
+    assert len(strip(series(array), view, ascii=False)) == 30
+
+
+def test_nan_breaks_the_line_and_is_marked():
+    values = np.array([1.0, 1.0, np.nan, np.nan, 2.0, 2.0])
+    view = View(first=0, last=5, columns=30)
+    bad = bad_columns(series(values), view)
+    assert bad[view.column(2)]
+    assert bad[view.column(3)]
+    rows = curve(series(values), view, Scale.of(values), 8, ascii=True)
+    between = {row[view.column(2) : view.column(3) + 1] for row in rows}
+    assert {"".join(part).strip() for part in between} == {""}
+
+
+def test_the_event_is_marked_on_the_axis(persistent: Report):
+    lines = drawn(persistent)
+    axis = next(i for i, line in enumerate(lines) if "└" in line)
+    assert lines[axis][lines[axis + 1].index("▲")] == "┴"
+    assert "▲ 4913" in lines[axis + 1]
+    assert "4713" in lines[axis + 1]
+
+
+def test_a_nan_region_is_named(nan: Report):
+    text = "\n".join(drawn(nan))
+    assert "NaN" in text
+    assert "░" in text
+
+
+def test_the_frame(persistent: Report, nan: Report):
+    for report in (persistent, nan):
+        lines = drawn(report)
+        assert len(lines) <= 14
+        assert max(map(len, lines)) <= 78
+
+
+def test_too_narrow_a_page_has_no_plot(persistent: Report):
+    assert drawn(persistent, width=30) == []
+
+
+def test_section_three_draws_the_loss_scale(nan: Report):
+    found = replace(nan.diagnosis, slug="loss-scale-collapsed", section="§3")
+    plot = choose(replace(nan, diagnosis=found))
+    assert plot is not None
+    assert plot.series.role == "loss_scale"
+    assert [companion.role for companion in plot.companions] == ["grad_norm"]
+
+
+def test_the_weight_norm_that_moves_most_is_drawn(persistent: Report):
+    found = replace(
+        persistent.diagnosis, slug="divergence-weight-norm-climbing", section="§4", step=5000
+    )
+    logged = dict(persistent.history.series)
+    for name, growth in (("flat", 1.0), ("growing", 3.0), ("slow", 1.5)):
+        values = np.linspace(1.0, growth, 6200)
+        logged[f"weight_norm/{name}"] = series(values, f"weight_norm/{name}")
+    history = replace(persistent.history, series=logged)
+    plot = choose(replace(persistent, diagnosis=found, history=history))
+    assert plot is not None
+    assert [companion.role for companion in plot.companions] == ["weight_norm/growing"]
+    assert (plot.first, plot.last) == (0, 6199)
+
+
+def test_nothing_to_draw(healthy: Report):
+    values = np.array([np.nan, 1.0])
+    history = replace(healthy.history, series={"loss": series(values)})
+    assert choose(replace(healthy, history=history)) is None
+    found = replace(healthy.diagnosis, severity=Severity.NOTE)
+    assert choose(replace(healthy, diagnosis=found)) is not None

@@ -1,0 +1,155 @@
+"""The terminal report: what it says, and that it fits, whatever the log holds."""
+
+from __future__ import annotations
+
+import io
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+from rich.cells import cell_len
+from rich.console import Console
+
+from stabdiag.findings import Severity, Verdict
+from stabdiag.formats import render
+from stabdiag.formats.terminal import to_html
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from stabdiag.report import Report
+
+REPORTS = ("persistent", "healthy", "nan")
+HOSTILE = {
+    "ansi": "\x1b[31mred\x1b[0m\x1b]0;title\x07",
+    "c1": "\x9b31mred",
+    "markup": "[bold red]x[/] [link=http://x]y[/link]",
+    "newline": "one\ntwo\r\nthree\u2028four",
+    "bidi": "loss\u202egnp.exe\u2066",
+    "surrogate": "a\udcffb",
+    "long": "x" * 300,
+    "wide": "損失" * 60,
+    "brace": "{spike.sigma} %s $x",
+}
+
+
+@pytest.fixture(params=REPORTS)
+def report(request: pytest.FixtureRequest) -> Report:
+    return request.getfixturevalue(request.param)
+
+
+@pytest.mark.parametrize("verbose", [False, True])
+@pytest.mark.parametrize("width", [40, 60, 72, 80, 100, 140])
+def test_no_line_is_too_wide_or_ends_in_blanks(report: Report, width: int, verbose: bool):
+    for line in render(report, "terminal", width=width, verbose=verbose).splitlines():
+        assert cell_len(line) <= width
+        assert line == line.rstrip()
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
+@pytest.mark.parametrize("name", HOSTILE.values(), ids=HOSTILE)
+def test_log_text_is_inert(
+    report: Report, renamed: Callable[..., Report], name: str, encoding: str
+):
+    text = render(renamed(report, name), "terminal", verbose=True, encoding=encoding)
+    assert all(char == "\n" or char.isprintable() for char in text)
+    assert all(cell_len(line) <= 80 for line in text.splitlines())
+    text.encode(encoding)
+
+
+def test_log_text_is_visible(persistent: Report, renamed: Callable[..., Report]):
+    text = render(renamed(persistent, "[bold]a\x1b[0m\nb"), "terminal", color=True)
+    assert r"See [bold]a\x1b[0m\nb here." in text
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "cp1252"])
+def test_what_is_not_unicode_gets_ascii(report: Report, encoding: str):
+    assert render(report, "terminal", verbose=True, encoding=encoding).isascii()
+
+
+def test_colour_changes_no_words(report: Report):
+    plain = render(report, "terminal")
+    colored = re.sub(r"\x1b\[[0-9;]*m", "", render(report, "terminal", color=True))
+    assert colored.splitlines() == plain.splitlines()
+    assert "\x1b" not in plain
+
+
+def test_the_environment_changes_nothing(persistent: Report, monkeypatch: pytest.MonkeyPatch):
+    before = render(persistent, "terminal", color=True)
+    for name, value in {"COLUMNS": "33", "NO_COLOR": "1", "TERM": "dumb"}.items():
+        monkeypatch.setenv(name, value)
+    assert render(persistent, "terminal", color=True) == before
+
+
+def test_the_head_names_severity_step_and_slug(persistent: Report):
+    head = render(persistent, "terminal").splitlines()[0]
+    assert head == "ERROR  Loss spike that did not recover, step 4913  [spike-persistent]"
+
+
+def test_the_first_action_stands_before_the_evidence(persistent: Report):
+    text = render(persistent, "terminal")
+    assert text.index("FIRST ACTION") < text.index("Then") < text.index("Evidence")
+
+
+def test_only_verbose_shows_the_lead_up(nan: Report):
+    short, full = render(nan, "terminal"), render(nan, "terminal", verbose=True)
+    assert "yes to Q2.1" in short
+    assert "At step 803" not in short
+    assert "At step 803" in full
+
+
+def test_only_verbose_shows_measured_numbers_and_the_question(persistent: Report):
+    short, full = render(persistent, "terminal"), render(persistent, "terminal", verbose=True)
+    assert "p_value 0.61" in full
+    assert "p_value 0.61" not in short
+    assert "Is the loss rising?" in full
+    assert "--verbose" not in full
+
+
+def test_a_healthy_report_is_short_and_tells_what_was_not_tested(healthy: Report):
+    text = render(healthy, "terminal")
+    assert len(text.splitlines()) < 30
+    tested, untested = text.index("\nTested"), text.index("\nCould not be tested")
+    assert tested < text.index("Q2.1") < untested < text.index("Q3.1")
+    assert "Evidence" not in text
+
+
+def test_a_healthy_report_that_tested_nothing_says_so(healthy: Report):
+    unknown = tuple(replace(a, verdict=Verdict.UNKNOWN) for a in healthy.trail)
+    text = render(replace(healthy, trail=unknown), "terminal")
+    assert "\nTested" not in text
+    assert "\nCould not be tested" in text
+
+
+def test_the_least_there_can_be(healthy: Report):
+    history = replace(healthy.history, series={})
+    found = replace(healthy.diagnosis, severity=Severity.NOTE, question="", first_action="Log it.")
+    least = replace(
+        healthy, diagnosis=found, findings=(found,), trail=(), not_logged=(), history=history
+    )
+    assert "Log it." in render(least, "terminal", verbose=True)
+
+
+def test_the_foot_tells_what_was_read(healthy: Report):
+    source = replace(healthy.history.source, unreadable=2, attempts=3, attempt=3)
+    read = replace(healthy, history=replace(healthy.history, source=source), literal=True)
+    foot = " ".join(render(read, "terminal").splitlines()[-3:])
+    for told in ("2 unreadable", "attempt 3 of 3", "(--literal)", "stabdiag explain healthy"):
+        assert told in foot
+
+
+def test_a_rich_console_prints_a_report(persistent: Report):
+    out = io.StringIO()
+    Console(file=out, width=80, color_system=None).print(persistent)
+    assert [line.rstrip() for line in out.getvalue().splitlines()] == render(
+        persistent, "terminal"
+    ).splitlines()
+
+
+def test_html_is_escaped(persistent: Report, renamed: Callable[..., Report]):
+    page = to_html(renamed(persistent, "<script>alert(1)</script>"))
+    assert "<script>" not in page
+    assert "&lt;script&gt;" in page
+    assert page.startswith("<pre")
+    assert "[spike-persistent]" in persistent._repr_html_()

@@ -1,0 +1,189 @@
+"""CSV: headers, delimiters, blanks, and rows that do not fit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from stabdiag.errors import LogError, NoUsableRecord
+from stabdiag.readers import read_columns
+
+
+@pytest.fixture
+def log(tmp_path: Path):
+    def write(text: str | bytes, name: str = "metrics.csv"):
+        path = tmp_path / name
+        path.write_bytes(text.encode() if isinstance(text, str) else text)
+        return read_columns(path)
+
+    return write
+
+
+def test_values(log):
+    columns = log("step,loss\n1,2.5\n2,nan\n3,-inf\n")
+    assert (columns.format, columns.rows, columns.names) == ("csv", 3, ("step", "loss"))
+    np.testing.assert_array_equal(columns.load("loss").values, [2.5, np.nan, -np.inf])
+    assert columns.load("loss").present.all()
+
+
+def test_a_blank_cell_is_null(log):
+    loss = log("step,loss\n1,2.5\n2,\n3,  \n").load("loss")
+    assert loss.present.tolist() == [True, False, False]
+    assert loss.null.tolist() == [False, True, True]
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
+def test_delimiters(log, delimiter):
+    text = "step,loss,lr\n1,2.5,0.1\n2,2.4,0.1\n".replace(",", delimiter)
+    assert log(text, "log.txt").load("lr").values.tolist() == [0.1, 0.1]
+
+
+def test_padded_cells_and_line_ends_of_windows(log):
+    columns = log("\ufeff   epoch,  train/loss \r\n     0,      1.5\r\n     1,      1.25\r\n")
+    assert columns.names == ("epoch", "train/loss")
+    assert columns.load("train/loss").values.tolist() == [1.5, 1.25]
+
+
+def test_quoted_cells(log):
+    columns = log('"step","a ""b"", c","text"\n"1","2","x, y"\n"2","3","several\nlines"\n')
+    assert columns.names == ("step", 'a "b", c', "text")
+    assert columns.load("step").values.tolist() == [1, 2]
+    assert columns.load("text").is_text
+    assert columns.bad_count == 0
+
+
+def test_comments_and_blank_lines(log):
+    columns = log("# made by hand\n\nstep,loss\n1,2\n\n# resumed\n2,3\n")
+    assert columns.load("step").values.tolist() == [1, 2]
+    assert columns.bad_count == 0
+
+
+def test_a_header_in_a_comment(log):
+    columns = log("# step loss\n#step,loss\n1,2\n2,3\n")
+    assert columns.names == ("step", "loss")
+    assert columns.rows == 2
+
+
+def test_rows_that_do_not_fit(log):
+    columns = log("step,loss,lr\n1,2,3\n2,3\n3,4,5,6\n4,5,6\n5,6,7,\n5,0.1")
+    assert columns.load("step").values.tolist() == [1, 4, 5]
+    assert [(bad.line, bad.reason) for bad in columns.bad_lines] == [
+        (3, "2 cells under a header of 3"),
+        (4, "4 cells under a header of 3"),
+        (7, "breaks off"),
+    ]
+
+
+def test_a_last_line_without_end_is_kept_if_it_is_whole(log):
+    assert log("step,loss\n1,2\n2,3").load("loss").values.tolist() == [2, 3]
+
+
+def test_the_same_header_again(log):
+    columns = log("step,loss\n1,2\n2,3\nstep,loss\n1,4\n")
+    assert columns.load("loss").values.tolist() == [2, 3, 4]
+    assert columns.bad_count == 0
+    assert columns.notes == ("the header stands again on line 4: several logs in one file",)
+
+
+def test_another_header(log):
+    columns = log("step,loss\n1,2\nstep,lr,loss\n2,0.1,3\n")
+    assert columns.names == ("step", "loss", "lr")
+    assert columns.load("loss").values.tolist() == [2, 3]
+    assert columns.load("lr").present.tolist() == [False, True]
+    assert not columns.load("lr").null.any()
+    assert columns.notes == ("another header stands on line 3: its columns hold from there on",)
+
+
+def test_unnamed_and_repeated_names(log):
+    columns = log(",loss,loss\n0,1,2\n1,2,3\n,loss,loss\n2,3,4\n")
+    assert columns.names == ("column_1", "loss", "loss.1")
+    assert columns.rows == 3
+
+
+def test_words_and_strays(log):
+    columns = log("step,mode,loss\n1,train,2\n2,val,oops\n3,train,1\n")
+    mode = columns.load("mode")
+    assert mode.is_text
+    assert mode.values[0] == mode.values[2] != mode.values[1]
+    assert columns.load("loss").strays == 1
+
+
+def test_one_column(log):
+    assert log("loss\n3\n2\n1\n").load("loss").values.tolist() == [3, 2, 1]
+
+
+def test_bytes_that_are_not_utf8_and_zeros(log):
+    columns = log(b"step,gr\xf6\xdfe\n1,2\n\0\0\0\0\n2,3\n")
+    assert columns.load("step").values.tolist() == [1, 2]
+    assert columns.bad_lines[0].reason == "holds NUL bytes"
+
+
+def test_no_header(log):
+    with pytest.raises(LogError, match=r"metrics\.csv: CSV without a header; add a first line"):
+        log("1,2.5\n2,2.4\n")
+
+
+def test_a_header_and_nothing_else(log):
+    with pytest.raises(NoUsableRecord, match="no record could be read"):
+        log("step,loss\n")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "I0120 20:02:17.761525 solver.cpp:46] Iteration 0, loss = 6.9\nI0120 step, 1, 2\n",
+        "step:1/100 train_loss:10.8\nstep:2/100 train_loss:10.7\n",
+        "epoch 1, loss 2.5\nepoch 2, loss 2.4\nepoch 3, loss 2.3\n",
+        "import os\nimport sys\nx = 1\n",
+        "name,city\nada,london\nalan,wilmslow\n",
+    ],
+)
+def test_a_text_is_not_taken_for_csv(log, text):
+    with pytest.raises(LogError, match="a text log"):
+        log(text, "train.log")
+
+
+class TestFast:
+    """Logs that are large enough for Arrow."""
+
+    @pytest.fixture
+    def large(self, log):
+        def write(*odd: str):
+            lines = [f"{step},0.5,,train,nan,{step / 7}" for step in range(60_000)]
+            lines[50_000:50_000] = odd
+            return log("step,loss,val,mode,gn,x\n" + "\n".join(lines) + "\n")
+
+        return write
+
+    def test_it_is_read(self, large):
+        columns = large()
+        assert columns.load("step").values.tolist() == list(range(60_000))
+        assert columns.load("val").null.all()
+        assert columns.load("gn").present.all()
+        assert columns.load("mode").is_text
+
+    def test_a_broken_line_has_its_number(self, large):
+        columns = large("1,2")
+        assert columns.rows == 60_000
+        assert [bad.line for bad in columns.bad_lines] == [50_002]
+
+    def test_the_same_header_again(self, large):
+        columns = large("step,loss,val,mode,gn,x")
+        assert columns.rows == 60_000
+        assert columns.notes == ("the header stands again on line 50002: several logs in one file",)
+
+    def test_another_header_holds_in_the_blocks_that_follow(self, tmp_path):
+        from stabdiag.readers import csv
+        from stabdiag.readers.source import open_stream
+
+        path = tmp_path / "metrics.csv"
+        half = "".join(f"{n},1\n" for n in range(5_000))
+        path.write_text(f"step,loss\n{half}step,lr\n{half}")
+        with open_stream(path) as stream:
+            columns = csv.read(stream, small=0, size=4096)
+        assert columns.names == ("step", "loss", "lr")
+        assert columns.load("loss").present.tolist() == [True] * 5_000 + [False] * 5_000
+        assert columns.load("lr").present.tolist() == [False] * 5_000 + [True] * 5_000
+        assert columns.notes

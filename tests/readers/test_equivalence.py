@@ -1,0 +1,196 @@
+"""The fast and the tolerant way give the same columns, whatever the log holds."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stabdiag.errors import LogError
+from stabdiag.readers import csv, jsonl
+from stabdiag.readers.columns import Columns
+from stabdiag.readers.source import Stream
+
+NAMES = ["step", "loss", "lm loss", "a/b", "étape", "損失", 'q"uote', "back\\slash", "", "train"]
+SPELT = ["NaN", "nan", "-nan", "Infinity", "-Infinity", "inf", "-inf", "+inf", "1e400", "-1E999"]
+WORDS = ["", " ", "train", "val", "abc", "None", "null", "true", "False", "1_0", "0x1F", "2021-03-01"]
+NUMBERS = ["0", "-0", "1", "-3", "1.5", "1e-3", " 4.2 ", "+7", ".5", "9007199254740993", "1" * 30]
+PROPERTY = settings(max_examples=150, deadline=None, derandomize=True)
+
+
+class Raw:
+    """Bytes as a stream gives them."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+
+    def read(self, size: int, /) -> bytes:
+        found, self._data = self._data[:size], self._data[size:]
+        return found
+
+
+def outcome(reader, data: bytes, **how: int) -> Columns | str:
+    try:
+        return reader.read(Stream("run", Raw(data)), **how)
+    except LogError as error:
+        return str(error)
+
+
+def assert_same(one: Columns | str, other: Columns | str) -> None:
+    if isinstance(one, str) or isinstance(other, str):
+        assert one == other
+        return
+    assert one.names == other.names
+    assert one.rows == other.rows
+    assert (one.bad_lines, one.bad_count, one.notes) == (
+        other.bad_lines,
+        other.bad_count,
+        other.notes,
+    )
+    for name in one.names:
+        left, right = one.load(name), other.load(name)
+        assert (left.is_text, left.strays) == (right.is_text, right.strays), name
+        for part in ("values", "present", "null"):
+            np.testing.assert_array_equal(getattr(left, part), getattr(right, part), name)
+
+
+def assert_ways_agree(reader, data: bytes, size: int) -> None:
+    """Compare the two ways over the same blocks."""
+    assert_same(
+        outcome(reader, data, small=-1, size=size), outcome(reader, data, small=1 << 40, size=size)
+    )
+
+
+scalars = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-(10**25), 10**25),
+    st.integers(0, 100),
+    st.floats(),
+    st.sampled_from(SPELT + WORDS + NUMBERS),
+)
+values = st.recursive(
+    scalars,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(NAMES), inner),
+    max_leaves=4,
+)
+records = st.dictionaries(st.sampled_from(NAMES), values, max_size=5)
+
+# Records of one shape, as Arrow likes them, beside the arbitrary ones that it mostly refuses.
+KINDS = [
+    st.floats(),
+    st.integers(-100, 100),
+    st.none() | st.floats(allow_nan=False, allow_infinity=False),
+    st.sampled_from(NUMBERS),
+    st.sampled_from(WORDS),
+    st.sampled_from(SPELT + NUMBERS + WORDS),
+    st.sampled_from(["2021-03-01", "2021-03-01T10:00:00", "2024-02-29 00:00:00"]),
+    st.booleans(),
+    st.lists(st.floats(), max_size=2),
+    st.none() | st.fixed_dictionaries({}, optional={"x": st.floats(), "y": st.none()}),
+    st.fixed_dictionaries({"x": st.integers(0, 9)}, optional={"z": st.floats()}),
+]
+
+
+@st.composite
+def uniform(draw: st.DrawFn) -> list[dict[str, object]]:
+    names = draw(st.lists(st.sampled_from(NAMES), unique=True, min_size=1, max_size=4))
+    kinds = {name: draw(st.sampled_from(KINDS)) for name in names}
+    optional = draw(st.booleans())
+    shape = st.fixed_dictionaries({}, optional=kinds) if optional else st.fixed_dictionaries(kinds)
+    return draw(st.lists(shape, min_size=1, max_size=12))
+
+
+def line_of(record: dict[str, object], style: int) -> str:
+    text = json.dumps(record, ensure_ascii=bool(style & 1))
+    if style & 2:
+        text = text.replace('": ', '":')
+    if style & 4 and len(record) == 1:
+        text = text[:-1] + ", " + text[1:]  # the same key twice
+    if style & 8:
+        text = text.replace("NaN", "nan").replace("Infinity", "inf")
+    return text
+
+
+BROKEN = ["", "   ", "\r", "{", "}", "[1, 2]", "5", '"text"', '{"loss": 1', '{"loss": 1} x', "null"]
+GLUED = ['{"loss": 1}{"loss": 2}', '{"step": 5, "lo{"step": 3}', "\ufeff" + '{"loss": 1}', "\0\0"]
+
+
+@PROPERTY
+@given(
+    st.one_of(uniform(), st.lists(records, max_size=8)),
+    st.integers(0, 15),
+    st.lists(st.tuples(st.integers(0, 12), st.sampled_from(BROKEN + GLUED)), max_size=2),
+    st.integers(0, 12),
+    st.sampled_from(["\n", "\r\n"]),
+    st.sampled_from([1 << 22, 64, 200]),
+)
+def test_json_lines(rows, style, broken, cut, end, size):
+    lines = [line_of(row, style) for row in rows]
+    for place, line in broken:
+        lines.insert(place, line)
+    data = (end.join(lines) + end).encode()
+    assert_ways_agree(jsonl, data[: len(data) - cut] if cut else data, size)
+
+
+@PROPERTY
+@given(uniform(), st.integers(0, 3), st.integers(0, 1))
+def test_json_lines_that_arrow_accepts(rows, style, last_end):
+    data = "\n".join(line_of(row, style) for row in rows).encode() + b"\n" * last_end
+    assert_ways_agree(jsonl, data, 1 << 22)
+
+
+@PROPERTY
+@given(st.binary(max_size=60), st.integers(0, 40))
+def test_json_lines_with_arbitrary_bytes(noise, place):
+    data = b'{"step": 1, "loss": "x"}\n{"step": 2, "loss": "y", "lr": null}\n'
+    assert_ways_agree(jsonl, data[:place] + noise + data[place:], 1 << 22)
+
+
+cells = st.one_of(
+    st.floats().map(repr),
+    st.integers(-1000, 1000).map(str),
+    st.sampled_from(SPELT + WORDS + NUMBERS),
+    st.sampled_from(['"1.5"', '""', '"a,b"', '"x ""y"""', 'a"b', '"a"b', '" 2 "', "é"]),
+)
+COLUMNS = ["step", "loss", " lr", "étape", "lm loss"]
+
+
+@PROPERTY
+@given(
+    st.integers(1, 5),
+    st.data(),
+    st.sampled_from([",", ";", "\t", "|"]),
+    st.sampled_from(["\n", "\r\n"]),
+    st.integers(0, 12),
+    st.sampled_from([1 << 22, 64, 200]),
+)
+def test_csv(width, data, delimiter, end, cut, size):
+    plain = data.draw(st.booleans())
+    kinds = [
+        data.draw(st.sampled_from([cells, st.floats().map(repr), st.sampled_from(NUMBERS + [""])]))
+        for _ in range(width)
+    ]
+    rows = data.draw(st.lists(st.tuples(*kinds), min_size=1, max_size=10))
+    columns = ["", *COLUMNS][data.draw(st.integers(0, 1)) :][:width]
+    lines = [delimiter.join(columns)]
+    lines += [delimiter.join(str(number) for number in range(width))] * 3
+    lines += [delimiter.join(row) for row in rows]
+    if not plain:
+        odd = ["", "  ", "# comment", "#1,2", "1,2,3,4,5,6,7", "1", "\0,\0", "step,loss", lines[0]]
+        odd += [delimiter.join(["step", "new", "loss"][:width]), '1,"open', "x,y"]
+        for place, line in data.draw(
+            st.lists(st.tuples(st.integers(4, 12), st.sampled_from(odd)), max_size=3)
+        ):
+            lines.insert(place, line)
+    text = (end.join(lines) + end).encode()
+    assert_ways_agree(csv, text[: len(text) - cut] if cut else text, size)
+
+
+@PROPERTY
+@given(st.binary(max_size=40), st.integers(0, 40))
+def test_csv_with_arbitrary_bytes(noise, place):
+    data = b"step,loss,mode\n" + b"1,2,x\n" * 6
+    assert_ways_agree(csv, data[: 15 + place] + noise + data[15 + place :], 1 << 22)

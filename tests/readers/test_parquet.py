@@ -1,0 +1,134 @@
+"""Parquet: types, nulls, nesting, and files that are cut."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+from stabdiag.errors import LogError, NoUsableRecord
+from stabdiag.readers import read_columns
+
+
+@pytest.fixture
+def log(tmp_path: Path):
+    def write(columns: dict[str, object], **how: object):
+        path = tmp_path / "run.parquet"
+        parquet.write_table(pa.table(columns), path, **how)
+        return read_columns(path)
+
+    return write
+
+
+def test_numbers(log):
+    columns = log(
+        {
+            "step": [1, 2, 3],
+            "loss": pa.array([1.5, float("nan"), None]),
+            "half": pa.array([np.float16(1), None, np.float16(2)]),
+            "small": pa.array([1, None, 3], pa.uint8()),
+            "flag": [True, None, False],
+            "nothing": pa.nulls(3),
+            "price": pa.array([1, None, 3]).cast(pa.decimal128(21, 2)),
+            "at": pa.array([1, None, 3], pa.timestamp("s")),
+            "day": pa.array([1, None, 3], pa.date32()),
+        }
+    )
+    assert (columns.format, columns.rows) == ("parquet", 3)
+    loss = columns.load("loss")
+    np.testing.assert_array_equal(loss.values, [1.5, np.nan, np.nan])
+    assert loss.present.tolist() == [True, True, False]
+    assert loss.null.tolist() == [False, False, True]
+    for name in ("small", "price", "at", "day"):
+        np.testing.assert_array_equal(columns.load(name).values, [1, np.nan, 3])
+    np.testing.assert_array_equal(columns.load("half").values, [1, np.nan, 2])
+    np.testing.assert_array_equal(columns.load("flag").values, [1, np.nan, 0])
+    assert columns.load("nothing").null.all()
+
+
+def test_texts(log):
+    words = pa.array(["train", None, "val", "train"])
+    columns = log(
+        {
+            "mode": words,
+            "code": words.dictionary_encode(),
+            "large": words.cast(pa.large_string()),
+            "loss": ["1.5", "NaN", " 2 ", "oops"],
+            "level": pa.array([1.5, None, 1.5, 2.5]).dictionary_encode(),
+        }
+    )
+    for name in ("mode", "code", "large"):
+        mode = columns.load(name)
+        assert mode.is_text
+        assert mode.values[0] == mode.values[3] != mode.values[2]
+        assert mode.null.tolist() == [False, True, False, False]
+    loss = columns.load("loss")
+    np.testing.assert_array_equal(loss.values, [1.5, np.nan, 2, np.nan])
+    assert loss.present.tolist() == [True, True, True, False]
+    assert loss.strays == 1
+    np.testing.assert_array_equal(columns.load("level").values, [1.5, np.nan, 1.5, 2.5])
+
+
+def test_many_texts(log):
+    texts = [str(n / 7) for n in range(30_000)]
+    columns = log({"loss": texts, "odd": [" 1", *texts[1:]], "mode": ["a", "b"] * 15_000})
+    np.testing.assert_array_equal(columns.load("loss").values, np.array(texts, dtype=float))
+    assert columns.load("odd").values[0] == 1
+    assert columns.load("mode").is_text
+
+
+def test_nesting_and_lists(log):
+    columns = log(
+        {
+            "train": [{"loss": 1.5, "acc": None}, None],
+            "lr": [[0.1, 0.1], None],
+        }
+    )
+    assert columns.names == ("train/loss", "train/acc", "lr")
+    loss = columns.load("train/loss")
+    assert loss.present.tolist() == [True, False]
+    assert loss.null.tolist() == [False, True]
+    assert columns.load("lr").values[0] == 0.1
+    assert columns.load("lr").null.tolist() == [False, True]
+
+
+def test_several_row_groups(log):
+    columns = log({"step": list(range(100)), "mode": ["a", "b"] * 50}, row_group_size=7)
+    assert columns.load("step").values.tolist() == list(range(100))
+    assert len(set(columns.load("mode").values)) == 2
+
+
+def test_what_is_asked_for_is_read_after_all_else_is_gone(log, tmp_path):
+    columns = log({"step": [1, 2]})
+    assert columns.load("step").values.tolist() == [1, 2]
+    with pytest.raises(KeyError):
+        columns.load("no such column")
+
+
+def test_no_rows(log):
+    with pytest.raises(NoUsableRecord, match="holds no rows"):
+        log({"step": pa.array([], pa.int64())})
+
+
+def test_every_cut_is_refused(tmp_path):
+    path = tmp_path / "run.parquet"
+    parquet.write_table(pa.table({"step": [1, 2], "loss": [1.0, 2.0]}), path)
+    whole = path.read_bytes()
+    for length in range(4, len(whole), 17):
+        path.write_bytes(whole[:length])
+        with pytest.raises(LogError, match=r"run\.parquet: a Parquet file that is cut off or dam"):
+            read_columns(path)
+
+
+def test_a_damaged_column(tmp_path):
+    path = tmp_path / "run.parquet"
+    parquet.write_table(pa.table({"step": np.random.default_rng(0).normal(size=5000)}), path)
+    whole = bytearray(path.read_bytes())
+    whole[4:2000] = b"\xff" * 1996
+    path.write_bytes(whole)
+    columns = read_columns(path)
+    with pytest.raises(LogError, match="column step cannot be read"):
+        columns.load("step")

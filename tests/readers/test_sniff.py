@@ -1,0 +1,134 @@
+"""What is read, and what is refused with a sentence."""
+
+from __future__ import annotations
+
+import io
+import sqlite3
+import zipfile
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stabdiag.errors import LogError
+from stabdiag.readers import csv, jsonl, read_columns
+from stabdiag.readers.registry import READERS
+from stabdiag.readers.sniff import recognised, sniff
+from stabdiag.readers.source import Stream
+
+MAGIC = [b"PAR1", b"\x1f\x8b", b"{", b"[", b'{"a": 1}\n', b"a,b\n1,2\n", b"1,2\n3,4\n", b"\xff\xfe", b""]
+JSONL = b'{"step": 1, "loss": 2.5, "t": {"a": null}}\n{"step": 2, "loss": NaN}\r\n{"step": 3}\n'
+CSV = b'step,loss,mode\n1,2.5,"a, b"\n2,nan,\n\n# x\nstep,loss,mode\n3,,val\n'
+
+
+@settings(max_examples=500, deadline=None, derandomize=True)
+@given(st.sampled_from(MAGIC), st.binary(max_size=200), st.booleans())
+def test_it_never_fails(magic, noise, whole):
+    assert recognised(magic + noise, whole=whole) in {None, *(one.name for one in READERS)}
+
+
+@settings(max_examples=500, deadline=None, derandomize=True)
+@given(st.sampled_from(MAGIC), st.one_of(st.binary(max_size=200), st.text().map(str.encode)))
+def test_any_bytes_are_read_or_refused(magic, noise):
+    stream = Stream("run", io.BytesIO(magic + noise))
+    try:
+        columns = sniff(stream).read(stream)
+    except LogError as error:
+        assert "\n" not in str(error).strip()
+    else:
+        for name in columns.names:
+            columns.load(name)
+
+
+@pytest.mark.parametrize("small", [-1, 1 << 20])
+@pytest.mark.parametrize(("reader", "whole"), [(jsonl, JSONL), (csv, CSV)])
+def test_every_prefix_is_read_up_to_the_cut(reader, whole, small):
+    rows = []
+    for length in range(len(whole) + 1):
+        try:
+            columns = reader.read(Stream("run", io.BytesIO(whole[:length])), small=small)
+        except LogError:
+            rows.append(0)
+        else:
+            rows.append(columns.rows)
+            assert columns.bad_count <= 1
+    assert rows == sorted(rows)
+    assert rows[-1] == 3
+
+
+def refusal(tmp_path, content: bytes, name: str = "run.log") -> str:
+    path = tmp_path / name
+    path.write_bytes(content)
+    with pytest.raises(LogError) as caught:
+        read_columns(path)
+    message = str(caught.value)
+    assert message.startswith(f"{path}: ")
+    assert "\n" not in message
+    return message
+
+
+def saved(write) -> bytes:
+    sink = io.BytesIO()
+    write(sink)
+    return sink.getvalue()
+
+
+def test_binary_files(tmp_path):
+    database = sqlite3.connect(tmp_path / "mlflow.db")
+    database.execute("create table metrics (key, step, value)")
+    database.commit()
+    database.close()
+    archive = saved(lambda sink: zipfile.ZipFile(sink, "w").close())
+    assert archive  # an empty archive starts with its end record, a filled one with a member's
+    filled = io.BytesIO()
+    with zipfile.ZipFile(filled, "w") as held:
+        held.writestr("run.jsonl", "{}")
+    for content, words in [
+        ((tmp_path / "mlflow.db").read_bytes(), "an SQLite database; export"),
+        (filled.getvalue(), "a ZIP archive; unpack it"),
+        (saved(lambda sink: np.save(sink, np.zeros(3))), "a NumPy array; export"),
+        (b":W&B\xbe\xfa\0\0", "a W&B run file; write its history"),
+        (b"\x18\0\0\0\0\0\0\0\xa3\x7f\x4b\x22\x09\0\0\xc0brain.Event:2", "a TensorBoard event"),
+        (b"\x89HDF\r\n\x1a\n", "an HDF5 file"),
+        (b"ARROW1\0\0", "an Arrow (Feather) file"),
+        ("step,loss\n1,2\n".encode("utf-16"), "text in UTF-16; convert it"),
+        (b"\x80\x04\x95abc", "a Python pickle"),
+        (bytes(range(256)) * 20, "a binary file"),
+    ]:
+        assert words in refusal(tmp_path, content)
+
+
+def test_an_event_file_by_its_name(tmp_path):
+    assert "TensorBoard" in refusal(tmp_path, b"\x01\x02\x03", "events.out.tfevents.17")
+
+
+def test_the_advice_about_python_dicts_works(tmp_path, shell):
+    text = b"loading\n{'loss': 2.05, 'epoch': 0.28}\n{'loss': nan, 'epoch': 0.3}\n"
+    message = refusal(tmp_path, text)
+    shell(message.partition("with: ")[2], tmp_path)
+    loss = read_columns(tmp_path / "run.jsonl").load("loss")
+    np.testing.assert_array_equal(loss.values, [2.05, np.nan])
+    assert loss.present.all()
+
+
+def test_the_advice_about_json_in_a_text_works(tmp_path, shell):
+    text = b'2021 | INFO | train | {"epoch": 1, "loss": "4.2"}\n2021 | INFO | done\n'
+    message = refusal(tmp_path, text)
+    shell(message.partition("with: ")[2], tmp_path)
+    assert read_columns(tmp_path / "run.jsonl").load("loss").values.tolist() == [4.2]
+
+
+def test_the_advice_about_mlflow_works(tmp_path, shell):
+    message = refusal(tmp_path, b"1628697792090 332.6 0\n1628697795789 297.6 1\n", "loss")
+    shell(message.partition("with: ")[2], tmp_path)
+    assert read_columns(tmp_path / "run.csv").load("loss").values.tolist() == [332.6, 297.6]
+
+
+def test_other_texts(tmp_path):
+    assert "a text log, not JSON lines" in refusal(tmp_path, b"iter 100: loss 3.21, time 120ms\n")
+
+
+def test_a_promise_of_the_suffix(tmp_path):
+    assert "expected one JSON object a line" in refusal(tmp_path, b"hello\n", "run.jsonl")
+    assert "expected a line of names" in refusal(tmp_path, b"hello\n", "run.csv")

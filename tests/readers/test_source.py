@@ -1,0 +1,184 @@
+"""Where logs come from: files, folders, pipes, packed or not."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import lzma
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+from stabdiag.errors import LogError, NoUsableRecord
+from stabdiag.readers import read_columns
+
+TEXT = "".join(f'{{"step": {n}, "loss": {3 - n / 5000:.6f}}}\n' for n in range(5000)).encode()
+
+
+def zstandard(data: bytes) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.CompressedOutputStream(sink, "zstd") as stream:
+        stream.write(data)
+    return sink.getvalue().to_pybytes()
+
+
+PACKINGS = {"gz": gzip.compress, "bz2": bz2.compress, "xz": lzma.compress, "zst": zstandard}
+packed = pytest.mark.parametrize("suffix", PACKINGS)
+
+
+@packed
+def test_packed_files(tmp_path: Path, suffix):
+    path = tmp_path / f"run.jsonl.{suffix}"
+    path.write_bytes(PACKINGS[suffix](TEXT))
+    columns = read_columns(path)
+    assert columns.load("step").values.tolist() == list(range(5000))
+    assert columns.notes == ()
+
+
+@packed
+def test_a_packed_file_is_known_by_its_content(tmp_path, suffix):
+    path = tmp_path / "run"
+    path.write_bytes(PACKINGS[suffix](b"step,loss\n1,2\n2,3\n"))
+    assert read_columns(path).format == "csv"
+
+
+@packed
+def test_a_packed_file_that_breaks_off(tmp_path, suffix):
+    whole = PACKINGS[suffix](TEXT)
+    path = tmp_path / f"run.jsonl.{suffix}"
+    path.write_bytes(whole[: len(whole) - 30])
+    try:
+        columns = read_columns(path)
+    except NoUsableRecord:
+        # bzip2 and Zstandard unpack whole blocks only, and this log is one.
+        assert suffix in {"bz2", "zst"}
+    else:
+        assert columns.rows > 1000 or suffix == "zst"
+        assert any("breaks off" in note for note in columns.notes)
+
+
+@packed
+def test_every_cut_of_a_packed_file_is_read_or_refused(tmp_path, suffix):
+    whole = PACKINGS[suffix](TEXT[:2000])
+    path = tmp_path / "run.jsonl"
+    for length in range(0, len(whole), 7):
+        path.write_bytes(whole[:length])
+        try:
+            columns = read_columns(path)
+        except LogError:
+            continue
+        assert columns.notes
+
+
+def test_a_packed_file_that_is_damaged(tmp_path):
+    path = tmp_path / "run.jsonl.gz"
+    whole = bytearray(gzip.compress(TEXT) + gzip.compress(TEXT))
+    whole[len(whole) // 2 + 40 :] = b"\xff" * 500
+    path.write_bytes(whole)
+    columns = read_columns(path)
+    assert columns.rows >= 5000
+    assert any("is damaged" in note for note in columns.notes)
+
+
+def test_packed_members_one_after_the_other(tmp_path):
+    path = tmp_path / "run.jsonl.gz"
+    path.write_bytes(gzip.compress(b'{"step": 1}\n') + gzip.compress(b'{"step": 2}\n') + b"\0" * 99)
+    assert read_columns(path).load("step").values.tolist() == [1, 2]
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "csv", "parquet", "gz"])
+def test_standard_input(tmp_path, kind):
+    path = tmp_path / "log"
+    if kind == "parquet":
+        parquet.write_table(pa.table({"step": [1, 2]}), path)
+    else:
+        plain = b"step,loss\n1,2\n2,3\n" if kind == "csv" else b'{"step": 1}\n{"step": 2}\n'
+        path.write_bytes(gzip.compress(plain) if kind == "gz" else plain)
+    program = (
+        "from stabdiag.readers import read_columns; c = read_columns('-');"
+        "print(c.source, c.load('step').values.tolist())"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], input=path.read_bytes(), capture_output=True, check=True
+    )
+    assert done.stdout.decode().strip() == "standard input [1.0, 2.0]"
+
+
+def test_a_given_format_is_taken(tmp_path):
+    path = tmp_path / "run.txt"
+    path.write_text('not json\n{"step": 1}\n')
+    assert read_columns(path, format="jsonl").rows == 1
+    with pytest.raises(LogError, match="unknown format 'jsnl'; did you mean jsonl"):
+        read_columns(path, format="jsnl")
+    with pytest.raises(NoUsableRecord, match="expected a line of names"):
+        read_columns(path, format="csv")
+    with pytest.raises(LogError, match="Parquet file that is cut off or damaged"):
+        read_columns(path, format="parquet")
+
+
+def test_no_such_file(tmp_path):
+    with pytest.raises(LogError, match=r"gone\.jsonl: no such file"):
+        read_columns(tmp_path / "gone.jsonl")
+
+
+def test_a_link_to_nowhere(tmp_path):
+    (tmp_path / "run.jsonl").symlink_to(tmp_path / "gone")
+    with pytest.raises(LogError, match="no such file"):
+        read_columns(tmp_path / "run.jsonl")
+
+
+def test_a_link_to_itself(tmp_path):
+    (tmp_path / "run.jsonl").symlink_to(tmp_path / "run.jsonl")
+    with pytest.raises(LogError, match="cannot be opened"):
+        read_columns(tmp_path / "run.jsonl")
+
+
+def test_a_name_with_a_zero():
+    with pytest.raises(LogError, match="cannot be opened"):
+        read_columns("run\0.jsonl")
+
+
+def test_a_file_that_may_not_be_read(tmp_path, monkeypatch):
+    def refuse(*_args: object, **_how: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    (tmp_path / "run.jsonl").write_text("{}")
+    monkeypatch.setattr(Path, "open", refuse)
+    with pytest.raises(LogError, match=r"run\.jsonl: may not be read by you"):
+        read_columns(tmp_path / "run.jsonl")
+
+
+def test_a_disk_that_fails(tmp_path, monkeypatch):
+    class Failing:
+        def read(self, _size: int) -> bytes:
+            raise OSError(5, "Input/output error")
+
+        def close(self) -> None:
+            pass
+
+    (tmp_path / "run.jsonl").write_text("{}")
+    monkeypatch.setattr(Path, "open", lambda *_args, **_how: Failing())
+    with pytest.raises(LogError, match=r"run\.jsonl: reading failed \(Input/output error\)"):
+        read_columns(tmp_path / "run.jsonl")
+
+
+def test_folders(tmp_path):
+    with pytest.raises(LogError, match="a folder, not a log; give a file of JSON lines"):
+        read_columns(tmp_path)
+    (tmp_path / "events.out.tfevents.1").touch()
+    with pytest.raises(LogError, match="TensorBoard event files"):
+        read_columns(tmp_path)
+    (tmp_path / "metrics.csv").touch()
+    with pytest.raises(LogError, match=r"give one of the files in it \(metrics\.csv\)"):
+        read_columns(tmp_path)
+
+
+@pytest.mark.parametrize("content", [b"", b"\n\n \n"])
+def test_an_empty_file(tmp_path, content):
+    (tmp_path / "run.log").write_bytes(content)
+    with pytest.raises(LogError, match="has the run logged anything yet"):
+        read_columns(tmp_path / "run.log")
