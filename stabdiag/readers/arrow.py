@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import compress
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -54,14 +54,14 @@ def piece_of_array(array: Array, *, missing: int) -> Piece:
     kind = array.type
     if types.is_dictionary(kind):
         return _from_dictionary(array, missing)
-    if types.is_string(kind) or types.is_large_string(kind) or types.is_binary(kind):
+    if _is_text(kind):
         return _from_texts(array, missing)
     if types.is_floating(kind) or types.is_integer(kind) or types.is_boolean(kind):
         return _from_numbers(array, missing)
     if types.is_null(kind):
         return _nothing(len(array), missing)
     if types.is_temporal(kind) and not types.is_interval(kind):
-        return _from_numbers(array.cast(_whole(kind)), missing)
+        return _from_times(array, missing)
     if types.is_decimal(kind):
         return _from_numbers(array.cast(pa.float64()), missing)
     return _from_objects(array, missing)
@@ -97,8 +97,7 @@ def _filled(values: list[float | None]) -> NDArray[np.float64]:
 
 def _from_texts(array: Array, missing: int) -> Piece:
     if len(array) > _FEW_TEXTS:
-        wide = types.is_large_string(array.type)
-        text = array if wide else array.view(pa.string())
+        text = _as_text(array)
         try:
             return _from_numbers(text.cast(pa.float64()), missing)
         except pa.ArrowInvalid:
@@ -109,7 +108,7 @@ def _from_texts(array: Array, missing: int) -> Piece:
 def _from_dictionary(array: Array, missing: int) -> Piece:
     """Ask what a text means only once for all places where it stands."""
     keys = array.dictionary
-    if types.is_string(keys.type) or types.is_binary(keys.type) or types.is_large_string(keys.type):
+    if _is_text(keys.type):
         meanings = [meaning(text or "") for text in _texts(keys)]
     else:
         piece = piece_of_array(keys, missing=missing)
@@ -157,14 +156,49 @@ def _nothing(rows: int, missing: int) -> Piece:
     return Piece(values=np.full(rows, np.nan), states=np.full(rows, missing, dtype=np.uint8))
 
 
+def _is_text(kind: pa.DataType) -> bool:
+    return any(
+        test(kind)
+        for test in (
+            types.is_string,
+            types.is_binary,
+            types.is_large_string,
+            types.is_large_binary,
+            types.is_string_view,
+            types.is_binary_view,
+        )
+    )
+
+
+def _as_text(array: Array) -> Array:
+    """Return texts or bytes as texts, unchecked: not all bytes in a log are UTF-8."""
+    kind = array.type
+    if types.is_string_view(kind) or types.is_binary_view(kind):
+        return array.cast(pa.large_binary()).view(pa.large_string())
+    wide = types.is_large_string(kind) or types.is_large_binary(kind)
+    return array.view(pa.large_string() if wide else pa.string())
+
+
 def _texts(array: Array) -> list[str | None]:
+    text = _as_text(array)
     try:
-        found: list[str | None] = array.view(pa.string()).to_pylist()
+        found: list[str | None] = text.to_pylist()
     except UnicodeDecodeError:
-        raw: list[bytes | None] = array.view(pa.binary()).to_pylist()
-        found = [None if text is None else text.decode("utf-8", "replace") for text in raw]
+        plain = pa.large_binary() if types.is_large_string(text.type) else pa.binary()
+        raw: list[bytes | None] = text.view(plain).to_pylist()
+        found = [None if one is None else one.decode("utf-8", "replace") for one in raw]
     return found
 
 
-def _whole(kind: pa.DataType) -> pa.DataType:
-    return pa.int32() if kind.bit_width == 32 else pa.int64()
+def _from_times(array: Array, missing: int) -> Piece:
+    """Read times, durations and dates in seconds."""
+    kind = array.type
+    if types.is_date32(kind):
+        scale = 86_400.0
+    else:
+        scale = _SECONDS["ms" if types.is_date64(kind) else kind.unit]
+    piece = _from_numbers(array.view(pa.int32() if kind.bit_width == 32 else pa.int64()), missing)
+    return Piece(values=piece.values * scale, states=piece.states)
+
+
+_SECONDS: Final = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}

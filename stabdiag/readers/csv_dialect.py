@@ -32,6 +32,7 @@ class Dialect:
 
 def cells_of(line: str, delimiter: str) -> list[str]:
     """Return the cells of one line, without the blanks around them."""
+    line = line.lstrip("\ufeff")
     if '"' not in line:
         row = line.split(delimiter)
         return [cell.strip() for cell in row] if " " in line or "\t" in line else row
@@ -69,6 +70,18 @@ def is_header(cells: Sequence[str]) -> bool:
     return named and short and numbers < len(words)
 
 
+def is_next_header(cells: Sequence[str], names: tuple[str, ...]) -> bool:
+    """Return whether a row is a header again: words alone, and some of the same names."""
+    shared = len(set(names).intersection(cells))
+    if not shared or shared * 2 < min(len(cells), len(names)):
+        return False
+    blank = {place for place, name in enumerate(names) if name == unnamed(place + 1)}
+    return all(
+        meaning(cell)[0] == WORD or (not cell and place in blank)
+        for place, cell in enumerate(cells)
+    )
+
+
 def dialect_of(head: bytes, *, whole: bool) -> Dialect | None:
     """Return the dialect if the bytes at the head of a file are CSV, else None.
 
@@ -84,6 +97,10 @@ def dialect_of(head: bytes, *, whole: bool) -> Dialect | None:
     for delimiter in _by_count(lines[first]):
         header = cells_of(lines[first], delimiter)
         rows = [cells_of(lines[place], delimiter) for place in rest]
+        again = (n for n, row in enumerate(rows) if is_next_header(row, names_of(header)))
+        rows = rows[: next(again, len(rows))]
+        if len(header) == 1 and any(other in lines[first] for other in DELIMITERS):
+            continue
         if is_header(header) and _are_records(rows, len(header)):
             return Dialect(
                 delimiter=delimiter,

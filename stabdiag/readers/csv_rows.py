@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
 from stabdiag.readers.columns import BadLine
-from stabdiag.readers.csv_dialect import cells_of, names_of, unnamed
+from stabdiag.readers.csv_dialect import cells_of, is_next_header, names_of
 from stabdiag.readers.pieces import Rows, piece_of_cells
-from stabdiag.readers.words import WORD, meaning
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 # A quoted cell may run over as many lines; an unpaired quote must not swallow the file.
 _LINES_OF_A_CELL: Final = 50
@@ -51,7 +47,7 @@ def read_lines(block: bytes, names: tuple[str, ...], delimiter: str) -> Parsed:
         width = len(parsed.names)
         if len(cells) == width + 1 and not cells[-1]:
             cells.pop()
-        if _is_next_header(cells, parsed.names):
+        if is_next_header(cells, parsed.names):
             header = names_of(cells)
             (parsed.repeated if header == parsed.names else parsed.renamed).append(number)
             parsed.names = header
@@ -87,18 +83,6 @@ def _is_open(text: str, delimiter: str) -> bool:
     if text.count('"') % 2 == 0 or len(text) > _LONGEST_QUOTED:
         return False
     return re.search(rf'(?:^|{re.escape(delimiter)})"(?:[^"]|"")*$', text) is not None
-
-
-def _is_next_header(cells: Sequence[str], names: tuple[str, ...]) -> bool:
-    """Return whether a row is a header again: words alone, and some of the same names."""
-    shared = len(set(names).intersection(cells))
-    if not shared or shared * 2 < min(len(cells), len(names)):
-        return False
-    blank = {place for place, name in enumerate(names) if name == unnamed(place + 1)}
-    return all(
-        meaning(cell)[0] == WORD or (not cell and place in blank)
-        for place, cell in enumerate(cells)
-    )
 
 
 def _why(found: int, expected: int, *, cut: bool) -> str:

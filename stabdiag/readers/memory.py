@@ -14,6 +14,8 @@ from stabdiag.readers.pieces import Piece, Single, join, piece_of, rows_of
 from stabdiag.readers.words import NULL, NUMBER
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from stabdiag.readers.pieces import Chunk
 
 _EXPECTED = "expected a DataFrame, an Arrow table, a mapping of arrays or a list of records"
@@ -83,9 +85,7 @@ def _piece(values: Any) -> Piece:
             values=array.astype(np.float64), states=np.full(len(array), NUMBER, dtype=np.uint8)
         )
     if array.dtype.kind in "mM":
-        missing = np.isnat(array)
-        numbers = np.where(missing, np.nan, array.astype(np.int64))
-        return Piece(values=numbers, states=np.where(missing, NULL, NUMBER).astype(np.uint8))
+        return _of_times(array)
     return piece_of(_plain(array.tolist()))
 
 
@@ -113,15 +113,25 @@ def _of_series(series: Any) -> Piece:
     """Read a Series; pandas has one mark for missing and NaN, so either may be meant: null."""
     missing = np.asarray(series.isna(), dtype=np.bool_)
     kind = getattr(series.dtype, "kind", "O")
-    if kind in "fiubmM":
-        filled = series.to_numpy(dtype=np.float64, na_value=np.nan) if kind in "fiub" else None
-        numbers = series.astype("int64").to_numpy() if filled is None else filled
+    if kind in "mM":
+        return _of_times(np.asarray(series, dtype=f"{kind}8[us]"))
+    if kind in "fiub":
         return Piece(
-            values=np.where(missing, np.nan, numbers.astype(np.float64)),
+            values=series.to_numpy(dtype=np.float64, na_value=np.nan),
             states=np.where(missing, NULL, NUMBER).astype(np.uint8),
         )
     values = _plain(series.tolist())
     return piece_of([None if gone else v for v, gone in zip(values, missing, strict=True)])
+
+
+def _of_times(array: NDArray[Any]) -> Piece:
+    """Read times and durations in seconds."""
+    missing = np.isnat(array)
+    micros = array.astype(f"{array.dtype.kind}8[us]").astype(np.int64)
+    return Piece(
+        values=np.where(missing, np.nan, micros / 1e6),
+        states=np.where(missing, NULL, NUMBER).astype(np.uint8),
+    )
 
 
 def _joined(name: object) -> str:

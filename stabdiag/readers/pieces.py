@@ -157,13 +157,18 @@ def rows_of(records: Sequence[dict[str, object]], order: Sequence[str] | None = 
     groups: dict[tuple[str, ...], list[int]] = {}
     for row, record in enumerate(records):
         groups.setdefault(tuple(record), []).append(row)
-    chunk = Rows(rows=len(records), parts={name: [] for name in order or ()})
+    chunk = Rows(rows=len(records), parts={_printable(name): [] for name in order or ()})
     for keys, rows in groups.items():
         where = None if len(rows) == len(records) else np.array(rows, dtype=np.intp)
         columns = zip(*(records[row].values() for row in rows), strict=True)
         for key, column in zip(keys, columns, strict=False):
-            chunk.parts.setdefault(key, []).append((where, piece_of(column)))
+            chunk.parts.setdefault(_printable(key), []).append((where, piece_of(column)))
     return chunk
+
+
+def _printable(name: str) -> str:
+    """Return the name without halves of characters, which JSON can spell and no output can."""
+    return name if name.isascii() else name.encode("utf-8", "replace").decode()
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

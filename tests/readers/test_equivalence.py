@@ -15,7 +15,20 @@ from stabdiag.readers.source import Stream
 
 NAMES = ["step", "loss", "lm loss", "a/b", "étape", "損失", 'q"uote', "back\\slash", "", "train"]
 SPELT = ["NaN", "nan", "-nan", "Infinity", "-Infinity", "inf", "-inf", "+inf", "1e400", "-1E999"]
-WORDS = ["", " ", "train", "val", "abc", "None", "null", "true", "False", "1_0", "0x1F", "2021-03-01"]
+WORDS = [
+    "",
+    " ",
+    "train",
+    "val",
+    "abc",
+    "None",
+    "null",
+    "true",
+    "False",
+    "1_0",
+    "0x1F",
+    "2021-03-01",
+]
 NUMBERS = ["0", "-0", "1", "-3", "1.5", "1e-3", " 4.2 ", "+7", ".5", "9007199254740993", "1" * 30]
 PROPERTY = settings(max_examples=150, deadline=None, derandomize=True)
 

@@ -195,7 +195,11 @@ class TestFast:
     @pytest.fixture
     def large(self, log):
         def write(*odd: str):
-            row = '{"step": %d, "loss": 0.5, "lr": "1e-3", "mode": "train", "pad": "' + "x" * 90 + '"}'
+            row = (
+                '{"step": %d, "loss": 0.5, "lr": "1e-3", "mode": "train", "pad": "'
+                + "x" * 90
+                + '"}'
+            )
             lines = [row % step for step in range(40_000)]
             lines[30_000:30_000] = odd
             return log("\n".join(lines) + "\n")

@@ -42,8 +42,9 @@ def test_numbers(log):
     np.testing.assert_array_equal(loss.values, [1.5, np.nan, np.nan])
     assert loss.present.tolist() == [True, True, False]
     assert loss.null.tolist() == [False, False, True]
-    for name in ("small", "price", "at", "day"):
+    for name in ("small", "price", "at"):
         np.testing.assert_array_equal(columns.load(name).values, [1, np.nan, 3])
+    np.testing.assert_array_equal(columns.load("day").values, [86_400, np.nan, 3 * 86_400])
     np.testing.assert_array_equal(columns.load("half").values, [1, np.nan, 2])
     np.testing.assert_array_equal(columns.load("flag").values, [1, np.nan, 0])
     assert columns.load("nothing").null.all()

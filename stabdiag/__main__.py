@@ -1,0 +1,5 @@
+"""``python -m stabdiag``."""
+
+from stabdiag.cli import main
+
+main()
