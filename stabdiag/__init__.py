@@ -1,11 +1,14 @@
 """stabdiag: what went wrong with a training run, and what to do about it first."""
 
-from stabdiag.api import diagnose, read
-from stabdiag.errors import StabdiagError
-from stabdiag.history import History
-from stabdiag.limits import Limits
-from stabdiag.manifest import Manifest
-from stabdiag.report import Report
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from stabdiag.api import diagnose, read
+    from stabdiag.errors import StabdiagError
+    from stabdiag.history import History
+    from stabdiag.limits import Limits
+    from stabdiag.manifest import Manifest
+    from stabdiag.report import Report
 
 __version__ = "0.1.0"
 
@@ -19,3 +22,28 @@ __all__ = [
     "diagnose",
     "read",
 ]
+
+_HOMES = {
+    "History": "stabdiag.history",
+    "Limits": "stabdiag.limits",
+    "Manifest": "stabdiag.manifest",
+    "Report": "stabdiag.report",
+    "StabdiagError": "stabdiag.errors",
+    "diagnose": "stabdiag.api",
+    "read": "stabdiag.api",
+}
+
+if not TYPE_CHECKING:  # a type checker would take any name for one of ours
+
+    def __getattr__(name: str) -> object:
+        """Import what is asked for: ``stabdiag --help`` does without NumPy."""
+        if name not in _HOMES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from importlib import import_module
+
+        value = getattr(import_module(_HOMES[name]), name)
+        globals()[name] = value
+        return value
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__all__})

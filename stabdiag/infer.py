@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 if TYPE_CHECKING:
     from stabdiag.history import History
     from stabdiag.manifest import Manifest
@@ -18,7 +16,7 @@ def infer(manifest: Manifest, history: History) -> Manifest:
     if manifest.dtype is not None or scale is None:
         return manifest
     values = scale.finite().values
-    if len(values) < 2 or np.ptp(values) == 0:
+    if len(values) < 2 or values.min() == values.max():
         return manifest
     grounds = "the loss scale moves, as only fp16 training makes it"
     return replace(manifest, dtype="fp16", inferred={**manifest.inferred, "dtype": grounds})

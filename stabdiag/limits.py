@@ -316,7 +316,7 @@ def _checked(info: LimitInfo, value: object) -> float:
         raise LimitError(f"{wanted}, not {value!r}")
     try:
         number = float(value)
-    except ValueError:
+    except (ValueError, OverflowError):
         raise LimitError(f"{wanted}, not {value!r}") from None
     inside = about.at_least <= number <= about.at_most and math.isfinite(number)
     if not inside or (whole and number != int(number)):

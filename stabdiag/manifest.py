@@ -324,10 +324,11 @@ def read_manifest(path: str | Path) -> Manifest:
         raise ManifestError(f"{path}: not a text file; a manifest is a JSON object") from None
     try:
         raw = tomllib.loads(text) if path.suffix == ".toml" else json.loads(text)
-    except (json.JSONDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         raise ManifestError(f"{path}: not valid {'TOML' if path.suffix == '.toml' else 'JSON'} ({error})") from None
     if not isinstance(raw, dict):
-        kind = {list: "a list", str: "a string", type(None): "null"}.get(type(raw), "a number")
+        kinds = {list: "a list", str: "a string", bool: "true or false", type(None): "null"}
+        kind = kinds.get(type(raw), "a number")
         raise ManifestError(f'{path}: a manifest is one JSON object such as {{"dtype": "fp16"}}, not {kind}')
     return parse_manifest(raw, str(path))
 

@@ -119,7 +119,7 @@ ROLES: tuple[Role, ...] = (
 )
 
 _EVALUATION = re.compile(r"(^|_)(eval|val|valid|validation|test|dev)(_|$)")
-_NOT_A_LOSS = re.compile(r"loss_?scale|scale$|(^|_)(num|min|max|std|n)_|grad")
+_NOT_A_LOSS = re.compile(r"loss_?scale|scale$|(^|_)(num|min|max|std|n)(_|$)|grad")
 _AN_LR = re.compile(r"^(train_)?(lr|learning_rate)(_|$)|_lr(_|$)|_lr\d*$")
 
 

@@ -29,8 +29,12 @@ if TYPE_CHECKING:
 # Values that some frameworks write on every line for "not measured".
 _PLACEHOLDERS = {"loss_scale": (-1.0, 0.0), "grad_norm": (0.0, -1.0)}
 
+# No dtype that networks are trained in but fp64 holds more than 3.4e38: a number beyond this is an
+# infinity in all but name, and its square would be one.
+_LARGEST = 1e100
+
 # Formats that tell a null that was written from a key that was not.
-_TELLS_NULL = ("jsonl", "mapping")
+_TELLS_NULL = ("jsonl", "memory")
 
 
 def build_history(
@@ -130,8 +134,22 @@ def _load(columns: Columns, names: Mapping[str, str]) -> tuple[dict[str, Column]
             message = f"{name!r} is {placeholder:g} in every record, a placeholder: it is not used"
             events.append(Event(kind=EventKind.PLACEHOLDER, message=message))
             continue
-        data[role] = column
+        data[role], huge = _bounded(column) if role != "batch_id" else (column, 0)
+        if huge:
+            values = "1 value" if huge == 1 else f"{huge} values"
+            lie, count = ("lies", "it counts") if huge == 1 else ("lie", "they count")
+            message = f"{values} of {name!r} {lie} beyond ±{_LARGEST:g}: {count} as infinite"
+            events.append(Event(kind=EventKind.COLUMN, message=message))
     return data, events
+
+
+def _bounded(column: Column) -> tuple[Column, int]:
+    """Return the column with numbers that no training holds as infinities, and their count."""
+    values = column.values
+    huge = column.present & (np.abs(values) > _LARGEST) & np.isfinite(values)
+    if not huge.any():
+        return column, 0
+    return replace(column, values=np.where(huge, np.copysign(np.inf, values), values)), int(huge.sum())
 
 
 def _placeholder(role: str, column: Column) -> float | None:

@@ -72,23 +72,25 @@ def hidden_norms(loss: Column, norm: Column, others: Mapping[str, Column], *, nu
     """Find the records whose gradient norm is missing because it was not finite.
 
     A null that was written counts, unless nulls fill every gap of the log; so does a gap of a few
-    records in a norm that is otherwise logged with every loss.
+    records in a norm that is otherwise logged with every loss. A key that is not there counts only
+    where the record is complete but for it: fairseq drops a norm that is not finite.
     """
     missing = loss.present & ~norm.present
-    if not missing.any() or not norm.present.any():
-        return np.zeros_like(missing)
-    if null_is_nan:
-        filled = sum(bool(column.null.any()) for column in others.values()) > len(others) / 2
-        return missing & norm.null & (not filled)
     records = np.zeros_like(missing)
+    if not missing.any() or not norm.present.any():
+        return records
     logged = np.flatnonzero(loss.present)
+    if null_is_nan and not _filled(others) and not _has_a_rhythm(norm.present[logged]):
+        records |= missing & norm.null
     if (norm.present & loss.present).sum() < _WITH_LOSS * len(logged):
         return records
+    usual = [c for c in others.values() if _often_with(loss, c)]
+    complete = _all(usual, like=missing) if usual or not null_is_nan else np.zeros_like(missing)
     begun = int(np.argmax(norm.present[logged]))
     for begin, end in _stretches(missing[logged]):
         if begin > begun and end - begin <= _FEW:
             records[logged[begin:end]] = True
-    return records
+    return records & (complete | norm.null)
 
 
 def _zero_beside_nan(loss: Column, company: Mapping[str, Column]) -> Hidden | None:
@@ -108,20 +110,28 @@ def _zero_beside_nan(loss: Column, company: Mapping[str, Column]) -> Hidden | No
 
 def _written_null(loss: Column, company: Mapping[str, Column], absent: Mask) -> Hidden | None:
     """A null that was written where the loss belongs, unless nulls fill every gap of the log."""
-    other = np.zeros_like(absent)
-    for column in company.values():
-        other |= column.present
-    nothing_else = ~other
     records = absent & loss.null
-    # A table written as records has nulls in all of its gaps; there only company counts.
-    filled = sum(bool(column.null.any()) for column in company.values()) > len(company) / 2
-    if filled:
-        records &= other
-    elif nothing_else[records].sum() > 0.5 * loss.present.sum():
+    if _has_a_rhythm(loss.present[loss.present | records]):
+        return None
+    if _filled(company):
+        # A table written as records has nulls in all of its gaps; there only company counts.
+        records &= _any([c for c in company.values() if _keeps_company(loss, c, absent)], like=absent)
+    elif (records & ~_any(list(company.values()), like=absent)).sum() > 0.5 * loss.present.sum():
         return None
     if not records.any():
         return None
     return Hidden(records=records, grounds="it was written as null")
+
+
+def _filled(company: Mapping[str, Column]) -> bool:
+    """Tell whether nulls fill the gaps of the log, so that one more says nothing."""
+    return sum(bool(column.null.any()) for column in company.values()) > len(company) / 2
+
+
+def _has_a_rhythm(present: Mask) -> bool:
+    """Tell whether a series skips records as a rule: every tenth is logged, say."""
+    gaps = np.diff(np.flatnonzero(present))
+    return len(gaps) > 0 and bool(np.median(gaps) > 1)
 
 
 def _left_alone(
@@ -132,16 +142,12 @@ def _left_alone(
     absent_records: int,
     company: Mapping[str, Column],
 ) -> Hidden | None:
-    with_loss = (column.present & loss.present).sum()
-    if with_loss < max(_WITH_LOSS * loss.present.sum(), 1):
+    if not _keeps_company(loss, column, absent):
         return None
     logged = np.flatnonzero(column.present)
-    stretches = _stretches(absent[logged])
-    if len(stretches) > max(_STRETCHES * len(logged), 1):
-        return None
     records = np.zeros_like(absent)
     norm = company.get("grad_norm")
-    for begin, end in stretches:
+    for begin, end in _stretches(absent[logged]):
         rows = logged[begin:end]
         suspicious = norm is not None and bool(
             (norm.present[rows] & ~np.isfinite(norm.values[rows])).all()
@@ -151,6 +157,29 @@ def _left_alone(
     if not records.any():
         return None
     return Hidden(records=records, grounds=f"it is absent while {role} was logged on")
+
+
+def _often_with(loss: Column, column: Column) -> bool:
+    """Tell whether a series is logged with most of the losses."""
+    both = int((column.present & loss.present).sum())
+    return both >= max(_WITH_LOSS * int(loss.present.sum()), 1)
+
+
+def _keeps_company(loss: Column, column: Column, absent: Mask) -> bool:
+    """Tell whether a series is logged with the loss, and not without it here and there."""
+    logged = np.flatnonzero(column.present)
+    alone = len(_stretches(absent[logged]))
+    return _often_with(loss, column) and alone <= max(_STRETCHES * len(logged), 1)
+
+
+def _any(columns: list[Column], *, like: Mask) -> Mask:
+    """Return the records that any of the columns has."""
+    return np.logical_or.reduce([np.zeros_like(like), *(column.present for column in columns)])
+
+
+def _all(columns: list[Column], *, like: Mask) -> Mask:
+    """Return the records that all of the columns have."""
+    return np.logical_and.reduce([np.ones_like(like), *(column.present for column in columns)])
 
 
 def _empty_records(

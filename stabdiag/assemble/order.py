@@ -79,19 +79,22 @@ def _walk(
     """Go through the steps back one by one; ``steps`` is counted on in place."""
     begins = [0]
     events: list[Event] = []
-    turns = 0
+    turns = counted = 0
     for row in back.tolist():
         run = rows[(rows >= begins[-1]) & (rows < row)]
         rest = rows[rows >= row]
         last, to, first = int(steps[run[-1]]), int(steps[row]), int(steps[run[0]])
-        if to >= last:  # an earlier turn of the counter has already lifted this one
-            continue
-        at_start = to <= first + max(1, (last - first) // 100)
+        # The counter itself, without what earlier turns of it have added, is back at its start.
+        at_start = to - counted <= first + max(1, (last - counted - first) // 100)
         if by_epoch or (at_start and not _starts_over(losses[run], losses[rest])):
             stride = int(np.median(np.diff(steps[run]))) if len(run) > 1 else 1
-            steps[row:] += last - to + max(stride, 1)
+            added = last - to + max(stride, 1)
+            steps[row:] += added
+            counted += added
             turns += 1
         elif at_start:
+            steps[row:] -= counted
+            counted = 0
             begins.append(row)
         else:
             events.append(

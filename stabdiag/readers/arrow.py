@@ -9,14 +9,13 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import types
 
+from stabdiag.readers.arrow_texts import Array, as_text, is_text, texts_of
 from stabdiag.readers.pieces import Piece, piece_of
 from stabdiag.readers.words import NUMBER, WORD, meaning
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-# The type stubs of pyarrow do not know that a struct flattens or that NumPy takes a buffer.
-Array: TypeAlias = Any
 Field: TypeAlias = Any
 
 # Below this many texts Python is done before the import of pyarrow.compute is.
@@ -54,7 +53,7 @@ def piece_of_array(array: Array, *, missing: int) -> Piece:
     kind = array.type
     if types.is_dictionary(kind):
         return _from_dictionary(array, missing)
-    if _is_text(kind):
+    if is_text(kind):
         return _from_texts(array, missing)
     if types.is_floating(kind) or types.is_integer(kind) or types.is_boolean(kind):
         return _from_numbers(array, missing)
@@ -81,14 +80,16 @@ def valid(array: Array) -> NDArray[np.bool_]:
 
 
 def _from_numbers(array: Array, missing: int) -> Piece:
-    here = valid(array)
     if types.is_boolean(array.type) or array.null_count == len(array):
         values = _filled(array.to_pylist())
     else:
         # Nulls hold arbitrary numbers here; their state says that they do not count.
         whole = np.frombuffer(array.buffers()[1], dtype=array.type.to_pandas_dtype())
-        values = whole[array.offset : array.offset + len(array)].astype(np.float64)
-    return Piece(values=values, states=np.where(here, NUMBER, missing).astype(np.uint8))
+        values = whole[array.offset : array.offset + len(array)].astype(np.float64, copy=False)
+    states = np.full(len(array), NUMBER, dtype=np.uint8)
+    if array.null_count:
+        states[~valid(array)] = missing
+    return Piece(values=values, states=states)
 
 
 def _filled(values: list[float | None]) -> NDArray[np.float64]:
@@ -97,19 +98,19 @@ def _filled(values: list[float | None]) -> NDArray[np.float64]:
 
 def _from_texts(array: Array, missing: int) -> Piece:
     if len(array) > _FEW_TEXTS:
-        text = _as_text(array)
+        text = as_text(array)
         try:
             return _from_numbers(text.cast(pa.float64()), missing)
         except pa.ArrowInvalid:
             return _from_dictionary(text.dictionary_encode(), missing)
-    return _from_meanings(_texts(array), missing)
+    return _from_meanings(texts_of(array), missing)
 
 
 def _from_dictionary(array: Array, missing: int) -> Piece:
     """Ask what a text means only once for all places where it stands."""
     keys = array.dictionary
-    if _is_text(keys.type):
-        meanings = [meaning(text or "") for text in _texts(keys)]
+    if is_text(keys.type):
+        meanings = [meaning(text or "") for text in texts_of(keys)]
     else:
         piece = piece_of_array(keys, missing=missing)
         return _taken(array, piece.values, piece.states, list(piece.words), missing)
@@ -154,40 +155,6 @@ def _from_objects(array: Array, missing: int) -> Piece:
 
 def _nothing(rows: int, missing: int) -> Piece:
     return Piece(values=np.full(rows, np.nan), states=np.full(rows, missing, dtype=np.uint8))
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    return any(
-        test(kind)
-        for test in (
-            types.is_string,
-            types.is_binary,
-            types.is_large_string,
-            types.is_large_binary,
-            types.is_string_view,
-            types.is_binary_view,
-        )
-    )
-
-
-def _as_text(array: Array) -> Array:
-    """Return texts or bytes as texts, unchecked: not all bytes in a log are UTF-8."""
-    kind = array.type
-    if types.is_string_view(kind) or types.is_binary_view(kind):
-        return array.cast(pa.large_binary()).view(pa.large_string())
-    wide = types.is_large_string(kind) or types.is_large_binary(kind)
-    return array.view(pa.large_string() if wide else pa.string())
-
-
-def _texts(array: Array) -> list[str | None]:
-    text = _as_text(array)
-    try:
-        found: list[str | None] = text.to_pylist()
-    except UnicodeDecodeError:
-        plain = pa.large_binary() if types.is_large_string(text.type) else pa.binary()
-        raw: list[bytes | None] = text.view(plain).to_pylist()
-        found = [None if one is None else one.decode("utf-8", "replace") for one in raw]
-    return found
 
 
 def _from_times(array: Array, missing: int) -> Piece:

@@ -13,7 +13,8 @@ import pyarrow as pa
 from pyarrow import csv as arrow_csv
 from pyarrow import types
 
-from stabdiag.readers.arrow import Array, piece_of_array
+from stabdiag.readers.arrow import piece_of_array
+from stabdiag.readers.arrow_texts import Array
 from stabdiag.readers.csv_dialect import unnamed
 from stabdiag.readers.words import NULL
 
@@ -61,7 +62,7 @@ def read_block(
 
     ``texts`` collects the columns that hold texts.
     """
-    if len(names) < 2 or b"\0" in block or _has_comment(block):
+    if len(names) < 2 or _is_odd(block):
         return None
     for _ in range(_PASSES):
         known = set(texts)
@@ -77,9 +78,11 @@ def read_block(
     return None
 
 
-def _has_comment(block: bytes) -> bool:
+def _is_odd(block: bytes) -> bool:
+    """Return whether there are comments, or the mark that begins a file on Windows, or zeros."""
     # One byte is found ten times faster than two, and is mostly not there.
-    return b"#" in block and (b"\n#" in block or block.startswith(b"#"))
+    comment = b"#" in block and (b"\n#" in block or block.startswith(b"#"))
+    return comment or b"\0" in block or (b"\xef" in block and b"\xef\xbb\xbf" in block)
 
 
 def _parse(block: bytes, names: tuple[str, ...], delimiter: str, texts: set[str]) -> pa.Table:

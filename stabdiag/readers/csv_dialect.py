@@ -73,7 +73,11 @@ def is_header(cells: Sequence[str]) -> bool:
 def is_next_header(cells: Sequence[str], names: tuple[str, ...]) -> bool:
     """Return whether a row is a header again: words alone, and some of the same names."""
     shared = len(set(names).intersection(cells))
-    if not shared or shared * 2 < min(len(cells), len(names)):
+    if not shared:
+        return False
+    if names_of(cells) == names:
+        return True
+    if shared * 2 < min(len(cells), len(names)):
         return False
     blank = {place for place, name in enumerate(names) if name == unnamed(place + 1)}
     return all(

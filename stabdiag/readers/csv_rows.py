@@ -41,7 +41,7 @@ def read_lines(block: bytes, names: tuple[str, ...], delimiter: str) -> Parsed:
     while at < len(lines):
         line, number = lines[at], at + 1
         at += 1
-        if not line.strip() or line.startswith("#"):
+        if line.startswith("#") or not (line.strip() or delimiter in line):
             continue
         cells, more = _row(lines, number - 1, delimiter)
         width = len(parsed.names)

@@ -17,7 +17,8 @@ import pyarrow as pa
 from pyarrow import json as arrow_json
 from pyarrow import types
 
-from stabdiag.readers.arrow import Array, leaf, leaves, piece_of_array, valid
+from stabdiag.readers.arrow import leaf, leaves, piece_of_array, valid
+from stabdiag.readers.arrow_texts import Array
 from stabdiag.readers.json_rows import read_lines
 from stabdiag.readers.pieces import Piece, Rows
 from stabdiag.readers.words import ABSENT, NULL

@@ -89,7 +89,7 @@ def _from_meanings(meanings: Iterable[tuple[int, float, str]], count: int) -> Pi
 def join(chunks: Sequence[Chunk], name: str) -> Column:
     """Return the whole column that the chunks' pieces make."""
     rows = sum(chunk.rows for chunk in chunks)
-    values = np.full(rows, np.nan)
+    values = np.empty(rows)
     states = np.zeros(rows, dtype=np.uint8)
     words: list[str] = []
     start = 0
@@ -108,7 +108,8 @@ def _column(values: NDArray[np.float64], states: NDArray[np.uint8], words: list[
     numbers = states == NUMBER
     null = states == NULL
     if len(words) <= np.count_nonzero(numbers):
-        values[~numbers] = np.nan
+        if not numbers.all():
+            values[~numbers] = np.nan
         return Column(values=values, present=numbers, null=null, strays=len(words))
     code: dict[str, int] = {}
     codes = np.full(len(values), np.nan)

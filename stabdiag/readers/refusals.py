@@ -73,7 +73,8 @@ def is_document(head: bytes, *, whole: bool) -> bool:
     first, _, rest = text.partition(b"\n")
     first = first.strip()
     if rest:
-        return first == b"{" or first.endswith((b"[", b"{", b",")) or first == b"{}"
+        opened = first.endswith((b"[", b"{"))
+        return opened or (first.endswith(b",") and rest.lstrip().startswith(b'"'))
     return whole and _is_table(first)
 
 
@@ -83,8 +84,11 @@ def _is_table(line: bytes) -> bool:
         value = json.loads(line)
     except (ValueError, RecursionError):
         return False
-    lists = [v for v in value.values() if isinstance(v, list)] if isinstance(value, dict) else []
-    return any(len(v) > 1 or (v and isinstance(v[0], dict)) for v in lists)
+    members = list(value.values()) if isinstance(value, dict) else []
+    lists = [member for member in members if isinstance(member, list)]
+    if any(one and isinstance(one[0], dict) for one in lists):
+        return True
+    return len(lists) == len(members) and any(len(one) > 1 for one in lists)
 
 
 def _about(stream: Stream, head: bytes, *, whole: bool) -> str:

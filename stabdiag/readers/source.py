@@ -116,7 +116,9 @@ def open_stream(source: str | os.PathLike[str]) -> Stream:
         return Stream(STANDARD_INPUT, _KeptOpen(sys.stdin.buffer))
     path = Path(name)
     try:
-        return Stream(name, path.open("rb", buffering=0), path=path)
+        raw = path.open("rb", buffering=0)
+        # A named pipe cannot be opened a second time, as the Parquet reader does with a file.
+        return Stream(name, raw, path=path if path.is_file() else None)
     except FileNotFoundError as error:
         raise LogError(f"{name}: no such file; check the path") from error
     except IsADirectoryError as error:

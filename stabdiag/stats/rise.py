@@ -61,12 +61,12 @@ def net_rise(x: Floats, window: int) -> Rise | None:
 
     Returns:
         The rise at the time scale where it is clearest, of those where it stands out from the run's
-        own noise if there are any; None for fewer points than ``window``.
+        own noise if there are any; None for fewer points than ``window``, or than ten.
 
     The yardstick needs no model of the noise: levels are medians of blocks, and what they did and
     undid before the best of them they may do again.
     """
-    if len(x) < window:
+    if len(x) < max(window, 10):
         return None
     recent = mann_kendall(x[-window:]).p_value
     sizes = [max(round(window * share), 2) for share in _SHARES]

@@ -24,10 +24,16 @@ _FAR_OUT = 2.5
 _APART = 5
 _FEW_EVENTS = 3
 
+# A shift is looked for in the medians of so many points.
+_LASTING = (5, 10)
+
 # A shift that lasts counts from this many deviations on, and the medians it is told by are taken
 # to be this much heavier in the tail than a normal distribution.
 _LEAST_SHIFT = 2.0
-_MEDIAN_PRIOR = 0.07
+_MEDIAN_PRIOR = 0.05
+
+# So many points may lie in shifts without shaping the tail that shifts are judged by.
+_SHIFTED_POINTS = 128
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,8 +41,7 @@ class Reach:
     """How far the search for spikes looks, in logged points.
 
     ``window`` is the baseline's length, ``least`` the fewest points of it to judge by, ``recovery``
-    the time a spike has to come back to within ``recovery_sigma`` deviations of its base, and
-    ``lasting`` how long a level shift must last to count.
+    the time a spike has to come back to within ``recovery_sigma`` deviations of its base.
     """
 
     window: int
@@ -112,12 +117,15 @@ def baseline(x: Floats, window: int) -> Baseline:
     return Baseline(level=level, sigma=np.fmax(sigma, floor))
 
 
-def find_spikes(x: Floats, reach: Reach, false_alarm: float, least_height: float) -> SpikeScan:
+def find_spikes(
+    x: Floats, reach: Reach, sigmas: float, false_alarm: float, least_height: float
+) -> SpikeScan:
     """Find the points and stretches that are too high for the run's own noise.
 
     Args:
         x: shape (n,), finite.
         reach: windows in points.
+        sigmas: a spike's peak lies more than so many deviations above the mean of its window.
         false_alarm: the chance that noise alone gives one spike anywhere in the log.
         least_height: rises below this, in units of ``x``, are passed over.
 
@@ -132,13 +140,18 @@ def find_spikes(x: Floats, reach: Reach, false_alarm: float, least_height: float
     scores = ((x - base.level) / base.sigma)[first:]
     limit = family_limit(_declustered(scores), false_alarm)
     high = (scores > limit) & ((x - base.level)[first:] > least_height)
-    shifted = _shifted(x, base, reach, false_alarm, least_height)
-    candidates = np.flatnonzero(high | shifted[first:]) + first
+    candidates = {int(at): int(at) for at in np.flatnonzero(high) + first}
+    for lasting in _LASTING:
+        shifted = _shifted(x, base, reach, lasting, false_alarm, least_height)
+        for at in shifted:
+            candidates.setdefault(at, _change_point(x, base, at, lasting))
     spikes: list[Spike] = []
     resume = 0
-    for at in candidates:
+    for at in sorted(candidates):
         if at >= resume:
-            spike = _describe(x, base, int(at), reach)
+            spike = _describe(x, base, candidates[at], reach)
+            if spike.height <= max(sigmas * spike.sigma, least_height):
+                continue
             spikes.append(spike)
             # After a shift that stays, the baseline needs a window to find its new level.
             resume = spike.end + (0 if spike.recovered else reach.window)
@@ -156,8 +169,8 @@ def _declustered(scores: Floats) -> Floats:
     """Return the scores with the largest few excursions reduced to their highest point.
 
     A spike that takes ten points to decay is one event, not ten draws of heavy-tailed noise (runs
-    declustering; Smith & Weissman 1994, doi:10.1111/j.2517-6161.1994.tb01997.x). Only a few are reduced: where excursions are the rule, as in autocorrelated
-    noise, they are what the noise is like.
+    declustering; Smith & Weissman 1994, doi:10.1111/j.2517-6161.1994.tb01997.x). Only a few are
+    reduced: where excursions are the rule, as in autocorrelated noise, they are what it is like.
     """
     far = np.flatnonzero(scores > _FAR_OUT)
     if len(far) < 2:
@@ -171,37 +184,47 @@ def _declustered(scores: Floats) -> Floats:
 
 
 def _shifted(
-    x: Floats, base: Baseline, reach: Reach, false_alarm: float, least_height: float
-) -> NDArray[np.bool_]:
-    """Tell where a lasting upward shift begins, shape (n,).
+    x: Floats, base: Baseline, reach: Reach, lasting: int, false_alarm: float, least_height: float
+) -> list[int]:
+    """Return the positions from which on the next ``lasting`` points lie too high.
 
-    The score of a shift is the median of the points from here on, against the baseline. Medians of
-    ten have light tails, and a shift fills a good part of a short log: so their tail is taken from
-    the quartile and the eighth alone.
+    The score of a shift is the median of the points from here on, against the baseline. A shift
+    fills a good part of a short log: so the tail of such medians is taken only as far out as that
+    part does not reach.
     """
-    n, last = len(x), reach.lasting
-    out = np.zeros(n, dtype=bool)
-    if n < reach.least + 3 * last:
-        return out
+    n = len(x)
+    if n < reach.least + 2 * lasting:
+        return []
     hop = -(-n // _MOST_MEDIANS)
     # The median of the points before, one window later, is the median of the points from here.
-    ahead = trailing_median(np.append(x, x[-1]), last, hop)[last:]
+    ahead = trailing_median(np.append(x, x[-1]), lasting, hop)[lasting:]
     rise = ahead - base.level[: len(ahead)]
     scores = rise / base.sigma[: len(ahead)]
-    tail = upper_tail(scores[reach.least :], deepest=3, prior=_MEDIAN_PRIOR)
-    limit = max(tail.exceeded_with_chance(min(false_alarm * last / n, 0.25)), _LEAST_SHIFT)
+    deepest = max(int(np.log2(n / _SHIFTED_POINTS)), 3)
+    tail = upper_tail(scores[reach.least :], deepest=deepest, prior=_MEDIAN_PRIOR)
+    limit = max(tail.exceeded_with_chance(min(false_alarm * lasting / n, 0.25)), _LEAST_SHIFT)
     hit = (scores > limit) & (rise > least_height)
     hit[: reach.least] = False
-    # The shift begins at the first point that is itself up, not where the median first notices.
-    up = x[: len(ahead)] > base.level[: len(ahead)] + base.sigma[: len(ahead)]
-    out[: len(ahead)] = hit & up
-    return out
+    return np.flatnonzero(hit).tolist()
+
+
+def _change_point(x: Floats, base: Baseline, at: int, lasting: int) -> int:
+    """Return where the shift that is seen from ``at`` on begins.
+
+    The maximum-likelihood change point between the level before and the level after (Page 1955,
+    doi:10.1093/biomet/42.3-4.523; Hinkley 1970, doi:10.1093/biomet/57.1.1).
+    """
+    ahead = x[at : at + 2 * lasting]
+    level = float(base.level[at])
+    height = float(np.median(ahead[lasting // 2 :])) - level
+    gain = np.cumsum((ahead - level - height / 2)[::-1])[::-1]
+    return at + int(np.argmax(gain[:lasting]))
 
 
 def _describe(x: Floats, base: Baseline, at: int, reach: Reach) -> Spike:
     level, sigma = _frozen(x, base, at, reach)
     stop = min(at + reach.recovery, len(x))
-    back = _recovery(x, at, level + reach.recovery_sigma * sigma, reach.recovery)
+    back = _recovery(x, at, level, reach.recovery_sigma * sigma, reach.recovery)
     end = stop if back is None else back
     peak = at + int(np.argmax(x[at : max(end, at + 1)]))
     complete = at + reach.recovery <= len(x)
@@ -226,16 +249,16 @@ def _frozen(x: Floats, base: Baseline, at: int, reach: Reach) -> tuple[float, fl
     return float(kept.mean()), max(float(kept.std()), float(base.sigma[at]))
 
 
-def _recovery(x: Floats, at: int, bound: float, reach: int) -> int | None:
+def _recovery(x: Floats, at: int, level: float, slack: float, reach: int) -> int | None:
     """Return the first position after ``at`` from which on the smoothed loss is within bounds.
 
-    The loss is smoothed by its median over a fifth of the time to recover, and has to stay back
-    for as long again: one lucky point is no recovery.
+    The loss is smoothed by its median over a fifth of the time to recover, and must not rise again
+    by twice as much soon after: one lucky point is no recovery.
     """
     smooth = min(max(reach // 5, 3), 10)
     for back in range(at + 1, min(at + reach, len(x) - 1) + 1):
         soon, later = x[back : back + smooth], x[back : back + 3 * smooth]
-        if len(soon) >= 2 and np.median(soon) <= bound and np.median(later) <= bound:
+        if len(soon) >= 2 and np.median(soon) <= level + slack and np.median(later) <= level + 2 * slack:
             return back
     return None
 

@@ -14,6 +14,8 @@ from stabdiag.stats.rolling import trailing_moments
 from stabdiag.stats.spikes import Reach, Spike, SpikeScan, find_spikes
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from numpy.typing import NDArray
 
     from stabdiag.history import History, Series
@@ -21,6 +23,9 @@ if TYPE_CHECKING:
     from stabdiag.manifest import Manifest
 
     Floats = NDArray[np.float64]
+
+# A rise of so many times the run's own ups and downs is obvious.
+_OBVIOUS = 3.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,17 +106,23 @@ class Case:
         if self.literal:
             return literal_spikes(x, self.spike_window, reach, limits.sigma)
         low, high = np.quantile(x, [0.01, 0.99]) if len(x) else (0.0, 0.0)
-        return find_spikes(x, reach, limits.false_alarm, limits.min_rise * float(high - low))
+        least = limits.min_rise * float(high - low)
+        return find_spikes(x, reach, limits.sigma, limits.false_alarm, least)
 
     @cached_property
     def spikes(self) -> tuple[Spike, ...]:
-        """The spikes proper: a loss that climbs for long and stays up is §4's."""
+        """The spikes proper: a loss that climbs for long and stays up is §4's.
+
+        So are jumps of a loss that was climbing already: they are the climb's end, not its cause.
+        """
+        if self.literal:
+            return self.scan.spikes
         longest = self.points(self.limits.spike.recovery_steps / 2, 3)
-        return tuple(
-            spike
-            for spike in self.scan.spikes
-            if self.literal or spike.recovered or spike.rise <= longest
-        )
+        proper = [s for s in self.scan.spikes if s.recovered or s.rise <= longest]
+        stayed = next((spike for spike in proper if not spike.recovered), None)
+        if stayed is not None and self._climbs(slice(0, stayed.onset), proper):
+            proper = [spike for spike in proper if spike.recovered]
+        return tuple(proper)
 
     @cached_property
     def settled(self) -> slice:
@@ -131,12 +142,30 @@ class Case:
 
     @cached_property
     def rise(self) -> Rise | None:
-        """The rise of the settled losses, spikes that recovered taken out; positions count there."""
+        """The rise of the settled losses; its positions count from where they begin."""
+        return self._rise_of(self.settled, self.spikes)
+
+    def is_clear(self, rise: Rise) -> bool:
+        """Tell whether a rise is material, and no chance.
+
+        A rise of many times what the run's own noise and ups and downs explain needs no further
+        test; any other has to be a significant trend.
+        """
+        limits = self.limits.divergence
+        if rise.amount <= max(limits.material * rise.progress, rise.bar):
+            return False
+        return rise.p_value < limits.significance or rise.amount > _OBVIOUS * rise.bar
+
+    def _climbs(self, part: slice, spikes: Iterable[Spike]) -> bool:
+        rise = self._rise_of(part, spikes)
+        return rise is not None and self.is_clear(rise)
+
+    def _rise_of(self, part: slice, spikes: Iterable[Spike]) -> Rise | None:
         x = self.loss.values.copy()
-        for spike in self.spikes:
+        for spike in spikes:
             if spike.recovered:
                 x[spike.onset : spike.end] = spike.base
-        return net_rise(x[self.settled], self.rise_window)
+        return net_rise(x[part], self.rise_window)
 
     def at(self, position: int) -> int:
         """Return the step of the loss at a position."""

@@ -38,14 +38,15 @@ def lr_panel(case: Case, spike: Spike) -> Panel:
     if lr is None:
         return Panel(branch=branch, holds=None, because="the learning rate was not logged")
     first, last = _around(case, spike)
+    lr = lr.finite()
     values, steps = lr.values, lr.steps
     inside = np.flatnonzero((steps[1:] >= first) & (steps[1:] <= last)) + 1
-    inside = inside[(values[inside - 1] > 0) & np.isfinite(values[inside])]
+    inside = inside[values[inside - 1] > 0]
     if not len(inside):
         return Panel(branch=branch, holds=None, because="no learning rate was logged around it")
-    ratios = values[inside] / values[inside - 1]
-    at = int(inside[np.argmax(ratios)])
-    ratio = float(values[at] / values[at - 1])
+    with np.errstate(over="ignore"):
+        ratios = values[inside] / values[inside - 1]
+    at, ratio = int(inside[np.argmax(ratios)]), float(ratios.max())
     # During a warm-up each step is a jump by ratio: one more of the same size is the schedule's.
     rise = values[at] - values[at - 1]
     usual = float(np.abs(np.diff(values[max(at - 10, 0) : at])).max(initial=0.0))
@@ -110,7 +111,8 @@ def grad_panel(case: Case, spike: Spike) -> Panel:
     if clip and finite.values.max() <= clip * 1.01:
         because = f"the gradient norm never exceeds the clip threshold {num(clip)}: it was logged after clipping"
         return Panel(branch=branch, holds=None, because=because)
-    usual = float(np.mean(before[before <= np.median(before) * limits.grad_ratio]))
+    kept = before[before <= np.median(before) * limits.grad_ratio]
+    usual = float(np.mean(kept)) if len(kept) else 0.0
     ratio = float(near.max()) / usual if usual > 0 else 0.0
     holds = ratio > limits.grad_ratio
     because = (

@@ -23,9 +23,8 @@ def climb(case: Case) -> tuple[int, int]:
 
 
 def is_material(case: Case) -> bool:
-    """Tell whether the loss rose by more than its noise, its wander and a share of its progress."""
-    rise = _rise(case)
-    return rise.amount > _bar(case, rise)
+    """Tell whether the rise is more than a plateau's."""
+    return case.is_clear(_rise(case))
 
 
 def _rise(case: Case) -> Rise:
@@ -58,7 +57,7 @@ def _is_the_loss_rising(case: Case) -> Reply:
     best = case.at(case.settled.start + rise.best)
     first, last = climb(case)
     ends = f"the loss ends at {num(rise.last_level)}, {num(rise.amount)} above its best level ({num(rise.best_level)} near step {best})"
-    if rise.amount > _bar(case, rise) and rise.p_value < limits.significance:
+    if case.is_clear(rise):
         return yes(
             f"{ends}; it climbed from step {first} to {last}, which noise does with chance {rise.p_value:.1g}",
             first,
@@ -140,9 +139,8 @@ def _largest_change(series: Series, first: int, last: int, window: int) -> float
     steps, values = near.steps[good], near.values[good]
     if len(values) < 2:
         return 1.0
-    start = np.searchsorted(steps, steps - window)
-    ratios = values / values[start]
-    return float(ratios[np.argmax(np.abs(np.log(ratios)))])
+    changes = np.log(values) - np.log(values[np.searchsorted(steps, steps - window)])
+    return float(np.exp(np.clip(changes[np.argmax(np.abs(changes))], -700, 700)))
 
 
 def _is_the_grad_norm_rising(case: Case) -> Reply:

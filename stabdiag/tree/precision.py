@@ -44,8 +44,9 @@ def _is_there_an_overflow(case: Case) -> Reply:
 def _what_does_the_scale_show(case: Case) -> Reply:
     scale = case.history.get("loss_scale")
     found = overflows(case)
-    if case.manifest.dtype == "fp16" and scale is not None:
-        special = _collapsed(case, scale.finite(), found) or _static(scale.finite(), found)
+    finite = scale.finite() if scale is not None else None
+    if case.manifest.dtype == "fp16" and finite is not None and len(finite):
+        special = _collapsed(case, finite, found) or _static(finite, found)
         if special is not None:
             return special
     return _too_often(case, found, scale)
@@ -150,7 +151,8 @@ def _not_engaged(case: Case) -> bool | None:
     if case.manifest.static_loss_scale is not None:
         return case.manifest.static_loss_scale
     scale = case.history.get("loss_scale")
-    return None if scale is None or len(scale) < 2 else bool(np.ptp(scale.finite().values) == 0)
+    values = scale.finite().values if scale is not None else np.empty(0)
+    return None if len(values) < 2 else bool(np.ptp(values) == 0)
 
 
 QUESTIONS: tuple[Question, ...] = (

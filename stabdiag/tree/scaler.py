@@ -100,7 +100,7 @@ def floor_of(case: Case) -> float | None:
 def _changes(scale: Series) -> tuple[Ints, Ints]:
     """Return the steps at which the scale was seen to have fallen and to have grown."""
     finite = scale.finite()
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         ratio = finite.values[1:] / finite.values[:-1]
     return finite.steps[1:][ratio <= 0.75], finite.steps[1:][ratio >= 1.5]
 

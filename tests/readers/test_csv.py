@@ -67,12 +67,12 @@ def test_a_header_in_a_comment(log):
 
 
 def test_rows_that_do_not_fit(log):
-    columns = log("step,loss,lr\n" + "0,1,2\n" * 9 + "2,3\n3,4,5,6\n4,5,6\n5,6,7,\n5,0.1")
-    assert columns.load("step").values.tolist() == [0] * 9 + [4, 5]
+    columns = log("step,loss,lr\n" + "0,1,2\n" * 20 + "2,3\n3,4,5,6\n4,5,6\n5,6,7,\n5,0.1")
+    assert columns.load("step").values.tolist() == [0] * 20 + [4, 5]
     assert [(bad.line, bad.reason) for bad in columns.bad_lines] == [
-        (11, "2 cells under a header of 3"),
-        (12, "4 cells under a header of 3"),
-        (15, "breaks off"),
+        (22, "2 cells under a header of 3"),
+        (23, "4 cells under a header of 3"),
+        (26, "breaks off"),
     ]
 
 

@@ -183,7 +183,7 @@ COLUMNS = ["step", "loss", " lr", "étape", "lm loss"]
 def test_csv(width, data, delimiter, end, cut, size):
     plain = data.draw(st.booleans())
     kinds = [
-        data.draw(st.sampled_from([cells, st.floats().map(repr), st.sampled_from(NUMBERS + [""])]))
+        data.draw(st.sampled_from([cells, st.floats().map(repr), st.sampled_from([*NUMBERS, ""])]))
         for _ in range(width)
     ]
     rows = data.draw(st.lists(st.tuples(*kinds), min_size=1, max_size=10))

@@ -80,11 +80,15 @@ def test_nested_objects_are_flattened(log):
 
 
 def test_a_list_of_numbers_gives_its_first(log):
-    columns = log('{"lr": [0.1, 0.1], "one": ["2"], "words": ["a", "b"], "none": []}\n')
+    columns = log('{"step": 1, "lr": [0.1, 0.1], "one": ["2"], "words": ["a", "b"], "none": []}\n')
     assert columns.load("lr").values.tolist() == [0.1]
     assert columns.load("one").values.tolist() == [2.0]
     assert not columns.load("words").present.any()
     assert not columns.load("none").present.any()
+
+
+def test_a_lone_record_is_no_document(log):
+    assert log('{"lr": [0.1, 0.1], "loss": 1}').load("lr").values.tolist() == [0.1]
 
 
 def test_the_last_of_equal_keys_holds(log):
@@ -113,6 +117,12 @@ def test_broken_lines_are_counted_and_the_rest_is_read(log):
         "not JSON",
         "breaks off",
     ]
+
+
+def test_a_broken_first_line(log):
+    columns = log('{"step": 1,\n{"step": 2}\n')
+    assert columns.load("step").values.tolist() == [2]
+    assert columns.bad_lines[0].line == 1
 
 
 def test_only_the_first_bad_lines_are_kept(log):

@@ -42,7 +42,7 @@ def test_a_data_frame():
             "count": pd.array([1, None, 3], dtype="Int64"),
             "flag": [True, False, True],
             "mode": ["train", None, "val"],
-            "mixed": pd.Series([1.5, "2.5", None], dtype=object),
+            "mixed": np.array([1.5, "2.5", None], dtype=object),
             "at": pd.to_datetime(["2024-01-01", None, "2024-01-02"]),
         },
         index=pd.Index([10, 20, 30], name="step"),

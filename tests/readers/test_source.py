@@ -5,8 +5,10 @@ from __future__ import annotations
 import bz2
 import gzip
 import lzma
+import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pyarrow as pa
@@ -182,3 +184,14 @@ def test_an_empty_file(tmp_path, content):
     (tmp_path / "run.log").write_bytes(content)
     with pytest.raises(LogError, match="has the run logged anything yet"):
         read_columns(tmp_path / "run.log")
+
+
+def test_a_named_pipe(tmp_path):
+    log = tmp_path / "run.parquet"
+    parquet.write_table(pa.table({"step": [1, 2]}), log)
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=lambda: pipe.write_bytes(log.read_bytes()))
+    writer.start()
+    assert read_columns(pipe).load("step").values.tolist() == [1, 2]
+    writer.join()

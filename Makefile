@@ -1,0 +1,72 @@
+# make demo    diagnose a run whose learning rate jumped
+# make test    every check there is, in .venv
+# make help    the rest
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+LOG ?= fixtures/runs/spike-lr-jump/log.jsonl
+
+PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
+INSTALL := $(PIP) install --quiet --constraint constraints.txt
+
+# One stamp for each state of the virtual environment: made again when what it depends on changes.
+MADE := $(VENV)/.made
+RUNTIME := $(VENV)/.runtime
+DEV := $(VENV)/.dev
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check format bench docs fixtures coverage clean
+
+help:  ## list these targets
+	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
+
+demo: $(RUNTIME)  ## diagnose a run whose learning rate jumped; LOG=FILE for another
+	@$(BIN)/stabdiag diagnose $(LOG) --fail-on never
+
+test: check  ## run every check, then the tests
+	$(BIN)/python -m pytest
+
+check: $(DEV)  ## everything but the tests: layout, lint, types, direction of imports
+	$(BIN)/ruff format --check --quiet
+	$(BIN)/ruff check --quiet
+	$(BIN)/mypy --no-error-summary
+	$(BIN)/lint-imports --no-logo
+
+format: $(DEV)  ## lay the code out, and mend what ruff can mend
+	$(BIN)/ruff check --fix --exit-zero
+	$(BIN)/ruff format
+
+coverage: $(DEV)  ## run the tests and show the lines that they miss
+	$(BIN)/python -m pytest --cov --cov-report=term-missing
+
+bench: $(DEV)  ## measure the speed against Arrow and pandas; BENCH="--rows 100000" for less
+	$(BIN)/python benchmarks/speed.py $(BENCH)
+
+docs: $(RUNTIME)  ## write the generated pages of docs/ again
+	@for page in outcomes questions limits; do \
+	    $(BIN)/python -m stabdiag.explain $$page > docs/$$page.tmp && mv docs/$$page.tmp docs/$$page.md || exit 1; \
+	done
+
+fixtures: $(DEV)  ## train the fixtures again (installs torch; some seven minutes)
+	$(INSTALL) --group fixtures
+	$(BIN)/python fixtures/train.py
+
+clean:  ## remove what was made here
+	rm -rf $(VENV) .bench .coverage .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache build dist
+	find stabdiag tests fixtures benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(MADE):
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "stabdiag needs Python 3.11 or newer; PYTHON=/path/to/python make …")'
+	rm -rf $(VENV)
+	$(PYTHON) -m venv $(VENV)
+	$(INSTALL) --upgrade pip flit_core
+	@touch $@
+
+$(RUNTIME): $(MADE) pyproject.toml constraints.txt
+	$(INSTALL) --no-build-isolation --editable .
+	@touch $@
+
+$(DEV): $(RUNTIME)
+	$(INSTALL) --group dev
+	@touch $@

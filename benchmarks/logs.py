@@ -1,0 +1,104 @@
+"""Write the logs that are measured: one run, the same numbers in each format.
+
+The run is drawn, with a seed: a loss that falls by a power law, with autocorrelated noise of heavy
+tails, and what usually stands beside it. Numbers have all their digits, as ``json.dumps`` writes
+them; a shorter log would be read faster by everybody.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, TextIO
+
+import numpy as np
+import pyarrow as pa
+from pyarrow import csv, parquet
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+SEED = 20240229
+SMALL_ROWS = 1_000
+CHUNK = 50_000
+MANIFEST = {"dtype": "bf16", "optimizer": "adamw", "grad_clip": 1.0, "checkpoint_every": 1000}
+
+
+def table(rows: int) -> pa.Table:
+    """Return a healthy run of so many steps."""
+    random = np.random.default_rng(SEED)
+    step = np.arange(rows)
+    progress = step / rows
+    warmup = np.minimum(1.0, (step + 1) / max(1, rows // 100))
+    lr = 3e-4 * warmup * (0.55 + 0.45 * np.cos(np.pi * progress))
+    shocks = random.standard_t(6, rows)
+    noise = np.convolve(shocks, 0.6 ** np.arange(12))[:rows]
+    curve = 2.1 + 8.7 * (1 + step) ** -0.31
+    loss = curve * (1 + 0.012 * noise)
+    columns = {
+        "step": step,
+        "epoch": step * (3.0 / rows),
+        "loss": loss,
+        "grad_norm": (0.35 + 0.5 * curve / 10) * np.exp(0.22 * random.standard_normal(rows)),
+        "learning_rate": lr,
+        "batch_id": random.permutation(rows),
+        "tokens_per_second": 182_000 + 2_600 * random.standard_normal(rows),
+        "step_time": 0.36 * np.exp(0.03 * random.standard_normal(rows)),
+        "weight_norm/embedding": 41 + 9 * np.sqrt(progress) + 0.01 * shocks,
+        "weight_norm/blocks": 233 + 71 * np.sqrt(progress) + 0.05 * shocks,
+        "weight_norm/head": 17 + 4 * np.sqrt(progress) + 0.01 * shocks,
+    }
+    return pa.table({name: pa.array(values) for name, values in columns.items()})
+
+
+def json_lines(data: pa.Table) -> Iterable[str]:
+    """Yield the rows as ``json.dumps`` writes them, a chunk at a time."""
+    keys = [json.dumps(name) for name in data.column_names]
+    line = "{" + ", ".join(f"{key}: %r" for key in keys) + "}\n"
+    for batch in data.to_batches(max_chunksize=CHUNK):
+        columns = (column.to_pylist() for column in batch.columns)
+        yield "".join(line % row for row in zip(*columns, strict=True))
+
+
+def write(folder: Path, rows: int) -> None:
+    """Write all logs into a folder."""
+    data = table(rows)
+    with (folder / "run.jsonl").open("w", encoding="utf-8") as whole:
+        whole.writelines(json_lines(data))
+    with (
+        (folder / "run.jsonl").open(encoding="utf-8") as lines,
+        (folder / "torn.jsonl").open("w", encoding="utf-8") as torn,
+    ):
+        write_torn(lines, torn, rows)
+    csv.write_csv(data, folder / "run.csv", csv.WriteOptions(quoting_style="needed"))
+    parquet.write_table(data, folder / "run.parquet")
+    with (folder / "small.jsonl").open("w", encoding="utf-8") as small:
+        small.writelines(json_lines(table(SMALL_ROWS)))
+    (folder / "manifest.json").write_text(json.dumps(MANIFEST), encoding="utf-8")
+
+
+def write_torn(whole: Iterable[str], torn: TextIO, rows: int) -> None:
+    """Write the log again as loggers do it on a bad day: a string among numbers, half a line."""
+    for row, line in enumerate(whole):
+        if row == rows // 2:
+            before, _, after = line.partition('"grad_norm": ')
+            torn.write(f'{before}"grad_norm": "NaN",{after.partition(",")[2]}')
+        elif row == rows - 1:
+            torn.write(line[: len(line) // 2])
+        else:
+            torn.write(line)
+
+
+def main() -> None:
+    """Run the command line."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--rows", type=int, default=1_000_000)
+    arguments = parser.parse_args()
+    arguments.folder.mkdir(parents=True, exist_ok=True)
+    write(arguments.folder, arguments.rows)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,232 @@
+"""Measure stabdiag beside what it is built on, as whole processes, in one run.
+
+python benchmarks/speed.py                      everything, some five minutes on two cores
+python benchmarks/speed.py --rows 100000        a shorter log
+python benchmarks/speed.py --only csv small     some of the cases
+
+Commands take turns (A B C A B C …), so that whatever else the machine does falls on all of them
+alike; a ratio is that of the medians. This process imports nothing but the standard library: on
+Linux, the peak memory of a child is at least that of the parent that started it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from statistics import median
+
+ROOT = Path(__file__).parents[1]
+ROWS = 1_000_000
+MEGABYTE = 1_000_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reference:
+    """What a case is held against: a name, Python code that is given FILE, and the target.
+
+    The target is how many times its time stabdiag may take; below 1, stabdiag is to be faster.
+    """
+
+    name: str
+    code: str
+    target: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """One log and its references."""
+
+    name: str
+    log: str
+    against: tuple[Reference, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """One process: seconds by the clock, seconds of all cores, peak memory in bytes."""
+
+    wall: float
+    cpu: float
+    peak: int
+
+
+ARROW_JSON = "import pyarrow.json; pyarrow.json.read_json({file!r})"
+PANDAS_JSON = "import pandas; pandas.read_json({file!r}, lines=True)"
+CASES = (
+    Case(
+        name="jsonl",
+        log="run.jsonl",
+        against=(
+            Reference(name="pyarrow.json.read_json", code=ARROW_JSON, target=1.5),
+            Reference(name="pandas.read_json", code=PANDAS_JSON, target=0.2),
+        ),
+    ),
+    Case(
+        name="csv",
+        log="run.csv",
+        against=(
+            Reference(
+                name="pyarrow.csv.read_csv",
+                code="import pyarrow.csv; pyarrow.csv.read_csv({file!r})",
+                target=1.5,
+            ),
+            Reference(name="pandas.read_csv", code="import pandas; pandas.read_csv({file!r})"),
+        ),
+    ),
+    Case(
+        name="parquet",
+        log="run.parquet",
+        against=(
+            Reference(
+                name="pyarrow.parquet.read_table",
+                code="import pyarrow.parquet; pyarrow.parquet.read_table({file!r})",
+                target=1.5,
+            ),
+        ),
+    ),
+    Case(
+        name="torn",
+        log="torn.jsonl",
+        against=(
+            Reference(
+                name="json.loads, line by line",
+                code="import json\n"
+                "for line in open({file!r}):\n"
+                "    try: json.loads(line)\n"
+                "    except ValueError: pass",
+                target=1.0,
+            ),
+        ),
+    ),
+    Case(
+        name="small",
+        log="small.jsonl",
+        against=(
+            Reference(
+                name="import of numpy, pyarrow.json, typer, rich.console",
+                code="import numpy, pyarrow.json, typer, rich.console",
+                target=1.5,
+            ),
+            Reference(name="import of pandas", code="import pandas"),
+        ),
+    ),
+)
+
+
+def run(command: list[str]) -> Run:
+    """Run a command and wait for it."""
+    # Byte code is kept, as it is wherever a program is installed.
+    env = {key: value for key, value in os.environ.items() if not key.startswith("PYTHON")}
+    start = time.perf_counter()
+    process = subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, cwd=ROOT, env=env
+    )
+    _, status, usage = os.wait4(process.pid, 0)
+    wall = time.perf_counter() - start
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise SystemExit(f"exit code {process.returncode}: {' '.join(command)}")
+    unit = 1 if sys.platform == "darwin" else 1024
+    return Run(wall=wall, cpu=usage.ru_utime + usage.ru_stime, peak=usage.ru_maxrss * unit)
+
+
+def measure(case: Case, folder: Path, runs: int) -> list[list[Run]]:
+    """Run the commands of a case in turns: stabdiag first, then its references."""
+    file = str(folder / case.log)
+    python = [sys.executable, "-c"]
+    commands = [[sys.executable, "-m", "stabdiag", "diagnose", file, "--fail-on", "never"]]
+    commands += [[*python, reference.code.format(file=file)] for reference in case.against]
+    for command in commands:  # once uncounted: the file and the libraries come from memory then
+        run(command)
+    turns = [[run(command) for command in commands] for _ in range(runs)]
+    return [list(taken) for taken in zip(*turns, strict=True)]
+
+
+def report(case: Case, folder: Path, taken: list[list[Run]]) -> list[tuple[str, ...]]:
+    """Return the rows of the table for one case: stabdiag's, then those of its references."""
+    ours, *theirs = [median(one.wall for one in runs) for runs in taken]
+    size = (folder / case.log).stat().st_size / MEGABYTE
+    file = f"{size:.1f} MB" if size < 1 else f"{size:.0f} MB"
+    rows: list[tuple[str, ...]] = [
+        (case.name, file, "stabdiag diagnose", *_cost(taken[0]), "", "", "")
+    ]
+    for reference, wall, runs in zip(case.against, theirs, taken[1:], strict=True):
+        ratio = ours / wall
+        target, verdict = "", ""
+        if reference.target is not None:
+            target = f"≤ {reference.target:g}"
+            verdict = "met" if ratio <= reference.target else "MISSED"
+        rows.append(("", "", reference.name, *_cost(runs), f"{ratio:.2f}", target, verdict))
+    return rows
+
+
+def _cost(runs: list[Run]) -> tuple[str, str, str, str]:
+    walls = [one.wall for one in runs]
+    cpu, peak = median(one.cpu for one in runs), median(one.peak for one in runs)
+    return (
+        f"{median(walls):.2f} s",
+        f"{min(walls):.2f} to {max(walls):.2f}",
+        f"{cpu:.2f} s",
+        f"{peak / MEGABYTE:.0f} MB",
+    )
+
+
+HEAD = ("case", "file", "process", "time", "from, to", "CPU", "peak", "ratio", "target", "")
+
+
+def print_table(rows: list[tuple[str, ...]]) -> None:
+    """Print rows as a Markdown table that can be read as it is."""
+    widths = [max(len(cell) for cell in column) for column in zip(HEAD, *rows, strict=True)]
+    ruler = tuple("-" * width for width in widths)
+    for row in (HEAD, ruler, *rows):
+        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        print(f"| {' | '.join(cells)} |")
+
+
+def machine() -> str:
+    """Say on what was measured."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    names = ("stabdiag", "numpy", "pyarrow", "pandas", "typer", "rich")
+    versions = ", ".join(f"{name} {metadata.version(name)}" for name in names)
+    python = f"{platform.python_implementation()} {platform.python_version()}"
+    return f"{cores} cores, {platform.system()} {platform.machine()}, {python}, {versions}"
+
+
+def logs(folder: Path, rows: int) -> Path:
+    """Return the folder of the logs; write them if they are not there."""
+    here = folder / f"{rows}-rows"
+    if not (here / "manifest.json").exists():  # the last that is written
+        print(f"writing logs of {rows:,} rows to {here}", file=sys.stderr)
+        script = str(Path(__file__).with_name("logs.py"))
+        subprocess.run([sys.executable, script, str(here), "--rows", str(rows)], check=True)
+    return here
+
+
+def main() -> None:
+    """Run the command line."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--rows", type=int, default=ROWS, help="lines of the long logs")
+    parser.add_argument("--runs", type=int, default=5, help="how often each process is measured")
+    names = [case.name for case in CASES]
+    parser.add_argument("--only", nargs="+", choices=names, default=names, help="these cases")
+    parser.add_argument("--folder", type=Path, default=ROOT / ".bench", help="where logs are kept")
+    arguments = parser.parse_args()
+    folder = logs(arguments.folder.resolve(), arguments.rows)
+    rows: list[tuple[str, ...]] = []
+    for case in CASES:
+        if case.name in arguments.only:
+            print(f"measuring {case.name}", file=sys.stderr)
+            rows += report(case, folder, measure(case, folder, arguments.runs))
+    print(f"{machine()}; {arguments.rows:,} rows of 11 fields, median of {arguments.runs}\n")
+    print_table(rows)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,80 @@
+"""Records written down in a test, as the columns that a reader makes of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from stabdiag.assemble import build_history
+from stabdiag.limits import Limits
+from stabdiag.readers.columns import BadLine, Column, Columns
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from stabdiag.history import History
+
+Record = dict[str, Any]
+
+
+def column_of(records: Sequence[Record], name: str, *, blank: bool) -> Column:
+    values = [record.get(name) for record in records]
+    words = sorted({value for value in values if isinstance(value, str)})
+    present = np.array([value is not None for value in values])
+    return Column(
+        values=np.array(
+            [
+                words.index(value) if isinstance(value, str) else np.nan if value is None else value
+                for value in values
+            ],
+            dtype=np.float64,
+        ),
+        present=present,
+        null=np.array([name in record or blank for record in records]) & ~present,
+        is_text=bool(words),
+    )
+
+
+def columns_of(records: Sequence[Record], format: str = "jsonl", bad: int = 0) -> Columns:
+    """A key that a record lacks is absent in JSON lines and blank in a table."""
+    names = tuple(dict.fromkeys(name for record in records for name in record))
+    return Columns(
+        source=f"run.{format}",
+        format=format,
+        names=names,
+        rows=len(records),
+        load=lambda name: column_of(records, name, blank=format == "csv"),
+        bad_lines=tuple(BadLine(line=3 + i, reason="not JSON") for i in range(min(bad, 5))),
+        bad_count=bad,
+    )
+
+
+@pytest.fixture
+def build() -> Callable[..., History]:
+    """Return a function from records to the history that is made of them."""
+
+    def build_(records: Sequence[Record], format: str = "jsonl", bad: int = 0, **how: Any) -> History:
+        return build_history(columns_of(records, format, bad), Limits(), **how)
+
+    return build_
+
+
+@pytest.fixture
+def rows() -> Callable[..., list[Record]]:
+    """Return a function that makes n calm records: step, loss, lr, grad_norm."""
+
+    def rows_(n: int = 30, start: int = 0, stride: int = 1, **more: Any) -> list[Record]:
+        return [
+            {
+                "step": start + stride * i,
+                "loss": round(4.0 - i / n, 6),
+                "lr": 1e-3,
+                "grad_norm": 1.0 + i % 3 / 10,
+                **more,
+            }
+            for i in range(n)
+        ]
+
+    return rows_

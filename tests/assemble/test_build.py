@@ -1,0 +1,144 @@
+"""From raw columns to a history."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from stabdiag.errors import ColumnError, NoUsableRecord
+from stabdiag.history import EventKind
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from stabdiag.history import History
+
+    Record = dict[str, Any]
+    Build = Callable[..., History]
+    Rows = Callable[..., list[Record]]
+
+
+def of_kind(history: History, kind: EventKind) -> list[str]:
+    return [event.message for event in history.events if event.kind is kind]
+
+
+def test_series_by_role_under_their_own_column(build: Build) -> None:
+    log = [{"iteration": i, "lm loss": 3.0, "learning rate": 1e-3, "grad norm": 1.0} for i in range(9)]
+    history = build(log)
+    assert {role: series.column for role, series in history.series.items()} == {
+        "loss": "lm loss",
+        "lr": "learning rate",
+        "grad_norm": "grad norm",
+    }
+    assert (history.source.name, history.source.format, history.source.records) == (
+        "run.jsonl",
+        "jsonl",
+        9,
+    )
+
+
+def test_each_series_has_the_steps_at_which_it_was_logged(build: Build, rows: Rows) -> None:
+    log = rows(20)
+    for record in log[1::2]:
+        del record["lr"]
+    history = build(log)
+    assert history.series["lr"].steps.tolist() == list(range(0, 20, 2))
+    assert len(history.series["loss"]) == 20
+
+
+def test_a_chosen_column_goes_before_the_known_names(build: Build, rows: Rows) -> None:
+    history = build(rows(20, ce=1.0), chosen={"loss": "ce"})
+    assert history.series["loss"].column == "ce"
+
+
+def test_without_a_loss_there_is_nothing_to_diagnose(build: Build) -> None:
+    with pytest.raises(ColumnError, match=r"it has step, lr.*--column loss=NAME"):
+        build([{"step": 0, "lr": 1.0}])
+
+
+def test_many_columns_are_not_all_told(build: Build) -> None:
+    with pytest.raises(ColumnError, match=r"c0, .*c6, …"):
+        build([{"step": 0} | {f"c{i}": 1.0 for i in range(20)}])
+
+
+def test_words_are_no_loss(build: Build) -> None:
+    with pytest.raises(ColumnError, match="'loss' holds words, no numbers.*--column"):
+        build([{"step": 0, "loss": "low"}])
+
+
+def test_words_are_no_learning_rate(build: Build, rows: Rows) -> None:
+    history = build(rows(20, loss_scale="dynamic"))
+    assert "loss_scale" not in history.series
+    assert of_kind(history, EventKind.COLUMN) == [
+        "'loss_scale' holds words, no numbers: it is not used as loss_scale"
+    ]
+
+
+def test_words_may_name_batches(build: Build) -> None:
+    log = [{"step": i, "loss": 3.0, "batch_hash": f"x{i % 3}"} for i in range(9)]
+    values = build(log).series["batch_id"].values
+    assert values[0] == values[3] != values[1]
+
+
+@pytest.mark.parametrize("loss", [None])
+def test_no_record_with_a_loss(build: Build, loss: float | None) -> None:
+    with pytest.raises(NoUsableRecord, match="no record has both a step and a loss"):
+        build([{"step": i, "loss": loss} for i in range(5)])
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("loss_scale", -1.0), ("loss_scale", 0.0), ("grad_norm", 0.0), ("grad_norm", -1.0)],
+)
+def test_placeholders_are_dropped_with_a_note(
+    build: Build, rows: Rows, name: str, value: float
+) -> None:
+    history = build([{**record, name: value} for record in rows(20)])
+    assert name not in history.series
+    assert of_kind(history, EventKind.PLACEHOLDER) == [
+        f"{name!r} is {value:g} in every record, a placeholder: it is not used"
+    ]
+
+
+@pytest.mark.parametrize(("name", "value"), [("loss_scale", 1.0), ("lr", 0.0), ("grad_norm", 1.0)])
+def test_other_constants_are_measurements(build: Build, rows: Rows, name: str, value: float) -> None:
+    assert name in build([{**record, name: value} for record in rows(20)]).series
+
+
+def test_a_placeholder_that_changes_is_a_measurement(build: Build, rows: Rows) -> None:
+    log = [{**record, "grad_norm": float(record["step"] > 5)} for record in rows(20)]
+    assert len(build(log).series["grad_norm"]) == 20
+
+
+def test_a_number_that_no_training_dtype_holds_is_infinite(build: Build, rows: Rows) -> None:
+    log = rows(20)
+    log[11]["loss"], log[12]["loss"], log[13]["grad_norm"] = 1e120, 1e38, -1e300
+    history = build(log)
+    assert np.isposinf(history.series["loss"].values[11])
+    assert history.series["loss"].values[12] == 1e38
+    assert np.isneginf(history.series["grad_norm"].values[13])
+    assert of_kind(history, EventKind.COLUMN) == [
+        "1 value of 'loss' lies beyond ±1e+100: it counts as infinite",
+        "1 value of 'grad_norm' lies beyond ±1e+100: it counts as infinite",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("bad", "message"),
+    [
+        (1, "1 line was not readable (line 3: not JSON)"),
+        (7, "7 lines were not readable (line 3: not JSON)"),
+    ],
+)
+def test_unreadable_lines_are_counted(build: Build, rows: Rows, bad: int, message: str) -> None:
+    history = build(rows(20), bad=bad)
+    assert history.source.unreadable == bad
+    assert of_kind(history, EventKind.UNREADABLE) == [message]
+
+
+def test_groups_of_weight_norms(build: Build, rows: Rows) -> None:
+    more = {"weight_norm/attn": 1.0, "l2_norm/param/layer.0.w": 2.0, "train/weight_norm/x": 3.0}
+    history = build(rows(20, **more))
+    assert set(history.group("weight_norm")) == {"attn", "layer.0.w", "x"}

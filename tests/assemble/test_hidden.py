@@ -1,0 +1,279 @@
+"""A loss or a norm that went NaN without being written so, and all that is no NaN."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from stabdiag.history import EventKind
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from stabdiag.history import History
+
+    Record = dict[str, Any]
+    Build = Callable[..., History]
+    Rows = Callable[..., list[Record]]
+
+
+def nan_steps(history: History, role: str = "loss") -> list[int]:
+    series = history.series[role]
+    return series.steps[~np.isfinite(series.values)].tolist()
+
+
+def grounds(history: History) -> list[str]:
+    return [e.message for e in history.events if e.kind is EventKind.HIDDEN_NAN]
+
+
+def without(record: Record, *names: str) -> Record:
+    return {key: value for key, value in record.items() if key not in names}
+
+
+def test_a_blank_loss_beside_a_learning_rate_to_the_end_of_a_table(build: Build, rows: Rows) -> None:
+    log = [*rows(20), *(without(r, "loss", "grad_norm") for r in rows(5, start=20))]
+    history = build(log, "csv")
+    assert nan_steps(history) == [20, 21, 22, 23, 24]
+    assert "5 losses count as NaN, from step 20 on" in grounds(history)[-1]
+    assert "absent while lr was logged on" in grounds(history)[-1]
+
+
+def test_a_dropped_field_to_the_end(build: Build, rows: Rows) -> None:
+    log = [*rows(20), *(without(r, "loss") for r in rows(6, start=20))]
+    assert nan_steps(build(log)) == list(range(20, 26))
+
+
+def test_a_dropped_field_in_a_stretch_in_the_middle(build: Build, rows: Rows) -> None:
+    log = [without(r, "loss") if 10 <= r["step"] < 14 else r for r in rows(30)]
+    assert nan_steps(build(log)) == [10, 11, 12, 13]
+
+
+def test_fewer_than_three_dropped_fields_are_a_hiccup(build: Build, rows: Rows) -> None:
+    log = [without(r, "loss") if 10 <= r["step"] < 12 else r for r in rows(30)]
+    history = build(log)
+    assert nan_steps(history) == []
+    assert len(history.series["loss"]) == 28
+    assert grounds(history) == []
+
+
+def test_one_dropped_field_beside_a_nan_norm_counts(build: Build, rows: Rows) -> None:
+    log = rows(30)
+    log[12] = {"step": 12, "lr": 1e-3, "grad_norm": float("nan")}
+    assert nan_steps(build(log)) == [12]
+
+
+@pytest.mark.parametrize("format", ["jsonl", "memory"])
+@pytest.mark.parametrize("company", [True, False], ids=["beside an lr", "alone"])
+def test_a_written_null(build: Build, rows: Rows, company: bool, format: str) -> None:
+    log = rows(30)
+    log[12]["loss"] = None
+    if not company:
+        log = [{"step": r["step"], "loss": r["loss"]} for r in log]
+    history = build(log, format)
+    assert nan_steps(history) == [12]
+    assert grounds(history) == ["1 loss counts as NaN, from step 12 on, though not written so: it was written as null"]
+
+
+def test_a_null_in_a_dense_log_counts_where_its_company_is_there(build: Build, rows: Rows) -> None:
+    log: list[Record] = []
+    for record in rows(40):
+        log.append({**record, "eval_loss": None})
+        if record["step"] % 10 == 9:
+            log.append(
+                {"step": record["step"], "loss": None, "lr": None, "grad_norm": None, "eval_loss": 2.0}
+            )
+    log[15]["loss"] = None
+    assert nan_steps(build(log)) == [log[15]["step"]]
+
+
+def test_zero_beside_a_nan_norm(build: Build, rows: Rows) -> None:
+    log = rows(30)
+    for record in log[20:]:
+        record.update(loss=0.0, grad_norm=float("nan"))
+    history = build(log)
+    assert nan_steps(history) == list(range(20, 30))
+    assert "exactly 0.0 beside a gradient norm that is not finite" in grounds(history)[0]
+
+
+def test_zero_beside_a_nan_norm_is_a_loss_where_zeros_are_usual(build: Build, rows: Rows) -> None:
+    log = [{**r, "loss": 0.0} for r in rows(30)]
+    log[3]["grad_norm"] = float("nan")
+    assert nan_steps(build(log)) == []
+
+
+@pytest.mark.parametrize("norm", [None, 1.0])
+def test_zero_without_a_nan_norm_is_a_loss(build: Build, rows: Rows, norm: float | None) -> None:
+    log = [{"step": r["step"], "loss": r["loss"]} | ({"grad_norm": norm} if norm else {}) for r in rows()]
+    log[20]["loss"] = 0.0
+    assert nan_steps(build(log)) == []
+
+
+def test_records_of_a_table_with_only_a_step(build: Build, rows: Rows) -> None:
+    log = [{"step": r["step"], "loss": r["loss"]} for r in rows(20)]
+    log += [{"step": step} for step in range(20, 25)]
+    history = build(log, "csv")
+    assert nan_steps(history) == [20, 21, 22, 23, 24]
+    assert "records that hold nothing else" in grounds(history)[0]
+
+
+def test_two_records_of_a_table_with_only_a_step_prove_nothing(build: Build, rows: Rows) -> None:
+    log = [{"step": r["step"], "loss": r["loss"]} for r in rows(20)] + [{"step": 20}, {"step": 21}]
+    assert nan_steps(build(log, "csv")) == []
+
+
+def test_a_written_nan_is_not_counted_as_hidden(build: Build, rows: Rows) -> None:
+    log = rows(30)
+    log[12]["loss"] = float("nan")
+    history = build(log)
+    assert nan_steps(history) == [12]
+    assert grounds(history) == []
+
+
+# What is no NaN.
+
+
+@pytest.mark.parametrize("format", ["jsonl", "csv", "memory"])
+def test_validation_rows_of_lightning(build: Build, format: str) -> None:
+    log: list[Record] = []
+    for step in range(60):
+        log.append({"epoch": 0, "step": step, "train_loss": 3.0, "val_loss": None})
+        if step % 10 == 9:
+            log.append({"epoch": 0, "step": step, "train_loss": None, "val_loss": 2.5})
+    history = build(log, format)
+    assert nan_steps(history) == []
+    assert grounds(history) == []
+    assert len(history.series["loss"]) == 60
+
+
+@pytest.mark.parametrize("format", ["jsonl", "csv", "memory"])
+@pytest.mark.parametrize("dense", [True, False], ids=["dense", "sparse"])
+def test_a_learning_rate_monitor_in_rows_of_its_own(build: Build, dense: bool, format: str) -> None:
+    log: list[Record] = []
+    for step in range(40):
+        log.append({"step": step, "lr-AdamW": 1e-3} | ({"train_loss": None} if dense else {}))
+        log.append({"step": step, "train_loss": 3.0} | ({"lr-AdamW": None} if dense else {}))
+    history = build(log, format)
+    assert nan_steps(history) == []
+    assert len(history.series["lr"]) == 40
+
+
+@pytest.mark.parametrize("format", ["jsonl", "csv", "memory"])
+@pytest.mark.parametrize("dense", [True, False], ids=["dense", "sparse"])
+def test_a_loss_that_is_logged_every_tenth_time_the_learning_rate_is(
+    build: Build, dense: bool, format: str
+) -> None:
+    log: list[Record] = [{"step": step, "lr": 1e-3} for step in range(200)]
+    for record in log:
+        if record["step"] % 10 == 0:
+            record["loss"] = 3.0
+        elif dense:
+            record["loss"] = None
+    assert nan_steps(build(log, format)) == []
+
+
+def test_the_summary_row_of_the_hf_trainer(build: Build) -> None:
+    log: list[Record] = [
+        {"loss": 3.0 - i / 50, "grad_norm": 1.0, "learning_rate": 1e-4, "epoch": i / 50, "step": 10 * i}
+        for i in range(1, 51)
+    ]
+    log.append({"eval_loss": 2.1, "eval_runtime": 3.0, "epoch": 1.0, "step": 500})
+    log.append({"train_loss": 2.2, "train_runtime": 60.0, "epoch": 1.0, "step": 500})
+    history = build(log)
+    assert nan_steps(history) == []
+    assert history.series["loss"].column == "loss"
+
+
+@pytest.mark.parametrize("format", ["jsonl", "csv"])
+def test_evaluation_rows_that_carry_the_learning_rate(build: Build, rows: Rows, format: str) -> None:
+    log: list[Record] = []
+    for record in rows(60):
+        log.append(record)
+        if record["step"] % 20 == 19:
+            log += [{"step": record["step"], "lr": 1e-3, "eval/loss": 2.0 + i} for i in range(4)]
+    assert nan_steps(build(log, format)) == []
+
+
+def test_the_dense_nulls_of_a_wandb_history(build: Build) -> None:
+    log: list[Record] = []
+    for step in range(50):
+        row = {"_step": step, "train/loss": None, "train/lr": None, "eval/loss": None, "gpu": None}
+        log.append({**row, "gpu": 0.9})
+        log.append({**row, "train/loss": 3.0, "train/lr": 1e-3})
+        if step % 10 == 9:
+            log.append({**row, "eval/loss": 2.0})
+    assert nan_steps(build(log)) == []
+
+
+def test_nulls_before_the_first_loss_prove_nothing(build: Build, rows: Rows) -> None:
+    log = [{**r, "loss": None} if r["step"] < 5 else r for r in rows(30)]
+    assert nan_steps(build(log)) == []
+
+
+def test_nulls_here_and_there_in_most_records_are_how_the_logger_writes(build: Build) -> None:
+    log: list[Record] = []
+    for step in range(40):
+        log += [{"step": step, "loss": 3.0}, {"step": step, "loss": 3.0}, {"step": step, "loss": None}]
+        log += [{"step": step, "loss": None}]
+    assert nan_steps(build(log)) == []
+
+
+# The gradient norm.
+
+
+@pytest.mark.parametrize("format", ["jsonl", "memory"])
+def test_a_null_gradient_norm(build: Build, rows: Rows, format: str) -> None:
+    log = rows(30)
+    log[7]["grad_norm"] = None
+    history = build(log, format)
+    assert nan_steps(history, "grad_norm") == [7]
+    assert grounds(history) == ["1 values of grad_norm count as not finite: missing or null beside a loss"]
+
+
+@pytest.mark.parametrize("format", ["jsonl", "csv", "memory"])
+def test_a_dropped_gradient_norm_in_a_record_that_is_complete_but_for_it(
+    build: Build, rows: Rows, format: str
+) -> None:
+    log = rows(30)
+    log[7] = without(log[7], "grad_norm")
+    assert nan_steps(build(log, format), "grad_norm") == [7]
+
+
+def test_a_dropped_gradient_norm_in_a_record_that_lacks_more(build: Build, rows: Rows) -> None:
+    log = rows(30)
+    log[7] = without(log[7], "grad_norm", "lr")
+    assert nan_steps(build(log), "grad_norm") == []
+
+
+@pytest.mark.parametrize("format", ["jsonl", "csv", "memory"])
+@pytest.mark.parametrize("dense", [True, False], ids=["dense", "sparse"])
+def test_a_gradient_norm_that_is_logged_every_tenth_step(
+    build: Build, rows: Rows, dense: bool, format: str
+) -> None:
+    log = [
+        r if r["step"] % 10 == 0 else {**r, "grad_norm": None} if dense else without(r, "grad_norm")
+        for r in rows(100)
+    ]
+    assert nan_steps(build(log, format), "grad_norm") == []
+
+
+def test_a_gradient_norm_that_is_no_longer_logged(build: Build, rows: Rows) -> None:
+    log = [without(r, "grad_norm") if r["step"] >= 400 else r for r in rows(500)]
+    assert nan_steps(build(log, "csv"), "grad_norm") == []
+
+
+def test_the_minus_one_of_zero_3(build: Build, rows: Rows) -> None:
+    log = rows(30)
+    log[7]["grad_norm"] = -1.0
+    history = build(log)
+    assert nan_steps(history, "grad_norm") == [7]
+    assert "written as -1" in grounds(history)[0]
+
+
+def test_nulls_that_fill_every_gap_say_nothing_of_the_norm(build: Build, rows: Rows) -> None:
+    log: list[Record] = []
+    for record in rows(30):
+        log.append({**record, "lr": None, "grad_norm": None})
+        log.append({"step": record["step"], "loss": None, "lr": 1e-3, "grad_norm": 1.0})
+    assert nan_steps(build(log), "grad_norm") == []

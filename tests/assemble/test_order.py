@@ -1,0 +1,171 @@
+"""Steps that go back: resumes, new runs, counters that start again, several writers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from stabdiag.errors import LogError
+from stabdiag.history import EventKind
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from stabdiag.history import History
+
+    Record = dict[str, Any]
+    Build = Callable[..., History]
+
+
+def falling(steps: Iterable[int], mark: int = 0, **more: Any) -> list[Record]:
+    """A loss that depends on the step alone, but for its last digit: that tells the attempt."""
+    return [{"step": s, "loss": round(4 / (1 + s / 50), 4) + mark * 1e-6, **more} for s in steps]
+
+
+def marks(history: History) -> list[int]:
+    return [round(value * 1e6) % 10 for value in history.series["loss"].values.tolist()]
+
+
+def messages(history: History, kind: EventKind) -> list[str]:
+    return [event.message for event in history.events if event.kind is kind]
+
+
+def test_a_log_in_order_has_no_events(build: Build) -> None:
+    history = build(falling(range(50)))
+    assert history.events == ()
+    assert history.source.attempts == 1
+
+
+def test_the_later_attempt_supersedes_what_a_resume_goes_over_again(build: Build) -> None:
+    history = build([*falling(range(100)), *falling(range(60, 130), mark=1)])
+    assert history.series["loss"].steps.tolist() == list(range(130))
+    assert marks(history) == [0] * 60 + [1] * 70
+    rewind = [event for event in history.events if event.kind is EventKind.REWIND]
+    assert [event.step for event in rewind] == [60]
+    assert rewind[0].message == "the log goes back from step 99 to 60: the later attempt counts"
+
+
+def test_what_the_first_attempt_had_beyond_the_end_of_the_second_is_dropped(build: Build) -> None:
+    history = build([*falling(range(100)), *falling(range(60, 70), mark=1)])
+    assert history.series["loss"].steps.tolist() == list(range(70))
+
+
+def test_several_rewinds_that_overlap(build: Build) -> None:
+    history = build(
+        [*falling(range(100)), *falling(range(80, 120), mark=1), *falling(range(70, 140), mark=2)]
+    )
+    assert history.series["loss"].steps.tolist() == list(range(140))
+    assert marks(history) == [0] * 70 + [2] * 70
+    assert len(messages(history, EventKind.REWIND)) == 2
+
+
+def test_many_rewinds_are_told_by_their_number(build: Build) -> None:
+    log = falling(range(100))
+    for turn in range(15):
+        log += falling(range(90 + turn, 101 + turn), mark=1)
+    told = messages(build(log), EventKind.REWIND)
+    assert len(told) == 11
+    assert told[-1] == "the log goes back 15 times in all"
+
+
+def test_of_a_step_that_comes_twice_the_last_counts(build: Build) -> None:
+    history = build([*falling(range(20)), *falling([19], mark=1), *falling(range(20, 30))])
+    assert history.series["loss"].steps.tolist() == list(range(30))
+    assert marks(history)[19] == 1
+
+
+def test_evaluation_rows_of_the_last_step_survive_a_resume(build: Build) -> None:
+    log = [*falling(range(100)), {"step": 99, "eval_loss": 2.0}, *falling(range(60, 120), mark=1)]
+    assert "eval_loss" not in build(log).series
+    log = [*falling(range(100)), {"step": 99, "eval_loss": 2.0}, *falling(range(100, 120), mark=1)]
+    assert build(log).series["eval_loss"].steps.tolist() == [99]
+
+
+def test_an_evaluation_that_is_logged_late_at_a_lower_step_is_no_rewind(build: Build) -> None:
+    history = build([*falling(range(60)), {"step": 50, "eval_loss": 2.0}, *falling(range(60, 90))])
+    assert history.events == ()
+    assert history.series["eval_loss"].steps.tolist() == [50]
+
+
+def test_the_last_of_several_appended_runs_is_taken(build: Build) -> None:
+    log = [*falling(range(50)), *falling(range(70), mark=1), *falling(range(40), mark=2)]
+    history = build(log)
+    assert set(marks(history)) == {2}
+    assert (history.source.attempts, history.source.attempt) == (3, 3)
+    assert "holds 3 runs" in messages(history, EventKind.ATTEMPT)[0]
+
+
+@pytest.mark.parametrize(("attempt", "points"), [(1, 50), (2, 70), (3, 40)])
+def test_another_attempt_may_be_picked(build: Build, attempt: int, points: int) -> None:
+    log = [*falling(range(50)), *falling(range(70), mark=1), *falling(range(40), mark=2)]
+    history = build(log, attempt=attempt)
+    assert len(history.series["loss"]) == points
+    assert set(marks(history)) == {attempt - 1}
+
+
+@pytest.mark.parametrize("attempt", [0, 2, -1])
+def test_an_attempt_that_is_not_there(build: Build, attempt: int) -> None:
+    with pytest.raises(LogError, match=rf"run.jsonl: there is no attempt {attempt}; it holds 1"):
+        build(falling(range(50)), attempt=attempt)
+
+
+def test_a_run_that_went_nan_at_once_and_was_started_again(build: Build) -> None:
+    log = [{"step": s, "loss": float("nan")} for s in range(20)]
+    history = build([*log, *falling(range(60))])
+    assert history.source.attempts == 2
+    assert len(history.series["loss"]) == 60
+
+
+def test_a_counter_that_starts_again_while_the_loss_goes_on_is_counted_on(build: Build) -> None:
+    losses = falling(range(300))
+    log = [{**record, "step": record["step"] % 100} for record in losses]
+    history = build(log)
+    assert history.series["loss"].steps.tolist() == list(range(300))
+    assert messages(history, EventKind.STEPS) == [
+        "the step counter starts again 2 times while the loss goes on: it is counted on"
+    ]
+
+
+def test_a_counter_that_starts_again_every_epoch(build: Build) -> None:
+    log = [{"epoch": i // 10, "iter": i % 10, "loss": 3.0 - i % 7} for i in range(200)]
+    history = build(log)
+    assert history.series["loss"].steps.tolist() == list(range(200))
+    assert history.source.attempts == 1
+
+
+def test_counting_on_keeps_the_stride(build: Build) -> None:
+    log = [{**r, "step": 10 * (r["step"] % 30)} for r in falling(range(60))]
+    assert build(log).series["loss"].steps.tolist() == list(range(0, 600, 10))
+
+
+def test_ranks_that_interleave_are_put_in_the_order_of_their_steps(build: Build) -> None:
+    log: list[Record] = []
+    for step in range(0, 200, 2):
+        log += falling([step + 1, step], mark=step % 3)
+    history = build(log)
+    assert history.series["loss"].steps.tolist() == list(range(200))
+    assert "several writers" in messages(history, EventKind.STEPS)[0]
+
+
+def test_a_new_run_after_a_rewind(build: Build) -> None:
+    log = [*falling(range(100)), *falling(range(50, 120), mark=1), *falling(range(30), mark=2)]
+    history = build(log)
+    assert history.source.attempts == 2
+    assert len(history.series["loss"]) == 30
+    assert len(build(log, attempt=1).series["loss"]) == 120
+
+
+def test_a_new_run_after_a_counter_that_started_again(build: Build) -> None:
+    turned = [{**record, "step": record["step"] % 100} for record in falling(range(300))]
+    history = build([*turned, *falling(range(40), mark=2)])
+    assert history.source.attempts == 2
+    assert history.series["loss"].steps.tolist() == list(range(40))
+
+
+def test_a_rewind_after_a_counter_that_started_again(build: Build) -> None:
+    turned = [{**record, "step": record["step"] % 100} for record in falling(range(200))]
+    again = [{**record, "step": record["step"] - 100} for record in falling(range(150, 220), mark=1)]
+    history = build([*turned, *again])
+    assert history.series["loss"].steps.tolist() == list(range(220))
+    assert marks(history) == [0] * 150 + [1] * 70

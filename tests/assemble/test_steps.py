@@ -1,0 +1,85 @@
+"""The step of each record."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from stabdiag.history import EventKind
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from stabdiag.history import History
+
+    Build = Callable[..., History]
+
+
+def notes(history: History) -> list[str]:
+    return [event.message for event in history.events if event.kind is EventKind.STEPS]
+
+
+def log(values: list[Any], name: str = "step") -> list[dict[str, Any]]:
+    return [{name: value, "loss": 3.0 - i / 100} for i, value in enumerate(values)]
+
+
+def test_steps_as_they_were_logged(build: Build) -> None:
+    history = build(log([10, 20, 40, 80]))
+    assert history.series["loss"].steps.tolist() == [10, 20, 40, 80]
+    assert notes(history) == []
+
+
+def test_whole_numbers_may_be_floats_and_negative(build: Build) -> None:
+    assert build(log([-2.0, -1.0, 0.0, 1.0])).series["loss"].steps.tolist() == [-2, -1, 0, 1]
+
+
+@pytest.mark.parametrize("bad", [None, float("nan"), float("inf"), 1e300])
+def test_records_without_a_usable_step_are_left_out(build: Build, bad: float | None) -> None:
+    history = build(log([0, 1, bad, 3]))
+    assert history.series["loss"].steps.tolist() == [0, 1, 3]
+    assert notes(history) == ["1 record has no usable step in 'step' and is left out"]
+
+
+def test_several_records_without_a_step(build: Build) -> None:
+    assert notes(build(log([0, None, None, 3]))) == [
+        "2 records have no usable step in 'step' and are left out"
+    ]
+
+
+def test_fractional_steps_are_no_steps(build: Build) -> None:
+    history = build(log([0.5, 1.0, 1.5, 2.0]))
+    assert history.series["loss"].steps.tolist() == [0, 1, 2, 3]
+    assert notes(history) == [
+        "the step column 'step' is not in whole numbers",
+        "no step was logged: the record's number serves as the step",
+    ]
+
+
+@pytest.mark.parametrize("values", [[None] * 4, [float("nan")] * 4, ["a", "b", "c", "d"]])
+def test_a_step_column_without_numbers(build: Build, values: list[Any]) -> None:
+    history = build(log(values))
+    assert history.series["loss"].steps.tolist() == [0, 1, 2, 3]
+    assert notes(history)[0] == "the step column 'step' holds no numbers"
+
+
+def test_no_step_at_all(build: Build) -> None:
+    history = build([{"loss": 3.0}, {"loss": 2.0}])
+    assert history.series["loss"].steps.tolist() == [0, 1]
+    assert notes(history) == ["no step was logged: the record's number serves as the step"]
+
+
+def test_the_epoch_serves_where_there_is_one_record_each(build: Build) -> None:
+    history = build(log([1, 2, 3, 4], "epoch"))
+    assert history.series["loss"].steps.tolist() == [1, 2, 3, 4]
+    assert notes(history) == ["no step was logged: 'epoch' serves as the step"]
+
+
+def test_an_epoch_of_many_records_does_not_serve(build: Build) -> None:
+    history = build(log([1, 1, 2, 2], "epoch"))
+    assert history.series["loss"].steps.tolist() == [0, 1, 2, 3]
+
+
+def test_a_fractional_epoch_does_not_serve(build: Build) -> None:
+    history = build(log([0.1, 0.2, 0.3], "epoch"))
+    assert history.series["loss"].steps.tolist() == [0, 1, 2]

@@ -1,0 +1,211 @@
+"""Spikes: single points and lasting shifts, in noise of every kind."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from stabdiag.stats.literal import literal_spikes
+from stabdiag.stats.spikes import Reach, SpikeScan, baseline, find_spikes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+
+REACH = Reach(window=100, least=30, recovery=50)
+
+
+def scan(x: Floats) -> SpikeScan:
+    low, high = np.quantile(x, [0.01, 0.99])
+    return find_spikes(x, REACH, 3.0, 0.01, 0.02 * float(high - low))
+
+
+def onsets(x: Floats) -> list[int]:
+    return [spike.onset for spike in scan(x).spikes]
+
+
+def calm(seed: int = 0, n: int = 1000, noise: float = 0.05) -> Floats:
+    """A loss that falls from 4 to 2 with a little noise."""
+    rng = np.random.default_rng(seed)
+    return 2.0 + 2.0 * np.exp(-np.arange(n) / (n / 4)) + noise * rng.standard_normal(n)
+
+
+@pytest.mark.parametrize("at", [40, 150, 500, 900])
+def test_a_single_point(at: int) -> None:
+    x = calm()
+    x[at] += 3.0
+    (spike,) = scan(x).spikes
+    assert (spike.onset, spike.peak) == (at, at)
+    assert spike.recovered is True
+    assert spike.end - at <= 10
+    assert spike.height == pytest.approx(3.0, abs=0.5)
+    assert spike.score > scan(x).limit
+
+
+def test_a_spike_that_decays_is_one_spike() -> None:
+    x = calm()
+    x[500:540] += 3.0 * np.exp(-np.arange(40) / 8)
+    (spike,) = scan(x).spikes
+    assert spike.onset == 500
+    assert spike.recovered is True
+    assert 10 <= spike.end - 500 <= 50
+
+
+@pytest.mark.parametrize("height", [0.3, 1.0, 10.0])
+def test_a_shift_that_stays(height: float) -> None:
+    x = calm()
+    x[600:] += height
+    (spike,) = scan(x).spikes
+    assert abs(spike.onset - 600) <= 2
+    assert spike.recovered is False
+    assert spike.end == spike.onset + 50
+
+
+@pytest.mark.parametrize("left", [5, 20, 45])
+def test_a_shift_at_the_end_is_not_resolved(left: int) -> None:
+    x = calm()
+    x[-left:] += 3.0
+    (spike,) = scan(x).spikes
+    assert spike.onset == len(x) - left
+    assert spike.recovered is None
+
+
+def test_a_small_shift_that_lasts_is_found_where_a_point_of_its_height_is_not() -> None:
+    x = calm()
+    x[500] += 0.15
+    assert onsets(x) == []
+    x[500:560] += 0.3
+    assert len(onsets(x)) == 1
+
+
+def test_earlier_spikes_do_not_mask_later_ones() -> None:
+    x = calm(n=1500)
+    for at, height in ((300, 50.0), (340, 20.0), (700, 5.0), (760, 1.0)):
+        x[at] += height
+    assert onsets(x) == [300, 340, 700, 760]
+
+
+@pytest.mark.parametrize(
+    ("name", "noise"),
+    [
+        ("normal", lambda rng, n: rng.standard_normal(n)),
+        ("t5", lambda rng, n: rng.standard_t(5, n)),
+        ("lognormal", lambda rng, n: rng.lognormal(0.0, 0.5, n)),
+        ("uniform", lambda rng, n: rng.random(n)),
+    ],
+)
+def test_noise_has_no_spikes(name: str, noise: Callable[..., Floats]) -> None:
+    rng = np.random.default_rng([7, *name.encode()])
+    runs = 40
+    alarms = sum(bool(onsets(calm(noise=0.0) + 0.05 * noise(rng, 1000))) for _ in range(runs))
+    assert alarms / runs <= 0.1
+
+
+def test_noise_that_grows_or_shrinks_slowly_has_no_spikes() -> None:
+    rng = np.random.default_rng(8)
+    noise = rng.standard_normal(2000)
+    for width in (np.linspace(0.02, 0.1, 2000), np.linspace(0.1, 0.02, 2000)):
+        assert onsets(calm(n=2000, noise=0.0) + width * noise) == []
+
+
+@pytest.mark.parametrize("slope", [-0.002, 0.0, 0.002])
+def test_a_steady_slope_has_no_spikes(slope: float) -> None:
+    x = slope * np.arange(1000) + 0.05 * np.random.default_rng(9).standard_normal(1000)
+    assert onsets(x) == []
+
+
+def test_a_steady_climb_takes_its_time_and_a_spike_does_not() -> None:
+    jump, climb = calm(), calm()
+    jump[500:] += 4.0
+    climb[500:700] += np.linspace(0, 4.0, 200)
+    climb[700:] += 4.0
+    (spike,) = scan(jump).spikes
+    assert spike.rise <= 3
+    assert all(found.rise > 25 for found in scan(climb).spikes)
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 30, 31])
+def test_too_few_points_are_not_tested(n: int) -> None:
+    found = find_spikes(np.arange(n, dtype=np.float64), REACH, 3.0, 0.01, 0.0)
+    assert (found.spikes, found.tested) == ((), 0)
+
+
+@pytest.mark.parametrize("n", [32, 60, 400])
+def test_a_constant_has_no_spikes(n: int) -> None:
+    found = find_spikes(np.full(n, 2.5), REACH, 3.0, 0.01, 0.0)
+    assert found.spikes == ()
+    assert found.tested == n - 30
+
+
+def test_one_point_off_a_constant_is_a_spike() -> None:
+    x = np.full(300, 2.5)
+    x[200] = 3.0
+    assert onsets(x) == [200]
+
+
+def test_rises_below_the_least_height_are_passed_over() -> None:
+    x = calm()
+    x[500] += 3.0
+    assert find_spikes(x, REACH, 3.0, 0.01, 5.0).spikes == ()
+
+
+def test_the_largest_score_is_told_even_where_it_is_no_spike() -> None:
+    x = calm()
+    found = scan(x)
+    assert found.spikes == ()
+    assert 0 < found.largest < found.limit
+    assert found.tested == 970
+    assert 30 <= found.largest_at < 1000
+
+
+def test_a_baseline_follows_a_falling_loss_without_lag() -> None:
+    base = baseline(np.linspace(10.0, 0.0, 500), 100)
+    assert np.allclose(base.level[200:], np.linspace(10.0, 0.0, 500)[200:], atol=0.1)
+    assert np.all(base.sigma > 0)
+
+
+# To the letter.
+
+
+def test_to_the_letter_every_exceedance_is_a_spike() -> None:
+    x = np.tile([1.0, 1.1], 200)
+    x[[200, 300]] = 1.3
+    found = literal_spikes(x, 100, REACH, 3.0)
+    assert [spike.onset for spike in found.spikes] == [200, 300]
+    assert [spike.recovered for spike in found.spikes] == [True, True]
+    assert found.tested == 300
+    assert found.limit == 3.0
+    assert found.largest_at == 200
+
+
+def test_to_the_letter_one_lucky_point_is_a_recovery() -> None:
+    x = np.tile([1.0, 1.1], 200)
+    x[200:] += 5.0
+    x[230] = 1.0
+    found = literal_spikes(x, 100, REACH, 3.0)
+    assert found.spikes[0].recovered is True
+    assert found.spikes[0].end == 230
+
+
+def test_to_the_letter_recovery_has_fifty_points() -> None:
+    x = np.tile([1.0, 1.1], 200)
+    x[200:] += 5.0
+    assert literal_spikes(x, 100, REACH, 3.0).spikes[0].recovered is False
+    assert literal_spikes(x[:230], 100, REACH, 3.0).spikes[0].recovered is None
+
+
+def test_to_the_letter_a_step_up_from_a_constant_is_a_spike() -> None:
+    x = np.append(np.full(150, 2.0), np.full(100, 2.5))
+    found = literal_spikes(x, 100, REACH, 3.0)
+    assert found.spikes[0].onset == 150
+
+
+@pytest.mark.parametrize("n", [0, 1, 100])
+def test_to_the_letter_too_few_points_are_not_tested(n: int) -> None:
+    found = literal_spikes(np.ones(n), 100, REACH, 3.0)
+    assert (found.spikes, found.tested, found.largest) == ((), 0, 0.0)

@@ -1,0 +1,97 @@
+"""The limit that a whole log of a run's own noise exceeds by chance."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from stabdiag.stats.tails import family_limit, upper_tail
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    Noise = Callable[[np.random.Generator, int], NDArray[np.float64]]
+
+NOISES: dict[str, Noise] = {
+    "normal": lambda rng, n: rng.standard_normal(n),
+    "t5": lambda rng, n: rng.standard_t(5, n),
+    "lognormal": lambda rng, n: rng.lognormal(0.0, 0.5, n),
+    "exponential": lambda rng, n: rng.exponential(1.0, n),
+    "uniform": lambda rng, n: rng.random(n),
+}
+
+
+@pytest.mark.parametrize("n", [200, 2000])
+@pytest.mark.parametrize("name", NOISES)
+def test_noise_seldom_exceeds_its_own_limit(name: str, n: int) -> None:
+    rng = np.random.default_rng([n, *name.encode()])
+    runs = 150
+    alarms = 0
+    for _ in range(runs):
+        x = NOISES[name](rng, n)
+        alarms += int(x.max() > family_limit(x, 0.01))
+    # One in a hundred is asked for; a fitted tail is not exact, but it must not cry wolf.
+    assert alarms / runs <= 0.08
+
+
+@pytest.mark.parametrize("name", ["normal", "t5"])
+def test_the_limit_is_not_out_of_reach(name: str) -> None:
+    x = NOISES[name](np.random.default_rng(0), 2000)
+    assert family_limit(x, 0.01) < 6 * x.max()
+
+
+def test_a_spike_does_not_raise_the_bar_for_itself() -> None:
+    x = np.random.default_rng(1).standard_normal(1000)
+    before = family_limit(x, 0.01)
+    x[500:506] = 50.0
+    assert family_limit(x, 0.01) == pytest.approx(before, rel=0.2)
+    assert family_limit(x, 0.01) < 50.0
+
+
+def test_heavier_noise_has_a_higher_limit() -> None:
+    rng = np.random.default_rng(2)
+    light, heavy = rng.standard_normal(3000), rng.standard_t(3, 3000)
+    assert family_limit(heavy, 0.01) > 1.5 * family_limit(light, 0.01)
+
+
+def test_less_chance_is_a_higher_limit() -> None:
+    x = np.random.default_rng(3).standard_normal(500)
+    limits = [family_limit(x, chance) for chance in (0.5, 0.1, 0.01, 1e-6)]
+    assert limits == sorted(limits)
+    assert family_limit(x, 0.01, tests=10**6) > family_limit(x, 0.01)
+
+
+@pytest.mark.parametrize("shift", [0.0, -7.0, 1000.0])
+@pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
+def test_the_limit_moves_with_the_scores(shift: float, scale: float) -> None:
+    x = np.random.default_rng(4).standard_normal(400)
+    expected = shift + scale * family_limit(x, 0.01)
+    assert family_limit(shift + scale * x, 0.01) == pytest.approx(expected, rel=1e-6)
+
+
+@pytest.mark.parametrize("n", [2, 3, 5, 31])
+def test_short_and_constant_samples_have_a_limit(n: int) -> None:
+    assert np.isfinite(family_limit(np.zeros(n), 0.01))
+    assert np.isfinite(family_limit(np.arange(n, dtype=np.float64), 0.01))
+
+
+def test_the_tail_of_a_normal_sample_is_nearly_normal() -> None:
+    tail = upper_tail(np.random.default_rng(5).standard_normal(100_000))
+    assert tail.centre == pytest.approx(0.0, abs=0.02)
+    assert tail.scale == pytest.approx(1.0, abs=0.05)
+    assert tail.exceeded_with_chance(1e-3) == pytest.approx(3.09, abs=0.15)
+
+
+def test_a_skewed_tail_is_told_from_a_heavy_one() -> None:
+    rng = np.random.default_rng(6)
+    assert upper_tail(rng.lognormal(0.0, 0.6, 50_000), prior=0.0).skew > 0.3
+    assert upper_tail(rng.standard_t(3, 50_000), prior=0.0).weight > 0.05
+
+
+def test_an_absurd_tail_does_not_overflow() -> None:
+    tail = upper_tail(np.exp(np.linspace(0.0, 200.0, 400)))
+    assert np.isfinite(tail.exceeded_with_chance(1e-12))

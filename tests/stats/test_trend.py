@@ -1,0 +1,109 @@
+"""Mann-Kendall: quiet on noise, sure of a rise."""
+
+from __future__ import annotations
+
+import math
+from statistics import NormalDist
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from stabdiag.stats.trend import block_means, mann_kendall
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+
+
+def ar1(seed: int, n: int, rho: float) -> Floats:
+    shocks = np.random.default_rng(seed).standard_normal(n)
+    out = np.empty(n)
+    out[0] = shocks[0] / np.sqrt(1 - rho**2)
+    for at in range(1, n):
+        out[at] = rho * out[at - 1] + shocks[at]
+    return out
+
+
+def false_alarms(rho: float, chance: float, runs: int = 300, n: int = 100) -> float:
+    return float(np.mean([mann_kendall(ar1(seed, n, rho)).p_value < chance for seed in range(runs)]))
+
+
+@pytest.mark.parametrize("chance", [0.05, 0.01])
+def test_white_noise_rises_no_more_often_than_the_p_value_says(chance: float) -> None:
+    assert false_alarms(0.0, chance) <= 2 * chance
+
+
+@pytest.mark.parametrize("rho", [0.3, 0.6, 0.8])
+def test_autocorrelated_noise_seldom_rises(rho: float) -> None:
+    assert false_alarms(rho, 0.001) <= 0.04
+
+
+def uncorrected(tau: float, n: int) -> float:
+    pairs = n * (n - 1) / 2
+    return NormalDist().cdf(-(tau * pairs - 1) / math.sqrt(n * (n - 1) * (2 * n + 5) / 18))
+
+
+def test_the_correction_never_narrows_and_widens_for_red_noise() -> None:
+    widened = {}
+    for rho in (0.0, 0.8):
+        trends = [mann_kendall(ar1(seed, 100, rho)) for seed in range(100)]
+        rising = [(trend.p_value, uncorrected(trend.tau, 100)) for trend in trends if trend.tau > 0]
+        assert all(p >= 0.999 * plain for p, plain in rising)
+        widened[rho] = np.mean([p > 1.05 * plain for p, plain in rising])
+    assert widened[0.0] < 0.3
+    assert widened[0.8] > 0.9
+
+
+@pytest.mark.parametrize("noise", [0.001, 0.01, 0.1])
+@pytest.mark.parametrize("n", [20, 200, 2000])
+def test_a_rise_is_sure(n: int, noise: float) -> None:
+    x = np.linspace(0, 1, n) + noise * np.random.default_rng(n).standard_normal(n)
+    trend = mann_kendall(x)
+    assert trend.p_value < 0.001
+    assert trend.tau > 0.3
+
+
+def test_a_fall_is_no_rise() -> None:
+    trend = mann_kendall(np.linspace(1, 0, 100))
+    assert trend.tau == -1.0
+    assert trend.p_value > 0.99
+
+
+@pytest.mark.parametrize(
+    "x", [[], [1.0], [1.0, 2.0, 3.0], [5.0] * 50, [0.0, 0.0, 0.0, 0.0]], ids=repr
+)
+def test_too_few_points_and_constants_show_nothing(x: list[float]) -> None:
+    trend = mann_kendall(np.array(x))
+    assert (trend.tau, trend.p_value) == (0.0, 1.0)
+
+
+def test_as_many_pairs_up_as_down_are_no_trend() -> None:
+    trend = mann_kendall(np.array([1.0, 3.0, 3.0, 1.0]))
+    assert trend.tau == 0.0
+    assert trend.p_value == 0.5
+
+
+def test_ties_are_allowed_for() -> None:
+    steps = np.repeat([1.0, 2.0, 3.0, 4.0], 10)
+    assert mann_kendall(steps).p_value < 0.001
+
+
+@pytest.mark.parametrize("scale", [1e-8, 1.0, 1e8])
+def test_scale_and_shift_change_nothing(scale: float) -> None:
+    x = np.round(ar1(5, 80, 0.3), 3)
+    assert mann_kendall(scale * x).tau == pytest.approx(mann_kendall(x).tau)
+    assert mann_kendall(x + 1024.0).tau == pytest.approx(mann_kendall(x).tau)
+
+
+@pytest.mark.parametrize(
+    ("n", "most", "expected"), [(10, 10, 10), (11, 10, 5), (1000, 400, 333), (5, 400, 5)]
+)
+def test_block_means(n: int, most: int, expected: int) -> None:
+    x = np.arange(n, dtype=np.float64)
+    means = block_means(x, most)
+    size = -(-n // most)
+    assert len(means) == expected
+    assert means[0] == x[:size].mean()
+    assert means[-1] == x[(expected - 1) * size : expected * size].mean()

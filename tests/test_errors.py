@@ -1,0 +1,25 @@
+"""One tree of errors."""
+
+from __future__ import annotations
+
+import pytest
+
+from stabdiag import errors
+from stabdiag.errors import StabdiagError, did_you_mean
+
+ALL = [one for one in vars(errors).values() if isinstance(one, type) and issubclass(one, Exception)]
+
+
+@pytest.mark.parametrize("error", ALL)
+def test_every_error_is_one_of_ours_and_drawn_in_the_docstring(error: type[Exception]) -> None:
+    assert issubclass(error, StabdiagError)
+    assert error.__name__ in (errors.__doc__ or "")
+    assert error.__doc__
+
+
+@pytest.mark.parametrize(
+    ("word", "hint"),
+    [("los", "; did you mean loss?"), ("zzz", ""), ("", "")],
+)
+def test_did_you_mean(word: str, hint: str) -> None:
+    assert did_you_mean(word, iter(["loss", "lr"])) == hint

@@ -1,0 +1,71 @@
+"""The direction of dependencies: the contracts in pyproject.toml, and that they see everything."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+CONTRACTS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"][
+    "importlinter"
+]["contracts"]
+
+
+def lint(folder: Path) -> subprocess.CompletedProcess[str]:
+    """Check the contracts on the package in a folder."""
+    code = (
+        "import sys; from importlinter.cli import lint_imports_command as lint;"
+        "sys.path.insert(0, '.'); sys.argv[1:] = ['--no-cache', '--no-logo']; lint()"
+    )
+    return subprocess.run(
+        [sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, check=False
+    )
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Path:
+    """Return a folder that holds a copy of the package and of the contracts."""
+    for path in (*(ROOT / "stabdiag").rglob("*.py"), ROOT / "pyproject.toml"):
+        target = tmp_path / path.relative_to(ROOT)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(path.read_bytes())
+    return tmp_path
+
+
+def test_contracts_are_kept():
+    done = lint(ROOT)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"{len(CONTRACTS)} kept, 0 broken" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("module", "line"),
+    [
+        ("stats/rolling.py", "from stabdiag.history import History"),
+        ("stats/rolling.py", "import rich"),
+        ("tree/nan.py", "from stabdiag.tree.edges import follow"),
+        ("tree/spike.py", "from stabdiag.readers import read_columns"),
+        ("readers/csv.py", "from stabdiag.tree.walk import walk"),
+        ("formats/json.py", "from stabdiag.tree.walk import walk"),
+        ("history.py", "from stabdiag.api import read"),
+        ("api.py", "import typer"),
+        ("readers/memory.py", "import pandas"),
+    ],
+)
+def test_a_broken_contract_is_seen(copy: Path, module: str, line: str):
+    with (copy / "stabdiag" / module).open("a", encoding="utf-8") as file:
+        file.write(f"\n{line}\n")
+    done = lint(copy)
+    assert done.returncode == 1
+    assert "BROKEN" in done.stdout
+
+
+def test_a_new_module_must_be_given_its_layer(copy: Path):
+    (copy / "stabdiag" / "helpers.py").write_text("", encoding="utf-8")
+    done = lint(copy)
+    assert done.returncode == 1
+    assert "stabdiag.helpers" in done.stdout

@@ -1,0 +1,383 @@
+"""The manifest in the spellings of many frameworks."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from stabdiag.errors import ManifestError
+from stabdiag.history import History, Series, Source
+from stabdiag.infer import infer
+from stabdiag.manifest import KEYS, Manifest, find_manifest, parse_manifest, read_manifest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+HF = {
+    "learning_rate": 5e-5,
+    "warmup_steps": 100,
+    "max_steps": 5000,
+    "lr_scheduler_type": "cosine",
+    "max_grad_norm": 1.0,
+    "weight_decay": 0.01,
+    "save_steps": 500,
+    "optim": "adamw_torch",
+    "per_device_train_batch_size": 8,
+    "seed": 42,
+    "fp16": False,
+    "bf16": True,
+}
+MEGATRON = {
+    "lr": 1.5e-4,
+    "lr_warmup_iters": 2000,
+    "train_iters": 500000,
+    "lr_decay_style": "cosine",
+    "clip_grad": 1.0,
+    "weight_decay": 0.1,
+    "save_interval": 1000,
+    "optimizer": "adam",
+    "global_batch_size": 512,
+    "padded_vocab_size": 50304,
+    "fp16": True,
+    "bf16": False,
+    "loss_scale": None,
+    "loss_scale_window": 1000,
+    "min_loss_scale": 1.0,
+    "seed": 1234,
+}
+DEEPSPEED = {
+    "train_batch_size": 256,
+    "gradient_clipping": 1.0,
+    "fp16": {"enabled": True, "loss_scale": 0, "loss_scale_window": 500, "min_loss_scale": 1},
+    "optimizer": {"type": "AdamW", "params": {"lr": 3e-4, "weight_decay": 0.1}},
+    "scheduler": {
+        "type": "WarmupDecayLR",
+        "params": {"warmup_num_steps": 100, "total_num_steps": 9000},
+    },
+}
+LIGHTNING = {
+    "trainer": {"precision": "16-mixed", "gradient_clip_val": 0.5, "max_steps": 1000},
+    "model": {"optimizer": "sgd", "lr": 0.1},
+    "checkpoint": {"every_n_train_steps": 200},
+}
+
+
+def known(manifest: Manifest) -> dict[str, Any]:
+    values = {key.name: getattr(manifest, key.name) for key in KEYS}
+    return {name: value for name, value in values.items() if value is not None}
+
+
+@pytest.mark.parametrize(
+    ("raw", "expected"),
+    [
+        pytest.param(
+            HF,
+            {
+                "dtype": "bf16",
+                "optimizer": "adamw_torch",
+                "peak_lr": 5e-5,
+                "warmup_steps": 100,
+                "total_steps": 5000,
+                "schedule": "cosine",
+                "grad_clip": 1.0,
+                "weight_decay": 0.01,
+                "checkpoint_every": 500,
+                "batch_size": 8,
+                "seed": 42,
+            },
+            id="HF Trainer",
+        ),
+        pytest.param(
+            MEGATRON,
+            {
+                "dtype": "fp16",
+                "optimizer": "adam",
+                "peak_lr": 1.5e-4,
+                "warmup_steps": 2000,
+                "total_steps": 500000,
+                "schedule": "cosine",
+                "grad_clip": 1.0,
+                "weight_decay": 0.1,
+                "checkpoint_every": 1000,
+                "vocab_size": 50304,
+                "batch_size": 512,
+                "seed": 1234,
+                "loss_scale_window": 1000,
+                "loss_scale_min": 1.0,
+            },
+            id="Megatron",
+        ),
+        pytest.param(
+            DEEPSPEED,
+            {
+                "dtype": "fp16",
+                "optimizer": "AdamW",
+                "peak_lr": 3e-4,
+                "warmup_steps": 100,
+                "total_steps": 9000,
+                "schedule": "WarmupDecayLR",
+                "grad_clip": 1.0,
+                "weight_decay": 0.1,
+                "batch_size": 256,
+                "loss_scale_window": 500,
+                "loss_scale_min": 1.0,
+                "static_loss_scale": False,
+            },
+            id="DeepSpeed",
+        ),
+        pytest.param(
+            LIGHTNING,
+            {
+                "dtype": "fp16",
+                "optimizer": "sgd",
+                "peak_lr": 0.1,
+                "total_steps": 1000,
+                "grad_clip": 0.5,
+                "checkpoint_every": 200,
+            },
+            id="Lightning",
+        ),
+    ],
+)
+def test_frameworks(raw: dict[str, Any], expected: dict[str, Any]) -> None:
+    assert known(parse_manifest(raw)) == expected
+
+
+@pytest.mark.parametrize(
+    ("dtype", "raw"),
+    [
+        ("fp16", {"dtype": "fp16"}),
+        ("fp16", {"torch_dtype": "torch.float16"}),
+        ("fp16", {"mixed_precision": "fp16"}),
+        ("fp16", {"precision": 16}),
+        ("fp16", {"precision": "16"}),
+        ("fp16", {"trainer": {"precision": "16-true"}}),
+        ("fp16", {"precision": "half"}),
+        ("fp16", {"fp16": True}),
+        ("fp16", {"fp16": {"enabled": True}}),
+        ("fp16", {"fp16.enabled": True}),
+        ("fp16", {"train": {"fp16": "true"}}),
+        ("bf16", {"dtype": "bfloat16"}),
+        ("bf16", {"dtype": "jnp.bfloat16"}),
+        ("bf16", {"precision": "bf16-mixed"}),
+        ("bf16", {"precision": "amp_bf16"}),
+        ("bf16", {"bf16": True, "fp16": False}),
+        ("bf16", {"bf16": {"enabled": True}, "fp16": {"enabled": False}}),
+        ("bf16", {"model": {"config": {"torch_dtype": "bfloat16"}}}),
+        ("fp32", {"dtype": "float32"}),
+        ("fp32", {"precision": "32-true"}),
+        ("fp32", {"mixed_precision": "no"}),
+        ("fp32", {"fp16": False, "bf16": False}),
+        ("fp64", {"precision": 64}),
+        (None, {"fp16": False}),
+        (None, {"dtype": "int8"}),
+        (None, {"dtype": None}),
+        (None, {}),
+    ],
+    ids=str,
+)
+def test_spellings_of_the_dtype(dtype: str | None, raw: dict[str, Any]) -> None:
+    assert parse_manifest(raw).dtype == dtype
+
+
+def test_a_dtype_goes_before_a_flag() -> None:
+    assert parse_manifest({"fp16": True, "dtype": "bf16"}).dtype == "bf16"
+
+
+def test_a_dtype_that_is_not_understood_leaves_it_to_the_flag() -> None:
+    assert parse_manifest({"dtype": "auto", "fp16": True}).dtype == "fp16"
+
+
+def test_the_outer_of_two_values_goes_first() -> None:
+    assert parse_manifest({"model": {"lr": 1.0}, "lr": 2.0}).peak_lr == 2.0
+
+
+def test_our_own_name_goes_before_that_of_a_framework() -> None:
+    assert parse_manifest({"save_steps": 5, "checkpoint_every": 7}).checkpoint_every == 7
+
+
+@pytest.mark.parametrize(
+    ("raw", "static"),
+    [
+        ({"fp16": {"enabled": True, "loss_scale": 128}}, True),
+        ({"fp16": {"enabled": True, "loss_scale": 0}}, False),
+        ({"loss_scale": 1024.0}, True),
+        ({"loss_scale": "dynamic"}, False),
+        ({"loss_scale": "static"}, True),
+        ({"loss_scale": None}, None),
+        ({"static_loss_scale": "true", "loss_scale": 0}, True),
+        ({}, None),
+    ],
+    ids=str,
+)
+def test_a_static_loss_scale(raw: dict[str, Any], static: bool | None) -> None:
+    assert parse_manifest(raw).static_loss_scale is static
+
+
+def test_unknown_keys_are_kept() -> None:
+    manifest = parse_manifest({"dtype": "fp16", "model": {"layers": 12, "names": ["a"]}, "x": None})
+    assert manifest.unknown == {"model.layers": 12, "model.names": ["a"], "x": None}
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        {"checkpoint_every": 0},
+        {"checkpoint_every": -5},
+        {"checkpoint_every": 2.5},
+        {"checkpoint_every": True},
+        {"checkpoint_every": "often"},
+        {"checkpoint_every": float("nan")},
+        {"checkpoint_every": float("inf")},
+        {"checkpoint_every": [100]},
+        {"optimizer": 3},
+        {"optimizer": ""},
+        {"lr": "auto"},
+        {"gradient_clipping": "auto"},
+        {"lr": 10**400},
+    ],
+    ids=lambda raw: str(raw)[:40],
+)
+def test_values_that_cannot_be_are_unknown_and_never_fatal(raw: dict[str, Any]) -> None:
+    manifest = parse_manifest(raw)
+    assert known(manifest) == {}
+    assert manifest.unknown == raw
+
+
+def test_numbers_may_be_written_as_words() -> None:
+    manifest = parse_manifest({"learning_rate": "3e-4", "save_steps": "500", "warmup": 0})
+    assert (manifest.peak_lr, manifest.checkpoint_every, manifest.warmup_steps) == (3e-4, 500, 0)
+
+
+# Given by hand.
+
+
+def test_override_by_hand() -> None:
+    manifest = parse_manifest({"dtype": "fp32", "lr": 1.0})
+    changed = manifest.override({"dtype": "bf16"}).override({"checkpoint_every": "50"})
+    assert (changed.dtype, changed.peak_lr, changed.checkpoint_every) == ("bf16", 1.0, 50)
+    assert changed.overridden == ("dtype", "checkpoint_every")
+    assert manifest.dtype == "fp32"
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("dtyp", "fp16", "unknown manifest field 'dtyp'; did you mean dtype?"),
+        ("unknown", "fp16", "unknown manifest field 'unknown'"),
+        ("dtype", "fp8", "dtype wants fp16, bf16 or fp32, not 'fp8'"),
+        ("checkpoint_every", 0, "checkpoint_every wants a number of steps, not 0"),
+        ("static_loss_scale", "maybe", "static_loss_scale wants true or false, not 'maybe'"),
+    ],
+)
+def test_overrides_that_cannot_be(name: str, value: object, message: str) -> None:
+    with pytest.raises(ManifestError) as caught:
+        Manifest().override({name: value})
+    assert str(caught.value).startswith(message)
+
+
+# Files.
+
+
+def test_json_and_toml(tmp_path: Path) -> None:
+    (tmp_path / "m.json").write_text("\ufeff" + json.dumps(DEEPSPEED), encoding="utf-8")
+    (tmp_path / "m.toml").write_text("lr = 0.1\n[fp16]\nenabled = true\n", encoding="utf-8")
+    first, second = read_manifest(tmp_path / "m.json"), read_manifest(str(tmp_path / "m.toml"))
+    assert (first.dtype, second.dtype, second.peak_lr) == ("fp16", "fp16", 0.1)
+    assert second.path == str(tmp_path / "m.toml")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        (
+            "m.json",
+            b"[1, 2]",
+            'a manifest is one JSON object such as {"dtype": "fp16"}, not a list',
+        ),
+        ("m.json", b"3", "not a number"),
+        ("m.json", b"true", "not true or false"),
+        ("m.json", b'"fp16"', "not a string"),
+        ("m.json", b"null", "not null"),
+        ("m.json", b'{"dtype": "fp16"', "not valid JSON (Expecting ',' delimiter"),
+        ("m.json", b"", "not valid JSON (Expecting value"),
+        ("m.json", b"[" * 100_000, "not valid JSON ("),
+        ("m.json", b'{"seed": ' + b"9" * 5000 + b"}", "not valid JSON ("),
+        ("m.json", b"\x00\xff\xfe\x80", "not a text file; a manifest is a JSON object"),
+        ("m.toml", b"lr = ", "not valid TOML ("),
+        ("m.toml", b"\xff", "not a text file"),
+    ],
+    ids=lambda value: value[:20] if isinstance(value, bytes) else None,
+)
+def test_files_that_are_no_manifest(
+    tmp_path: Path, name: str, content: bytes, message: str
+) -> None:
+    path = tmp_path / name
+    path.write_bytes(content)
+    with pytest.raises(ManifestError) as caught:
+        read_manifest(path)
+    assert str(caught.value).startswith(f"{path}: ")
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["none.json", "."])
+def test_files_that_cannot_be_read(tmp_path: Path, name: str) -> None:
+    with pytest.raises(ManifestError, match="; check --manifest"):
+        read_manifest(tmp_path / name)
+
+
+@pytest.mark.parametrize(
+    ("log", "there", "found"),
+    [
+        ("run.jsonl", ["manifest.json"], "manifest.json"),
+        ("run.jsonl", ["manifest.json", "run.manifest.json"], "run.manifest.json"),
+        ("run.jsonl.gz", ["run.manifest.json"], "run.manifest.json"),
+        ("run.v2.jsonl", ["run.v2.manifest.json", "run.manifest.json"], "run.v2.manifest.json"),
+        ("run.jsonl", ["other.manifest.json"], None),
+    ],
+)
+def test_the_manifest_beside_a_log(
+    tmp_path: Path, log: str, there: list[str], found: str | None
+) -> None:
+    for name in there:
+        (tmp_path / name).write_text("{}", encoding="utf-8")
+    assert find_manifest(tmp_path / log) == (tmp_path / found if found else None)
+
+
+@pytest.mark.parametrize("log", ["-", "https://example.org/run.jsonl"])
+def test_streams_have_nothing_beside_them(log: str) -> None:
+    assert find_manifest(log) is None
+
+
+# Read off the log.
+
+
+@pytest.mark.parametrize(
+    ("scales", "dtype"),
+    [
+        ([65536.0, 65536.0, 32768.0], "fp16"),
+        ([65536.0] * 3, None),
+        ([65536.0], None),
+        ([float("nan"), 1.0, float("inf")], None),
+        ([], None),
+        ([0.0, 1e308, -1e308], "fp16"),
+    ],
+)
+def test_a_loss_scale_that_moves_means_fp16(scales: list[float], dtype: str | None) -> None:
+    scale = Series(
+        role="loss_scale",
+        column="scale",
+        steps=np.arange(len(scales)),
+        values=np.array(scales, np.float64),
+    )
+    run = History(
+        series={"loss_scale": scale}, source=Source(name="run", format="memory", records=3)
+    )
+    manifest = infer(Manifest(), run)
+    assert manifest.dtype == dtype
+    assert ("dtype" in manifest.inferred) is (dtype is not None)
+    assert infer(Manifest(dtype="bf16"), run) == Manifest(dtype="bf16")

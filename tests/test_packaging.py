@@ -1,0 +1,154 @@
+"""What is installed, what it brings along, and what the command line loads."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tomllib
+import zipfile
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+from flit_core import buildapi
+
+import stabdiag
+
+ROOT = Path(__file__).parents[1]
+RUNS = ROOT / "fixtures" / "runs"
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+PINS = dict(
+    line.split("==")
+    for line in (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    if not line.startswith("#")
+)
+
+LOADED = """
+import json, sys
+from stabdiag.cli import main
+try:
+    main()
+except SystemExit:
+    pass
+packages = sorted({name.partition(".")[0] for name in sys.modules})
+sys.stderr.write(json.dumps(packages))
+"""
+
+
+def loaded(*arguments: str) -> set[str]:
+    """Return the top-level packages that a run of the command line has imported at its end."""
+    done = subprocess.run(
+        [sys.executable, "-c", LOADED, *arguments], capture_output=True, text=True, check=True
+    )
+    return set(json.loads(done.stderr))
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.Path:
+    """Build the wheel."""
+    folder = tmp_path_factory.mktemp("wheel")
+    here = Path.cwd()
+    os.chdir(ROOT)
+    try:
+        return zipfile.Path(folder / buildapi.build_wheel(str(folder)))
+    finally:
+        os.chdir(here)
+
+
+def files(folder: Path | zipfile.Path, under: str = "") -> set[str]:
+    """Return the paths of all files in a folder, but for what Python leaves there."""
+    found: set[str] = set()
+    for path in folder.iterdir():
+        if path.is_dir() and path.name != "__pycache__":
+            found |= files(path, f"{under}{path.name}/")
+        elif path.is_file():
+            found.add(f"{under}{path.name}")
+    return found
+
+
+def test_the_wheel_holds_the_package_and_nothing_else(wheel: zipfile.Path):
+    name = f"stabdiag-{stabdiag.__version__}.dist-info"
+    assert {path.name for path in wheel.iterdir()} == {"stabdiag", name}
+    held = files(wheel / "stabdiag")
+    assert held == files(ROOT / "stabdiag")
+    assert {"py.typed", "formats/report.schema.json", "explain/outcomes/healthy.md"} <= held
+    assert (wheel / name / "licenses" / "LICENSE").is_file()
+
+
+def test_the_wheel_works_where_there_is_no_repository(wheel: zipfile.Path, tmp_path: Path):
+    archive = wheel.root.filename
+    assert archive is not None
+    with zipfile.ZipFile(archive) as file:
+        file.extractall(tmp_path)
+    for arguments in (["diagnose", str(RUNS / "healthy-short/log.jsonl")], ["explain", "healthy"]):
+        done = subprocess.run(
+            [sys.executable, "-m", "stabdiag", *arguments],
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": str(tmp_path)},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert "healthy" in done.stdout.lower()
+
+
+def test_one_version():
+    assert metadata.version("stabdiag") == stabdiag.__version__
+    assert re.fullmatch(r"\d+\.\d+\.\d+", stabdiag.__version__)
+
+
+def test_the_command_is_installed():
+    (script,) = metadata.entry_points(group="console_scripts", name="stabdiag")
+    assert callable(script.load())
+
+
+def test_everything_that_is_asked_for_is_pinned():
+    groups = PROJECT["dependency-groups"]
+    asked = [
+        *PROJECT["build-system"]["requires"],
+        *PROJECT["project"]["dependencies"],
+        *groups["test"],
+        *groups["lint"],
+    ]
+    names = {re.split(r"[ <>=!~;\[]", requirement)[0] for requirement in asked}
+    assert names <= set(PINS)
+    assert "torch" not in PINS
+
+
+def test_pins_are_versions_and_nothing_else():
+    assert "pip" in PINS
+    for name, version in PINS.items():
+        assert re.fullmatch(r"[A-Za-z0-9._-]+", name)
+        assert re.fullmatch(r"[0-9][0-9a-z.]*", version)
+
+
+@pytest.mark.parametrize(
+    "log",
+    ["healthy-short/log.jsonl", "healthy-bf16/log.csv", "healthy-heavy-tails/log.parquet"],
+)
+@pytest.mark.parametrize("format", ["terminal", "json"])
+def test_the_command_line_does_without_pandas(log: str, format: str):
+    packages = loaded("diagnose", str(RUNS / log), "--format", format)
+    assert "numpy" in packages
+    assert not packages & {"pandas", "pydantic", "scipy", "hypothesis", "torch"}
+
+
+def test_a_small_log_does_without_arrow():
+    assert "pyarrow" not in loaded("diagnose", str(RUNS / "healthy-short/log.jsonl"))
+
+
+def test_help_and_version_do_without_numpy():
+    assert "numpy" not in loaded("--version")
+    assert "numpy" not in loaded("--help")
+
+
+def test_public_names():
+    for name in stabdiag.__all__:
+        assert name in dir(stabdiag)
+        assert getattr(stabdiag, name) is not None
+    assert set(stabdiag._HOMES) == set(stabdiag.__all__) - {"__version__"}
+    with pytest.raises(AttributeError, match="no attribute 'diagnoze'"):
+        stabdiag.diagnoze  # noqa: B018

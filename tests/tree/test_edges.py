@@ -1,0 +1,105 @@
+"""The graph of the tree."""
+
+from __future__ import annotations
+
+from graphlib import TopologicalSorter
+
+import pytest
+
+from stabdiag.findings import Severity, Verdict
+from stabdiag.tree import QUESTIONS
+from stabdiag.tree.advice import ADVICE
+from stabdiag.tree.edges import EDGES, END, SECTIONS, follow
+from stabdiag.tree.outcomes import BY_SLUG, OUTCOMES
+from stabdiag.tree.question import Reply
+
+IDS = [question.id for question in QUESTIONS]
+EVERY_EDGE = [
+    (question, said, target) for question, edges in EDGES.items() for said, target in edges.items()
+]
+
+# What is reported where no leaf of the graph is reached.
+NO_LEAVES = {"healthy", "insufficient-data"}
+
+
+def resolved(target: str) -> str:
+    return SECTIONS.get(target, target)
+
+
+def test_every_question_has_edges_and_no_edge_is_of_something_else() -> None:
+    assert list(EDGES) == [*sorted(IDS)]
+    assert len(set(IDS)) == len(IDS)
+
+
+@pytest.mark.parametrize(("question", "said", "target"), EVERY_EDGE)
+def test_every_edge_leads_somewhere(question: str, said: str, target: str) -> None:
+    assert said.partition(":")[0] in list(Verdict)
+    assert resolved(target) in {*IDS, *BY_SLUG, END}
+
+
+def test_the_graph_has_no_circle() -> None:
+    follows = {q: {resolved(t) for t in edges.values()} for q, edges in EDGES.items()}
+    assert list(TopologicalSorter(follows).static_order())
+
+
+def test_every_question_is_reached_from_the_first() -> None:
+    reached, waiting = set(), ["Q1.1"]
+    while waiting:
+        place = waiting.pop()
+        if place in EDGES and place not in reached:
+            reached.add(place)
+            waiting += [resolved(target) for target in EDGES[place].values()]
+    assert reached == set(IDS)
+
+
+def test_every_leaf_is_reached_and_has_advice() -> None:
+    leaves = {target for _, _, target in EVERY_EDGE if target in BY_SLUG}
+    assert leaves == set(BY_SLUG) - NO_LEAVES
+    assert set(ADVICE) == leaves
+
+
+@pytest.mark.parametrize(("question", "said", "target"), EVERY_EDGE)
+def test_a_leaf_belongs_to_the_section_that_leads_to_it(
+    question: str, said: str, target: str
+) -> None:
+    if target in BY_SLUG and question != "Q3.3":  # the fp16 fingerprint is asked for §1
+        assert BY_SLUG[target].section == f"§{question[1]}"
+
+
+@pytest.mark.parametrize(("question", "said", "target"), EVERY_EDGE)
+def test_follow_takes_the_edge(question: str, said: str, target: str) -> None:
+    verdict, _, branch = said.partition(":")
+    reply = Reply(verdict=Verdict(verdict), because="", branch=branch or None)
+    assert follow(question, reply) == target
+
+
+@pytest.mark.parametrize(
+    ("question", "branch", "target"),
+    [("Q1.2", "fp16", "Q3.3"), ("Q1.2", "bf16", "Q1.3"), ("Q1.4", "fp64", "nan-dtype-unknown")],
+)
+def test_a_branch_without_an_edge_of_its_own_takes_that_of_the_verdict(
+    question: str, branch: str, target: str
+) -> None:
+    assert follow(question, Reply(verdict=Verdict.YES, because="", branch=branch)) == target
+
+
+def test_severities_are_as_designed() -> None:
+    warnings = {s for s in BY_SLUG if s.startswith("spike-")} - {"spike-persistent", "spike-unresolved"}
+    by_severity = {
+        Severity.WARNING: {*warnings, "gradient-overflow"},
+        Severity.NOTE: {"plateau", "insufficient-data"},
+        Severity.OK: {"healthy"},
+    }
+    for outcome in OUTCOMES:
+        listed = [s for s, slugs in by_severity.items() if outcome.slug in slugs]
+        assert outcome.severity is (listed[0] if listed else Severity.ERROR)
+
+
+def test_questions_say_what_they_ask_and_name_limits_that_exist() -> None:
+    from stabdiag.limits import Limits
+
+    known = {info.name for info in Limits().items()}
+    for question in QUESTIONS:
+        assert question.asks.endswith("?")
+        assert question.section == f"§{question.id[1]}"
+        assert set(question.limits) <= known

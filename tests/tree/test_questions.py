@@ -1,0 +1,327 @@
+"""Every question of the tree: a run for each of the answers that it can give."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+import stabdiag
+from stabdiag.findings import AskedOf, Verdict
+from stabdiag.tree import QUESTIONS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from stabdiag.findings import Answer
+    from stabdiag.report import Report
+
+    Log = dict[str, Any]
+    Change = Callable[[Log], None]
+
+FP16, BF16, FP32 = {"dtype": "fp16"}, {"dtype": "bf16"}, {"dtype": "fp32"}
+
+
+def drop(*names: str) -> Change:
+    def change(log: Log) -> None:
+        for name in names:
+            del log[name]
+
+    return change
+
+
+def cut(n: int) -> Change:
+    def change(log: Log) -> None:
+        log.update({name: values[:n] for name, values in log.items()})
+
+    return change
+
+
+def put(name: str, where: slice | int | list[int], value: object) -> Change:
+    def change(log: Log) -> None:
+        log[name] = np.array(log[name], dtype=np.float64)
+        log[name][where] = value
+
+    return change
+
+
+def add(name: str, where: slice | int, value: object) -> Change:
+    def change(log: Log) -> None:
+        log[name][where] += value
+
+    return change
+
+
+def scale(values: Callable[[np.ndarray], np.ndarray]) -> Change:
+    def change(log: Log) -> None:
+        log["loss_scale"] = values(np.arange(len(log["step"])))
+
+    return change
+
+
+def climb(first: int = 400, height: float = 3.0) -> Change:
+    def change(log: Log) -> None:
+        log["loss"][first:] += np.linspace(0, height, len(log["loss"]) - first)
+
+    return change
+
+
+def ramp(name: str, first: float, last: float, begin: int = 300) -> Change:
+    def change(log: Log) -> None:
+        log[name] = np.full(len(log["step"]), first)
+        log[name][begin:] = np.geomspace(first, last, len(log["step"]) - begin)
+
+    return change
+
+
+def probing(at: np.ndarray) -> np.ndarray:
+    """65536, but for one probe at step 500 that overflows at once."""
+    return np.where(at == 500, 131072.0, 65536.0)
+
+
+def halving(at: np.ndarray) -> np.ndarray:
+    return 65536.0 * 0.5 ** np.clip((at - 480) // 5, 0, 8)
+
+
+NAN = put("loss", slice(600, None), np.nan)
+SPIKE = add("loss", 500, 3.0)
+SHIFT = add("loss", slice(500, None), 3.0)
+OVERFLOWS = put("grad_norm", list(range(100, 800, 40)), np.inf)
+
+CASES: list[tuple[str, str, str | None, dict[str, Any], list[Change]]] = [
+    # question, verdict, branch, manifest, what is done to a calm run
+    ("Q1.1", "no", None, {}, []),
+    ("Q1.1", "yes", None, {}, [NAN]),
+    ("Q1.1", "yes", None, {}, [put("loss", 600, np.inf)]),
+    ("Q1.1", "yes", None, {}, [put("loss", 600, -np.inf)]),
+    ("Q1.2", "yes", "fp16", FP16, [NAN]),
+    ("Q1.2", "yes", "bf16", BF16, [NAN]),
+    ("Q1.2", "yes", "fp32", FP32, [NAN]),
+    ("Q1.2", "yes", "fp16", {}, [NAN, scale(halving)]),
+    ("Q1.2", "unknown", None, {}, [NAN]),
+    ("Q1.3", "yes", None, FP32, [NAN]),
+    ("Q1.3", "unknown", None, FP32, [NAN, drop("grad_norm")]),
+    ("Q1.4", "yes", "fp32", FP32, [NAN]),
+    ("Q1.4", "yes", "bf16", BF16, [NAN, drop("grad_norm")]),
+    ("Q1.4", "yes", None, {}, [NAN]),
+    ("Q2.1", "no", None, {}, []),
+    ("Q2.1", "yes", None, {}, [SPIKE]),
+    ("Q2.1", "unknown", None, {}, [cut(30)]),
+    ("Q2.1", "unknown", None, {}, [put("loss", slice(10, None), np.nan)]),
+    ("Q2.2", "yes", None, {}, [SPIKE]),
+    ("Q2.2", "no", None, {}, [SHIFT]),
+    ("Q2.2", "unknown", None, {}, [SHIFT, cut(530)]),
+    ("Q2.3", "yes", "lr-jump", {}, [SPIKE, put("lr", slice(499, 520), 1e-2)]),
+    ("Q2.3", "yes", "duplicate-batch", {}, [SPIKE, put("batch_id", 500, 470)]),
+    ("Q2.3", "yes", "long-tail-batch", {}, [SPIKE, put("grad_norm", 500, 50.0)]),
+    # The learning rate is asked first, as its jump raises the gradient norm too.
+    (
+        *("Q2.3", "yes", "lr-jump", {}),
+        [SPIKE, put("lr", slice(499, 520), 1e-2), put("grad_norm", 500, 50.0)],
+    ),
+    ("Q2.3", "no", None, {}, [SPIKE]),
+    ("Q2.3", "no", None, {}, [SPIKE, put("grad_norm", 500, 20.0)]),
+    ("Q2.3", "no", None, {}, [SPIKE, put("batch_id", 500, 300)]),
+    ("Q2.3", "no", None, {"grad_clip": 1.0}, [SPIKE, put("grad_norm", slice(None), 1.0)]),
+    ("Q2.3", "no", None, {}, [SPIKE, put("batch_id", slice(None), 7)]),
+    ("Q2.3", "unknown", None, {}, [SPIKE, drop("lr", "batch_id", "grad_norm")]),
+    ("Q2.4", "yes", None, {"checkpoint_every": 100}, [SHIFT]),
+    ("Q2.4", "no", None, {"checkpoint_every": 1000}, [SHIFT]),
+    ("Q2.4", "unknown", None, {}, [SHIFT]),
+    ("Q3.1", "no", None, FP32, [OVERFLOWS]),
+    ("Q3.1", "no", None, BF16, []),
+    ("Q3.1", "yes", None, BF16, [OVERFLOWS]),
+    ("Q3.1", "yes", None, FP16, [OVERFLOWS]),
+    ("Q3.1", "yes", None, FP16, [drop("grad_norm"), scale(probing)]),
+    ("Q3.1", "unknown", None, {}, [OVERFLOWS]),
+    ("Q3.1", "unknown", None, FP16, [drop("grad_norm")]),
+    ("Q3.1", "unknown", None, FP16, [scale(lambda at: 60000.0 + at)]),
+    ("Q3.2", "no", None, FP16, [scale(probing)]),
+    ("Q3.2", "yes", "static", FP16, [OVERFLOWS, scale(lambda at: 0 * at + 128.0)]),
+    ("Q3.2", "yes", "collapsed", FP16, [scale(lambda at: 2.0 ** (8 - at // 40))]),
+    ("Q3.2", "yes", "overflow", FP16, [OVERFLOWS]),
+    ("Q3.2", "yes", "overflow", BF16, [OVERFLOWS]),
+    ("Q3.3", "yes", None, FP16, [NAN, put("grad_norm", slice(596, None), np.inf)]),
+    ("Q3.3", "yes", None, FP16, [NAN, scale(lambda at: halving(at - 60))]),
+    ("Q3.3", "no", None, FP16, [NAN, scale(lambda at: 0 * at + 65536.0)]),
+    ("Q3.3", "unknown", None, FP16, [NAN, drop("grad_norm")]),
+    ("Q4.1", "no", None, {}, []),
+    ("Q4.1", "yes", "material", {}, [climb()]),
+    ("Q4.1", "unknown", None, {}, [cut(15)]),
+    ("Q4.2", "yes", None, {}, [climb(), ramp("lr", 1e-4, 1e-2)]),
+    ("Q4.2", "no", None, {}, [climb()]),
+    ("Q4.2", "no", None, {}, [climb(), ramp("lr", 1e-2, 1e-4)]),
+    ("Q4.2", "unknown", None, {}, [climb(), drop("lr")]),
+    ("Q4.3", "yes", "climbing", {}, [climb(), ramp("weight_norm/attn", 10.0, 90.0)]),
+    ("Q4.3", "yes", "collapsing", {}, [climb(), ramp("weight_norm/attn", 90.0, 10.0)]),
+    ("Q4.3", "no", None, {}, [climb()]),
+    ("Q4.3", "unknown", None, {}, [climb(), drop("weight_norm/attn")]),
+    ("Q4.4", "yes", None, {}, [climb(), ramp("grad_norm", 1.0, 9.0)]),
+    ("Q4.4", "no", "unexplained", {}, [climb()]),
+    ("Q4.4", "no", "unexplained", {}, [climb(), ramp("grad_norm", 9.0, 1.0)]),
+    ("Q4.4", "unknown", "unexplained", {}, [climb(), drop("grad_norm")]),
+    ("Q4.4", "unknown", "unexplained", {}, [climb(), put("grad_norm", slice(100, None), np.nan)]),
+]
+
+
+def asked(report: Report, question: str) -> Answer:
+    """Return the answer about the whole run, or about the part before its NaN."""
+    found = [answer for answer in report.trail if answer.question == question]
+    assert found, f"{question} was not asked: {[answer.question for answer in report.trail]}"
+    return found[0]
+
+
+@pytest.mark.parametrize(
+    ("question", "verdict", "branch", "manifest", "changes"),
+    CASES,
+    ids=[f"{number}-{case[0]}-{case[1]}" for number, case in enumerate(CASES)],
+)
+def test_answers(
+    calm: Callable[..., Log],
+    question: str,
+    verdict: str,
+    branch: str | None,
+    manifest: dict[str, Any],
+    changes: list[Change],
+) -> None:
+    log = calm()
+    for change in changes:
+        change(log)
+    answer = asked(stabdiag.diagnose(log, manifest=manifest), question)
+    assert (answer.verdict, answer.branch) == (verdict, branch)
+    assert answer.because
+    assert answer.asks.endswith("?")
+
+
+# Not every answer is possible: a loss is always there to look at, a fix is always named, …
+IMPOSSIBLE = {
+    ("Q1.1", "unknown"),
+    ("Q1.2", "no"),
+    ("Q1.3", "no"),
+    ("Q1.4", "no"),
+    ("Q1.4", "unknown"),
+    ("Q3.2", "unknown"),
+}
+
+
+def test_every_possible_answer_has_a_case() -> None:
+    every = {(question.id, str(verdict)) for question in QUESTIONS for verdict in Verdict}
+    assert {(question, verdict) for question, verdict, *_ in CASES} == every - IMPOSSIBLE
+
+
+# What the answers say.
+
+
+def test_exceedances_are_counted_against_what_chance_gives(calm: Callable[..., Log]) -> None:
+    answer = asked(stabdiag.diagnose(calm(2000)), "Q2.1")
+    assert answer.verdict is Verdict.NO
+    assert answer.measured["tested"] > 1800
+    assert answer.measured["expected_by_chance"] == pytest.approx(0.00135 * 1900, rel=0.05)
+    assert answer.measured["largest_score"] < answer.measured["family_limit"]
+    assert answer.limits["spike.sigma"] == 3.0
+
+
+def test_a_window_that_had_to_widen_is_told(calm: Callable[..., Log]) -> None:
+    answer = asked(stabdiag.diagnose(calm(300, stride=50)), "Q2.1")
+    assert answer.measured["window_points"] == 30
+    assert "the window is 30 points wide, as the log is sparse" in answer.because
+
+
+def test_all_three_panels_are_told(calm: Callable[..., Log]) -> None:
+    log = calm()
+    SPIKE(log)
+    put("lr", slice(499, 520), 1e-2)(log)
+    answer = asked(stabdiag.diagnose(log), "Q2.3")
+    assert "the learning rate jumped from 0.001 to 0.01 at step 499" in answer.because
+    assert "no batch was seen twice around it" in answer.because
+    assert "x its rolling mean (within 30 x)" in answer.because
+    assert answer.steps == (499,)
+
+
+def test_a_warm_up_is_no_jump(calm: Callable[..., Log]) -> None:
+    log = calm()
+    log["lr"] = np.minimum(np.arange(1, 801) / 50, 1.0) * 1e-3
+    add("loss", 45, 30.0)(log)
+    assert asked(stabdiag.diagnose(log), "Q2.3").verdict is Verdict.NO
+
+
+def test_batches_that_are_numbered_per_epoch_convict_nobody(calm: Callable[..., Log]) -> None:
+    log = calm()
+    log["batch_id"] = np.arange(800) % 20
+    SPIKE(log)
+    answer = asked(stabdiag.diagnose(log), "Q2.3")
+    assert answer.verdict is Verdict.NO
+    assert "batch ids come back all along" in answer.because
+
+
+def test_a_series_that_went_first_is_named(calm: Callable[..., Log]) -> None:
+    log = calm()
+    NAN(log)
+    log["grad_norm/head"] = log["grad_norm"].copy()
+    put("grad_norm", slice(597, None), np.nan)(log)
+    put("grad_norm/head", slice(595, None), np.inf)(log)
+    answer = asked(stabdiag.diagnose(log, manifest=FP32), "Q1.3")
+    assert answer.measured["first_series"] == "grad_norm/head"
+    assert answer.measured["lead_steps"] == 5
+    assert "went non-finite 5 steps before the loss" in answer.because
+
+
+def test_one_overflow_long_before_is_not_where_it_began(calm: Callable[..., Log]) -> None:
+    log = calm()
+    NAN(log)
+    put("grad_norm", 100, np.inf)(log)
+    assert asked(stabdiag.diagnose(log, manifest=FP32), "Q1.3").measured["first_series"] == "loss"
+
+
+@pytest.mark.parametrize(("surge", "told"), [(50.0, "an optimization blow-up"), (2.0, "was calm")])
+def test_a_surge_before_the_nan_is_told(calm: Callable[..., Log], surge: float, told: str) -> None:
+    log = calm()
+    NAN(log)
+    put("grad_norm", [597, 598, 599], surge)(log)
+    assert told in asked(stabdiag.diagnose(log, manifest=FP32), "Q1.3").because
+
+
+def test_gradient_norms_of_zero_have_no_surge(calm: Callable[..., Log]) -> None:
+    log = calm()
+    NAN(log)
+    put("grad_norm", slice(None), 0.0)(log)
+    put("grad_norm", 700, 1.0)(log)
+    assert asked(stabdiag.diagnose(log, manifest=FP32), "Q1.3").verdict is Verdict.UNKNOWN
+
+
+def test_the_weight_norm_that_changed_most_is_named(calm: Callable[..., Log]) -> None:
+    log = calm()
+    climb()(log)
+    ramp("weight_norm/mlp", 10.0, 400.0)(log)
+    answer = asked(stabdiag.diagnose(log), "Q4.3")
+    assert answer.measured["group"] == "mlp"
+    assert answer.measured["groups"] == 2
+    assert answer.measured["ratio"] > 2
+
+
+def test_weight_norms_without_a_size_change_nothing(calm: Callable[..., Log]) -> None:
+    log = calm()
+    climb()(log)
+    put("weight_norm/attn", slice(None), -1.0)(log)
+    assert asked(stabdiag.diagnose(log), "Q4.3").verdict is Verdict.NO
+
+
+def test_answers_about_the_part_before_a_nan_are_marked(calm: Callable[..., Log]) -> None:
+    log = calm()
+    NAN(log)
+    report = stabdiag.diagnose(log, manifest=FP32)
+    about = {answer.question: answer.asked_of for answer in report.trail}
+    assert about["Q1.1"] is AskedOf.RUN
+    assert about["Q2.1"] is AskedOf.LEAD_UP
+
+
+def test_every_answer_is_held_against_limits_in_force(calm: Callable[..., Log]) -> None:
+    log = calm()
+    SHIFT(log)
+    report = stabdiag.diagnose(log, limits={"spike.recovery_steps": 40})
+    assert asked(report, "Q2.2").limits == {
+        "spike.recovery_sigma": 0.5,
+        "spike.recovery_steps": 40,
+    }
+    assert "within 40 steps" in asked(report, "Q2.2").because
