@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from stabdiag.assemble import build_history
+from stabdiag.errors import NoUsableRecord
 from stabdiag.infer import infer
 from stabdiag.limits import Limits
 from stabdiag.manifest import Manifest, find_manifest, parse_manifest, read_manifest
@@ -80,6 +81,8 @@ def diagnose(
     held = limits if isinstance(limits, Limits) else Limits().override(limits or {})
     if isinstance(source, History):
         history = source
+        if not len(history.series.get("loss", ())):
+            raise NoUsableRecord(f"{history.source.name}: the history has no loss; a diagnosis needs one")
     else:
         history = read(source, columns=columns, attempt=attempt, limits=held)
     known = infer(_manifest(source, manifest), history)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import tempfile
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
@@ -132,7 +131,7 @@ def diagnose(
     ] = None,
     limit: LimitFlags = None,
     config: ConfigFile = None,
-    format: Annotated[str, typer.Option("--format", "-f", help="terminal or json.")] = "terminal",
+    format: Annotated[str, typer.Option("--format", "-f", help="terminal, json or svg.")] = "terminal",
     output: Output = None,
     fail_on: Annotated[
         FailOn, typer.Option("--fail-on", help="The severity from which on the exit code is 1.")
@@ -303,13 +302,12 @@ def _write(text: str, output: Path | None) -> None:
             # Whoever read us has enough; keep the interpreter from complaining at its end.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return
+    part = output.with_name(f".{output.name}.{os.getpid()}.part")
     try:
-        with tempfile.NamedTemporaryFile(
-            "w", encoding="utf-8", dir=output.absolute().parent, delete=False
-        ) as file:
-            file.write(text)
-        Path(file.name).replace(output)
+        part.write_text(text, encoding="utf-8")
+        part.replace(output)
     except OSError as error:
+        part.unlink(missing_ok=True)
         raise StabdiagError(f"{output}: cannot be written ({error.strerror})") from None
 
 

@@ -33,6 +33,7 @@ FORMATS: tuple[Format, ...] = (
         options=("width", "color", "verbose", "encoding"),
     ),
     Format(name="json", module="stabdiag.formats.json", options=("indent",)),
+    Format(name="svg", module="stabdiag.formats.svg", options=("verbose",)),
 )
 
 

@@ -24,7 +24,7 @@ from stabdiag.readers.pieces import Piece, Rows
 from stabdiag.readers.words import ABSENT, NULL
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -135,7 +135,10 @@ def _certain(table: pa.Table, block: bytes) -> bool:
     if _has_gaps(table) and _NULL_RECORD.search(block):
         return False
     nested = any(map(types.is_struct, schema.types))
-    if (nested or _any_leaf(schema, types.is_list)) and b"null" in block:
+    lists = [kind for kind in _leaf_types(schema) if types.is_list(kind)]
+    if (nested or lists) and b"null" in block:
+        return False
+    if any(types.is_temporal(kind.value_type) for kind in lists):
         return False
     if not nested:
         return True
@@ -151,11 +154,7 @@ def _has_gaps(table: pa.Table) -> bool:
 
 
 def _has_time(schema: pa.Schema) -> bool:
-    return _any_leaf(schema, types.is_temporal)
-
-
-def _any_leaf(schema: pa.Schema, test: Callable[[pa.DataType], bool]) -> bool:
-    return any(map(test, _leaf_types(schema)))
+    return any(map(types.is_temporal, _leaf_types(schema)))
 
 
 def _leaf_types(members: Any) -> Iterator[pa.DataType]:

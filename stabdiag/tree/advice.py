@@ -99,7 +99,13 @@ def nan_fp16(case: Case, answers: Mapping[str, Answer]) -> Advice:
         "unknown": "The first suspect in fp16 is an activation or gradient beyond 65504.",
     }[fingerprint]
     static = answers["Q3.3"].measured.get("dynamic loss scaling was not engaged") == "yes"
-    fix = "engage dynamic loss scaling (torch.amp.GradScaler)" if static else "switch from fp16 to bf16, or fix the loss scaler"
+    halving = answers["Q3.3"].measured.get("the loss scale was halving before it") == "yes"
+    if static:
+        fix = "engage dynamic loss scaling (torch.amp.GradScaler)"
+    elif halving:
+        fix = f"halve the learning rate{_now_lr(case, bad.step)} or switch from fp16 to bf16: a smaller loss scale did not help"
+    else:
+        fix = "switch from fp16 to bf16, or see to it that the loss scaler is engaged"
     first = (
         f"{reload}, and {fix}."
         if fingerprint != "no"
@@ -320,10 +326,12 @@ def divergence_weights(case: Case, answers: Mapping[str, Answer]) -> Advice:
     climbing = answer.branch == "climbing"
     decay = case.manifest.weight_decay
     now = f" (now {num(decay)})" if decay is not None else ""
-    action = "double" if climbing else "halve"
+    action = f"{'double' if climbing else 'halve'} the weight decay{now}"
+    if decay is not None and decay < 0:
+        action = f"mend the sign of the weight decay, {num(decay)}, which makes weights grow"
     return Advice(
         summary=f"{what} {answer.because[0].upper()}{answer.because[1:]}.",
-        first=f"{reload}, and {action} the weight decay{now}.",
+        first=f"{reload}, and {action}.",
         then=(
             f"Check the sign of the weight decay and which groups it reaches, {answer.measured['group']!r} first.",
             "Check that no decay is applied twice, in the loss and in the optimizer.",

@@ -77,7 +77,8 @@ def overflows(case: Case) -> Overflows:
 def is_averaged(scale: Series) -> bool:
     """Tell whether a loss scale was logged as a mean over steps: scalers keep powers of two."""
     values = scale.finite().values
-    values = values[values > 0]
+    # fairseq's floor is no power of two.
+    values = values[(values > 0) & ~np.isin(values, _KNOWN_FLOORS)]
     if not len(values):
         return False
     mantissa = np.frexp(values)[0]

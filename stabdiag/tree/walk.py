@@ -42,11 +42,24 @@ def walk(case: Case) -> Walk:
         if "loss" in before.series:
             lead_up = _sections(replace(case, history=before))
             trail += [replace(answer, asked_of=AskedOf.LEAD_UP) for answer in lead_up.trail]
+            findings = [_with_lead_up(findings[0], lead_up.findings)]
             findings += [replace(f, asked_of=AskedOf.LEAD_UP) for f in lead_up.findings]
         return Walk(trail=tuple(trail), findings=tuple(findings))
     rest = _sections(case)
     found = rest.findings or (_nothing_found(case, rest.trail),)
     return Walk(trail=(*trail, *rest.trail), findings=found)
+
+
+def _with_lead_up(finding: Finding, lead_up: tuple[Finding, ...]) -> Finding:
+    """Add to a NaN what the run was already suffering from before it."""
+    for earlier in lead_up:
+        if earlier.severity is Severity.ERROR and earlier.step is not None:
+            hint = (
+                f"The run was in trouble from step {earlier.step} on ({earlier.slug}): a checkpoint "
+                "from before that is the safer one."
+            )
+            return replace(finding, next_actions=(hint, *finding.next_actions))
+    return finding
 
 
 def _sections(case: Case) -> Walk:

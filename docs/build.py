@@ -1,0 +1,200 @@
+"""Write the generated parts of the documentation, or check that they are current.
+
+    python docs/build.py            write them
+    python docs/build.py --check    exit 1 and name those that are not current
+
+Everything here is computed: pages from the texts of ``stabdiag explain``, tables from the
+declarations in the code, the failure modes and the README's picture from the fixtures.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from contextlib import chdir
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+import stabdiag
+from stabdiag.explain.pages import PAGES, page
+from stabdiag.formats import render
+from stabdiag.manifest import KEYS
+from stabdiag.roles import ROLES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+ROOT = Path(__file__).resolve().parent.parent
+SHOWN_NAMES = 6
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mode:
+    """One classic failure: the fixture that shows it, what was done, and how to know it again."""
+
+    title: str
+    run: str
+    columns: tuple[str, ...]
+    before: int
+    after: int
+    signature: str
+
+
+MODES = (
+    Mode(
+        title="NaN",
+        run="nan-empty-mask-fp32",
+        columns=("loss", "grad_norm", "lr"),
+        before=6,
+        after=2,
+        signature="The loss is finite until the step at which it is not, and no series goes first. The "
+        "gradient norm is of its usual size right up to the last good step: nothing blew up, an "
+        "operation was asked for something that has no answer. Every later loss is NaN, since the "
+        "update that followed wrote NaN into the weights.",
+    ),
+    Mode(
+        title="Spike",
+        run="spike-long-tail-garbage",
+        columns=("loss", "grad_norm", "lr", "batch_id"),
+        before=4,
+        after=8,
+        signature="The loss leaves its noise from one step to the next, and the gradient norm before "
+        "clipping jumps with it, far above its rolling mean. Learning rate and batch ids go on as "
+        "they should. The loss is back among its noise within a few steps: the weights were moved, "
+        "but not far.",
+    ),
+    Mode(
+        title="fp16 overflow",
+        run="nan-activations-fp16",
+        columns=("loss", "grad_norm", "loss_scale", "lr"),
+        before=12,
+        after=2,
+        signature="The gradient norm goes infinite while the loss is still finite, and the loss scale "
+        "halves with every overflow: the scaler skips the step and tries a smaller scale. That "
+        "helps against gradients that are too large for fp16; it cannot help once activations pass "
+        "65504 in the forward pass, and then the loss follows.",
+    ),
+)
+
+
+def main(arguments: list[str]) -> int:
+    """Write or check everything; return the exit code."""
+    stale = []
+    for path, text in generated():
+        if path.exists() and path.read_text(encoding="utf-8") == text:
+            continue
+        stale.append(str(path.relative_to(ROOT)))
+        if "--check" not in arguments:
+            path.write_text(text, encoding="utf-8")
+    if "--check" in arguments and stale:
+        sys.stderr.write(f"not current: {', '.join(stale)}; run make docs\n")
+        return 1
+    return 0
+
+
+def generated() -> Iterable[tuple[Path, str]]:
+    """Yield every generated file with what should be in it."""
+    for name in PAGES:
+        yield ROOT / "docs" / f"{name}.md", page(name)
+    yield ROOT / "docs" / "failure-modes.md", failure_modes()
+    yield ROOT / "docs" / "report.svg", picture("spike-lr-jump")
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    for name, table in (("roles", roles), ("manifest", manifest)):
+        readme = _put(readme, name, table)
+    yield ROOT / "README.md", readme
+
+
+def roles() -> str:
+    """Return the table of roles."""
+    rows = [
+        (f"`{role.name}{'/<group>' if role.prefixes else ''}`", role.meaning, _names(role.names))
+        for role in ROLES
+    ]
+    return _table(("role", "what it is", "found by, among others"), rows)
+
+
+def manifest() -> str:
+    """Return the table of manifest fields."""
+    rows = [(f"`{key.name}`", key.wants, _names(n for n in key.names if n != key.name)) for key in KEYS]
+    return _table(("field", "wants", "also known as"), rows)
+
+
+def picture(run: str) -> str:
+    """Return the report on a fixture as an SVG."""
+    return render(_diagnose(run), "svg")
+
+
+def failure_modes() -> str:
+    """Return the page of the three classic failures, with the numbers of real runs."""
+    parts = [
+        "# Three classic failures, and how to know them again",
+        "Each of these runs was trained, and made to fail for its real cause: a small transformer on "
+        "text, on the CPU, by the recipes in [`fixtures/`](../fixtures/README.md). The numbers are the "
+        "ones that it logged. (This page is written by `docs/build.py`.)",
+    ]
+    for mode in MODES:
+        report = _diagnose(mode.run)
+        about = (ROOT / "fixtures" / "runs" / mode.run / "about.json").read_text(encoding="utf-8")
+        what = re.search(r'"what": "(.*?)",\n', about)
+        parts += [
+            f"## {mode.title}",
+            f"**What was done:** {what.group(1) if what else ''}",
+            f"**The signature:** {mode.signature}",
+            _excerpt(report, mode),
+            f"**What stabdiag says** ([`{report.diagnosis.slug}`](outcomes.md)): {report.diagnosis.summary}",
+            f"**First action:** {report.diagnosis.first_action}",
+            f"```console\n$ stabdiag diagnose {_log(mode.run)}\n```",
+        ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _excerpt(report: stabdiag.Report, mode: Mode) -> str:
+    """Return the steps around the event as a table; the step of the event is bold."""
+    history, event = report.history, report.diagnosis.step or 0
+    loss = history.series["loss"]
+    at = int(np.searchsorted(loss.steps, event))
+    rows = []
+    for step in loss.steps[max(at - mode.before, 0) : at + mode.after + 1].tolist():
+        cells = [f"**{step}**" if step == event else str(step)]
+        for role in mode.columns:
+            points = history.series[role].between(step, step)
+            cells.append(f"{points.values[0]:.4g}" if len(points) else "")
+        rows.append(cells)
+    return _table(("step", *mode.columns), rows)
+
+
+def _diagnose(run: str) -> stabdiag.Report:
+    with chdir(ROOT):  # the report names the log as it was asked for
+        return stabdiag.diagnose(_log(run))
+
+
+def _log(run: str) -> str:
+    folder = ROOT / "fixtures" / "runs" / run
+    return str(next(folder.glob("log.*")).relative_to(ROOT))
+
+
+def _names(names: Iterable[str]) -> str:
+    known = list(names)
+    shown = ", ".join(f"`{name}`" for name in known[:SHOWN_NAMES])
+    return f"{shown}, …" if len(known) > SHOWN_NAMES else shown
+
+
+def _table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    names = list(head)
+    lines = [names, ["---"] * len(names), *rows]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+
+
+def _put(text: str, name: str, table: Callable[[], str]) -> str:
+    """Return the text with the part between two marks replaced."""
+    begin, end = f"<!-- {name}: written by docs/build.py -->", "<!-- end -->"
+    before, _, rest = text.partition(begin)
+    after = rest.partition(end)[2]
+    return f"{before}{begin}\n\n{table()}\n\n{end}{after}"
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

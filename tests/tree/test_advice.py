@@ -1,0 +1,257 @@
+"""What to do first, with the run's own numbers in it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+import stabdiag
+from stabdiag.manifest import Manifest
+from stabdiag.tree.advice import ADVICE
+from stabdiag.tree.case import Case
+from stabdiag.tree.words import checkpoint_before, num, plural
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from stabdiag.report import Report
+
+    Log = dict[str, Any]
+
+
+def shifted(log: Log, onset: int) -> Log:
+    log["loss"][onset:] += 3.0
+    return log
+
+
+@pytest.mark.parametrize(
+    ("onset", "every", "expected"),
+    [
+        (501, 100, "Reload the checkpoint of step 500, the last before the spike at 501"),
+        # A checkpoint that is written at the onset holds what is damaged.
+        (500, 100, "Reload the checkpoint of step 400, the last before the spike at 500"),
+        (499, 100, "Reload the checkpoint of step 400, the last before the spike at 499"),
+        (500, 1000, "Restart from the beginning: no checkpoint had been written before step 500"),
+        (500, None, "Reload the last checkpoint before step 500, the spike at 500"),
+    ],
+)
+def test_the_checkpoint_to_go_back_to(
+    calm: Callable[..., Log], onset: int, every: int | None, expected: str
+) -> None:
+    manifest = {"checkpoint_every": every} if every else {}
+    report = stabdiag.diagnose(shifted(calm(), onset), manifest=manifest)
+    assert report.diagnosis.slug == "spike-persistent"
+    assert report.diagnosis.step == onset
+    assert report.diagnosis.first_action.startswith(expected)
+
+
+@pytest.mark.parametrize(
+    ("step", "every", "last"),
+    [(1, 1, 0), (2, 1, 1), (0, 10, 0), (10, 10, 0), (11, 10, 10), (25, 10, 20), (-5, 10, 0), (7, None, None)],
+)
+def test_the_last_checkpoint_is_strictly_before(step: int, every: int | None, last: int | None) -> None:
+    assert checkpoint_before(Manifest(checkpoint_every=every), step).step == last
+
+
+@pytest.mark.parametrize(
+    ("clip", "told"),
+    [
+        (None, "with the clip threshold at 0.5."),
+        (1.0, "with the clip threshold at 0.5 (now 1)."),
+        (0.5, "with the clip threshold at 0.25 (now 0.5)."),
+        (0.1, "with the clip threshold at 0.05 (now 0.1)."),
+    ],
+)
+def test_the_clip_threshold_goes_down(calm: Callable[..., Log], clip: float | None, told: str) -> None:
+    manifest = {"grad_clip": clip} if clip else {}
+    report = stabdiag.diagnose(shifted(calm(), 500), manifest=manifest)
+    assert report.diagnosis.first_action.endswith(told)
+
+
+def nan(log: Log) -> None:
+    log["loss"][600:] = np.nan
+
+
+def surge(log: Log) -> None:
+    nan(log)
+    log["grad_norm"][596:600] = 60.0
+
+
+def overflow(log: Log) -> None:
+    nan(log)
+    log["grad_norm"][595:] = np.inf
+
+
+def static(log: Log) -> None:
+    overflow(log)
+    log["loss_scale"] = np.full(800, 4096.0)
+
+
+def spike(log: Log) -> None:
+    log["loss"][500] += 3.0
+
+
+def lr_jump(log: Log) -> None:
+    spike(log)
+    log["lr"][499:520] = 0.01
+
+
+def twice(log: Log) -> None:
+    spike(log)
+    log["batch_id"][500] = 470
+
+
+def long_tail(log: Log) -> None:
+    spike(log)
+    log["grad_norm"][500] = 50.0
+
+
+def unresolved(log: Log) -> None:
+    log["loss"][780:] += 3.0
+
+
+def climb(log: Log) -> None:
+    log["loss"][400:] += np.linspace(0, 3.0, 400)
+
+
+def warming(log: Log) -> None:
+    climb(log)
+    log["lr"] = np.linspace(1e-4, 1e-2, 800)
+
+
+def growing(log: Log) -> None:
+    climb(log)
+    log["weight_norm/attn"] = np.geomspace(10, 300, 800)
+
+
+def shrinking(log: Log) -> None:
+    climb(log)
+    log["weight_norm/attn"] = np.geomspace(300, 10, 800)
+
+
+def straining(log: Log) -> None:
+    climb(log)
+    log["grad_norm"] = np.geomspace(1, 9, 800)
+
+
+def overflows(log: Log) -> None:
+    log["grad_norm"][100::40] = np.inf
+
+
+FIRST: list[tuple[str, Callable[[Log], None], dict[str, Any], list[str]]] = [
+    ("nan-fp32", nan, {"dtype": "fp32"}, ["step one batch forward with isnan checks", "of step 500"]),
+    ("nan-fp32", surge, {"dtype": "fp32"}, ["half the learning rate (now 0.001)", "clipped at 0.5"]),
+    ("nan-bf16", nan, {"dtype": "bf16"}, ["isnan checks", "of step 500"]),
+    ("nan-dtype-unknown", nan, {}, ["isnan checks", "of step 500"]),
+    ("nan-fp16-overflow", overflow, {"dtype": "fp16"}, ["of step 500", "switch from fp16 to bf16"]),
+    ("nan-fp16-overflow", static, {"dtype": "fp16"}, ["engage dynamic loss scaling"]),
+    ("nan-fp16-overflow", nan, {"dtype": "fp16", "static_loss_scale": False}, ["of step 500"]),
+    ("spike-recovered", spike, {}, ["Keep the run going", "the batch of step 500"]),
+    ("spike-lr-jump", lr_jump, {}, ["Fix the schedule at step 499", "from 0.001 to 0.01"]),
+    ("spike-duplicate-batch", twice, {}, ["Fix the data loader", "around step 500"]),
+    ("spike-long-tail-batch", long_tail, {}, ["the batch of step 500", "clip the gradient norm at 0.5"]),
+    ("spike-unresolved", unresolved, {}, ["Run on to step 830", "reload the checkpoint of step 700"]),
+    ("gradient-overflow", overflows, {"dtype": "fp16"}, ["Switch from fp16 to bf16"]),
+    ("gradient-overflow", overflows, {"dtype": "bf16"}, ["overflows at step 100"]),
+    ("divergence-lr-rising", warming, {}, ["Fix the schedule", "warm-up that never ends"]),
+    ("divergence-weight-norm-climbing", growing, {"weight_decay": 0.1}, ["double the weight decay (now 0.1)"]),
+    ("divergence-weight-norm-collapsing", shrinking, {}, ["halve the weight decay."]),
+    ("divergence-grad-norm-rising", straining, {}, ["halve the learning rate (now 0.001)"]),
+    ("divergence-unexplained", climb, {}, ["check the data from step"]),
+]
+
+
+@pytest.mark.parametrize(
+    ("slug", "change", "manifest", "told"),
+    FIRST,
+    ids=[f"{number}-{row[0]}" for number, row in enumerate(FIRST)],
+)
+def test_the_first_action_has_the_numbers_of_the_run(
+    calm: Callable[..., Log],
+    slug: str,
+    change: Callable[[Log], None],
+    manifest: dict[str, Any],
+    told: list[str],
+) -> None:
+    log = calm()
+    change(log)
+    report: Report = stabdiag.diagnose(log, manifest={"checkpoint_every": 100, **manifest})
+    finding = report.diagnosis
+    assert finding.slug == slug
+    for words in told:
+        assert words in finding.first_action
+    assert finding.first_action.endswith(".")
+    assert finding.first_action[0].isupper()
+    assert not finding.summary[0].islower()
+    assert finding.next_actions
+    assert all(action.endswith(".") for action in finding.next_actions)
+    assert finding.step is not None
+    assert finding.evidence
+
+
+def test_the_schedule_of_the_manifest_is_quoted(calm: Callable[..., Log]) -> None:
+    log = calm()
+    warming(log)
+    manifest = {"schedule": "cosine", "warmup_steps": 50, "total_steps": 900}
+    report = stabdiag.diagnose(log, manifest=manifest)
+    assert "schedule cosine, warm-up 50, total 900" in report.diagnosis.next_actions[0]
+    assert "it names neither" in stabdiag.diagnose(log).diagnosis.next_actions[0]
+
+
+def test_a_nan_that_lacks_the_fingerprint_is_first_run_again_in_fp32(calm: Callable[..., Log]) -> None:
+    log = calm() | {"loss_scale": np.full(800, 1024.0)}
+    nan(log)
+    report = stabdiag.diagnose(log, manifest={"dtype": "fp16"})
+    assert report.diagnosis.first_action.startswith("Re-run step 600 once in fp32")
+    assert "does not carry the fingerprint" in report.diagnosis.summary
+
+
+def test_without_a_gradient_norm_the_lead_up_is_not_known(calm: Callable[..., Log]) -> None:
+    log = calm()
+    nan(log)
+    del log["grad_norm"]
+    report = stabdiag.diagnose(log, manifest={"dtype": "fp32"})
+    assert "No gradient norm was logged" in report.diagnosis.summary
+
+
+@pytest.mark.parametrize("slug", ["nan-fp32", "spike-persistent", "divergence-unexplained"])
+def test_advice_is_never_asked_of_what_is_not_there(calm: Callable[..., Log], slug: str) -> None:
+    case = Case(
+        history=stabdiag.read({"step": range(5), "loss": [1.0] * 5}),
+        manifest=Manifest(),
+        limits=stabdiag.Limits(),
+    )
+    with pytest.raises(LookupError):
+        ADVICE[slug](case, {})
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.0, "0"),
+        (3.0, "3"),
+        (-2.0, "-2"),
+        (1234567.0, "1234567"),
+        (65536.0, "65536"),
+        (1e7, "1e+07"),
+        (2.0**32, "4.295e+09"),
+        (0.00012345, "0.0001234"),
+        (3.14159, "3.142"),
+        (float("nan"), "NaN"),
+        (float("inf"), "inf"),
+        (float("-inf"), "-inf"),
+    ],
+)
+def test_numbers_in_words(value: float, text: str) -> None:
+    assert num(value) == text
+
+
+@pytest.mark.parametrize(("count", "text"), [(0, "0 steps"), (1, "1 step"), (2, "2 steps")])
+def test_plurals(count: int, text: str) -> None:
+    assert plural(count, "step") == text
+
+
+def test_irregular_plurals() -> None:
+    assert plural(2, "finite loss", "finite losses") == "2 finite losses"

@@ -1,0 +1,109 @@
+"""The tree to the letter."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+import stabdiag
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from stabdiag.report import Report
+
+    Log = dict[str, Any]
+
+
+def literal(log: Log, **manifest: Any) -> Report:
+    return stabdiag.diagnose(log, manifest=manifest, literal=True)
+
+
+def sections(report: Report) -> set[str]:
+    return {answer.question[:2] for answer in report.trail}
+
+
+def quiet(n: int = 800) -> Log:
+    """A loss that falls in zigzag: no point of it is three deviations up."""
+    return {"step": np.arange(n), "loss": 4.0 - np.arange(n) / n + 0.1 * (np.arange(n) % 2)}
+
+
+def test_every_exceedance_is_a_spike(calm: Callable[..., Log]) -> None:
+    log = calm(3000, seed=1)
+    assert stabdiag.diagnose(log).diagnosis.slug == "healthy"
+    report = literal(log)
+    assert report.diagnosis.slug.startswith("spike-")
+    assert report.literal
+
+
+def test_the_first_section_that_finds_something_ends_the_walk() -> None:
+    log = quiet(1200)
+    log["loss"][300] += 3.0
+    log["loss"][900:] = np.linspace(4.0, 9.0, 300)
+    assert stabdiag.diagnose(log).diagnosis.slug.startswith("divergence-")
+    report = literal(log)
+    assert sections(report) == {"Q1", "Q2"}
+    assert {finding.section for finding in report.findings} == {"§2"}
+
+
+def test_an_overflow_ends_the_walk_too() -> None:
+    log = quiet()
+    log["grad_norm"] = np.ones(800)
+    log["grad_norm"][::50] = np.inf
+    report = literal(log, dtype="bf16")
+    assert report.diagnosis.slug == "gradient-overflow"
+    assert sections(report) == {"Q1", "Q2", "Q3"}
+
+
+@pytest.mark.parametrize("slope", [1e-4, 1e-9])
+def test_a_rise_at_every_step_is_a_divergence_however_small(slope: float) -> None:
+    log = {"step": np.arange(400), "loss": 2.0 + slope * np.arange(400)}
+    report = literal(log)
+    assert report.diagnosis.slug == "divergence-unexplained"
+    assert report.diagnosis.summary.startswith("The loss rose at every step from 199 to 399.")
+
+
+def test_one_step_down_in_the_window_is_no_divergence() -> None:
+    loss = 2.0 + 1e-3 * np.arange(400)
+    loss[[300, 301]] = loss[[301, 300]]
+    report = literal({"step": np.arange(400), "loss": loss})
+    assert "divergence-unexplained" not in [finding.slug for finding in report.findings]
+    assert "did not rise at every step of the last 200" in report.trail[-1].because
+
+
+def test_a_step_down_before_the_window_does_not_matter() -> None:
+    loss = 2.0 + 1e-3 * np.arange(400)
+    loss[:150] = 2.5 - 1e-3 * np.arange(150)
+    assert literal({"step": np.arange(400), "loss": loss}).diagnosis.section in ("§2", "§4")
+
+
+def test_fewer_steps_than_the_window_cannot_tell() -> None:
+    report = literal({"step": np.arange(150), "loss": 2.0 + 1e-3 * np.arange(150)})
+    answer = next(a for a in report.trail if a.question == "Q4.1")
+    assert answer.verdict == "unknown"
+
+
+@pytest.mark.parametrize(
+    ("more", "slug"),
+    [
+        ({"lr": np.linspace(1e-4, 1e-2, 400)}, "divergence-lr-rising"),
+        ({"weight_norm/a": np.geomspace(1, 30, 400)}, "divergence-weight-norm-climbing"),
+        ({"weight_norm/a": np.geomspace(30, 1, 400)}, "divergence-weight-norm-collapsing"),
+        ({"grad_norm": np.linspace(1, 9, 400)}, "divergence-grad-norm-rising"),
+    ],
+    ids=["lr", "weights grow", "weights shrink", "grad norm"],
+)
+def test_the_causes_are_looked_for_in_the_last_window(more: Log, slug: str) -> None:
+    log = {"step": np.arange(400), "loss": 2.0 + 1e-3 * np.arange(400), **more}
+    assert literal(log).diagnosis.slug == slug
+
+
+def test_a_nan_ends_the_walk_and_the_lead_up_is_walked_to_the_letter_too() -> None:
+    log = quiet()
+    log["loss"][300] += 3.0
+    log["loss"][600:] = np.nan
+    report = literal(log, dtype="fp32")
+    assert [finding.slug for finding in report.findings][0] == "nan-fp32"
+    assert {finding.section for finding in report.findings} == {"§1", "§2"}

@@ -1,0 +1,199 @@
+"""The life of a loss scaler: what is normal and what is not."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+import stabdiag
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from stabdiag.report import Report
+
+    Log = dict[str, Any]
+
+
+class Scaler:
+    """A dynamic loss scaler, as the frameworks have it."""
+
+    def __init__(
+        self, start: float, window: int, floor: float = 0.0, hysteresis: int = 1
+    ) -> None:
+        self.scale, self.window, self.floor = start, window, floor
+        self.hysteresis, self.patience, self.good = hysteresis, hysteresis, 0
+
+    def step(self, overflow: bool) -> float:
+        """Return the scale after a step."""
+        if overflow:
+            self.good = 0
+            self.patience -= 1
+            if self.patience <= 0:
+                self.scale = max(self.scale / 2, self.floor)
+        else:
+            self.good += 1
+            if self.good >= self.window:
+                self.scale, self.good, self.patience = 2 * self.scale, 0, self.hysteresis
+        return self.scale
+
+
+def train(
+    log: Log, scaler: Scaler, fits: Callable[[int], float], norm_is_logged: bool = True
+) -> Log:
+    """Let a scaler live through a run whose gradients overflow above the scale ``fits(step)``."""
+    n = len(log["step"])
+    scales, norms = np.empty(n), log["grad_norm"].copy()
+    for at in range(n):
+        overflow = scaler.scale > fits(at)
+        norms[at] = np.inf if overflow else norms[at]
+        scales[at] = scaler.step(overflow)
+    return log | {"loss_scale": scales} | ({"grad_norm": norms} if norm_is_logged else {})
+
+
+def diagnose(log: Log, **manifest: Any) -> Report:
+    return stabdiag.diagnose(log, manifest={"dtype": "fp16", **manifest})
+
+
+TORCH = {"start": 65536.0, "window": 2000}
+MEGATRON = {"start": 2.0**32, "window": 1000, "floor": 1.0, "hysteresis": 2}
+DEEPSPEED = {"start": 2.0**16, "window": 1000, "floor": 1.0, "hysteresis": 2}
+FAIRSEQ = {"start": 128.0, "window": 250, "floor": 1e-4}
+
+
+@pytest.mark.parametrize(
+    "scaler", [TORCH, MEGATRON, DEEPSPEED, FAIRSEQ], ids=["torch", "Megatron", "DeepSpeed", "fairseq"]
+)
+@pytest.mark.parametrize("norm", [True, False], ids=["norm logged", "norm not logged"])
+@pytest.mark.parametrize("fits", [2.0**20, 2.0**10, 64.0])
+def test_a_scaler_that_calibrates_and_probes_is_working(
+    calm: Callable[..., Log], scaler: dict[str, Any], norm: bool, fits: float
+) -> None:
+    report = diagnose(train(calm(5000), Scaler(**scaler), lambda at: fits, norm))
+    assert report.diagnosis.slug == "healthy"
+
+
+@pytest.mark.parametrize("scaler", [MEGATRON, DEEPSPEED], ids=["Megatron", "DeepSpeed"])
+def test_hysteresis_counts_an_overflow_of_which_the_scale_says_nothing(
+    calm: Callable[..., Log], scaler: dict[str, Any]
+) -> None:
+    report = diagnose(train(calm(5000), Scaler(**scaler), lambda at: 2.0**14))
+    answer = next(a for a in report.trail if a.question == "Q3.2")
+    assert answer.verdict == "no"
+    assert "the scaler is working" in answer.because
+
+
+def test_the_many_overflows_of_a_start_at_2_to_the_32_are_calibration(calm: Callable[..., Log]) -> None:
+    report = diagnose(train(calm(2500), Scaler(**MEGATRON), lambda at: 2.0**15))
+    answer = next(a for a in report.trail if a.question == "Q3.2")
+    assert answer.measured["while_calibrating"] >= 17
+    assert answer.measured["later"] <= 4
+    assert report.diagnosis.slug == "healthy"
+
+
+def test_a_scale_below_one_has_collapsed(calm: Callable[..., Log]) -> None:
+    falling = Scaler(**TORCH)
+    log = train(calm(), falling, lambda at: 2.0**17 if at < 400 else 0.0)
+    report = diagnose(log, checkpoint_every=100)
+    assert report.diagnosis.slug == "loss-scale-collapsed"
+    assert report.diagnosis.step == 416
+    assert report.diagnosis.first_action.startswith("Reload the checkpoint of step 400, the last before")
+    assert "below 1 at step 416" in report.diagnosis.summary
+
+
+@pytest.mark.parametrize(
+    ("scaler", "floor"), [(MEGATRON, "1"), (FAIRSEQ, "0.0001")], ids=["Megatron", "fairseq"]
+)
+def test_a_scale_pinned_at_its_floor_has_collapsed(
+    calm: Callable[..., Log], scaler: dict[str, Any], floor: str
+) -> None:
+    log = train(calm(), Scaler(**scaler), lambda at: 2.0**40 if at < 200 else 0.0)
+    report = diagnose(log)
+    assert report.diagnosis.slug == "loss-scale-collapsed"
+    assert f"to {floor}" in report.diagnosis.summary or f"floor, {floor}" in report.diagnosis.summary
+
+
+def test_the_manifest_names_another_floor(calm: Callable[..., Log]) -> None:
+    pinned = Scaler(start=65536.0, window=1000, floor=64.0)
+    log = train(calm(), pinned, lambda at: 2.0**17 if at < 300 else 0.0)
+    assert diagnose(log).diagnosis.slug == "gradient-overflow"
+    assert diagnose(log, loss_scale_min=64).diagnosis.slug == "loss-scale-collapsed"
+
+
+def test_overflows_under_a_constant_scale_are_a_static_scale(calm: Callable[..., Log]) -> None:
+    log = calm()
+    log["loss_scale"] = np.full(800, 1024.0)
+    log["grad_norm"][[100, 300, 500]] = np.inf
+    report = diagnose(log)
+    assert report.diagnosis.slug == "loss-scale-static"
+    assert report.diagnosis.step == 100
+    assert "instead of the constant 1024" in report.diagnosis.first_action
+
+
+def test_a_constant_scale_without_overflows_is_fine(calm: Callable[..., Log]) -> None:
+    assert diagnose(calm() | {"loss_scale": np.full(800, 1024.0)}).diagnosis.slug == "healthy"
+
+
+def test_the_constant_scale_of_one_that_bf16_prints_is_no_static_scale(calm: Callable[..., Log]) -> None:
+    log = calm() | {"loss_scale": np.ones(800)}
+    log["grad_norm"][::40] = np.inf
+    report = stabdiag.diagnose(log, manifest={"dtype": "bf16"})
+    assert report.diagnosis.slug == "gradient-overflow"
+    assert "has no loss scale to absorb" in report.diagnosis.summary
+    calm_log = calm() | {"loss_scale": np.ones(800)}
+    assert stabdiag.diagnose(calm_log, manifest={"dtype": "bf16"}).diagnosis.slug == "healthy"
+
+
+def test_an_averaged_scale_cannot_tell(calm: Callable[..., Log]) -> None:
+    log = train(calm(4000), Scaler(start=65536.0, window=33), lambda at: 65536.0 / (1 + at % 7))
+    mean = log["loss_scale"].reshape(-1, 40).mean(axis=1)
+    few = {name: values[::40] for name, values in log.items()} | {"loss_scale": mean}
+    few["grad_norm"] = np.ones(100)
+    answer = next(a for a in diagnose(few).trail if a.question == "Q3.1")
+    assert answer.verdict == "unknown"
+    assert "logged as a mean over many steps" in answer.because
+
+
+@pytest.mark.parametrize(
+    ("manifest", "told"),
+    [({"loss_scale_window": 40}, "from the manifest"), ({}, "read off the log")],
+    ids=["manifest", "log"],
+)
+def test_a_short_growth_interval_explains_many_probes(
+    calm: Callable[..., Log], manifest: dict[str, Any], told: str
+) -> None:
+    report = diagnose(train(calm(3000), Scaler(65536.0, 40), lambda at: 65536.0), **manifest)
+    answer = next(a for a in report.trail if a.question == "Q3.2")
+    assert answer.verdict == "no"
+    assert told in answer.because
+    assert report.diagnosis.slug == "healthy"
+
+
+def test_overflows_far_above_the_probe_rate(calm: Callable[..., Log]) -> None:
+    log = calm(3000)
+    log["grad_norm"][100::60] = np.inf
+    report = diagnose(log)
+    assert report.diagnosis.slug == "gradient-overflow"
+    answer = next(a for a in report.trail if a.question == "Q3.2")
+    assert answer.measured["overflows"] == 49
+    assert "2000 steps (by default)" in answer.because
+    assert diagnose(log, loss_scale_window=60).diagnosis.slug == "healthy"
+
+
+def test_a_scale_that_moves_stands_in_for_the_dtype(calm: Callable[..., Log]) -> None:
+    log = train(calm(), Scaler(**TORCH), lambda at: 2.0**17 if at < 400 else 0.0)
+    report = stabdiag.diagnose(log)
+    assert report.diagnosis.slug == "loss-scale-collapsed"
+    assert report.manifest.dtype == "fp16"
+    assert "dtype" in report.manifest.inferred
+
+
+@pytest.mark.parametrize("scale", [np.nan, np.inf, -1.0, 0.0])
+def test_scales_that_are_no_scales(calm: Callable[..., Log], scale: float) -> None:
+    log = calm()
+    log["grad_norm"][200] = np.inf
+    log["loss_scale"] = np.full(800, scale)
+    log["loss_scale"][3] = np.nan
+    assert diagnose(log).diagnosis.slug in ("healthy", "loss-scale-static")

@@ -1,0 +1,212 @@
+"""The walk: which section ends it, what leads, what is also found."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+import stabdiag
+from stabdiag.findings import AskedOf, Severity
+from stabdiag.history import History, Source
+from stabdiag.limits import Limits
+from stabdiag.manifest import Manifest
+from stabdiag.stats.rise import Rise
+from stabdiag.tree.case import Case
+from stabdiag.tree.walk import walk
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from stabdiag.report import Report
+
+    Log = dict[str, Any]
+
+FP32 = {"dtype": "fp32"}
+
+
+def slugs(report: Report) -> list[str]:
+    return [finding.slug for finding in report.findings]
+
+
+def questions(report: Report) -> list[str]:
+    return [answer.question for answer in report.trail]
+
+
+def test_a_healthy_run_is_asked_the_first_question_of_every_section(calm: Callable[..., Log]) -> None:
+    report = stabdiag.diagnose(calm(), manifest={"dtype": "bf16"})
+    assert slugs(report) == ["healthy"]
+    assert questions(report) == ["Q1.1", "Q2.1", "Q3.1", "Q4.1"]
+    assert report.diagnosis.severity is Severity.OK
+    assert report.diagnosis.first_action == "Nothing needs to be done."
+    assert report.also_found == ()
+
+
+def test_a_spike_that_recovered_does_not_hide_a_divergence(calm: Callable[..., Log]) -> None:
+    log = calm(1200)
+    log["loss"][300] += 3.0
+    log["loss"][700:] += np.linspace(0, 3.0, 500)
+    report = stabdiag.diagnose(log)
+    assert slugs(report) == ["divergence-unexplained", "spike-recovered"]
+    assert [finding.slug for finding in report.also_found] == ["spike-recovered"]
+    assert questions(report) == sorted(questions(report))
+
+
+def test_of_two_errors_the_earlier_section_leads(calm: Callable[..., Log]) -> None:
+    log = calm(1500)
+    log["loss"][500:] += 3.0
+    log["loss"][900:] += np.linspace(0, 4.0, 600)
+    report = stabdiag.diagnose(log)
+    assert slugs(report)[0] == "spike-persistent"
+
+
+def test_nan_ends_the_walk_and_the_rest_is_asked_of_what_led_up_to_it(calm: Callable[..., Log]) -> None:
+    log = calm(1000)
+    log["loss"][400:] += 3.0
+    log["loss"][800:] = np.nan
+    report = stabdiag.diagnose(log, manifest=FP32)
+    assert slugs(report)[:2] == ["nan-fp32", "spike-persistent"]
+    assert [finding.asked_of for finding in report.findings[:2]] == [AskedOf.RUN, AskedOf.LEAD_UP]
+    assert questions(report)[:4] == ["Q1.1", "Q1.2", "Q1.3", "Q1.4"]
+    assert {answer.asked_of for answer in report.trail[4:]} == {AskedOf.LEAD_UP}
+
+
+def test_a_nan_after_a_calm_run_has_nothing_that_led_up_to_it(calm: Callable[..., Log]) -> None:
+    log = calm()
+    log["loss"][600:] = np.nan
+    assert slugs(stabdiag.diagnose(log, manifest=FP32)) == ["nan-fp32"]
+
+
+def test_what_comes_after_a_nan_is_not_asked(calm: Callable[..., Log]) -> None:
+    log = calm(1200)
+    log["loss"][300] = np.nan
+    log["loss"][600:] += 5.0
+    report = stabdiag.diagnose(log, manifest=FP32)
+    assert slugs(report) == ["nan-fp32"]
+    assert report.diagnosis.evidence["not_finite"] == 1
+
+
+def test_a_loss_that_is_nan_from_the_first_step_has_no_lead_up(calm: Callable[..., Log]) -> None:
+    log = calm()
+    log["loss"][:] = np.nan
+    report = stabdiag.diagnose(log, manifest=FP32)
+    assert slugs(report) == ["nan-fp32"]
+    assert questions(report) == ["Q1.1", "Q1.2", "Q1.3", "Q1.4"]
+    assert "no loss before it is finite" in report.trail[0].because
+
+
+@pytest.mark.parametrize(
+    ("manifest", "slug"),
+    [
+        ({"dtype": "fp16"}, "nan-fp16-overflow"),
+        ({"dtype": "bf16"}, "nan-bf16"),
+        ({"dtype": "fp32"}, "nan-fp32"),
+        ({"dtype": "fp64"}, "nan-dtype-unknown"),
+        ({}, "nan-dtype-unknown"),
+    ],
+    ids=str,
+)
+def test_a_nan_is_named_by_its_dtype(
+    calm: Callable[..., Log], manifest: dict[str, str], slug: str
+) -> None:
+    log = calm()
+    log["loss"][600:] = np.nan
+    assert stabdiag.diagnose(log, manifest=manifest).diagnosis.slug == slug
+
+
+def test_of_several_spikes_each_kind_is_found_once_and_the_worst_is_told(calm: Callable[..., Log]) -> None:
+    log = calm(1500)
+    log["loss"][[300, 500]] += [2.0, 3.0]
+    log["grad_norm"][500] = 80.0
+    log["loss"][900:] += 3.0
+    report = stabdiag.diagnose(log)
+    assert sorted(slugs(report)) == ["spike-long-tail-batch", "spike-persistent", "spike-recovered"]
+    assert report.diagnosis.slug == "spike-persistent"
+    assert "Q2.4" in questions(report)
+    assert "Q2.3" not in questions(report)
+
+
+@pytest.mark.parametrize("n", [1, 2, 5, 19])
+def test_too_few_losses_are_never_called_healthy(n: int) -> None:
+    report = stabdiag.diagnose({"step": range(n), "loss": [2.0] * n})
+    assert slugs(report) == ["insufficient-data"]
+    assert f"{n} losses from step 0 to {n - 1}: too few" in report.diagnosis.summary
+    assert "at least 100 points" in report.diagnosis.first_action
+
+
+def test_what_could_not_be_tested_is_told(calm: Callable[..., Log]) -> None:
+    log = calm()
+    del log["grad_norm"]
+    report = stabdiag.diagnose(log)
+    assert report.diagnosis.slug == "healthy"
+    assert "not testable: Q3.1" in report.diagnosis.summary
+    roles = [missing.role for missing in report.not_logged]
+    assert roles == ["grad_norm", "dtype (manifest)", "checkpoint cadence (manifest)"]
+
+
+def test_a_log_for_climbs_but_not_for_spikes_is_called_healthy_with_a_reserve() -> None:
+    noise = np.random.default_rng(0).standard_normal(25)
+    report = stabdiag.diagnose({"step": range(25), "loss": 2.0 + 0.1 * noise})
+    assert report.diagnosis.slug == "healthy"
+    assert report.diagnosis.summary.endswith("nothing wrong in what could be tested; not testable: Q2.1, Q3.1.")
+
+
+def test_what_is_missing_is_listed_in_the_order_of_its_cost() -> None:
+    report = stabdiag.diagnose({"step": range(50), "loss": [2.0] * 50}, manifest={"dtype": "fp16"})
+    assert [missing.role for missing in report.not_logged] == [
+        *("grad_norm", "lr", "batch_id", "weight_norm", "loss_scale"),
+        "checkpoint cadence (manifest)",
+    ]
+    assert all(missing.cost for missing in report.not_logged)
+
+
+def of_rise(calm_log: Log, rise: Rise, **more: Any) -> Case:
+    history = stabdiag.read(calm_log)
+    case = Case(history=history, manifest=Manifest(**more), limits=Limits())
+    case.__dict__["rise"] = rise  # what is measured once is not measured again
+    return case
+
+
+SLIGHT = Rise(
+    best=500,
+    onset=600,
+    crest=790,
+    best_level=2.0,
+    last_level=2.08,
+    bar=0.1,
+    progress=2.0,
+    p_value=1e-9,
+    recent_p_value=1e-9,
+)
+
+
+@pytest.mark.parametrize("norm", ["flat", "rising", "missing"])
+def test_a_rise_too_small_to_matter_is_a_plateau(calm: Callable[..., Log], norm: str) -> None:
+    log = calm()
+    if norm == "rising":
+        log["grad_norm"][400:] *= np.geomspace(1, 9, 400)
+    elif norm == "missing":
+        del log["grad_norm"]
+    found = walk(of_rise(log, SLIGHT))
+    assert [finding.slug for finding in found.findings] == ["plateau"]
+    assert [answer.question for answer in found.trail][-2:] == ["Q4.1", "Q4.4"]
+    assert found.trail[-2].branch == "slight"
+    assert found.trail[-1].branch == "plateau"
+    assert found.trail[-1].verdict == ("unknown" if norm == "missing" else "no")
+    assert ("that convicts nobody" in found.trail[-1].because) is (norm == "rising")
+    assert found.findings[0].severity is Severity.NOTE
+    assert found.findings[0].first_action.startswith("Look at the evaluation loss")
+
+
+def test_a_history_without_finite_losses_is_answered(calm: Callable[..., Log]) -> None:
+    log = calm()
+    log["loss"][:] = np.nan
+    history = stabdiag.read(log)
+    assert stabdiag.diagnose(history).diagnosis.slug == "nan-dtype-unknown"
+
+
+def test_a_history_without_a_loss_is_refused() -> None:
+    empty = History(series={}, source=Source(name="run", format="memory", records=0))
+    with pytest.raises(stabdiag.StabdiagError, match="no loss"):
+        stabdiag.diagnose(empty)
