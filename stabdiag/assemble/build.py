@@ -206,26 +206,31 @@ def _mark_norms(
     loss: Column, company: dict[str, Column], *, null_is_nan: bool
 ) -> list[Event]:
     """Put back the gradient norms that were not finite and not written so."""
-    events = []
-    for role in [role for role in company if role.partition("/")[0] == "grad_norm"]:
+    found: dict[str, int] = {}
+    norms = [role for role in company if role.partition("/")[0] == "grad_norm"]
+    others = {role: company[role] for role in company.keys() - norms}
+    for role in norms:
         norm = company[role]
-        others = {name: column for name, column in company.items() if name != role}
-        gone = hidden_norms(loss, norm, others, null_is_nan=null_is_nan)
         # DeepSpeed ZeRO-3 writes -1 for a norm that is not finite.
-        minus = norm.present & (norm.values == -1.0)
-        hidden = gone | minus
+        hidden = norm.present & (norm.values == -1.0)
+        if not norm.present[loss.present].all():
+            hidden |= hidden_norms(loss, norm, others, null_is_nan=null_is_nan)
         if not hidden.any():
             continue
+        found[role] = int(hidden.sum())
         company[role] = replace(
             norm,
             values=np.where(hidden, np.nan, norm.values),
             present=norm.present | hidden,
             null=norm.null & ~hidden,
         )
-        how = "written as -1" if minus.any() else "missing or null beside a loss"
-        message = f"{int(hidden.sum())} values of {role} count as not finite: {how}"
-        events.append(Event(kind=EventKind.HIDDEN_NAN, message=message))
-    return events
+    if not found:
+        return []
+    role, count = next(iter(found.items()))
+    more = f" and of {len(found) - 1} more like it" if len(found) > 1 else ""
+    values = "1 value" if count == 1 else f"{count} values"
+    message = f"{values} of {role}{more} count as not finite: missing, null or -1 beside a loss"
+    return [Event(kind=EventKind.HIDDEN_NAN, message=message)]
 
 
 def _evaluation(columns: Columns, names: Mapping[str, str]) -> Mask:

@@ -29,6 +29,9 @@ _STRETCHES = 0.05
 # A gap in the gradient norm of up to so many records is an overflow, a longer one a change of logger.
 _FEW = 20
 
+# A series has a rhythm if so many of the gaps between its records are equal.
+_REGULAR = 0.8
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Hidden:
@@ -131,7 +134,10 @@ def _filled(company: Mapping[str, Column]) -> bool:
 def _has_a_rhythm(present: Mask) -> bool:
     """Tell whether a series skips records as a rule: every tenth is logged, say."""
     gaps = np.diff(np.flatnonzero(present))
-    return len(gaps) > 0 and bool(np.median(gaps) > 1)
+    if not len(gaps):
+        return False
+    usual = np.median(gaps)
+    return bool(usual > 1 and np.mean(gaps == usual) > _REGULAR)
 
 
 def _left_alone(

@@ -1,0 +1,353 @@
+"""The Python API."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+import stabdiag
+from stabdiag.errors import ColumnError, LimitError, LogError, ManifestError, NoUsableRecord
+from stabdiag.history import History, Series, Source
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from stabdiag.report import Report
+
+    Floats = NDArray[np.float64]
+    Log = dict[str, Any]
+
+
+def falling(n: int = 300, seed: int = 0) -> Log:
+    rng = np.random.default_rng(seed)
+    loss = 2.0 + 2.0 * np.exp(-np.arange(n) / 80) + 0.05 * rng.standard_normal(n)
+    return {"step": np.arange(n), "loss": loss, "lr": np.full(n, 1e-3)}
+
+
+def spiky() -> Log:
+    log = falling()
+    log["loss"][200] += 3.0
+    return log
+
+
+def write(folder: Path, log: Log, name: str = "run.jsonl") -> Path:
+    path = folder / name
+    rows = [
+        dict(zip(log, values, strict=True))
+        for values in zip(*(np.asarray(column).tolist() for column in log.values()), strict=True)
+    ]
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
+    return path
+
+
+# What a run may be given as.
+
+
+def test_a_path(tmp_path: Path) -> None:
+    path = write(tmp_path, spiky())
+    for source in (path, str(path)):
+        report = stabdiag.diagnose(source)
+        assert report.diagnosis.slug == "spike-recovered"
+        assert report.history.source.format == "jsonl"
+
+
+def test_everything_that_holds_the_run_gives_the_same_report(tmp_path: Path) -> None:
+    import pandas as pd
+
+    log = spiky()
+    records = [
+        {"step": int(s), "loss": float(v), "lr": 1e-3}
+        for s, v in zip(log["step"], log["loss"], strict=True)
+    ]
+    sources = [log, pd.DataFrame(log), pa.table(log), records, write(tmp_path, log), stabdiag.read(log)]
+    reports = [stabdiag.diagnose(source) for source in sources]
+    assert all(report.diagnosis == reports[0].diagnosis for report in reports)
+
+
+@pytest.mark.parametrize("holder", ["mapping", "lists", "frame", "table", "records"])
+def test_one_nan_at_the_end_is_found_however_the_run_is_given(holder: str) -> None:
+    import pandas as pd
+
+    log = falling()
+    log["loss"][-1] = np.nan
+    lists = {name: values.tolist() for name, values in log.items()}
+    source = {
+        "mapping": lambda: log,
+        "lists": lambda: lists,
+        "frame": lambda: pd.DataFrame(log),
+        "table": lambda: pa.table(log),
+        "records": lambda: [dict(zip(lists, r, strict=True)) for r in zip(*lists.values(), strict=True)],
+    }[holder]()
+    assert stabdiag.diagnose(source).diagnosis.slug == "nan-dtype-unknown"
+
+
+@pytest.mark.parametrize("source", [3, None, object(), [1, 2]])
+def test_what_is_no_log(source: object) -> None:
+    with pytest.raises(LogError):
+        stabdiag.diagnose(source)
+
+
+def test_a_path_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(LogError, match="none.jsonl"):
+        stabdiag.diagnose(tmp_path / "none.jsonl")
+
+
+def test_a_history_needs_a_loss() -> None:
+    nothing = Series(
+        role="loss", column="loss", steps=np.empty(0, np.int64), values=np.empty(0, np.float64)
+    )
+    source = Source(name="run", format="memory", records=0)
+    for series in ({}, {"loss": nothing}):
+        with pytest.raises(NoUsableRecord, match="run: the history has no loss"):
+            stabdiag.diagnose(History(series=series, source=source))
+
+
+# Options.
+
+
+def test_columns_by_role() -> None:
+    log = falling()
+    log["ce"] = log.pop("loss")
+    with pytest.raises(ColumnError):
+        stabdiag.read(log)
+    assert stabdiag.read(log, columns={"loss": "ce"}).series["loss"].column == "ce"
+    assert stabdiag.diagnose(log, columns={"loss": "ce"}).diagnosis.slug == "healthy"
+
+
+def test_an_attempt() -> None:
+    two = {name: np.concatenate([column, column]) for name, column in falling().items()}
+    two["loss"][:300] = spiky()["loss"]
+    assert stabdiag.diagnose(two).diagnosis.slug == "healthy"
+    assert stabdiag.diagnose(two, attempt=1).diagnosis.slug == "spike-recovered"
+    assert stabdiag.read(two, attempt=1).source.attempt == 1
+
+
+def test_limits_as_values_or_as_limits() -> None:
+    limits = stabdiag.Limits().override({"spike.min_rise": 1.0, "spike.sigma": 100})
+    for given_ in (limits, {"spike.min_rise": 1.0, "spike.sigma": 100}):
+        report = stabdiag.diagnose(spiky(), limits=given_)
+        assert report.limits == limits
+        assert report.diagnosis.slug == "healthy"
+    with pytest.raises(LimitError):
+        stabdiag.diagnose(spiky(), limits={"spike.sigmas": 4})
+
+
+def test_limits_count_for_reading_too() -> None:
+    log = [{"step": i, "lr": 1.0} | ({} if i == 50 else {"loss": 2.0}) for i in range(100)]
+    assert np.isfinite(stabdiag.read(log).series["loss"].values).all()
+    strict = stabdiag.Limits().override({"nan.absent_records": 1})
+    assert np.isnan(stabdiag.read(log, limits=strict).series["loss"].values).any()
+
+
+@pytest.mark.parametrize("how", ["mapping", "manifest", "path", "string", "beside"])
+def test_a_manifest(tmp_path: Path, how: str) -> None:
+    log = falling()
+    log["loss"][-20:] = np.nan
+    path = write(tmp_path, log)
+    name = "manifest.json" if how == "beside" else "other.json"
+    (tmp_path / name).write_text('{"bf16": true}', encoding="utf-8")
+    manifest = {
+        "mapping": {"bf16": True},
+        "manifest": stabdiag.Manifest(dtype="bf16"),
+        "path": tmp_path / name,
+        "string": str(tmp_path / name),
+        "beside": None,
+    }[how]
+    assert stabdiag.diagnose(path, manifest=manifest).diagnosis.slug == "nan-bf16"
+
+
+def test_no_manifest(tmp_path: Path) -> None:
+    assert stabdiag.diagnose(write(tmp_path, falling())).manifest == stabdiag.Manifest()
+    with pytest.raises(ManifestError):
+        stabdiag.diagnose(falling(), manifest=tmp_path / "none.json")
+
+
+def test_a_report_can_be_shown() -> None:
+    from rich.console import Console
+
+    report = stabdiag.diagnose(spiky())
+    console = Console(record=True, width=100, file=Path("/dev/null").open("w"))  # noqa: SIM115
+    console.print(report)
+    console.file.close()
+    assert "spike" in console.export_text()
+    assert "spike" in report._repr_html_()
+    assert json.loads(report.to_json())["diagnosis"]["slug"] == "spike-recovered"
+
+
+def test_the_names_of_the_package() -> None:
+    assert set(stabdiag.__all__) <= set(dir(stabdiag))
+    assert all(getattr(stabdiag, name) is not None for name in stabdiag.__all__)
+    with pytest.raises(AttributeError, match="no attribute 'diagnoze'"):
+        _ = stabdiag.diagnoze
+
+
+# What must not matter.
+
+PROPERTY = settings(max_examples=25, deadline=None, derandomize=True)
+
+
+@st.composite
+def runs(draw: st.DrawFn) -> Log:
+    """A run with faults of several kinds, or none."""
+    n = draw(st.integers(60, 400))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    loss = 2.0 + 2.0 * np.exp(-np.arange(n) / (n / 4)) + 0.05 * rng.standard_normal(n)
+    fault, at = draw(st.sampled_from(["none", "spike", "shift", "climb", "nan"])), 2 * n // 3
+    if fault == "spike":
+        loss[at] += draw(st.floats(2.0, 50.0))
+    elif fault == "shift":
+        loss[at:] += draw(st.floats(2.0, 50.0))
+    elif fault == "climb":
+        loss[n // 2 :] += np.linspace(0.0, draw(st.floats(2.0, 9.0)), n - n // 2)
+    elif fault == "nan":
+        loss[at:] = np.nan
+    norm = 1.0 + 0.1 * rng.standard_normal(n) ** 2
+    # Numbers of few digits, so that shifting them rounds nothing away.
+    return {"step": np.arange(n), "loss": np.round(loss * 2**20) / 2**20, "grad_norm": norm}
+
+
+def slugs(log: Log) -> list[str]:
+    report: Report = stabdiag.diagnose(log, manifest={"dtype": "fp32"})
+    return [finding.slug for finding in report.findings]
+
+
+@PROPERTY
+@given(runs(), st.sampled_from([-64.0, -4.0, -1.0, 0.5, 16.0, 1024.0]))
+def test_shifting_the_loss_changes_nothing(log: Log, shift: float) -> None:
+    assert slugs(log | {"loss": log["loss"] + shift}) == slugs(log)
+
+
+@PROPERTY
+@given(runs(), st.sampled_from([2.0**-30, 2.0**-3, 2.0, 2.0**10, 2.0**40]))
+def test_scaling_the_loss_changes_nothing(log: Log, factor: float) -> None:
+    assert slugs(log | {"loss": log["loss"] * factor}) == slugs(log)
+
+
+@PROPERTY
+@given(runs(), st.sampled_from([-1000, 1, 777, 10**6, 2**40]))
+def test_counting_the_steps_from_elsewhere_changes_nothing(log: Log, base: int) -> None:
+    assert slugs(log | {"step": log["step"] + base}) == slugs(log)
+
+
+@PROPERTY
+@given(runs(), st.data())
+def test_records_that_come_twice_change_nothing(log: Log, data: st.DataObject) -> None:
+    n = len(log["step"])
+    twice = data.draw(st.lists(st.integers(0, n - 1), max_size=20))
+    order = np.sort(np.concatenate([np.arange(n), np.array(twice, dtype=np.int64)]))
+    assert slugs({name: values[order] for name, values in log.items()}) == slugs(log)
+
+
+# Whatever a log holds, there is a report or one of our own errors, and no warning.
+
+SPECIAL = [
+    *(float("nan"), float("inf"), float("-inf"), 0.0, -0.0, 1.0, -1.0, 65536.0, 1e-4, 2.0**32),
+    *(1e18, 1e100, 1e101, 1.7e308, -1.7e308, 5e-324, 1e-310, 2.0**53, 2.0**63),
+]
+ROLES = [
+    *("grad_norm", "lr", "loss_scale", "weight_norm/a", "weight_norm/b", "batch_id", "epoch"),
+    *("eval_loss", "skipped", "activation_norm/x", "grad_norm/l0"),
+]
+MANIFESTS: list[dict[str, Any]] = [
+    {},
+    *({"dtype": dtype} for dtype in ("fp16", "bf16", "fp32", "fp64", "weird", 3, None, ["fp16"])),
+    {"fp16": {"enabled": True, "loss_scale": 0, "loss_scale_window": 5}},
+    {"dtype": "fp16", "checkpoint_every": 100, "grad_clip": 1.0, "static_loss_scale": True},
+    {"dtype": "fp16", "checkpoint_every": -1, "grad_clip": -1, "loss_scale_min": 0},
+    {"dtype": "bf16", "grad_clip": 0.0, "growth_interval": 1e300, "weight_decay": "x"},
+]
+
+
+def values(rng: np.random.Generator, n: int) -> Floats:
+    """Return one of many kinds of column, poked here and there."""
+    with np.errstate(all="ignore"):
+        kinds = [
+            lambda: np.full(n, rng.choice(SPECIAL)),
+            lambda: rng.standard_normal(n),
+            lambda: rng.standard_t(2, n) * 10.0 ** rng.uniform(-300, 300),
+            lambda: rng.choice(SPECIAL, n),
+            lambda: 3 + 0.1 * rng.standard_normal(n) + (np.arange(n) > n / 2) * rng.choice([1.0, 1e5]),
+            lambda: np.cumsum(rng.standard_normal(n)),
+            lambda: np.round(rng.standard_normal(n)),
+            lambda: 2.0 ** rng.integers(-1074, 1023, n),
+            lambda: np.linspace(*rng.uniform(-5, 5, 2), n) * 10.0 ** rng.uniform(-310, 308),
+            lambda: 2.0 ** np.cumsum(rng.choice([-1, 0, 0, 0, 1], n)),
+            lambda: 1 + 3 * np.exp(-np.arange(n) / (n / 3 + 1)) + 0.05 * rng.standard_normal(n),
+        ]
+        column = np.array(kinds[rng.integers(len(kinds))](), dtype=np.float64)
+    for _ in range(rng.integers(4) if rng.random() < 0.3 and n else 0):
+        column[rng.integers(n)] = rng.choice(SPECIAL)
+    if rng.random() < 0.1 and n:
+        column[rng.integers(n) :] = np.nan
+    return column
+
+
+def steps(rng: np.random.Generator, n: int) -> Any:
+    kinds = [
+        lambda: np.arange(n),
+        lambda: np.arange(n) * int(rng.choice([10, 500])),
+        lambda: np.sort(rng.integers(0, 3 * n + 1, n)),
+        lambda: rng.integers(-100, 100, n),
+        lambda: np.arange(n) % (n // 2 + 1),
+        lambda: np.arange(n) + int(rng.choice([2**52, -(2**52), 2**40])),
+        lambda: np.arange(n) * rng.choice([0.5, 1e15, 4e12]),
+        lambda: values(rng, n),
+    ]
+    return kinds[rng.integers(len(kinds))]()
+
+
+@settings(max_examples=250, deadline=None, derandomize=True)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    n=st.sampled_from([0, 1, 2, 3, 5, 8, 20, 31, 40, 60, 100, 150, 300, 700]),
+    roles=st.sets(st.sampled_from(ROLES)),
+    has_steps=st.booleans(),
+    holes=st.booleans(),
+    manifest=st.sampled_from(MANIFESTS),
+    limits=st.sampled_from(
+        [
+            {},
+            {"spike.window": 10, "spike.min_points": 8, "divergence.window": 10},
+            {"divergence.min_points": 8, "divergence.window": 10, "divergence.significance": 0.5},
+            {"spike.sigma": 0.5, "spike.recovery_steps": 1, "spike.false_alarm": 0.5},
+            {"spike.min_rise": 0.0, "divergence.material": 0.0, "nan.absent_records": 1},
+            {"spike.window": 100_000, "divergence.window": 100_000},
+        ]
+    ),
+    literal=st.booleans(),
+)
+def test_any_log_gives_a_report_or_one_of_our_own_errors(
+    seed: int,
+    n: int,
+    roles: set[str],
+    has_steps: bool,
+    holes: bool,
+    manifest: dict[str, Any],
+    limits: dict[str, Any],
+    literal: bool,
+) -> None:
+    rng = np.random.default_rng(seed)
+    log: Log = {"loss": values(rng, n)} | {role: values(rng, n) for role in sorted(roles)}
+    if has_steps:
+        log["step"] = steps(rng, n)
+    if holes:
+        for name in sorted(log):
+            share = rng.choice([0.0, 0.01, 0.1, 0.9])
+            log[name] = [None if rng.random() < share else float(v) for v in log[name]]
+    try:
+        report = stabdiag.diagnose(log, manifest=manifest, limits=limits, literal=literal)
+    except stabdiag.StabdiagError as error:
+        assert "\n" not in str(error)
+        assume(False)
+        return
+    json.loads(report.to_json())
+    assert report.diagnosis is report.findings[0]
+    assert report.trail[0].question == "Q1.1"
+    assert all(finding.first_action for finding in report.findings)

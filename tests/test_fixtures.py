@@ -1,0 +1,111 @@
+"""Real runs, healthy ones and ones that were broken on purpose."""
+
+from __future__ import annotations
+
+import json
+import re
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import jsonschema
+import numpy as np
+import pytest
+
+import stabdiag
+from stabdiag.findings import Severity
+from stabdiag.formats.json import schema
+from stabdiag.tree.outcomes import BY_SLUG
+
+if TYPE_CHECKING:
+    from stabdiag.report import Report
+
+FOLDER = Path(__file__).parents[1] / "fixtures" / "runs"
+RUNS = sorted(folder.name for folder in FOLDER.iterdir())
+
+
+@cache
+def about(run: str) -> dict[str, Any]:
+    return json.loads((FOLDER / run / "about.json").read_text(encoding="utf-8"))
+
+
+@cache
+def diagnosed(run: str) -> Report:
+    (log,) = FOLDER.joinpath(run).glob("log.*")
+    return stabdiag.diagnose(log)
+
+
+# A fault that is there from the first step on has no date.
+WITH_ONSET = [run for run in RUNS if about(run)["onset"]]
+SUDDEN = [run for run in WITH_ONSET if not about(run)["expect"].startswith("divergence-")]
+SLOW = [run for run in WITH_ONSET if about(run)["expect"].startswith("divergence-")]
+
+
+def margin(report: Report) -> float:
+    """Return how far from a fault its first sign may lie, in steps."""
+    return max(60.0, 5 * float(np.median(np.diff(report.history.series["loss"].steps))))
+
+
+@pytest.mark.parametrize("run", RUNS)
+def test_the_diagnosis_is_right(run: str) -> None:
+    report = diagnosed(run)
+    assert report.diagnosis.slug in {about(run)["expect"], *about(run)["also_ok"]}
+
+
+@pytest.mark.parametrize("run", RUNS)
+def test_what_else_happened_is_found_as_well(run: str) -> None:
+    assert set(about(run)["also"]) <= {finding.slug for finding in diagnosed(run).findings}
+
+
+@pytest.mark.parametrize("run", [run for run in RUNS if about(run)["expect"] == "healthy"])
+def test_a_healthy_run_is_never_called_damaged(run: str) -> None:
+    assert all(finding.severity is not Severity.ERROR for finding in diagnosed(run).findings)
+
+
+def test_every_outcome_is_the_label_of_a_run() -> None:
+    assert {about(run)["expect"] for run in RUNS} == set(BY_SLUG)
+
+
+def test_every_outcome_is_reached_by_a_run() -> None:
+    assert {diagnosed(run).diagnosis.slug for run in RUNS} == set(BY_SLUG)
+
+
+@pytest.mark.parametrize("run", SUDDEN)
+def test_a_sudden_fault_is_dated(run: str) -> None:
+    report = diagnosed(run)
+    steps = {finding.step for finding in report.findings if finding.step is not None}
+    steps |= {step for answer in report.trail for step in answer.steps}
+    assert report.diagnosis.step is not None
+    assert min(abs(step - about(run)["onset"]) for step in steps) <= margin(report)
+    # A fault shows after it is made, and the diagnosis may be of a later one of its kind.
+    assert report.diagnosis.step >= about(run)["onset"]
+
+
+@pytest.mark.parametrize("run", SLOW)
+def test_a_slow_fault_is_not_dated_before_it_was_made(run: str) -> None:
+    report = diagnosed(run)
+    step, last = report.diagnosis.step, report.history.last_step
+    assert step is not None
+    assert last is not None
+    assert about(run)["onset"] - margin(report) <= step < last
+
+
+def refuse(name: str) -> None:
+    raise AssertionError(f"{name} is no JSON")
+
+
+@pytest.mark.parametrize("run", RUNS)
+def test_the_report_is_strict_json_of_schema_1(run: str) -> None:
+    found = json.loads(diagnosed(run).to_json(), parse_constant=refuse)
+    jsonschema.Draft202012Validator(json.loads(schema())).validate(found)
+    assert found["diagnosis"]["slug"] == diagnosed(run).diagnosis.slug
+
+
+@pytest.mark.parametrize("run", RUNS)
+def test_every_finding_says_what_to_do(run: str) -> None:
+    for finding in diagnosed(run).findings:
+        assert finding.title == BY_SLUG[finding.slug].title
+        assert finding.summary
+        assert finding.first_action.endswith(".")
+        words = " ".join((finding.summary, finding.first_action, *finding.next_actions))
+        assert not re.search(r"\b(None(?! of)|nan|inf)\b", words)
