@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from stabdiag.assemble import build_history
@@ -82,7 +81,9 @@ def diagnose(
     if isinstance(source, History):
         history = source
         if not len(history.series.get("loss", ())):
-            raise NoUsableRecord(f"{history.source.name}: the history has no loss; a diagnosis needs one")
+            raise NoUsableRecord(
+                f"{history.source.name}: the history has no loss; a diagnosis needs one"
+            )
     else:
         history = read(source, columns=columns, attempt=attempt, limits=held)
     known = infer(_manifest(source, manifest), history)

@@ -38,7 +38,7 @@ def limit(
     at_most: float = math.inf,
     source: str,
     why: str,
-) -> Any:  # noqa: ANN401 - as dataclasses.field, whose type is the field's
+) -> Any:
     """Declare one limit as a dataclass field."""
     about = About(unit=unit, at_least=at_least, at_most=at_most, source=source, why=why)
     return field(default=default, metadata={"about": about})

@@ -69,7 +69,17 @@ class Manifest:
 
 
 _DTYPES: Mapping[str, tuple[str, ...]] = {
-    "fp16": ("fp16", "float16", "half", "16", "16_mixed", "16_true", "f16", "mixed_fp16", "amp_fp16"),
+    "fp16": (
+        "fp16",
+        "float16",
+        "half",
+        "16",
+        "16_mixed",
+        "16_true",
+        "f16",
+        "mixed_fp16",
+        "amp_fp16",
+    ),
     "bf16": ("bf16", "bfloat16", "bf16_mixed", "bf16_true", "amp_bf16", "mixed_bf16"),
     "fp32": ("fp32", "float32", "float", "32", "32_true", "f32", "single", "tf32", "no"),
     "fp64": ("fp64", "float64", "double", "64", "64_true", "f64"),
@@ -140,7 +150,15 @@ KEYS: tuple[Key, ...] = (
         name="peak_lr",
         wants="a number",
         parse=_number,
-        names=("peak_lr", "lr", "learning_rate", "max_lr", "base_lr", "optimizer_params_lr", "optimizer_lr"),
+        names=(
+            "peak_lr",
+            "lr",
+            "learning_rate",
+            "max_lr",
+            "base_lr",
+            "optimizer_params_lr",
+            "optimizer_lr",
+        ),
     ),
     Key(
         name="warmup_steps",
@@ -205,7 +223,12 @@ KEYS: tuple[Key, ...] = (
         name="batch_size",
         wants="a count",
         parse=_positive_count,
-        names=("batch_size", "global_batch_size", "train_batch_size", "per_device_train_batch_size"),
+        names=(
+            "batch_size",
+            "global_batch_size",
+            "train_batch_size",
+            "per_device_train_batch_size",
+        ),
     ),
     Key(name="seed", wants="a whole number", parse=_count, names=("seed", "random_seed")),
     Key(
@@ -325,11 +348,15 @@ def read_manifest(path: str | Path) -> Manifest:
     try:
         raw = tomllib.loads(text) if path.suffix == ".toml" else json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise ManifestError(f"{path}: not valid {'TOML' if path.suffix == '.toml' else 'JSON'} ({error})") from None
+        raise ManifestError(
+            f"{path}: not valid {'TOML' if path.suffix == '.toml' else 'JSON'} ({error})"
+        ) from None
     if not isinstance(raw, dict):
         kinds = {list: "a list", str: "a string", bool: "true or false", type(None): "null"}
         kind = kinds.get(type(raw), "a number")
-        raise ManifestError(f'{path}: a manifest is one JSON object such as {{"dtype": "fp16"}}, not {kind}')
+        raise ManifestError(
+            f'{path}: a manifest is one JSON object such as {{"dtype": "fp16"}}, not {kind}'
+        )
     return parse_manifest(raw, str(path))
 
 

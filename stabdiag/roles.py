@@ -231,5 +231,7 @@ def _groups(names: list[str], taken: set[str]) -> dict[str, str]:
 def _group_name(name: str, prefix: str) -> str:
     """Return what follows the prefix in the column's own spelling."""
     words = len(prefix.split("_"))
-    parts = re.split(r"[^A-Za-z0-9]+", name.strip(), maxsplit=words + name.lower().startswith("train"))
+    parts = re.split(
+        r"[^A-Za-z0-9]+", name.strip(), maxsplit=words + name.lower().startswith("train")
+    )
     return parts[-1].strip("/._- ") or name

@@ -66,7 +66,14 @@ def test_everything_that_holds_the_run_gives_the_same_report(tmp_path: Path) -> 
         {"step": int(s), "loss": float(v), "lr": 1e-3}
         for s, v in zip(log["step"], log["loss"], strict=True)
     ]
-    sources = [log, pd.DataFrame(log), pa.table(log), records, write(tmp_path, log), stabdiag.read(log)]
+    sources = [
+        log,
+        pd.DataFrame(log),
+        pa.table(log),
+        records,
+        write(tmp_path, log),
+        stabdiag.read(log),
+    ]
     reports = [stabdiag.diagnose(source) for source in sources]
     assert all(report.diagnosis == reports[0].diagnosis for report in reports)
 
@@ -83,7 +90,9 @@ def test_one_nan_at_the_end_is_found_however_the_run_is_given(holder: str) -> No
         "lists": lambda: lists,
         "frame": lambda: pd.DataFrame(log),
         "table": lambda: pa.table(log),
-        "records": lambda: [dict(zip(lists, r, strict=True)) for r in zip(*lists.values(), strict=True)],
+        "records": lambda: [
+            dict(zip(lists, r, strict=True)) for r in zip(*lists.values(), strict=True)
+        ],
     }[holder]()
     assert stabdiag.diagnose(source).diagnosis.slug == "nan-dtype-unknown"
 
@@ -273,7 +282,9 @@ def values(rng: np.random.Generator, n: int) -> Floats:
             lambda: rng.standard_normal(n),
             lambda: rng.standard_t(2, n) * 10.0 ** rng.uniform(-300, 300),
             lambda: rng.choice(SPECIAL, n),
-            lambda: 3 + 0.1 * rng.standard_normal(n) + (np.arange(n) > n / 2) * rng.choice([1.0, 1e5]),
+            lambda: (
+                3 + 0.1 * rng.standard_normal(n) + (np.arange(n) > n / 2) * rng.choice([1.0, 1e5])
+            ),
             lambda: np.cumsum(rng.standard_normal(n)),
             lambda: np.round(rng.standard_normal(n)),
             lambda: 2.0 ** rng.integers(-1074, 1023, n),

@@ -77,7 +77,9 @@ def build_history(
     events += order.events
     number = len(order.runs) if attempt is None else attempt
     if not 1 <= number <= len(order.runs):
-        raise LogError(f"{columns.source}: there is no attempt {number}; it holds {len(order.runs)}")
+        raise LogError(
+            f"{columns.source}: there is no attempt {number}; it holds {len(order.runs)}"
+        )
     run = order.runs[number - 1]
     if not (run & losses.records).any():
         raise NoUsableRecord(f"{columns.source}: no record has both a step and a loss")
@@ -87,10 +89,14 @@ def build_history(
             "(--attempt N picks another)"
         )
         events.append(Event(kind=EventKind.ATTEMPT, message=message))
-    series = {"loss": _series("loss", names["loss"], order.steps, losses.values, run & losses.records)}
+    series = {
+        "loss": _series("loss", names["loss"], order.steps, losses.values, run & losses.records)
+    }
     for role, column in data.items():
         if role != "loss" and (column.present & run).any():
-            series[role] = _series(role, names[role], order.steps, column.values, column.present & run)
+            series[role] = _series(
+                role, names[role], order.steps, column.values, column.present & run
+            )
     return History(
         series=series,
         events=tuple(events),
@@ -126,7 +132,9 @@ def _load(columns: Columns, names: Mapping[str, str]) -> tuple[dict[str, Column]
         if column.is_text and role != "batch_id":
             message = f"{name!r} holds words, no numbers: it is not used as {role}"
             if role == "loss":
-                raise ColumnError(f"{columns.source}: {message}; name another with --column loss=NAME")
+                raise ColumnError(
+                    f"{columns.source}: {message}; name another with --column loss=NAME"
+                )
             events.append(Event(kind=EventKind.COLUMN, message=message))
             continue
         placeholder = _placeholder(role, column)
@@ -149,7 +157,9 @@ def _bounded(column: Column) -> tuple[Column, int]:
     huge = column.present & (np.abs(values) > _LARGEST) & np.isfinite(values)
     if not huge.any():
         return column, 0
-    return replace(column, values=np.where(huge, np.copysign(np.inf, values), values)), int(huge.sum())
+    return replace(column, values=np.where(huge, np.copysign(np.inf, values), values)), int(
+        huge.sum()
+    )
 
 
 def _placeholder(role: str, column: Column) -> float | None:
@@ -197,14 +207,14 @@ def _losses(
         records |= new
         count, at = int(new.sum()), int(steps[np.argmax(new)])
         plural = "losses count" if count > 1 else "loss counts"
-        message = f"{count} {plural} as NaN, from step {at} on, though not written so: {hidden.grounds}"
+        message = (
+            f"{count} {plural} as NaN, from step {at} on, though not written so: {hidden.grounds}"
+        )
         events.append(Event(kind=EventKind.HIDDEN_NAN, message=message, step=at))
     return _Losses(values=values, records=records, events=events)
 
 
-def _mark_norms(
-    loss: Column, company: dict[str, Column], *, null_is_nan: bool
-) -> list[Event]:
+def _mark_norms(loss: Column, company: dict[str, Column], *, null_is_nan: bool) -> list[Event]:
     """Put back the gradient norms that were not finite and not written so."""
     found: dict[str, int] = {}
     norms = [role for role in company if role.partition("/")[0] == "grad_norm"]

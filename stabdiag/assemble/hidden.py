@@ -71,7 +71,9 @@ def find_hidden(
     return [hidden for hidden in found if hidden is not None]
 
 
-def hidden_norms(loss: Column, norm: Column, others: Mapping[str, Column], *, null_is_nan: bool) -> Mask:
+def hidden_norms(
+    loss: Column, norm: Column, others: Mapping[str, Column], *, null_is_nan: bool
+) -> Mask:
     """Find the records whose gradient norm is missing because it was not finite.
 
     A null that was written counts, unless nulls fill every gap of the log; so does a gap of a few
@@ -118,7 +120,9 @@ def _written_null(loss: Column, company: Mapping[str, Column], absent: Mask) -> 
         return None
     if _filled(company):
         # A table written as records has nulls in all of its gaps; there only company counts.
-        records &= _any([c for c in company.values() if _keeps_company(loss, c, absent)], like=absent)
+        records &= _any(
+            [c for c in company.values() if _keeps_company(loss, c, absent)], like=absent
+        )
     elif (records & ~_any(list(company.values()), like=absent)).sum() > 0.5 * loss.present.sum():
         return None
     if not records.any():

@@ -38,7 +38,9 @@ class Order:
     events: tuple[Event, ...] = ()
 
 
-def find_order(steps: Ints, usable: Mask, losses: Floats, is_loss: Mask, epochs: Floats | None) -> Order:
+def find_order(
+    steps: Ints, usable: Mask, losses: Floats, is_loss: Mask, epochs: Floats | None
+) -> Order:
     """Sort out where a log goes back.
 
     Args:
@@ -98,7 +100,11 @@ def _walk(
             begins.append(row)
         else:
             events.append(
-                _event(EventKind.REWIND, f"the log goes back from step {last} to {to}: the later attempt counts", to)
+                _event(
+                    EventKind.REWIND,
+                    f"the log goes back from step {last} to {to}: the later attempt counts",
+                    to,
+                )
             )
     if len(events) > _MOST_EVENTS:
         more = f"the log goes back {len(events)} times in all"

@@ -68,7 +68,11 @@ def _from_column(
     lost = columns.rows - int(good.sum())
     if lost:
         plural = "records have" if lost > 1 else "record has"
-        tried.append(_note(f"{lost} {plural} no usable step in {name!r} and {'are' if lost > 1 else 'is'} left out"))
+        tried.append(
+            _note(
+                f"{lost} {plural} no usable step in {name!r} and {'are' if lost > 1 else 'is'} left out"
+            )
+        )
     steps = np.where(good, column.values, 0).astype(np.int64)
     return Steps(steps=steps, usable=good, events=tuple(tried))
 

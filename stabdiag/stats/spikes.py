@@ -118,7 +118,12 @@ def baseline(x: Floats, window: int) -> Baseline:
 
 
 def find_spikes(
-    x: Floats, reach: Reach, sigmas: float, false_alarm: float, least_height: float
+    x: Floats,
+    reach: Reach,
+    sigmas: float,
+    false_alarm: float,
+    least_height: float,
+    atypical: NDArray[np.bool_] | None = None,
 ) -> SpikeScan:
     """Find the points and stretches that are too high for the run's own noise.
 
@@ -128,6 +133,7 @@ def find_spikes(
         sigmas: a spike's peak lies more than so many deviations above the mean of its window.
         false_alarm: the chance that noise alone gives one spike anywhere in the log.
         least_height: rises below this, in units of ``x``, are passed over.
+        atypical: points, shape (n,), that are no part of what a spike has to come back to.
 
     A point is too high if its distance from the baseline, in deviations, lies beyond the
     family-wise limit of this run's own scores; a stretch if the median of the next few points
@@ -149,7 +155,7 @@ def find_spikes(
     resume = 0
     for at in sorted(candidates):
         if at >= resume:
-            spike = _describe(x, base, candidates[at], reach)
+            spike = _describe(x, base, candidates[at], reach, atypical)
             if spike.height <= max(sigmas * spike.sigma, least_height):
                 continue
             spikes.append(spike)
@@ -221,8 +227,10 @@ def _change_point(x: Floats, base: Baseline, at: int, lasting: int) -> int:
     return at + int(np.argmax(gain[:lasting]))
 
 
-def _describe(x: Floats, base: Baseline, at: int, reach: Reach) -> Spike:
-    level, sigma = _frozen(x, base, at, reach)
+def _describe(
+    x: Floats, base: Baseline, at: int, reach: Reach, atypical: NDArray[np.bool_] | None
+) -> Spike:
+    level, sigma = _frozen(x, base, at, reach, atypical)
     stop = min(at + reach.recovery, len(x))
     back = _recovery(x, at, level, reach.recovery_sigma * sigma, reach.recovery)
     end = stop if back is None else back
@@ -241,9 +249,12 @@ def _describe(x: Floats, base: Baseline, at: int, reach: Reach) -> Spike:
     )
 
 
-def _frozen(x: Floats, base: Baseline, at: int, reach: Reach) -> tuple[float, float]:
+def _frozen(
+    x: Floats, base: Baseline, at: int, reach: Reach, atypical: NDArray[np.bool_] | None
+) -> tuple[float, float]:
     """Return mean and deviation of the window before the onset, earlier outliers left out."""
-    before = x[max(at - reach.window, 0) : at]
+    before = x[:at] if atypical is None else x[:at][~atypical[:at]]
+    before = before[-reach.window :] if len(before) >= reach.least else x[max(at - reach.window, 0) : at]
     usual = np.abs(before - np.median(before)) <= 5 * base.sigma[at]
     kept = before[usual] if usual.any() else before
     return float(kept.mean()), max(float(kept.std()), float(base.sigma[at]))

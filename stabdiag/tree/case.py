@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stabdiag.stats.literal import literal_spikes
+from stabdiag.stats.repeats import steps_since_seen
 from stabdiag.stats.rise import Rise, net_rise
 from stabdiag.stats.rolling import trailing_moments
 from stabdiag.stats.spikes import Reach, Spike, SpikeScan, find_spikes
+from stabdiag.tree.causes import USUAL_REPEATS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -107,7 +109,23 @@ class Case:
             return literal_spikes(x, self.spike_window, reach, limits.sigma)
         low, high = np.quantile(x, [0.01, 0.99]) if len(x) else (0.0, 0.0)
         least = limits.min_rise * float(high - low)
-        return find_spikes(x, reach, limits.sigma, limits.false_alarm, least)
+        return find_spikes(x, reach, limits.sigma, limits.false_alarm, least, self._on_repeats)
+
+    @cached_property
+    def _on_repeats(self) -> NDArray[np.bool_] | None:
+        """Return the losses of batches that had been seen shortly before, or None.
+
+        A model overfits a batch that is stuck in the loader: the loss falls, and what it then jumps
+        back to is its real level.
+        """
+        batches = self.history.get("batch_id")
+        if batches is None or len(batches) < 2:
+            return None
+        since = steps_since_seen(batches.steps, batches.values)
+        repeated = batches.steps[since <= self.limits.spike.batch_lookback]
+        if not len(repeated) or len(repeated) > USUAL_REPEATS * len(batches):
+            return None
+        return np.isin(self.loss.steps, repeated)
 
     @cached_property
     def spikes(self) -> tuple[Spike, ...]:
@@ -162,6 +180,10 @@ class Case:
 
     def _rise_of(self, part: slice, spikes: Iterable[Spike]) -> Rise | None:
         x = self.loss.values.copy()
+        if self._on_repeats is not None and not self.literal:
+            # What was learned by heart is no best level to climb from.
+            typical = np.flatnonzero(~self._on_repeats)
+            x[self._on_repeats] = np.interp(np.flatnonzero(self._on_repeats), typical, x[typical])
         for spike in spikes:
             if spike.recovered:
                 x[spike.onset : spike.end] = spike.base

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stabdiag.stats.repeats import steps_since_seen
 from stabdiag.tree.words import num
 
 if TYPE_CHECKING:
@@ -16,8 +17,8 @@ if TYPE_CHECKING:
     from stabdiag.stats.spikes import Spike
     from stabdiag.tree.case import Case
 
-# A batch id that comes back this often all along is how the loader numbers its batches.
-_USUAL_REPEATS = 0.1
+# Ids that come back this often all along are how the loader numbers its batches.
+USUAL_REPEATS = 0.1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,7 +69,7 @@ def batch_panel(case: Case, spike: Spike) -> Panel:
     batches = case.history.get("batch_id")
     if batches is None:
         return Panel(branch=branch, holds=None, because="no batch id was logged")
-    since = _steps_since_seen(batches.steps, batches.values)
+    since = steps_since_seen(batches.steps, batches.values)
     repeated = since <= case.limits.spike.batch_lookback
     first, last = _around(case, spike)
     inside = (batches.steps >= first) & (batches.steps <= last)
@@ -78,7 +79,7 @@ def batch_panel(case: Case, spike: Spike) -> Panel:
     found = np.flatnonzero(repeated & inside)
     if not len(found):
         return Panel(branch=branch, holds=False, because="no batch was seen twice around it")
-    if usual > _USUAL_REPEATS:
+    if usual > USUAL_REPEATS:
         because = f"batch ids come back all along ({usual:.0%} of the steps), so they tell nothing"
         return Panel(branch=branch, holds=None, because=because)
     at = int(found[0])
@@ -126,13 +127,3 @@ def _around(case: Case, spike: Spike) -> tuple[int, int]:
     """Return the steps in which a cause of the spike may lie."""
     back = max(case.limits.spike.lookback, 2 * case.stride)
     return int(case.at(spike.onset) - back), case.at(spike.peak)
-
-
-def _steps_since_seen(steps: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Return how many steps ago each value was seen last, inf where never: shape (n,)."""
-    order = np.argsort(values, kind="stable")
-    same = np.append(False, values[order][1:] == values[order][:-1])
-    since = np.full(len(values), np.inf)
-    gaps = np.append(np.inf, np.diff(steps[order]).astype(np.float64))
-    since[order[same]] = gaps[same]
-    return since

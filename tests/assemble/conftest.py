@@ -55,7 +55,9 @@ def columns_of(records: Sequence[Record], format: str = "jsonl", bad: int = 0) -
 def build() -> Callable[..., History]:
     """Return a function from records to the history that is made of them."""
 
-    def build_(records: Sequence[Record], format: str = "jsonl", bad: int = 0, **how: Any) -> History:
+    def build_(
+        records: Sequence[Record], format: str = "jsonl", bad: int = 0, **how: Any
+    ) -> History:
         return build_history(columns_of(records, format, bad), Limits(), **how)
 
     return build_

@@ -25,7 +25,9 @@ def of_kind(history: History, kind: EventKind) -> list[str]:
 
 
 def test_series_by_role_under_their_own_column(build: Build) -> None:
-    log = [{"iteration": i, "lm loss": 3.0, "learning rate": 1e-3, "grad norm": 1.0} for i in range(9)]
+    log = [
+        {"iteration": i, "lm loss": 3.0, "learning rate": 1e-3, "grad norm": 1.0} for i in range(9)
+    ]
     history = build(log)
     assert {role: series.column for role, series in history.series.items()} == {
         "loss": "lm loss",
@@ -103,7 +105,9 @@ def test_placeholders_are_dropped_with_a_note(
 
 
 @pytest.mark.parametrize(("name", "value"), [("loss_scale", 1.0), ("lr", 0.0), ("grad_norm", 1.0)])
-def test_other_constants_are_measurements(build: Build, rows: Rows, name: str, value: float) -> None:
+def test_other_constants_are_measurements(
+    build: Build, rows: Rows, name: str, value: float
+) -> None:
     assert name in build([{**record, name: value} for record in rows(20)]).series
 
 

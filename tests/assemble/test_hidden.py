@@ -32,7 +32,9 @@ def without(record: Record, *names: str) -> Record:
     return {key: value for key, value in record.items() if key not in names}
 
 
-def test_a_blank_loss_beside_a_learning_rate_to_the_end_of_a_table(build: Build, rows: Rows) -> None:
+def test_a_blank_loss_beside_a_learning_rate_to_the_end_of_a_table(
+    build: Build, rows: Rows
+) -> None:
     log = [*rows(20), *(without(r, "loss", "grad_norm") for r in rows(5, start=20))]
     history = build(log, "csv")
     assert nan_steps(history) == [20, 21, 22, 23, 24]
@@ -73,7 +75,9 @@ def test_a_written_null(build: Build, rows: Rows, company: bool, format: str) ->
         log = [{"step": r["step"], "loss": r["loss"]} for r in log]
     history = build(log, format)
     assert nan_steps(history) == [12]
-    assert grounds(history) == ["1 loss counts as NaN, from step 12 on, though not written so: it was written as null"]
+    assert grounds(history) == [
+        "1 loss counts as NaN, from step 12 on, though not written so: it was written as null"
+    ]
 
 
 def test_a_null_in_a_dense_log_counts_where_its_company_is_there(build: Build, rows: Rows) -> None:
@@ -82,7 +86,13 @@ def test_a_null_in_a_dense_log_counts_where_its_company_is_there(build: Build, r
         log.append({**record, "eval_loss": None})
         if record["step"] % 10 == 9:
             log.append(
-                {"step": record["step"], "loss": None, "lr": None, "grad_norm": None, "eval_loss": 2.0}
+                {
+                    "step": record["step"],
+                    "loss": None,
+                    "lr": None,
+                    "grad_norm": None,
+                    "eval_loss": 2.0,
+                }
             )
     log[15]["loss"] = None
     assert nan_steps(build(log)) == [log[15]["step"]]
@@ -105,7 +115,10 @@ def test_zero_beside_a_nan_norm_is_a_loss_where_zeros_are_usual(build: Build, ro
 
 @pytest.mark.parametrize("norm", [None, 1.0])
 def test_zero_without_a_nan_norm_is_a_loss(build: Build, rows: Rows, norm: float | None) -> None:
-    log = [{"step": r["step"], "loss": r["loss"]} | ({"grad_norm": norm} if norm else {}) for r in rows()]
+    log = [
+        {"step": r["step"], "loss": r["loss"]} | ({"grad_norm": norm} if norm else {})
+        for r in rows()
+    ]
     log[20]["loss"] = 0.0
     assert nan_steps(build(log)) == []
 
@@ -175,7 +188,13 @@ def test_a_loss_that_is_logged_every_tenth_time_the_learning_rate_is(
 
 def test_the_summary_row_of_the_hf_trainer(build: Build) -> None:
     log: list[Record] = [
-        {"loss": 3.0 - i / 50, "grad_norm": 1.0, "learning_rate": 1e-4, "epoch": i / 50, "step": 10 * i}
+        {
+            "loss": 3.0 - i / 50,
+            "grad_norm": 1.0,
+            "learning_rate": 1e-4,
+            "epoch": i / 50,
+            "step": 10 * i,
+        }
         for i in range(1, 51)
     ]
     log.append({"eval_loss": 2.1, "eval_runtime": 3.0, "epoch": 1.0, "step": 500})
@@ -186,7 +205,9 @@ def test_the_summary_row_of_the_hf_trainer(build: Build) -> None:
 
 
 @pytest.mark.parametrize("format", ["jsonl", "csv"])
-def test_evaluation_rows_that_carry_the_learning_rate(build: Build, rows: Rows, format: str) -> None:
+def test_evaluation_rows_that_carry_the_learning_rate(
+    build: Build, rows: Rows, format: str
+) -> None:
     log: list[Record] = []
     for record in rows(60):
         log.append(record)
@@ -214,7 +235,11 @@ def test_nulls_before_the_first_loss_prove_nothing(build: Build, rows: Rows) -> 
 def test_nulls_here_and_there_in_most_records_are_how_the_logger_writes(build: Build) -> None:
     log: list[Record] = []
     for step in range(40):
-        log += [{"step": step, "loss": 3.0}, {"step": step, "loss": 3.0}, {"step": step, "loss": None}]
+        log += [
+            {"step": step, "loss": 3.0},
+            {"step": step, "loss": 3.0},
+            {"step": step, "loss": None},
+        ]
         log += [{"step": step, "loss": None}]
     assert nan_steps(build(log)) == []
 
@@ -228,7 +253,9 @@ def test_a_null_gradient_norm(build: Build, rows: Rows, format: str) -> None:
     log[7]["grad_norm"] = None
     history = build(log, format)
     assert nan_steps(history, "grad_norm") == [7]
-    assert grounds(history) == ["1 values of grad_norm count as not finite: missing or null beside a loss"]
+    assert grounds(history) == [
+        "1 values of grad_norm count as not finite: missing or null beside a loss"
+    ]
 
 
 @pytest.mark.parametrize("format", ["jsonl", "csv", "memory"])

@@ -165,7 +165,9 @@ def test_a_new_run_after_a_counter_that_started_again(build: Build) -> None:
 
 def test_a_rewind_after_a_counter_that_started_again(build: Build) -> None:
     turned = [{**record, "step": record["step"] % 100} for record in falling(range(200))]
-    again = [{**record, "step": record["step"] - 100} for record in falling(range(150, 220), mark=1)]
+    again = [
+        {**record, "step": record["step"] - 100} for record in falling(range(150, 220), mark=1)
+    ]
     history = build([*turned, *again])
     assert history.series["loss"].steps.tolist() == list(range(220))
     assert marks(history) == [0] * 150 + [1] * 70

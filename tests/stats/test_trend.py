@@ -27,7 +27,9 @@ def ar1(seed: int, n: int, rho: float) -> Floats:
 
 
 def false_alarms(rho: float, chance: float, runs: int = 300, n: int = 100) -> float:
-    return float(np.mean([mann_kendall(ar1(seed, n, rho)).p_value < chance for seed in range(runs)]))
+    return float(
+        np.mean([mann_kendall(ar1(seed, n, rho)).p_value < chance for seed in range(runs)])
+    )
 
 
 @pytest.mark.parametrize("chance", [0.05, 0.01])

@@ -49,9 +49,20 @@ def test_the_checkpoint_to_go_back_to(
 
 @pytest.mark.parametrize(
     ("step", "every", "last"),
-    [(1, 1, 0), (2, 1, 1), (0, 10, 0), (10, 10, 0), (11, 10, 10), (25, 10, 20), (-5, 10, 0), (7, None, None)],
+    [
+        (1, 1, 0),
+        (2, 1, 1),
+        (0, 10, 0),
+        (10, 10, 0),
+        (11, 10, 10),
+        (25, 10, 20),
+        (-5, 10, 0),
+        (7, None, None),
+    ],
 )
-def test_the_last_checkpoint_is_strictly_before(step: int, every: int | None, last: int | None) -> None:
+def test_the_last_checkpoint_is_strictly_before(
+    step: int, every: int | None, last: int | None
+) -> None:
     assert checkpoint_before(Manifest(checkpoint_every=every), step).step == last
 
 
@@ -64,7 +75,9 @@ def test_the_last_checkpoint_is_strictly_before(step: int, every: int | None, la
         (0.1, "with the clip threshold at 0.05 (now 0.1)."),
     ],
 )
-def test_the_clip_threshold_goes_down(calm: Callable[..., Log], clip: float | None, told: str) -> None:
+def test_the_clip_threshold_goes_down(
+    calm: Callable[..., Log], clip: float | None, told: str
+) -> None:
     manifest = {"grad_clip": clip} if clip else {}
     report = stabdiag.diagnose(shifted(calm(), 500), manifest=manifest)
     assert report.diagnosis.first_action.endswith(told)
@@ -141,8 +154,18 @@ def overflows(log: Log) -> None:
 
 
 FIRST: list[tuple[str, Callable[[Log], None], dict[str, Any], list[str]]] = [
-    ("nan-fp32", nan, {"dtype": "fp32"}, ["step one batch forward with isnan checks", "of step 500"]),
-    ("nan-fp32", surge, {"dtype": "fp32"}, ["half the learning rate (now 0.001)", "clipped at 0.5"]),
+    (
+        "nan-fp32",
+        nan,
+        {"dtype": "fp32"},
+        ["step one batch forward with isnan checks", "of step 500"],
+    ),
+    (
+        "nan-fp32",
+        surge,
+        {"dtype": "fp32"},
+        ["half the learning rate (now 0.001)", "clipped at 0.5"],
+    ),
     ("nan-bf16", nan, {"dtype": "bf16"}, ["isnan checks", "of step 500"]),
     ("nan-dtype-unknown", nan, {}, ["isnan checks", "of step 500"]),
     ("nan-fp16-overflow", overflow, {"dtype": "fp16"}, ["of step 500", "switch from fp16 to bf16"]),
@@ -151,12 +174,27 @@ FIRST: list[tuple[str, Callable[[Log], None], dict[str, Any], list[str]]] = [
     ("spike-recovered", spike, {}, ["Keep the run going", "the batch of step 500"]),
     ("spike-lr-jump", lr_jump, {}, ["Fix the schedule at step 499", "from 0.001 to 0.01"]),
     ("spike-duplicate-batch", twice, {}, ["Fix the data loader", "around step 500"]),
-    ("spike-long-tail-batch", long_tail, {}, ["the batch of step 500", "clip the gradient norm at 0.5"]),
-    ("spike-unresolved", unresolved, {}, ["Run on to step 830", "reload the checkpoint of step 700"]),
+    (
+        "spike-long-tail-batch",
+        long_tail,
+        {},
+        ["the batch of step 500", "clip the gradient norm at 0.5"],
+    ),
+    (
+        "spike-unresolved",
+        unresolved,
+        {},
+        ["Run on to step 830", "reload the checkpoint of step 700"],
+    ),
     ("gradient-overflow", overflows, {"dtype": "fp16"}, ["Switch from fp16 to bf16"]),
     ("gradient-overflow", overflows, {"dtype": "bf16"}, ["overflows at step 100"]),
     ("divergence-lr-rising", warming, {}, ["Fix the schedule", "warm-up that never ends"]),
-    ("divergence-weight-norm-climbing", growing, {"weight_decay": 0.1}, ["double the weight decay (now 0.1)"]),
+    (
+        "divergence-weight-norm-climbing",
+        growing,
+        {"weight_decay": 0.1},
+        ["double the weight decay (now 0.1)"],
+    ),
     ("divergence-weight-norm-collapsing", shrinking, {}, ["halve the weight decay."]),
     ("divergence-grad-norm-rising", straining, {}, ["halve the learning rate (now 0.001)"]),
     ("divergence-unexplained", climb, {}, ["check the data from step"]),
@@ -200,7 +238,9 @@ def test_the_schedule_of_the_manifest_is_quoted(calm: Callable[..., Log]) -> Non
     assert "it names neither" in stabdiag.diagnose(log).diagnosis.next_actions[0]
 
 
-def test_a_nan_that_lacks_the_fingerprint_is_first_run_again_in_fp32(calm: Callable[..., Log]) -> None:
+def test_a_nan_that_lacks_the_fingerprint_is_first_run_again_in_fp32(
+    calm: Callable[..., Log],
+) -> None:
     log = calm() | {"loss_scale": np.full(800, 1024.0)}
     nan(log)
     report = stabdiag.diagnose(log, manifest={"dtype": "fp16"})

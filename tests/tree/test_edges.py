@@ -84,7 +84,10 @@ def test_a_branch_without_an_edge_of_its_own_takes_that_of_the_verdict(
 
 
 def test_severities_are_as_designed() -> None:
-    warnings = {s for s in BY_SLUG if s.startswith("spike-")} - {"spike-persistent", "spike-unresolved"}
+    warnings = {s for s in BY_SLUG if s.startswith("spike-")} - {
+        "spike-persistent",
+        "spike-unresolved",
+    }
     by_severity = {
         Severity.WARNING: {*warnings, "gradient-overflow"},
         Severity.NOTE: {"plateau", "insufficient-data"},

@@ -20,9 +20,7 @@ if TYPE_CHECKING:
 class Scaler:
     """A dynamic loss scaler, as the frameworks have it."""
 
-    def __init__(
-        self, start: float, window: int, floor: float = 0.0, hysteresis: int = 1
-    ) -> None:
+    def __init__(self, start: float, window: int, floor: float = 0.0, hysteresis: int = 1) -> None:
         self.scale, self.window, self.floor = start, window, floor
         self.hysteresis, self.patience, self.good = hysteresis, hysteresis, 0
 
@@ -64,7 +62,9 @@ FAIRSEQ = {"start": 128.0, "window": 250, "floor": 1e-4}
 
 
 @pytest.mark.parametrize(
-    "scaler", [TORCH, MEGATRON, DEEPSPEED, FAIRSEQ], ids=["torch", "Megatron", "DeepSpeed", "fairseq"]
+    "scaler",
+    [TORCH, MEGATRON, DEEPSPEED, FAIRSEQ],
+    ids=["torch", "Megatron", "DeepSpeed", "fairseq"],
 )
 @pytest.mark.parametrize("norm", [True, False], ids=["norm logged", "norm not logged"])
 @pytest.mark.parametrize("fits", [2.0**20, 2.0**10, 64.0])
@@ -85,7 +85,9 @@ def test_hysteresis_counts_an_overflow_of_which_the_scale_says_nothing(
     assert "the scaler is working" in answer.because
 
 
-def test_the_many_overflows_of_a_start_at_2_to_the_32_are_calibration(calm: Callable[..., Log]) -> None:
+def test_the_many_overflows_of_a_start_at_2_to_the_32_are_calibration(
+    calm: Callable[..., Log],
+) -> None:
     report = diagnose(train(calm(2500), Scaler(**MEGATRON), lambda at: 2.0**15))
     answer = next(a for a in report.trail if a.question == "Q3.2")
     assert answer.measured["while_calibrating"] >= 17
@@ -99,7 +101,9 @@ def test_a_scale_below_one_has_collapsed(calm: Callable[..., Log]) -> None:
     report = diagnose(log, checkpoint_every=100)
     assert report.diagnosis.slug == "loss-scale-collapsed"
     assert report.diagnosis.step == 416
-    assert report.diagnosis.first_action.startswith("Reload the checkpoint of step 400, the last before")
+    assert report.diagnosis.first_action.startswith(
+        "Reload the checkpoint of step 400, the last before"
+    )
     assert "below 1 at step 416" in report.diagnosis.summary
 
 
@@ -112,7 +116,9 @@ def test_a_scale_pinned_at_its_floor_has_collapsed(
     log = train(calm(), Scaler(**scaler), lambda at: 2.0**40 if at < 200 else 0.0)
     report = diagnose(log)
     assert report.diagnosis.slug == "loss-scale-collapsed"
-    assert f"to {floor}" in report.diagnosis.summary or f"floor, {floor}" in report.diagnosis.summary
+    assert (
+        f"to {floor}" in report.diagnosis.summary or f"floor, {floor}" in report.diagnosis.summary
+    )
 
 
 def test_the_manifest_names_another_floor(calm: Callable[..., Log]) -> None:
@@ -136,7 +142,9 @@ def test_a_constant_scale_without_overflows_is_fine(calm: Callable[..., Log]) ->
     assert diagnose(calm() | {"loss_scale": np.full(800, 1024.0)}).diagnosis.slug == "healthy"
 
 
-def test_the_constant_scale_of_one_that_bf16_prints_is_no_static_scale(calm: Callable[..., Log]) -> None:
+def test_the_constant_scale_of_one_that_bf16_prints_is_no_static_scale(
+    calm: Callable[..., Log],
+) -> None:
     log = calm() | {"loss_scale": np.ones(800)}
     log["grad_norm"][::40] = np.inf
     report = stabdiag.diagnose(log, manifest={"dtype": "bf16"})

@@ -34,7 +34,9 @@ def questions(report: Report) -> list[str]:
     return [answer.question for answer in report.trail]
 
 
-def test_a_healthy_run_is_asked_the_first_question_of_every_section(calm: Callable[..., Log]) -> None:
+def test_a_healthy_run_is_asked_the_first_question_of_every_section(
+    calm: Callable[..., Log],
+) -> None:
     report = stabdiag.diagnose(calm(), manifest={"dtype": "bf16"})
     assert slugs(report) == ["healthy"]
     assert questions(report) == ["Q1.1", "Q2.1", "Q3.1", "Q4.1"]
@@ -61,7 +63,9 @@ def test_of_two_errors_the_earlier_section_leads(calm: Callable[..., Log]) -> No
     assert slugs(report)[0] == "spike-persistent"
 
 
-def test_nan_ends_the_walk_and_the_rest_is_asked_of_what_led_up_to_it(calm: Callable[..., Log]) -> None:
+def test_nan_ends_the_walk_and_the_rest_is_asked_of_what_led_up_to_it(
+    calm: Callable[..., Log],
+) -> None:
     log = calm(1000)
     log["loss"][400:] += 3.0
     log["loss"][800:] = np.nan
@@ -115,7 +119,9 @@ def test_a_nan_is_named_by_its_dtype(
     assert stabdiag.diagnose(log, manifest=manifest).diagnosis.slug == slug
 
 
-def test_of_several_spikes_each_kind_is_found_once_and_the_worst_is_told(calm: Callable[..., Log]) -> None:
+def test_of_several_spikes_each_kind_is_found_once_and_the_worst_is_told(
+    calm: Callable[..., Log],
+) -> None:
     log = calm(1500)
     log["loss"][[300, 500]] += [2.0, 3.0]
     log["grad_norm"][500] = 80.0
@@ -149,7 +155,9 @@ def test_a_log_for_climbs_but_not_for_spikes_is_called_healthy_with_a_reserve() 
     noise = np.random.default_rng(0).standard_normal(25)
     report = stabdiag.diagnose({"step": range(25), "loss": 2.0 + 0.1 * noise})
     assert report.diagnosis.slug == "healthy"
-    assert report.diagnosis.summary.endswith("nothing wrong in what could be tested; not testable: Q2.1, Q3.1.")
+    assert report.diagnosis.summary.endswith(
+        "nothing wrong in what could be tested; not testable: Q2.1, Q3.1."
+    )
 
 
 def test_what_is_missing_is_listed_in_the_order_of_its_cost() -> None:
