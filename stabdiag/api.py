@@ -42,8 +42,7 @@ def read(
     Raises:
         LogError: if the log cannot be read or holds no usable record.
     """
-    is_path = isinstance(source, str | os.PathLike)
-    raw = read_columns(source) if is_path else from_object(source)
+    raw = read_columns(source) if isinstance(source, str | os.PathLike) else from_object(source)
     return build_history(raw, limits or Limits(), chosen=columns, attempt=attempt)
 
 

@@ -64,7 +64,7 @@ class EventKind(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Event:
-    """Something that happened to the log: a rewind, a new attempt, unreadable lines, …"""
+    """Something that happened to the log: a rewind, a new attempt, unreadable lines."""
 
     kind: EventKind
     message: str

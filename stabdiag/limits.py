@@ -265,7 +265,7 @@ class Limits:
             LimitInfo(
                 name=f"{section.name}.{entry.name}",
                 value=getattr(getattr(self, section.name), entry.name),
-                default=entry.default,
+                default=getattr(type(getattr(self, section.name)), entry.name),
                 about=entry.metadata["about"],
             )
             for section in fields(self)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import stabdiag
@@ -104,7 +104,7 @@ def test_what_is_no_log(source: object) -> None:
 
 
 def test_a_path_that_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(LogError, match="none.jsonl"):
+    with pytest.raises(LogError, match=r"none\.jsonl"):
         stabdiag.diagnose(tmp_path / "none.jsonl")
 
 
@@ -352,11 +352,14 @@ def test_any_log_gives_a_report_or_one_of_our_own_errors(
         for name in sorted(log):
             share = rng.choice([0.0, 0.01, 0.1, 0.9])
             log[name] = [None if rng.random() < share else float(v) for v in log[name]]
+    report, refusal = None, ""
     try:
         report = stabdiag.diagnose(log, manifest=manifest, limits=limits, literal=literal)
     except stabdiag.StabdiagError as error:
-        assert "\n" not in str(error)
-        assume(False)
+        refusal = str(error)
+    if report is None:
+        assert refusal
+        assert "\n" not in refusal
         return
     json.loads(report.to_json())
     assert report.diagnosis is report.findings[0]

@@ -239,7 +239,8 @@ def _mark_norms(loss: Column, company: dict[str, Column], *, null_is_nan: bool) 
     role, count = next(iter(found.items()))
     more = f" and of {len(found) - 1} more like it" if len(found) > 1 else ""
     values = "1 value" if count == 1 else f"{count} values"
-    message = f"{values} of {role}{more} count as not finite: missing, null or -1 beside a loss"
+    verb = "counts" if count == 1 and not more else "count"
+    message = f"{values} of {role}{more} {verb} as not finite: missing, null or -1 beside a loss"
     return [Event(kind=EventKind.HIDDEN_NAN, message=message)]
 
 

@@ -26,7 +26,7 @@ _WITH_LOSS = 0.8
 # … and if it is not logged without it here and there, as a monitor with a rhythm of its own is.
 _STRETCHES = 0.05
 
-# A gap in the gradient norm of up to so many records is an overflow, a longer one a change of logger.
+# A gap in the gradient norm of up to so many records is an overflow, a longer one a new logger.
 _FEW = 20
 
 # A series has a rhythm if so many of the gaps between its records are equal.
@@ -184,12 +184,18 @@ def _keeps_company(loss: Column, column: Column, absent: Mask) -> bool:
 
 def _any(columns: list[Column], *, like: Mask) -> Mask:
     """Return the records that any of the columns has."""
-    return np.logical_or.reduce([np.zeros_like(like), *(column.present for column in columns)])
+    found = np.zeros_like(like)
+    for column in columns:
+        found |= column.present
+    return found
 
 
 def _all(columns: list[Column], *, like: Mask) -> Mask:
     """Return the records that all of the columns have."""
-    return np.logical_and.reduce([np.ones_like(like), *(column.present for column in columns)])
+    found = np.ones_like(like)
+    for column in columns:
+        found &= column.present
+    return found
 
 
 def _empty_records(

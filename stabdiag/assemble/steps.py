@@ -67,12 +67,8 @@ def _from_column(
         tried.append(_note(f"no step was logged: {name!r} serves as the step"))
     lost = columns.rows - int(good.sum())
     if lost:
-        plural = "records have" if lost > 1 else "record has"
-        tried.append(
-            _note(
-                f"{lost} {plural} no usable step in {name!r} and {'are' if lost > 1 else 'is'} left out"
-            )
-        )
+        have, are = ("records have", "are") if lost > 1 else ("record has", "is")
+        tried.append(_note(f"{lost} {have} no usable step in {name!r} and {are} left out"))
     steps = np.where(good, column.values, 0).astype(np.int64)
     return Steps(steps=steps, usable=good, events=tuple(tried))
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from stabdiag.tree.divergence import climb
-from stabdiag.tree.nan import FirstBad, Origin, first_bad, origin
+from stabdiag.tree.nan import FirstBad, Origin, first_bad, jump_before, origin
 from stabdiag.tree.spike import focus
 from stabdiag.tree.words import checkpoint_before, num, plural
 
@@ -58,7 +58,15 @@ def nan_in_full_precision(case: Case, answers: Mapping[str, Answer]) -> Advice:
     """NaN in fp32, bf16 or an unknown dtype."""
     bad, start, reload = _nan(case, answers)
     dtype = case.manifest.dtype
-    if _surged(case, start):
+    jump = jump_before(case, start)
+    if jump:
+        what = f"{_sentence(jump.because)}."
+        first = f"Fix the schedule at step {jump.steps[0]}: {_inner(reload)}."
+        then = (
+            "Check that a resume restores the scheduler's state, and that phases join without a step.",
+            "If the jump is meant, warm up to it, and clip the gradient norm.",
+        )
+    elif _surged(case, start):
         what = (
             f"The gradient norm surged to {num(start.surge or 0)} x its mean at step "
             f"{start.surge_step}: an optimization blow-up."
@@ -224,9 +232,15 @@ def spike_unresolved(case: Case, answers: Mapping[str, Answer]) -> Advice:
     onset, what, reload = _spike(case)
     steps = case.limits.spike.recovery_steps
     last = int(case.loss.steps[-1])
+    restart = f"{reload}, and restart with the clip threshold at {num(_lower_clip(case))}{_now_clip(case)}."
+    if case.before_nan:
+        end, first = f"It had not recovered when the loss went NaN after step {last}.", restart
+    else:
+        end = f"The log ends at step {last}, too early to tell whether it recovers."
+        first = f"Run on to step {onset + steps} if the run still can, and diagnose again; else: {_inner(restart)}"
     return Advice(
-        summary=f"{what} The log ends at step {last}, too early to tell whether it recovers.",
-        first=f"Run on to step {onset + steps} if the run still can, and diagnose again; else: {reload[0].lower()}{reload[1:]}, and restart with the clip threshold at {num(_lower_clip(case))}{_now_clip(case)}.",
+        summary=f"{what} {end}",
+        first=first,
         then=(f"Look at the batch of step {onset} and the two before it.",),
         step=onset,
     )
@@ -243,7 +257,7 @@ def gradient_overflow(case: Case, answers: Mapping[str, Answer]) -> Advice:
         else "Switch from fp16 to bf16, or halve the learning rate and keep the loss scaler's growth interval long."
     )
     return Advice(
-        summary=f"{answer.because[0].upper()}{answer.because[1:]}.",
+        summary=f"{_sentence(answer.because)}.",
         first=first,
         then=(
             "Log the loss scale and the gradient norm of every step, to tell probes from overflows.",
@@ -258,7 +272,7 @@ def loss_scale_static(case: Case, answers: Mapping[str, Answer]) -> Advice:
     """Overflows under a constant loss scale."""
     answer = answers["Q3.2"]
     return Advice(
-        summary=f"{answer.because[0].upper()}{answer.because[1:]}.",
+        summary=f"{_sentence(answer.because)}.",
         first=f"Engage dynamic loss scaling (torch.amp.GradScaler) instead of the constant {num(float(answer.measured.get('scale') or 0))}.",
         then=(
             "Check that the optimizer steps go through the scaler: scaler.step, then scaler.update.",
@@ -274,7 +288,7 @@ def loss_scale_collapsed(case: Case, answers: Mapping[str, Answer]) -> Advice:
     step = answer.steps[0]
     reload = checkpoint_before(case.manifest, step).reload(f"the collapse at {step}")
     return Advice(
-        summary=f"{answer.because[0].upper()}{answer.because[1:]}: gradients or activations are too large all the time, not in passing.",
+        summary=f"{_sentence(answer.because)}: gradients or activations are too large all the time, not in passing.",
         first=f"{reload}, and halve the learning rate{_now_lr(case, step)} or switch from fp16 to bf16.",
         then=(
             "Check the initialization and the size of the residual stream.",
@@ -309,7 +323,7 @@ def divergence_lr(case: Case, answers: Mapping[str, Answer]) -> Advice:
     begin, end = (num(float(measured[key] or 0)) for key in ("lr_first", "lr_last"))
     return Advice(
         summary=f"{what} The learning rate rose from {begin} to {end} meanwhile.",
-        first=f"Fix the schedule, which still raises the learning rate at step {answers['Q4.2'].steps[-1]} (a warm-up that never ends, or an inverted decay): {reload[0].lower()}{reload[1:]}.",
+        first=f"Fix the schedule, which still raises the learning rate at step {answers['Q4.2'].steps[-1]} (a warm-up that never ends, or an inverted decay): {_inner(reload)}.",
         then=(
             f"Check warm-up and total steps against the manifest ({_schedule(case)}).",
             "Plot the learning rate of every step before the restart.",
@@ -330,7 +344,7 @@ def divergence_weights(case: Case, answers: Mapping[str, Answer]) -> Advice:
     if decay is not None and decay < 0:
         action = f"mend the sign of the weight decay, {num(decay)}, which makes weights grow"
     return Advice(
-        summary=f"{what} {answer.because[0].upper()}{answer.because[1:]}.",
+        summary=f"{what} {_sentence(answer.because)}.",
         first=f"{reload}, and {action}.",
         then=(
             f"Check the sign of the weight decay and which groups it reaches, {answer.measured['group']!r} first.",
@@ -346,7 +360,7 @@ def divergence_grad(case: Case, answers: Mapping[str, Answer]) -> Advice:
     first, what, reload = _climb(case)
     answer = answers["Q4.4"]
     return Advice(
-        summary=f"{what} {answer.because[0].upper()}{answer.because[1:]}.",
+        summary=f"{what} {_sentence(answer.because)}.",
         first=f"{reload}, and halve the learning rate{_now_lr(case, first)}.",
         then=(
             f"Check the data from step {first} on: order, labels, sources.",
@@ -376,11 +390,19 @@ def plateau(case: Case, answers: Mapping[str, Answer]) -> Advice:
     """A loss that has stopped falling."""
     first, _, _ = _climb(case)
     return Advice(
-        summary=f"{answers['Q4.1'].because[0].upper()}{answers['Q4.1'].because[1:]}.",
+        summary=f"{_sentence(answers['Q4.1'].because)}.",
         first="Look at the evaluation loss: if it is flat as well, stop the run here.",
         then=("If it still falls, let the run go on; the learning rate may be due for a decay.",),
         step=None,
     )
+
+
+def _sentence(words: str) -> str:
+    return words[0].upper() + words[1:]
+
+
+def _inner(words: str) -> str:
+    return words[0].lower() + words[1:]
 
 
 def _now_lr(case: Case, step: int) -> str:

@@ -42,7 +42,8 @@ class Exceedances:
 class Case:
     """What the questions are asked of.
 
-    ``focus`` is the spike that Q2.2 to Q2.4 are about. Measurements are taken once, when first
+    ``focus`` is the spike that Q2.2 to Q2.4 are about; ``before_nan`` says that the history is only
+    the part before a NaN. Measurements are taken once, when first
     asked for.
     """
 
@@ -51,6 +52,7 @@ class Case:
     limits: Limits
     literal: bool = False
     focus: Spike | None = None
+    before_nan: bool = False
 
     def about(self, spike: Spike) -> Case:
         """Return the same case with the attention on one spike, measurements kept."""

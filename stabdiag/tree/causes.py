@@ -32,8 +32,22 @@ class Panel:
     steps: tuple[int, ...] = ()
 
 
-def lr_panel(case: Case, spike: Spike) -> Panel:
-    """Did the learning rate jump up just before the spike, beyond the schedule's own slope?"""
+def panels(case: Case, spike: Spike) -> tuple[Panel, Panel, Panel]:
+    """Return the three panels of a spike, in the order in which they convict.
+
+    A jump of the schedule also raises the gradient norm, and so does a repeated batch.
+    """
+    first, last = before(case, case.at(spike.onset)), case.at(spike.peak)
+    return lr_panel(case, first, last), batch_panel(case, first, last), grad_panel(case, spike)
+
+
+def before(case: Case, step: int) -> int:
+    """Return the first step in which a cause of something at ``step`` may lie."""
+    return int(step - max(case.limits.spike.lookback, 2 * case.stride))
+
+
+def lr_panel(case: Case, first: int, last: int) -> Panel:
+    """Did the learning rate jump up in these steps, beyond the schedule's own slope?"""
     branch = "lr-jump"
     lr = case.history.get("lr")
     if lr is None:
@@ -63,15 +77,14 @@ def lr_panel(case: Case, spike: Spike) -> Panel:
     return Panel(branch=branch, holds=True, because=because, measured=measured, steps=(int(steps[at]),))
 
 
-def batch_panel(case: Case, spike: Spike) -> Panel:
-    """Was a batch seen again shortly before or at the spike?"""
+def batch_panel(case: Case, first: int, last: int) -> Panel:
+    """Was a batch of these steps seen shortly before?"""
     branch = "duplicate-batch"
     batches = case.history.get("batch_id")
     if batches is None:
         return Panel(branch=branch, holds=None, because="no batch id was logged")
     since = steps_since_seen(batches.steps, batches.values)
     repeated = since <= case.limits.spike.batch_lookback
-    first, last = _around(case, spike)
     inside = (batches.steps >= first) & (batches.steps <= last)
     if not inside.any():
         return Panel(branch=branch, holds=None, because="no batch id was logged around it")
@@ -121,9 +134,3 @@ def grad_panel(case: Case, spike: Spike) -> Panel:
         f"({'over' if holds else 'within'} {num(limits.grad_ratio)} x)"
     )
     return Panel(branch=branch, holds=holds, because=because, measured={"grad_ratio": ratio}, steps=(onset,))
-
-
-def _around(case: Case, spike: Spike) -> tuple[int, int]:
-    """Return the steps in which a cause of the spike may lie."""
-    back = max(case.limits.spike.lookback, 2 * case.stride)
-    return int(case.at(spike.onset) - back), case.at(spike.peak)

@@ -56,10 +56,12 @@ def _is_the_loss_rising(case: Case) -> Reply:
     }
     best = case.at(case.settled.start + rise.best)
     first, last = climb(case)
-    ends = f"the loss ends at {num(rise.last_level)}, {num(rise.amount)} above its best level ({num(rise.best_level)} near step {best})"
+    ends = f"the loss ends at {num(rise.last_level)}, its best level"
+    if rise.amount > 0:
+        ends = f"the loss ends at {num(rise.last_level)}, {num(rise.amount)} above its best level ({num(rise.best_level)} near step {best})"
     if case.is_clear(rise):
         return yes(
-            f"{ends}; it climbed from step {first} to {last}, which noise does with chance {rise.p_value:.1g}",
+            f"{ends}; it climbed from step {first} to {last}, which noise does with chance {_chance(rise.p_value)}",
             first,
             last,
             branch="material",
@@ -74,7 +76,13 @@ def _is_the_loss_rising(case: Case) -> Reply:
             branch="slight",
             **measured,
         )
-    return no(f"{ends}, no more than its noise and its usual ups and downs", **measured)
+    if rise.amount > 0:
+        ends += ", no more than its noise and its usual ups and downs"
+    return no(ends, **measured)
+
+
+def _chance(p_value: float) -> str:
+    return f"{p_value:.1g}" if p_value > 1e-12 else "below 1e-12"
 
 
 def _monotone(case: Case) -> Reply:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stabdiag.tree.causes import Panel, before, lr_panel
 from stabdiag.tree.question import Question, Reply, no, unknown, yes
 from stabdiag.tree.words import checkpoint_before, num, plural
 
@@ -93,6 +94,12 @@ def _surge(case: Case, step: int) -> tuple[float | None, int | None]:
     return ratio, int(norm.steps[len(norm) - few + at])
 
 
+def jump_before(case: Case, start: Origin) -> Panel | None:
+    """Return the jump of the learning rate that led to the NaN, if there was one."""
+    panel = lr_panel(case, before(case, start.step), start.step)
+    return panel if panel.holds else None
+
+
 def _is_it_nan(case: Case) -> Reply:
     bad = first_bad(case)
     total = len(case.history.series["loss"])
@@ -141,6 +148,9 @@ def _where_did_it_start(case: Case) -> Reply:
         else f"the gradient norm was calm before it (at most {num(start.surge)} x its mean): a bad "
         "sample or a layer's numerics"
     )
+    jump = jump_before(case, start)
+    if jump:
+        how = f"{how}; {jump.because}"
     return yes(
         f"{where}; {how}",
         start.step,
@@ -158,7 +168,9 @@ def _which_fix(case: Case) -> Reply:
         raise LookupError("asked of a NaN that is not there")
     start = origin(case, bad)
     dtype = case.manifest.dtype
-    if start.surge is None:
+    if jump_before(case, start):
+        because = "the learning rate jumped just before: the schedule comes first"
+    elif start.surge is None:
         because = "without a gradient norm the log cannot tell a blow-up from a layer's numerics"
     elif start.surge > case.limits.nan.grad_surge:
         because = "the blow-up calls for a smaller step: learning rate, warm-up, clipping"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from statistics import NormalDist
 from typing import TYPE_CHECKING
 
-from stabdiag.tree.causes import batch_panel, grad_panel, lr_panel
+from stabdiag.tree.causes import panels
 from stabdiag.tree.question import Question, Reply, no, unknown, yes
 from stabdiag.tree.words import checkpoint_before, num, plural
 
@@ -96,14 +96,13 @@ def _did_it_recover(case: Case) -> Reply:
 
 def _what_caused_it(case: Case) -> Reply:
     spike = focus(case)
-    panels = (lr_panel(case, spike), batch_panel(case, spike), grad_panel(case, spike))
-    measured = {key: value for panel in panels for key, value in panel.measured.items()}
-    because = "; ".join(panel.because for panel in panels)
-    # In the tree's order of proof: a jump of the schedule also raises the gradient norm.
-    for panel in panels:
+    asked = panels(case, spike)
+    measured = {key: value for panel in asked for key, value in panel.measured.items()}
+    because = "; ".join(panel.because for panel in asked)
+    for panel in asked:
         if panel.holds:
             return yes(because, *panel.steps, branch=panel.branch, **measured)
-    if all(panel.holds is None for panel in panels):
+    if all(panel.holds is None for panel in asked):
         return unknown(because, **measured)
     return no(because, **measured)
 

@@ -40,7 +40,7 @@ def walk(case: Case) -> Walk:
         bad = first_bad(case)
         before = case.history.before(bad.step) if bad else case.history
         if "loss" in before.series:
-            lead_up = _sections(replace(case, history=before))
+            lead_up = _sections(replace(case, history=before, before_nan=True))
             trail += [replace(answer, asked_of=AskedOf.LEAD_UP) for answer in lead_up.trail]
             findings = [_with_lead_up(findings[0], lead_up.findings)]
             findings += [replace(f, asked_of=AskedOf.LEAD_UP) for f in lead_up.findings]
@@ -157,7 +157,8 @@ def _nothing_found(case: Case, trail: tuple[Answer, ...]) -> Finding:
     slug = "insufficient-data" if {"Q2.1", "Q4.1"} <= open_ else "healthy"
     outcome = BY_SLUG[slug]
     loss = case.history.series["loss"]
-    logged = f"{len(loss)} losses from step {int(loss.steps[0])} to {int(loss.steps[-1])}"
+    losses = "1 loss" if len(loss) == 1 else f"{len(loss)} losses"
+    logged = f"{losses} from step {int(loss.steps[0])} to {int(loss.steps[-1])}"
     if slug == "healthy":
         unclear = f"; not testable: {', '.join(sorted(open_))}" if open_ else ""
         summary = f"{logged}: no NaN, no spike beyond this run's own noise, no climb{unclear}."

@@ -66,7 +66,7 @@ def test_many_columns_are_not_all_told(build: Build) -> None:
 
 
 def test_words_are_no_loss(build: Build) -> None:
-    with pytest.raises(ColumnError, match="'loss' holds words, no numbers.*--column"):
+    with pytest.raises(ColumnError, match=r"'loss' holds words, no numbers.*--column"):
         build([{"step": 0, "loss": "low"}])
 
 
