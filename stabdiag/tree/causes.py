@@ -52,7 +52,6 @@ def lr_panel(case: Case, first: int, last: int) -> Panel:
     lr = case.history.get("lr")
     if lr is None:
         return Panel(branch=branch, holds=None, because="the learning rate was not logged")
-    first, last = _around(case, spike)
     lr = lr.finite()
     values, steps = lr.values, lr.steps
     inside = np.flatnonzero((steps[1:] >= first) & (steps[1:] <= last)) + 1
