@@ -269,7 +269,9 @@ def _recovery(x: Floats, at: int, level: float, slack: float, reach: int) -> int
     smooth = min(max(reach // 5, 3), 10)
     for back in range(at + 1, min(at + reach, len(x) - 1) + 1):
         soon, later = x[back : back + smooth], x[back : back + 3 * smooth]
-        if len(soon) >= 2 and np.median(soon) <= level + slack and np.median(later) <= level + 2 * slack:
+        if len(soon) < 2 or x[back] > level + 4 * slack:
+            continue
+        if np.median(soon) <= level + slack and np.median(later) <= level + 2 * slack:
             return back
     return None
 

@@ -413,12 +413,15 @@ def _now_lr(case: Case, step: int) -> str:
 
 def _lower_clip(case: Case) -> float:
     clip = case.manifest.grad_clip
-    return CLIP if clip is None or clip > CLIP else clip / 2
+    # A threshold of 0 is how clipping is turned off.
+    return CLIP if not clip or clip > CLIP else clip / 2
 
 
 def _now_clip(case: Case) -> str:
     clip = case.manifest.grad_clip
-    return f" (now {num(clip)})" if clip is not None else ""
+    if clip is None:
+        return ""
+    return f" (now {num(clip)})" if clip else " (now off)"
 
 
 def _schedule(case: Case) -> str:

@@ -89,7 +89,9 @@ def _too_often(case: Case, found: Overflows, scale: Series | None) -> Reply:
         "growth_interval": found.interval,
     }
     if case.manifest.dtype == "bf16":
-        because = f"bf16 has no loss scale to absorb {plural(len(found.steps), 'overflow')}"
+        because = (
+            f"{plural(len(found.steps), 'overflow')} in bf16, which has no loss scale to absorb them"
+        )
         return yes(because, *found.steps[:20].tolist(), branch="overflow", **measured)
     allowed = factor * found.expected
     told = (

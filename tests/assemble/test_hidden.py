@@ -254,7 +254,7 @@ def test_a_null_gradient_norm(build: Build, rows: Rows, format: str) -> None:
     history = build(log, format)
     assert nan_steps(history, "grad_norm") == [7]
     assert grounds(history) == [
-        "1 values of grad_norm count as not finite: missing or null beside a loss"
+        "1 value of grad_norm counts as not finite: missing, null or -1 beside a loss"
     ]
 
 
@@ -295,7 +295,17 @@ def test_the_minus_one_of_zero_3(build: Build, rows: Rows) -> None:
     log[7]["grad_norm"] = -1.0
     history = build(log)
     assert nan_steps(history, "grad_norm") == [7]
-    assert "written as -1" in grounds(history)[0]
+    assert "1 value of grad_norm counts as not finite" in grounds(history)[0]
+
+
+def test_norms_that_went_by_group_are_told_in_one_line(build: Build, rows: Rows) -> None:
+    log = rows(30, **{"grad_norm/a": 1.0, "grad_norm/b": 1.0})
+    for record in log[7:9]:
+        record.update({"grad_norm": None, "grad_norm/a": None, "grad_norm/b": None})
+    history = build(log)
+    assert nan_steps(history, "grad_norm/b") == [7, 8]
+    (told,) = grounds(history)
+    assert told.startswith("2 values of grad_norm and of 2 more like it count as not finite")
 
 
 def test_nulls_that_fill_every_gap_say_nothing_of_the_norm(build: Build, rows: Rows) -> None:

@@ -9,7 +9,9 @@ import pytest
 
 import stabdiag
 from stabdiag.findings import AskedOf, Verdict
+from stabdiag.manifest import Manifest
 from stabdiag.tree import QUESTIONS
+from stabdiag.tree.case import Case
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -325,3 +327,45 @@ def test_every_answer_is_held_against_limits_in_force(calm: Callable[..., Log]) 
         "spike.recovery_steps": 40,
     }
     assert "within 40 steps" in asked(report, "Q2.2").because
+
+
+def test_a_jump_at_the_end_of_a_climb_belongs_to_the_climb(calm: Callable[..., Log]) -> None:
+    log = calm(1200)
+    log["loss"][400:1000] += np.linspace(0, 4.0, 600)
+    log["loss"][1000:] += 9.0
+    assert stabdiag.diagnose(log).diagnosis.slug == "divergence-unexplained"
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("lr", "no learning rate was logged around it"),
+        ("batch_id", "no batch id was logged around it"),
+        ("grad_norm", "no gradient norm was logged around it"),
+    ],
+)
+def test_a_cause_that_was_not_logged_around_the_spike_cannot_be_told(
+    calm: Callable[..., Log], name: str, told: str
+) -> None:
+    records: list[dict[str, float]] = []
+    log = calm()
+    SPIKE(log)
+    for at in range(800):
+        record = {key: float(values[at]) for key, values in log.items()}
+        if 300 <= at < 700:
+            del record[name]
+        records.append(record)
+    answer = asked(stabdiag.diagnose(records), "Q2.3")
+    assert answer.verdict is Verdict.NO
+    assert told in answer.because
+
+
+@pytest.mark.parametrize("question", ["Q1.3", "Q1.4", "Q2.2", "Q2.3", "Q2.4", "Q3.3", "Q4.2"])
+def test_questions_on_something_that_is_not_there_are_refused(
+    calm: Callable[..., Log], question: str
+) -> None:
+    few = {name: values[:15] for name, values in calm().items()}
+    case = Case(history=stabdiag.read(few), manifest=Manifest(), limits=stabdiag.Limits())
+    one = next(one for one in QUESTIONS if one.id == question)
+    with pytest.raises(LookupError):
+        one.answer(case)
