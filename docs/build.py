@@ -50,8 +50,8 @@ MODES = (
         columns=("loss", "grad_norm", "lr"),
         before=6,
         after=2,
-        signature="The loss is finite until the step at which it is not, and no series goes first. The "
-        "gradient norm is of its usual size right up to the last good step: nothing blew up, an "
+        signature="The loss is finite until the step at which it is not, and no series goes first. "
+        "The gradient norm is of its usual size right up to the last good step: nothing blew up, an "
         "operation was asked for something that has no answer. Every later loss is NaN, since the "
         "update that followed wrote NaN into the weights.",
     ),
@@ -61,8 +61,8 @@ MODES = (
         columns=("loss", "grad_norm", "lr", "batch_id"),
         before=4,
         after=8,
-        signature="The loss leaves its noise from one step to the next, and the gradient norm before "
-        "clipping jumps with it, far above its rolling mean. Learning rate and batch ids go on as "
+        signature="The loss leaves its noise from one step to the next, and the gradient norm "
+        "before clipping jumps with it, far above its rolling mean. Learning rate and batch ids go on as "
         "they should. The loss is back among its noise within a few steps: the weights were moved, "
         "but not far.",
     ),
@@ -72,8 +72,8 @@ MODES = (
         columns=("loss", "grad_norm", "loss_scale", "lr"),
         before=12,
         after=2,
-        signature="The gradient norm goes infinite while the loss is still finite, and the loss scale "
-        "halves with every overflow: the scaler skips the step and tries a smaller scale. That "
+        signature="The gradient norm goes infinite while the loss is still finite, and the loss "
+        "scale halves with every overflow: the scaler skips the step and tries a smaller scale. That "
         "helps against gradients that are too large for fp16; it cannot help once activations pass "
         "65504 in the forward pass, and then the loss follows.",
     ),
@@ -118,7 +118,9 @@ def roles() -> str:
 
 def manifest() -> str:
     """Return the table of manifest fields."""
-    rows = [(f"`{key.name}`", key.wants, _names(n for n in key.names if n != key.name)) for key in KEYS]
+    rows = [
+        (f"`{key.name}`", key.wants, _names(n for n in key.names if n != key.name)) for key in KEYS
+    ]
     return _table(("field", "wants", "also known as"), rows)
 
 
@@ -131,9 +133,9 @@ def failure_modes() -> str:
     """Return the page of the three classic failures, with the numbers of real runs."""
     parts = [
         "# Three classic failures, and how to know them again",
-        "Each of these runs was trained, and made to fail for its real cause: a small transformer on "
-        "text, on the CPU, by the recipes in [`fixtures/`](../fixtures/README.md). The numbers are the "
-        "ones that it logged. (This page is written by `docs/build.py`.)",
+        "Each of these runs was trained, and made to fail for its real cause: a small transformer "
+        "on text, on the CPU, by the recipes in [`fixtures/`](../fixtures/README.md). The numbers "
+        "are the ones that it logged. (This page is written by `docs/build.py`.)",
     ]
     for mode in MODES:
         report = _diagnose(mode.run)
@@ -144,7 +146,8 @@ def failure_modes() -> str:
             f"**What was done:** {what.group(1) if what else ''}",
             f"**The signature:** {mode.signature}",
             _excerpt(report, mode),
-            f"**What stabdiag says** ([`{report.diagnosis.slug}`](outcomes.md)): {report.diagnosis.summary}",
+            f"**What stabdiag says** ([`{report.diagnosis.slug}`](outcomes.md)): "
+            f"{report.diagnosis.summary}",
             f"**First action:** {report.diagnosis.first_action}",
             f"```console\n$ stabdiag diagnose {_log(mode.run)}\n```",
         ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
@@ -14,8 +15,6 @@ from stabdiag import __version__
 from stabdiag.errors import ManifestError, StabdiagError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from stabdiag.findings import Finding
     from stabdiag.limits import Limits
     from stabdiag.manifest import Manifest
@@ -59,14 +58,16 @@ Output = Annotated[
 Color = Annotated[
     bool | None,
     typer.Option(
-        "--color/--no-color", help="Colour, or none; by default as the terminal can.", show_default=False
+        "--color/--no-color",
+        help="Colour, or none; by default as the terminal can.",
+        show_default=False,
     ),
 ]
 
 
 @app.callback()
 def _main(
-    version: Annotated[  # noqa: ARG001 - acted on by its callback
+    version: Annotated[
         bool,
         typer.Option(
             "--version",
@@ -96,7 +97,8 @@ def _main(
 )
 def diagnose(
     log: Annotated[
-        str, typer.Argument(metavar="LOG", help="CSV, JSON lines or Parquet; `-` is standard input.")
+        str,
+        typer.Argument(metavar="LOG", help="CSV, JSON lines or Parquet; `-` is standard input."),
     ],
     manifest: Annotated[
         Path | None,
@@ -107,7 +109,8 @@ def diagnose(
         ),
     ] = None,
     dtype: Annotated[
-        str | None, typer.Option(metavar="DTYPE", help="fp16, bf16 or fp32; overrides the manifest.")
+        str | None,
+        typer.Option(metavar="DTYPE", help="fp16, bf16 or fp32; overrides the manifest."),
     ] = None,
     settings: Annotated[
         list[str] | None,
@@ -131,7 +134,9 @@ def diagnose(
     ] = None,
     limit: LimitFlags = None,
     config: ConfigFile = None,
-    format: Annotated[str, typer.Option("--format", "-f", help="terminal, json or svg.")] = "terminal",
+    format: Annotated[
+        str, typer.Option("--format", "-f", help="terminal, json or svg.")
+    ] = "terminal",
     output: Output = None,
     fail_on: Annotated[
         FailOn, typer.Option("--fail-on", help="The severity from which on the exit code is 1.")
@@ -159,7 +164,15 @@ def diagnose(
     )
     from stabdiag.formats import render
 
-    text = render(report, format, verbose=verbose, **_terminal(output, color))
+    terminal = _terminal(output, color)
+    text = render(
+        report,
+        format,
+        verbose=verbose,
+        width=terminal.width,
+        color=terminal.color,
+        encoding=terminal.encoding,
+    )
     _write(text, output)
     raise typer.Exit(_code(report.diagnosis, fail_on))
 
@@ -187,7 +200,15 @@ def thresholds(
     """Print the quick-reference table and every threshold in force."""
     from stabdiag.thresholds import thresholds as table
 
-    _write(table(_limits(limit, config), format, **_terminal(output, color)), output)
+    terminal = _terminal(output, color)
+    text = table(
+        _limits(limit, config),
+        format,
+        width=terminal.width,
+        color=terminal.color,
+        encoding=terminal.encoding,
+    )
+    _write(text, output)
 
 
 @app.command(
@@ -215,7 +236,10 @@ def explain(
 
     text = page(name, _limits(limit, config))
     if sys.stdout.isatty() or color:
-        text = markdown_page(text, **_terminal(None, color))
+        terminal = _terminal(None, color)
+        text = markdown_page(
+            text, width=terminal.width, color=terminal.color, encoding=terminal.encoding
+        )
     _write(text, None)
 
 
@@ -278,7 +302,14 @@ def _pair(text: str, flag: str) -> tuple[str, str]:
     return name.strip(), value
 
 
-def _terminal(output: Path | None, color: bool | None) -> dict[str, object]:
+@dataclass(frozen=True, kw_only=True)
+class _Terminal:
+    width: int
+    color: bool
+    encoding: str
+
+
+def _terminal(output: Path | None, color: bool | None) -> _Terminal:
     """Return what the terminal, or the file that stands for it, can show."""
     tty = output is None and sys.stdout.isatty()
     wanted = tty and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
@@ -288,7 +319,7 @@ def _terminal(output: Path | None, color: bool | None) -> dict[str, object]:
 
         width = max(shutil.get_terminal_size().columns, 40)
     encoding = "utf-8" if output else (sys.stdout.encoding or "ascii")
-    return {"width": width, "color": wanted if color is None else color, "encoding": encoding}
+    return _Terminal(width=width, color=wanted if color is None else color, encoding=encoding)
 
 
 def _write(text: str, output: Path | None) -> None:

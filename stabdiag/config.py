@@ -27,7 +27,9 @@ def configured_limits(
         LimitError: for an unknown limit or a value out of range; the message names the file.
     """
     limits = Limits()
-    files = [config] if config else [_nearest(folder, n) for n in ("pyproject.toml", "stabdiag.toml")]
+    files = (
+        [config] if config else [_nearest(folder, n) for n in ("pyproject.toml", "stabdiag.toml")]
+    )
     for path in files:
         if path is None:
             continue

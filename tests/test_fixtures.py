@@ -41,9 +41,13 @@ SUDDEN = [run for run in WITH_ONSET if not about(run)["expect"].startswith("dive
 SLOW = [run for run in WITH_ONSET if about(run)["expect"].startswith("divergence-")]
 
 
+def stride(report: Report) -> float:
+    return float(np.median(np.diff(report.history.series["loss"].steps)))
+
+
 def margin(report: Report) -> float:
     """Return how far from a fault its first sign may lie, in steps."""
-    return max(60.0, 5 * float(np.median(np.diff(report.history.series["loss"].steps))))
+    return max(60.0, 5 * stride(report))
 
 
 @pytest.mark.parametrize("run", RUNS)
@@ -77,8 +81,9 @@ def test_a_sudden_fault_is_dated(run: str) -> None:
     steps |= {step for answer in report.trail for step in answer.steps}
     assert report.diagnosis.step is not None
     assert min(abs(step - about(run)["onset"]) for step in steps) <= margin(report)
-    # A fault shows after it is made, and the diagnosis may be of a later one of its kind.
-    assert report.diagnosis.step >= about(run)["onset"]
+    # A fault shows after it is made, give or take the noise of a point or two, and the diagnosis
+    # may be of a later one of its kind.
+    assert report.diagnosis.step >= about(run)["onset"] - 2 * stride(report)
 
 
 @pytest.mark.parametrize("run", SLOW)

@@ -10,9 +10,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-def steps_since_seen(
-    steps: NDArray[np.int64], values: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def steps_since_seen(steps: NDArray[np.int64], values: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return how many steps ago each value was seen last, inf where never: shape (n,).
 
     Args:

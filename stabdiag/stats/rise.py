@@ -30,7 +30,7 @@ class Rise:
     """How far the loss ends above its best level, and how it got there.
 
     ``best``, ``onset``, ``crest`` are positions: of the best level, of the last point near it, and
-    where most of the way up was made. ``bar`` is what the run's own noise and ups and downs explain,
+    where most of the way up was made. ``bar`` is what the run's own noise, ups and downs explain,
     ``progress`` the distance from the first level to the best; both, and the levels, are in units
     of the loss. ``p_value`` is that of a rising trend on the way up, ``recent_p_value`` that of one
     over the last window.

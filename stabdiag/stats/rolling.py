@@ -38,9 +38,8 @@ def trailing_moments(x: Floats, window: int) -> tuple[Floats, Floats]:
     if n <= window:
         return mean, deviation
     blocks = -(-n // window)
-    grid = np.empty(blocks * window)
-    grid[:n], grid[n:] = x, x[-1]
-    grid = grid.reshape(blocks, window)
+    padded = np.append(x, np.full(blocks * window - n, x[-1]))
+    grid = padded.reshape(blocks, window)
     head_mean, head_m2 = _prefix_moments(grid)
     tail_mean, tail_m2 = (part[:, ::-1] for part in _prefix_moments(grid[:, ::-1]))
     # The window before point (b, j) is block b-1 from j on (window - j points) and block b up to

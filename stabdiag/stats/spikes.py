@@ -56,9 +56,9 @@ class Spike:
     """One spike, as positions in the array it was found in.
 
     ``base`` and ``sigma`` are mean and deviation frozen from before the onset; ``score`` is the
-    largest rise above the local trend in units of the local, robust deviation; ``rise`` counts the points that the loss took for
-    most of its way up. ``recovered`` is None where the log ends too early to tell, and ``end`` the
-    point where it had recovered, or that up to which it was watched.
+    largest rise above the local trend in units of the local, robust deviation; ``rise`` counts the
+    points that the loss took for most of its way up. ``recovered`` is None where the log ends too
+    early to tell, and ``end`` the point where it had recovered, or that up to which it was watched.
     """
 
     onset: int
@@ -254,7 +254,9 @@ def _frozen(
 ) -> tuple[float, float]:
     """Return mean and deviation of the window before the onset, earlier outliers left out."""
     before = x[:at] if atypical is None else x[:at][~atypical[:at]]
-    before = before[-reach.window :] if len(before) >= reach.least else x[max(at - reach.window, 0) : at]
+    before = (
+        before[-reach.window :] if len(before) >= reach.least else x[max(at - reach.window, 0) : at]
+    )
     usual = np.abs(before - np.median(before)) <= 5 * base.sigma[at]
     kept = before[usual] if usual.any() else before
     return float(kept.mean()), max(float(kept.std()), float(base.sigma[at]))

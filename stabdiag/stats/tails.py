@@ -51,7 +51,7 @@ def upper_tail(x: Floats, deepest: int | None = None, prior: float | None = None
 
     Args:
         x: shape (n,), finite, n at least 2.
-        deepest: the last letter value used, as a power of 1/2; as far as the sample reaches if None.
+        deepest: the last letter value used, as a power of 1/2; all that the sample has if None.
         prior: the tail weight added; one that fades with the number of points if None.
 
     Returns:

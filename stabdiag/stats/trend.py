@@ -20,7 +20,7 @@ _MOST_POINTS = 400
 
 @dataclass(frozen=True, kw_only=True)
 class Trend:
-    """A trend test's result: Kendall's ``tau`` (-1 to 1) and the one-sided ``p_value`` of a rise."""
+    """A trend test's result: Kendall's ``tau`` (-1 to 1), and a rise's one-sided ``p_value``."""
 
     tau: float
     p_value: float
@@ -78,4 +78,5 @@ def block_means(x: Floats, most: int) -> Floats:
     if size <= 1:
         return x
     whole = len(x) // size
-    return x[: whole * size].reshape(whole, size).mean(axis=1)
+    means: Floats = x[: whole * size].reshape(whole, size).mean(axis=1)
+    return means

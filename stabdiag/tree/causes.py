@@ -65,15 +65,21 @@ def lr_panel(case: Case, first: int, last: int) -> Panel:
     rise = values[at] - values[at - 1]
     usual = float(np.abs(np.diff(values[max(at - 10, 0) : at])).max(initial=0.0))
     jumped = ratio >= case.limits.spike.lr_jump and rise > 3 * usual
-    measured: dict[str, Scalar] = {"lr_ratio": ratio, "lr_before": float(values[at - 1]), "lr_after": float(values[at])}
+    measured: dict[str, Scalar] = {
+        "lr_ratio": ratio,
+        "lr_before": float(values[at - 1]),
+        "lr_after": float(values[at]),
+    }
     if not jumped:
         because = "the learning rate kept to its schedule"
         return Panel(branch=branch, holds=False, because=because, measured=measured)
     because = (
-        f"the learning rate jumped from {num(float(values[at - 1]))} to {num(float(values[at]))} at "
-        f"step {int(steps[at])}"
+        f"the learning rate jumped from {num(float(values[at - 1]))} to {num(float(values[at]))} "
+        f"at step {int(steps[at])}"
     )
-    return Panel(branch=branch, holds=True, because=because, measured=measured, steps=(int(steps[at]),))
+    return Panel(
+        branch=branch, holds=True, because=because, measured=measured, steps=(int(steps[at]),)
+    )
 
 
 def batch_panel(case: Case, first: int, last: int) -> Panel:
@@ -122,7 +128,10 @@ def grad_panel(case: Case, spike: Spike) -> Panel:
         return Panel(branch=branch, holds=None, because="no gradient norm was logged around it")
     clip = case.manifest.grad_clip
     if clip and finite.values.max() <= clip * 1.01:
-        because = f"the gradient norm never exceeds the clip threshold {num(clip)}: it was logged after clipping"
+        because = (
+            f"the gradient norm never exceeds the clip threshold {num(clip)}: it was logged after "
+            "clipping"
+        )
         return Panel(branch=branch, holds=None, because=because)
     kept = before[before <= np.median(before) * limits.grad_ratio]
     usual = float(np.mean(kept)) if len(kept) else 0.0
@@ -132,4 +141,6 @@ def grad_panel(case: Case, spike: Spike) -> Panel:
         f"the gradient norm reached {num(float(near.max()))}, {num(ratio)} x its rolling mean "
         f"({'over' if holds else 'within'} {num(limits.grad_ratio)} x)"
     )
-    return Panel(branch=branch, holds=holds, because=because, measured={"grad_ratio": ratio}, steps=(onset,))
+    return Panel(
+        branch=branch, holds=holds, because=because, measured={"grad_ratio": ratio}, steps=(onset,)
+    )

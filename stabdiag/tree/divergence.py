@@ -11,23 +11,28 @@ from stabdiag.tree.question import Question, Reply, no, unknown, yes
 from stabdiag.tree.words import num
 
 if TYPE_CHECKING:
+    from stabdiag.findings import Scalar
     from stabdiag.history import Series
     from stabdiag.stats.rise import Rise
     from stabdiag.tree.case import Case
 
+
 def climb(case: Case) -> tuple[int, int]:
-    """Return the steps at which the climb began and at which most of it was done."""
-    rise = _rise(case)
-    begin = case.settled.start
-    return case.at(begin + rise.onset), case.at(begin + rise.crest)
+    """Return the steps over which Q4.2 to Q4.4 look.
+
+    They go from where the climb began to where most of it was done; to the letter, they are those
+    of the last window.
+    """
+    if case.literal:
+        last = int(case.loss.steps[-1])
+        return last - case.limits.divergence.window, last
+    rise, begin = found_rise(case), case.settled.start
+    first, last = case.at(begin + rise.onset), case.at(begin + rise.crest)
+    return first, max(last, first + 1)
 
 
-def is_material(case: Case) -> bool:
-    """Tell whether the rise is more than a plateau's."""
-    return case.is_clear(_rise(case))
-
-
-def _rise(case: Case) -> Rise:
+def found_rise(case: Case) -> Rise:
+    """Return the rise, where Q4.1 has found one."""
     if case.rise is None:
         raise LookupError("Q4.2 to Q4.4 are asked of a loss that rises")
     return case.rise
@@ -43,8 +48,9 @@ def _is_the_loss_rising(case: Case) -> Reply:
     rise, limits = case.rise, case.limits.divergence
     if rise is None:
         count = case.settled.stop - case.settled.start
-        return unknown(f"{count} settled losses; a trend needs {case.rise_window}", logged=count)
-    measured = {
+        because = f"{count} settled losses; a trend needs {case.rise_window}"
+        return unknown(because, measured={"logged": count})
+    measured: dict[str, Scalar] = {
         "rise": rise.amount,
         "bar": _bar(case, rise),
         "p_value": rise.p_value,
@@ -58,14 +64,18 @@ def _is_the_loss_rising(case: Case) -> Reply:
     first, last = climb(case)
     ends = f"the loss ends at {num(rise.last_level)}, its best level"
     if rise.amount > 0:
-        ends = f"the loss ends at {num(rise.last_level)}, {num(rise.amount)} above its best level ({num(rise.best_level)} near step {best})"
+        ends = (
+            f"the loss ends at {num(rise.last_level)}, {num(rise.amount)} above its best level "
+            f"({num(rise.best_level)} near step {best})"
+        )
     if case.is_clear(rise):
         return yes(
-            f"{ends}; it climbed from step {first} to {last}, which noise does with chance {_chance(rise.p_value)}",
+            f"{ends}; it climbed from step {first} to {last}, which noise does with chance "
+            f"{_chance(rise.p_value)}",
             first,
             last,
             branch="material",
-            **measured,
+            measured=measured,
         )
     if rise.recent_p_value < limits.significance and rise.amount > 0.5 * rise.bar:
         return yes(
@@ -74,11 +84,11 @@ def _is_the_loss_rising(case: Case) -> Reply:
             first,
             last,
             branch="slight",
-            **measured,
+            measured=measured,
         )
     if rise.amount > 0:
         ends += ", no more than its noise and its usual ups and downs"
-    return no(ends, **measured)
+    return no(ends, measured=measured)
 
 
 def _chance(p_value: float) -> str:
@@ -91,53 +101,49 @@ def _monotone(case: Case) -> Reply:
     last = int(loss.steps[-1]) if len(loss) else 0
     window = loss.between(last - case.limits.divergence.window, last)
     if case.rise is None or last - int(loss.steps[0]) < case.limits.divergence.window:
-        return unknown(f"{len(loss)} losses; {case.rise_window} are needed", logged=len(loss))
+        because = f"{len(loss)} losses; {case.rise_window} are needed"
+        return unknown(because, measured={"logged": len(loss)})
     rising = bool((np.diff(window.values) > 0).all()) and len(window) > 1
-    reply = yes if rising else no
-    branch = "material" if rising else None
-    because = f"the loss {'rose' if rising else 'did not rise'} at every step of the last {case.limits.divergence.window}"
-    return reply(because, branch=branch)
-
-
-def _window(case: Case) -> tuple[int, int]:
-    """Return the steps over which Q4.2 to Q4.4 look: the climb, or the last window if literal."""
-    if case.literal:
-        last = int(case.loss.steps[-1])
-        return last - case.limits.divergence.window, last
-    first, last = climb(case)
-    return first, max(last, first + 1)
+    steps = f"at every step of the last {case.limits.divergence.window}"
+    if rising:
+        return yes(f"the loss rose {steps}", branch="material")
+    return no(f"the loss did not rise {steps}")
 
 
 def _is_the_lr_rising(case: Case) -> Reply:
-    first, last = _window(case)
+    first, last = climb(case)
     lr = case.history.series["lr"].finite().between(first, last)
     if len(lr) < 3:
         return unknown("too few learning rates were logged over the climb")
     begin, middle, end = (float(lr.values[i]) for i in (0, len(lr) // 2, -1))
-    ratio = end / begin if begin > 0 else float("inf")
+    ratio = end / begin if begin > 0 else (1.0 if end == begin else float("inf"))
     # A warm-up that ends early in the climb is no schedule that never ends.
     rising = end > begin * case.limits.divergence.lr_rise and begin < middle < end
     told = f"the learning rate went from {num(begin)} at step {first} to {num(end)} at step {last}"
-    measured = {"lr_first": begin, "lr_last": end, "lr_ratio": ratio}
-    return yes(told, first, last, **measured) if rising else no(told, first, last, **measured)
+    measured: dict[str, Scalar] = {"lr_first": begin, "lr_last": end, "lr_ratio": ratio}
+    reply = yes if rising else no
+    return reply(told, first, last, measured=measured)
 
 
 def _did_a_weight_norm_change(case: Case) -> Reply:
     groups = case.history.group("weight_norm")
     if not groups:
         return unknown("no weight norm was logged")
-    first, last = _window(case)
+    first, last = climb(case)
     window = case.limits.divergence.window
     # A climb may be shorter than the window in which the norms that drive it have changed.
     first = min(first, last - window)
-    changes = {name: _largest_change(series, first, last, window) for name, series in groups.items()}
+    changes = {
+        name: _largest_change(series, first, last, window) for name, series in groups.items()
+    }
     name = max(changes, key=lambda group: abs(np.log(changes[group])))
     ratio, limit = changes[name], case.limits.divergence.weight_norm_ratio
-    measured = {"group": name, "ratio": ratio, "groups": len(groups)}
+    measured: dict[str, Scalar] = {"group": name, "ratio": ratio, "groups": len(groups)}
     told = f"the weight norm of {name!r} changed most, {num(ratio)} x within {window} steps"
     if max(ratio, 1 / ratio) <= limit:
-        return no(told, first, last, **measured)
-    return yes(told, first, last, branch="climbing" if ratio > 1 else "collapsing", **measured)
+        return no(told, first, last, measured=measured)
+    branch = "climbing" if ratio > 1 else "collapsing"
+    return yes(told, first, last, branch=branch, measured=measured)
 
 
 def _largest_change(series: Series, first: int, last: int, window: int) -> float:
@@ -152,10 +158,11 @@ def _largest_change(series: Series, first: int, last: int, window: int) -> float
 
 
 def _is_the_grad_norm_rising(case: Case) -> Reply:
-    material = case.literal or is_material(case)
-    first, last = _window(case)
+    material = case.literal or case.is_clear(found_rise(case))
+    first, last = climb(case)
     norm = case.history.get("grad_norm")
-    kind = "unexplained" if material else "plateau"
+    # To the letter, a loss that rises without its gradient norm is a model that is done training.
+    kind = "unexplained" if material and not case.literal else "plateau"
     if norm is None:
         return _without_grad_norm(kind)
     # The climb itself and as long again before it: a norm that rose at once has risen too.
@@ -166,19 +173,30 @@ def _is_the_grad_norm_rising(case: Case) -> Reply:
     before, after = float(np.mean(span.values[:third])), float(np.mean(span.values[-third:]))
     ratio = after / before if before > 0 else float("inf")
     trend = mann_kendall(span.values)
-    told = f"the gradient norm's mean went from {num(before)} to {num(after)}, {num(ratio)} x, over the climb"
-    measured = {"before": before, "after": after, "ratio": ratio, "p_value": trend.p_value}
+    told = (
+        f"the gradient norm's mean went from {num(before)} to {num(after)}, {num(ratio)} x, over "
+        "the climb"
+    )
+    measured: dict[str, Scalar] = {
+        "before": before,
+        "after": after,
+        "ratio": ratio,
+        "p_value": trend.p_value,
+    }
     rising = ratio > case.limits.divergence.grad_norm_rise and trend.p_value < 0.01
     if rising and material:
-        return yes(told, first, last, **measured)
+        return yes(told, first, last, measured=measured)
     if rising:
-        return no(f"{told}, but the loss hardly rose: that convicts nobody", branch=kind, **measured)
-    return no(told, first, last, branch=kind, **measured)
+        return no(
+            f"{told}, but the loss hardly rose: that convicts nobody",
+            branch=kind,
+            measured=measured,
+        )
+    return no(told, first, last, branch=kind, measured=measured)
 
 
 def _without_grad_norm(kind: str) -> Reply:
-    reply = unknown("too few gradient norms were logged over the climb")
-    return Reply(verdict=reply.verdict, because=reply.because, branch=kind)
+    return unknown("too few gradient norms were logged over the climb", branch=kind)
 
 
 QUESTIONS: tuple[Question, ...] = (

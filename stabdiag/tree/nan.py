@@ -55,13 +55,21 @@ def first_bad(case: Case) -> FirstBad | None:
     )
 
 
+def found_bad(case: Case) -> FirstBad:
+    """Return the first loss that is not finite, where Q1.1 has found one."""
+    bad = first_bad(case)
+    if bad is None:
+        raise LookupError("asked of a NaN that is not there")
+    return bad
+
+
 def origin(case: Case, bad: FirstBad) -> Origin:
     """Return where the NaN started, as far as the log shows it."""
     first = {"loss": bad.step}
     for role, series in case.history.series.items():
         if role.partition("/")[0] in ("grad_norm", "activation_norm", "weight_norm"):
             found = np.flatnonzero(~np.isfinite(series.values))
-            # A scaler skips single overflows and lives on: only what leads straight to the NaN counts.
+            # A scaler skips single overflows and lives on: only what leads to the NaN counts.
             if len(found):
                 first[role] = _start_of_last_stretch(series, bad.step)
     # At the same step the gradient norm is a consequence of the loss, not its cause.
@@ -104,17 +112,21 @@ def _is_it_nan(case: Case) -> Reply:
     bad = first_bad(case)
     total = len(case.history.series["loss"])
     if bad is None:
-        return no(f"all {total} logged losses are finite", logged=total)
-    good = f"the last finite loss is that of step {bad.last_good}" if bad.last_good is not None else (
-        "no loss before it is finite"
+        return no(f"all {total} logged losses are finite", measured={"logged": total})
+    good = (
+        f"the last finite loss is that of step {bad.last_good}"
+        if bad.last_good is not None
+        else ("no loss before it is finite")
     )
     return yes(
         f"the loss of step {bad.step} is not finite; {good}; {bad.count} of {total} are not finite",
         bad.step,
-        first_bad=bad.step,
-        last_good=bad.last_good,
-        not_finite=bad.count,
-        logged=total,
+        measured={
+            "first_bad": bad.step,
+            "last_good": bad.last_good,
+            "not_finite": bad.count,
+            "logged": total,
+        },
     )
 
 
@@ -123,13 +135,12 @@ def _which_dtype(case: Case) -> Reply:
     if dtype is None:
         return unknown("neither the manifest nor the log tells the dtype")
     how = case.manifest.inferred.get("dtype")
-    return yes(f"{dtype}" + (f", inferred: {how}" if how else ""), branch=dtype, dtype=dtype)
+    told = f"{dtype}, inferred: {how}" if how else dtype
+    return yes(told, branch=dtype, measured={"dtype": dtype})
 
 
 def _where_did_it_start(case: Case) -> Reply:
-    bad = first_bad(case)
-    if bad is None:
-        raise LookupError("asked of a NaN that is not there")
+    bad = found_bad(case)
     start = origin(case, bad)
     threshold = case.limits.nan.grad_surge
     if start.surge is None:
@@ -142,8 +153,8 @@ def _where_did_it_start(case: Case) -> Reply:
     )
     surged = start.surge > threshold
     how = (
-        f"the gradient norm had surged to {num(start.surge)} x its mean at step {start.surge_step}: "
-        "an optimization blow-up"
+        f"the gradient norm had surged to {num(start.surge)} x its mean at step "
+        f"{start.surge_step}: an optimization blow-up"
         if surged
         else f"the gradient norm was calm before it (at most {num(start.surge)} x its mean): a bad "
         "sample or a layer's numerics"
@@ -154,20 +165,18 @@ def _where_did_it_start(case: Case) -> Reply:
     return yes(
         f"{where}; {how}",
         start.step,
-        branch=None,
-        first_series=start.role,
-        first_step=start.step,
-        lead_steps=lead,
-        grad_surge=start.surge,
+        measured={
+            "first_series": start.role,
+            "first_step": start.step,
+            "lead_steps": lead,
+            "grad_surge": start.surge,
+        },
     )
 
 
 def _which_fix(case: Case) -> Reply:
-    bad = first_bad(case)
-    if bad is None:
-        raise LookupError("asked of a NaN that is not there")
+    bad = found_bad(case)
     start = origin(case, bad)
-    dtype = case.manifest.dtype
     if jump_before(case, start):
         because = "the learning rate jumped just before: the schedule comes first"
     elif start.surge is None:
@@ -177,7 +186,7 @@ def _which_fix(case: Case) -> Reply:
     else:
         because = "calm gradients call for a look at the operations: log(0), 0/0, a bad sample"
     last = checkpoint_before(case.manifest, min(start.step, bad.step))
-    return yes(because, branch=dtype, checkpoint=last.step)
+    return yes(because, branch=case.manifest.dtype, measured={"checkpoint": last.step})
 
 
 QUESTIONS: tuple[Question, ...] = (

@@ -35,15 +35,24 @@ OUTCOMES: tuple[Outcome, ...] = (
     _outcome("gradient-overflow", Severity.WARNING, "§3", "Gradients overflow too often"),
     _outcome("loss-scale-static", Severity.ERROR, "§3", "Gradients overflow, the loss scale stays"),
     _outcome("loss-scale-collapsed", Severity.ERROR, "§3", "The loss scale collapsed"),
-    _outcome("divergence-lr-rising", Severity.ERROR, "§4", "The loss climbs with the learning rate"),
-    _outcome("divergence-weight-norm-climbing", Severity.ERROR, "§4", "The loss climbs, weights grow"),
+    _outcome(
+        "divergence-lr-rising", Severity.ERROR, "§4", "The loss climbs with the learning rate"
+    ),
+    _outcome(
+        "divergence-weight-norm-climbing", Severity.ERROR, "§4", "The loss climbs, weights grow"
+    ),
     _outcome(
         "divergence-weight-norm-collapsing", Severity.ERROR, "§4", "The loss climbs, weights shrink"
     ),
     _outcome(
-        "divergence-grad-norm-rising", Severity.ERROR, "§4", "The loss climbs with the gradient norm"
+        "divergence-grad-norm-rising",
+        Severity.ERROR,
+        "§4",
+        "The loss climbs with the gradient norm",
     ),
-    _outcome("divergence-unexplained", Severity.ERROR, "§4", "The loss climbs for no logged reason"),
+    _outcome(
+        "divergence-unexplained", Severity.ERROR, "§4", "The loss climbs for no logged reason"
+    ),
     _outcome("plateau", Severity.NOTE, "§4", "The loss has stopped falling"),
     _outcome("healthy", Severity.OK, "", "Nothing wrong found"),
     _outcome("insufficient-data", Severity.NOTE, "", "Too little was logged to tell"),

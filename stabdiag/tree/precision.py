@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.tree.nan import first_bad, origin
+from stabdiag.tree.nan import found_bad, origin
 from stabdiag.tree.question import Question, Reply, no, unknown, yes
 from stabdiag.tree.scaler import Overflows, floor_of, is_averaged, overflows
 from stabdiag.tree.words import num, plural
 
 if TYPE_CHECKING:
+    from stabdiag.findings import Scalar
     from stabdiag.history import Series
     from stabdiag.tree.case import Case
 
@@ -31,13 +32,14 @@ def _is_there_an_overflow(case: Case) -> Reply:
         )
     found = overflows(case)
     if not len(found.steps):
-        return no("every gradient norm is finite and the loss scale never fell", overflows=0)
+        return no(
+            "every gradient norm is finite and the loss scale never fell", measured={"overflows": 0}
+        )
     return yes(
         f"{plural(len(found.steps), 'overflow')}, the first at step {int(found.steps[0])}; "
         f"{found.calibrating} while the scaler was calibrating at the start",
         *found.steps[:20].tolist(),
-        overflows=len(found.steps),
-        while_calibrating=found.calibrating,
+        measured={"overflows": len(found.steps), "while_calibrating": found.calibrating},
     )
 
 
@@ -59,12 +61,20 @@ def _collapsed(case: Case, scale: Series, found: Overflows) -> Reply | None:
     top = float(scale.values.max())
     if low < least and top > low:
         since = int(scale.steps[np.argmax(scale.values < least)])
-        because = f"the loss scale fell from {num(top)} to {num(low)} and below {num(least)} at step {since}"
-        return yes(because, since, branch="collapsed", lowest=low, highest=top, below_since=since)
+        because = (
+            f"the loss scale fell from {num(top)} to {num(low)} and below {num(least)} at step "
+            f"{since}"
+        )
+        measured = {"lowest": low, "highest": top, "below_since": since}
+        return yes(because, since, branch="collapsed", measured=measured)
     floor = floor_of(case)
     if floor is not None and (found.steps >= at).any():
-        because = f"the loss scale fell from {num(top)} to the scaler's floor, {num(floor)}, at step {at} and overflows went on"
-        return yes(because, at, branch="collapsed", lowest=low, highest=top, below_since=at)
+        because = (
+            f"the loss scale fell from {num(top)} to the scaler's floor, {num(floor)}, at step "
+            f"{at} and overflows went on"
+        )
+        measured = {"lowest": low, "highest": top, "below_since": at}
+        return yes(because, at, branch="collapsed", measured=measured)
     return None
 
 
@@ -72,16 +82,18 @@ def _static(scale: Series, found: Overflows) -> Reply | None:
     values = scale.values
     if np.ptp(values) > 0 or not (scale.steps > found.steps[0]).any():
         return None
+    scale_value, count = float(values[0]), len(found.steps)
     because = (
-        f"the loss scale stayed at {num(float(values[0]))} through {plural(len(found.steps), 'overflow')}: "
-        "dynamic scaling is not engaged"
+        f"the loss scale stayed at {num(scale_value)} through {plural(count, 'overflow')}: dynamic "
+        "scaling is not engaged"
     )
-    return yes(because, int(found.steps[0]), branch="static", scale=float(values[0]), overflows=len(found.steps))
+    measured = {"scale": scale_value, "overflows": count}
+    return yes(because, int(found.steps[0]), branch="static", measured=measured)
 
 
 def _too_often(case: Case, found: Overflows, scale: Series | None) -> Reply:
     factor = case.limits.precision.overflow_factor
-    measured = {
+    measured: dict[str, Scalar] = {
         "overflows": len(found.steps),
         "while_calibrating": found.calibrating,
         "later": found.later,
@@ -89,10 +101,9 @@ def _too_often(case: Case, found: Overflows, scale: Series | None) -> Reply:
         "growth_interval": found.interval,
     }
     if case.manifest.dtype == "bf16":
-        because = (
-            f"{plural(len(found.steps), 'overflow')} in bf16, which has no loss scale to absorb them"
-        )
-        return yes(because, *found.steps[:20].tolist(), branch="overflow", **measured)
+        count = plural(len(found.steps), "overflow")
+        because = f"{count} in bf16, which has no loss scale to absorb them"
+        return yes(because, *found.steps[:20].tolist(), branch="overflow", measured=measured)
     allowed = factor * found.expected
     told = (
         f"{plural(found.later, 'overflow')} after the calibration, where a probe every "
@@ -100,18 +111,18 @@ def _too_often(case: Case, found: Overflows, scale: Series | None) -> Reply:
     )
     if found.later > allowed:
         first = int(found.steps[found.calibrating])
-        return yes(told, first, branch="overflow", **measured)
-    return no(f"{told}: the scaler is working", **measured)
+        return yes(told, first, branch="overflow", measured=measured)
+    return no(f"{told}: the scaler is working", measured=measured)
 
 
 def _is_it_the_fp16_fingerprint(case: Case) -> Reply:
-    bad = first_bad(case)
-    if bad is None:
-        raise LookupError("asked of a NaN that is not there")
+    bad = found_bad(case)
     signals = {
         "gradient or activation went non-finite first": _gradient_first(case),
         "the loss scale was halving before it": _halving(case, bad.step),
-        "the forward pass was still finite when gradients overflowed": _forward_finite(case, bad.step),
+        "the forward pass was still finite when gradients overflowed": _forward_finite(
+            case, bad.step
+        ),
         "dynamic loss scaling was not engaged": _not_engaged(case),
     }
     words = {True: "yes", False: "no", None: "unknown"}
@@ -119,16 +130,16 @@ def _is_it_the_fp16_fingerprint(case: Case) -> Reply:
     measured = {name: words[holds] for name, holds in signals.items()}
     first_three = list(signals.values())[:3]
     if any(first_three):
-        return yes(because, bad.step, **measured)
+        return yes(because, bad.step, measured=measured)
     if all(holds is False for holds in first_three):
-        return no(because, bad.step, **measured)
-    return unknown(because, bad.step, **measured)
+        return no(because, bad.step, measured=measured)
+    return unknown(because, bad.step, measured=measured)
 
 
 def _gradient_first(case: Case) -> bool | None:
-    bad = first_bad(case)
-    if bad is None or not any(r.partition("/")[0] == "grad_norm" for r in case.history.series):
+    if not any(r.partition("/")[0] == "grad_norm" for r in case.history.series):
         return None
+    bad = found_bad(case)
     start = origin(case, bad)
     return start.role != "loss" and start.step < bad.step
 

@@ -47,18 +47,43 @@ class Question:
         return f"§{self.id[1]}"
 
 
-def yes(because: str, *steps: int, branch: str | None = None, **measured: Scalar) -> Reply:
+def yes(
+    because: str,
+    *steps: int,
+    branch: str | None = None,
+    measured: Mapping[str, Scalar] | None = None,
+) -> Reply:
     """Reply yes."""
-    return Reply(
-        verdict=Verdict.YES, because=because, branch=branch, measured=measured, steps=steps
-    )
+    return _reply(Verdict.YES, because, steps, branch, measured)
 
 
-def no(because: str, *steps: int, branch: str | None = None, **measured: Scalar) -> Reply:
+def no(
+    because: str,
+    *steps: int,
+    branch: str | None = None,
+    measured: Mapping[str, Scalar] | None = None,
+) -> Reply:
     """Reply no."""
-    return Reply(verdict=Verdict.NO, because=because, branch=branch, measured=measured, steps=steps)
+    return _reply(Verdict.NO, because, steps, branch, measured)
 
 
-def unknown(because: str, *steps: int, **measured: Scalar) -> Reply:
+def unknown(
+    because: str,
+    *steps: int,
+    branch: str | None = None,
+    measured: Mapping[str, Scalar] | None = None,
+) -> Reply:
     """Reply that the log cannot tell."""
-    return Reply(verdict=Verdict.UNKNOWN, because=because, measured=measured, steps=steps)
+    return _reply(Verdict.UNKNOWN, because, steps, branch, measured)
+
+
+def _reply(
+    verdict: Verdict,
+    because: str,
+    steps: tuple[int, ...],
+    branch: str | None,
+    measured: Mapping[str, Scalar] | None,
+) -> Reply:
+    return Reply(
+        verdict=verdict, because=because, branch=branch, measured=measured or {}, steps=steps
+    )

@@ -54,7 +54,7 @@ def overflows(case: Case) -> Overflows:
     doublings = np.empty(0, np.int64)
     if scale is not None and case.manifest.dtype == "fp16":
         fell, doublings = _changes(scale)
-        # The step that overflows and the record in which the scale is seen to have fallen may differ.
+        # The step that overflows and the record in which the scale has fallen may differ.
         known = np.concatenate(found)
         new = fell[~_near(fell, known, 2 * case.stride)] if len(known) else fell
         found.append(new)

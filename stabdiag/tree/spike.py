@@ -10,6 +10,7 @@ from stabdiag.tree.question import Question, Reply, no, unknown, yes
 from stabdiag.tree.words import checkpoint_before, num, plural
 
 if TYPE_CHECKING:
+    from stabdiag.findings import Scalar
     from stabdiag.stats.spikes import Spike
     from stabdiag.tree.case import Case
 
@@ -27,7 +28,7 @@ def _is_there_a_spike(case: Case) -> Reply:
         return unknown(
             f"{plural(n, 'finite loss', 'finite losses')}; a baseline needs more than "
             f"{min(limits.min_points, case.spike_window)}",
-            logged=n,
+            measured={"logged": n},
         )
     seen = case.exceedances
     expected = seen.tested * (1 - NormalDist().cdf(limits.sigma))
@@ -35,7 +36,7 @@ def _is_there_a_spike(case: Case) -> Reply:
         f"{seen.count} of {seen.tested} losses lie above μ+{num(limits.sigma)}σ "
         f"({num(expected)} expected of normal noise)"
     )
-    measured = {
+    measured: dict[str, Scalar] = {
         "exceedances": seen.count,
         "expected_by_chance": expected,
         "tested": scan.tested,
@@ -44,29 +45,36 @@ def _is_there_a_spike(case: Case) -> Reply:
         "window_points": case.spike_window,
     }
     widened = case.spike_window > round(limits.window / case.stride)
-    wide = f"; the window is {case.spike_window} points wide, as the log is sparse" if widened else ""
+    wide = (
+        f"; the window is {case.spike_window} points wide, as the log is sparse" if widened else ""
+    )
     if not case.spikes:
         return no(
             f"{counted}; the largest, {num(scan.largest)}σ at step {case.at(scan.largest_at)}, is "
             f"within what this run's own noise gives ({num(scan.limit)}σ){wide}",
             case.at(scan.largest_at),
-            **measured,
+            measured=measured,
         )
     worst = case.focus or case.spikes[0]
     return yes(
-        f"{counted}; at step {case.at(worst.onset)} the loss rose to {num(worst.height + worst.base)}"
+        f"{counted}; at step {case.at(worst.onset)} the loss rose to "
+        f"{num(worst.height + worst.base)}"
         f", {num(worst.score)}σ above {num(worst.base)}, and this run's own noise reaches "
         f"{num(scan.limit)}σ{wide}",
         *(case.at(spike.onset) for spike in case.spikes),
-        spikes=len(case.spikes),
-        **measured,
+        measured={"spikes": len(case.spikes), **measured},
     )
 
 
 def _did_it_recover(case: Case) -> Reply:
     spike, limits = focus(case), case.limits.spike
     bound = spike.base + limits.recovery_sigma * spike.sigma
-    measured = {"base": spike.base, "sigma": spike.sigma, "bound": bound, "peak": spike.height + spike.base}
+    measured = {
+        "base": spike.base,
+        "sigma": spike.sigma,
+        "bound": bound,
+        "peak": spike.height + spike.base,
+    }
     onset, steps = case.at(spike.onset), limits.recovery_steps
     level = f"μ+{num(limits.recovery_sigma)}σ = {num(bound)}"
     if spike.recovered:
@@ -75,8 +83,7 @@ def _did_it_recover(case: Case) -> Reply:
             f"the smoothed loss was back below {level} after {plural(took, 'step')}",
             onset,
             case.at(spike.end),
-            recovered_after=took,
-            **measured,
+            measured={"recovered_after": took, **measured},
         )
     left = int(case.loss.steps[-1]) - onset
     if spike.recovered is None:
@@ -84,13 +91,12 @@ def _did_it_recover(case: Case) -> Reply:
             f"the log ends {plural(left, 'step')} after the onset, before the loss was back below "
             f"{level}; {steps} steps are needed to tell",
             onset,
-            steps_left=left,
-            **measured,
+            measured={"steps_left": left, **measured},
         )
     return no(
         f"the loss was not back below {level} within {steps} steps of the onset at {onset}",
         onset,
-        **measured,
+        measured=measured,
     )
 
 
@@ -101,10 +107,10 @@ def _what_caused_it(case: Case) -> Reply:
     because = "; ".join(panel.because for panel in asked)
     for panel in asked:
         if panel.holds:
-            return yes(because, *panel.steps, branch=panel.branch, **measured)
+            return yes(because, *panel.steps, branch=panel.branch, measured=measured)
     if all(panel.holds is None for panel in asked):
-        return unknown(because, **measured)
-    return no(because, **measured)
+        return unknown(because, measured=measured)
+    return no(because, measured=measured)
 
 
 def _which_checkpoint(case: Case) -> Reply:
@@ -120,7 +126,7 @@ def _which_checkpoint(case: Case) -> Reply:
     return yes(
         f"the last checkpoint before the onset at {onset} is that of step {last.step}",
         last.step,
-        checkpoint=last.step,
+        measured={"checkpoint": last.step},
     )
 
 

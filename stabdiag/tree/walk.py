@@ -55,8 +55,8 @@ def _with_lead_up(finding: Finding, lead_up: tuple[Finding, ...]) -> Finding:
     for earlier in lead_up:
         if earlier.severity is Severity.ERROR and earlier.step is not None:
             hint = (
-                f"The run was in trouble from step {earlier.step} on ({earlier.slug}): a checkpoint "
-                "from before that is the safer one."
+                f"The run was in trouble from step {earlier.step} on ({earlier.slug}): a "
+                "checkpoint from before that is the safer one."
             )
             return replace(finding, next_actions=(hint, *finding.next_actions))
     return finding
@@ -147,7 +147,9 @@ def _finding(case: Case, slug: str, answers: dict[str, Answer]) -> Finding:
         first_action=advice.first,
         next_actions=advice.then,
         step=advice.step,
-        evidence={key: value for answer in answers.values() for key, value in answer.measured.items()},
+        evidence={
+            key: value for answer in answers.values() for key, value in answer.measured.items()
+        },
     )
 
 
@@ -167,7 +169,10 @@ def _nothing_found(case: Case, trail: tuple[Answer, ...]) -> Finding:
         first = "Nothing needs to be done."
     else:
         summary = f"{logged}: too few to judge spikes or trends by."
-        first = f"Log the loss more often (every step, or at least {case.spike_window} points) and diagnose again."
+        first = (
+            f"Log the loss more often (every step, or at least {case.spike_window} points) and "
+            "diagnose again."
+        )
     return Finding(
         slug=slug,
         severity=outcome.severity,

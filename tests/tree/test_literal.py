@@ -60,16 +60,22 @@ def test_an_overflow_ends_the_walk_too() -> None:
 @pytest.mark.parametrize("slope", [1e-4, 1e-9])
 def test_a_rise_at_every_step_is_a_divergence_however_small(slope: float) -> None:
     log = {"step": np.arange(400), "loss": 2.0 + slope * np.arange(400)}
-    report = literal(log)
-    assert report.diagnosis.slug == "divergence-unexplained"
+    report = literal(log | {"grad_norm": np.linspace(1, 9, 400)})
+    assert report.diagnosis.slug == "divergence-grad-norm-rising"
     assert report.diagnosis.summary.startswith("The loss rose at every step from 199 to 399.")
+
+
+@pytest.mark.parametrize("more", [{}, {"grad_norm": np.ones(400)}], ids=["not logged", "flat"])
+def test_a_rise_without_a_gradient_norm_that_rises_is_a_plateau(more: Log) -> None:
+    log = {"step": np.arange(400), "loss": 2.0 + 1e-3 * np.arange(400), **more}
+    assert literal(log).diagnosis.slug == "plateau"
 
 
 def test_one_step_down_in_the_window_is_no_divergence() -> None:
     loss = 2.0 + 1e-3 * np.arange(400)
     loss[[300, 301]] = loss[[301, 300]]
     report = literal({"step": np.arange(400), "loss": loss})
-    assert "divergence-unexplained" not in [finding.slug for finding in report.findings]
+    assert report.diagnosis.slug == "healthy"
     assert "did not rise at every step of the last 200" in report.trail[-1].because
 
 

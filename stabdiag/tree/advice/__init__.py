@@ -1,0 +1,40 @@
+"""What to do about each outcome, with the run's own numbers in it.
+
+One function a leaf: what happened (the summary), the first action as one imperative sentence, and
+what to try next, in the order of the tree, fast to invasive.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from stabdiag.tree.advice import divergence, nan, precision, spike
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from stabdiag.findings import Answer
+    from stabdiag.tree.advice.words import Advice
+    from stabdiag.tree.case import Case
+
+ADVICE: Final[Mapping[str, Callable[[Case, Mapping[str, Answer]], Advice]]] = {
+    "nan-fp32": nan.full_precision,
+    "nan-bf16": nan.full_precision,
+    "nan-dtype-unknown": nan.full_precision,
+    "nan-fp16-overflow": nan.fp16,
+    "spike-long-tail-batch": spike.long_tail,
+    "spike-lr-jump": spike.lr_jump,
+    "spike-duplicate-batch": spike.duplicate,
+    "spike-recovered": spike.recovered,
+    "spike-persistent": spike.persistent,
+    "spike-unresolved": spike.unresolved,
+    "gradient-overflow": precision.overflow,
+    "loss-scale-static": precision.static,
+    "loss-scale-collapsed": precision.collapsed,
+    "divergence-lr-rising": divergence.lr_rising,
+    "divergence-weight-norm-climbing": divergence.weights,
+    "divergence-weight-norm-collapsing": divergence.weights,
+    "divergence-grad-norm-rising": divergence.grad_norm_rising,
+    "divergence-unexplained": divergence.unexplained,
+    "plateau": divergence.plateau,
+}

@@ -1,0 +1,132 @@
+"""Advice on §4: divergence and plateau."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from stabdiag.tree.advice.words import Advice, clip, inner, now_lr, sentence, shown
+from stabdiag.tree.divergence import climb, found_rise
+from stabdiag.tree.words import checkpoint_before, num
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from stabdiag.findings import Answer
+    from stabdiag.tree.case import Case
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Told:
+    """A climb in words: where it began, what happened, and which checkpoint to reload."""
+
+    first: int
+    what: str
+    reload: str
+
+
+def _told(case: Case) -> _Told:
+    first, last = climb(case)
+    if case.literal:
+        what = f"The loss rose at every step from {first} to {last}."
+    else:
+        rise = found_rise(case)
+        what = (
+            f"The loss climbed from {num(rise.best_level)} at step {first} and ends at "
+            f"{num(rise.last_level)}."
+        )
+    reload = checkpoint_before(case.manifest, first).reload(f"the climb from {first} on")
+    return _Told(first=first, what=what, reload=reload)
+
+
+def lr_rising(case: Case, answers: Mapping[str, Answer]) -> Advice:
+    """A climb under a rising learning rate."""
+    told, answer = _told(case), answers["Q4.2"]
+    begin, end = (shown(answer.measured.get(key)) for key in ("lr_first", "lr_last"))
+    return Advice(
+        summary=f"{told.what} The learning rate rose from {begin} to {end} meanwhile.",
+        first=f"Fix the schedule, which still raises the learning rate at step {answer.steps[-1]} "
+        f"(a warm-up that never ends, or an inverted decay): {inner(told.reload)}.",
+        then=(
+            f"Check warm-up and total steps against the manifest ({_schedule(case)}).",
+            "Plot the learning rate of every step before the restart.",
+            f"If the schedule is meant, lower its peak: the loss stopped falling near {begin}.",
+        ),
+        step=told.first,
+    )
+
+
+def weights(case: Case, answers: Mapping[str, Answer]) -> Advice:
+    """A climb with a weight norm that grows or shrinks."""
+    told, answer = _told(case), answers["Q4.3"]
+    decay = case.manifest.weight_decay
+    change = "double" if answer.branch == "climbing" else "halve"
+    action = f"{change} the weight decay" + (f" (now {num(decay)})" if decay is not None else "")
+    if decay is not None and decay < 0:
+        action = f"mend the sign of the weight decay, {num(decay)}, which makes weights grow"
+    return Advice(
+        summary=f"{told.what} {sentence(answer.because)}",
+        first=f"{told.reload}, and {action}.",
+        then=(
+            "Check the sign of the weight decay and which groups it reaches, "
+            f"{answer.measured.get('group')!r} first.",
+            "Check that no decay is applied twice, in the loss and in the optimizer.",
+            "Log the weight norm of every group at every step.",
+        ),
+        step=told.first,
+    )
+
+
+def grad_norm_rising(case: Case, answers: Mapping[str, Answer]) -> Advice:
+    """A climb with a rising gradient norm."""
+    told, answer = _told(case), answers["Q4.4"]
+    what, act = told.what, f"halve the learning rate{now_lr(case, told.first)}"
+    if answers["Q4.2"].measured.get("lr_last") == 0.0:
+        what += " The learning rate was 0 by then: the weights stood still, the data changed."
+        act = f"check the data from step {told.first} on: order, labels, sources"
+    return Advice(
+        summary=f"{what} {sentence(answer.because)}",
+        first=f"{told.reload}, and {act}.",
+        then=(
+            f"Check the data from step {told.first} on: order, labels, sources.",
+            f"Clip the gradient norm at {clip(case)}.",
+            "Check for drift from the initialization: log weight norms per group.",
+        ),
+        step=told.first,
+    )
+
+
+def unexplained(case: Case, answers: Mapping[str, Answer]) -> Advice:
+    """A climb without a logged cause."""
+    told = _told(case)
+    return Advice(
+        summary=f"{told.what} No logged series explains it.",
+        first=f"{told.reload}, and check the data from step {told.first} on: order, labels, "
+        "sources.",
+        then=(
+            f"Halve the learning rate{now_lr(case, told.first)}.",
+            "Compare with the evaluation loss: if that still falls, the training data got harder.",
+            "Log gradient norm, learning rate and weight norms per group.",
+        ),
+        step=told.first,
+    )
+
+
+def plateau(case: Case, answers: Mapping[str, Answer]) -> Advice:
+    """A loss that has stopped falling."""
+    return Advice(
+        summary=sentence(answers["Q4.1"].because),
+        first="Look at the evaluation loss: if it is flat as well, stop the run here.",
+        then=("If it still falls, let the run go on; the learning rate may be due for a decay.",),
+    )
+
+
+def _schedule(case: Case) -> str:
+    manifest = case.manifest
+    known = {
+        "schedule": manifest.schedule,
+        "warm-up": manifest.warmup_steps,
+        "total": manifest.total_steps,
+    }
+    told = ", ".join(f"{name} {value}" for name, value in known.items() if value is not None)
+    return told or "it names neither"

@@ -1,0 +1,127 @@
+"""Advice on §1: NaN."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from stabdiag.tree.advice.words import Advice, clip, inner, now_lr, sentence
+from stabdiag.tree.nan import FirstBad, Origin, found_bad, jump_before, origin
+from stabdiag.tree.words import checkpoint_before, num
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from stabdiag.findings import Answer
+    from stabdiag.tree.case import Case
+
+
+def full_precision(case: Case, answers: Mapping[str, Answer]) -> Advice:
+    """NaN in fp32, bf16 or an unknown dtype."""
+    bad = found_bad(case)
+    start = origin(case, bad)
+    first, what, then = _by_evidence(case, bad, start)
+    if case.manifest.dtype == "bf16":
+        hint = "bf16 overflows near 1e38 and rounds at 1%: run the step once in fp32 to compare."
+        then = (*then, hint)
+    if case.manifest.dtype is None:
+        hint = (
+            "Name the dtype (--dtype fp16|bf16|fp32, or in a manifest): in fp16 the first suspect "
+            "is an overflow."
+        )
+        then = (hint, *then)
+    return Advice(summary=f"{_what_went_nan(bad)} {what}", first=first, then=then, step=bad.step)
+
+
+def _by_evidence(case: Case, bad: FirstBad, start: Origin) -> tuple[str, str, tuple[str, ...]]:
+    """Return the first action, what the log shows, and the next actions."""
+    reload = _reload(case, bad, start)
+    jump = jump_before(case, start)
+    if jump:
+        return (
+            f"Fix the schedule at step {jump.steps[0]}: {inner(reload)}.",
+            sentence(jump.because),
+            (
+                "Check that a resume restores the scheduler's state, and that phases join without "
+                "a step.",
+                "If the jump is meant, warm up to it, and clip the gradient norm.",
+            ),
+        )
+    if start.surge is not None and start.surge > case.limits.nan.grad_surge:
+        return (
+            f"{reload}, and restart with half the learning rate{now_lr(case, bad.step)} and the "
+            f"gradient norm clipped at {clip(case)}.",
+            f"The gradient norm surged to {num(start.surge)} x its mean at step "
+            f"{start.surge_step}: an optimization blow-up.",
+            (
+                "Lengthen the warm-up: it is the cheapest cure for an early blow-up.",
+                f"Inspect the batches of steps {max(bad.step - 2, 0)} to {bad.step}.",
+                "If it happens again, clip gradients by value at ±100 as well.",
+            ),
+        )
+    return (
+        f"{reload}, and step one batch forward with isnan checks after every layer, from the "
+        "embedding to the loss reduction.",
+        "No gradient norm was logged, so the log does not show what led up to it."
+        if start.surge is None
+        else "The gradient norm was calm before it, which points at a bad sample or at a layer's "
+        "numerics.",
+        (
+            "Use log_softmax instead of log(softmax(x)), or add an epsilon: log(0) is the usual "
+            "cause.",
+            "Check reductions for 0/0: a batch whose mask is all zero divides by nothing.",
+            f"Look at the batch of step {bad.step}: empty sequences, labels out of range, NaN "
+            "inputs.",
+            "If it happens again, the bug is structural: go back to the architecture.",
+        ),
+    )
+
+
+def fp16(case: Case, answers: Mapping[str, Answer]) -> Advice:
+    """NaN in fp16."""
+    bad = found_bad(case)
+    signals = answers["Q3.3"]
+    reload = _reload(case, bad, origin(case, bad))
+    told = {
+        "yes": "The log carries the fingerprint of an fp16 overflow: a value beyond 65504.",
+        "no": "The log does not carry the fingerprint of an overflow, so a structural NaN is "
+        "possible.",
+        "unknown": "The first suspect in fp16 is an activation or gradient beyond 65504.",
+    }[signals.verdict]
+    if signals.verdict == "no":
+        first = (
+            f"Re-run step {bad.step} once in fp32 on the same batch: if it is finite there, it was "
+            "an fp16 overflow."
+        )
+    elif signals.measured.get("dynamic loss scaling was not engaged") == "yes":
+        first = f"{reload}, and engage dynamic loss scaling (torch.amp.GradScaler)."
+    elif signals.measured.get("the loss scale was halving before it") == "yes":
+        first = (
+            f"{reload}, and halve the learning rate{now_lr(case, bad.step)} or switch from fp16 to "
+            "bf16: a smaller loss scale did not help."
+        )
+    else:
+        first = f"{reload}, and switch from fp16 to bf16, or see that the loss scaler is engaged."
+    return Advice(
+        summary=f"{_what_went_nan(bad)} {told}",
+        first=first,
+        then=(
+            f"Re-run step {bad.step} in fp32 on the same data: finite there means an fp16 "
+            "overflow, not a structural bug.",
+            f"If the loss scale keeps collapsing, halve the learning rate{now_lr(case, bad.step)}.",
+            "Keep softmax, layer norm and the loss in fp32.",
+            "Check the initialization and the size of the residual stream.",
+        ),
+        step=bad.step,
+    )
+
+
+def _reload(case: Case, bad: FirstBad, start: Origin) -> str:
+    at = min(bad.step, start.step)
+    last = checkpoint_before(case.manifest, at)
+    return last.reload(f"the first non-finite value, at step {at}")
+
+
+def _what_went_nan(bad: FirstBad) -> str:
+    good = "" if bad.last_good is None else f" (last finite loss: step {bad.last_good})"
+    rest = "" if bad.count == 1 else f"; {bad.count} of {bad.total} logged losses are not finite"
+    return f"The loss is not finite from step {bad.step} on{good}{rest}."

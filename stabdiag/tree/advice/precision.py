@@ -1,0 +1,74 @@
+"""Advice on §3: mixed precision."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from stabdiag.tree.advice.words import Advice, now_lr, sentence, shown
+from stabdiag.tree.words import checkpoint_before
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from stabdiag.findings import Answer
+    from stabdiag.tree.case import Case
+
+
+def overflow(case: Case, answers: Mapping[str, Answer]) -> Advice:
+    """Overflows beyond the scaler's normal life."""
+    answer = answers["Q3.2"]
+    step = answer.steps[0]
+    if case.manifest.dtype == "bf16":
+        first = (
+            f"Find the operation that overflows at step {step}: re-run the step in fp32 on the "
+            "same batch."
+        )
+    else:
+        first = f"Switch from fp16 to bf16, or halve the learning rate{now_lr(case, step)}."
+    return Advice(
+        summary=sentence(answer.because),
+        first=first,
+        then=(
+            "Log the loss scale and the gradient norm of every step, to tell probes from "
+            "overflows.",
+            "Keep softmax, layer norm and the loss in fp32.",
+            "Check the initialization and the size of the residual stream.",
+        ),
+        step=step,
+    )
+
+
+def static(case: Case, answers: Mapping[str, Answer]) -> Advice:
+    """Overflows under a constant loss scale."""
+    answer = answers["Q3.2"]
+    return Advice(
+        summary=sentence(answer.because),
+        first="Engage dynamic loss scaling (torch.amp.GradScaler) instead of the constant "
+        f"{shown(answer.measured.get('scale'))}.",
+        then=(
+            "Check that the optimizer steps go through the scaler: scaler.step, then "
+            "scaler.update.",
+            "Switch from fp16 to bf16, which needs no loss scale.",
+        ),
+        step=answer.steps[0],
+    )
+
+
+def collapsed(case: Case, answers: Mapping[str, Answer]) -> Advice:
+    """A loss scale below its floor."""
+    answer = answers["Q3.2"]
+    step = answer.steps[0]
+    reload = checkpoint_before(case.manifest, step).reload(f"the collapse at {step}")
+    return Advice(
+        summary=sentence(
+            f"{answer.because}: gradients or activations are too large all the time, not in passing"
+        ),
+        first=f"{reload}, and halve the learning rate{now_lr(case, step)} or switch from fp16 to "
+        "bf16.",
+        then=(
+            "Check the initialization and the size of the residual stream.",
+            "Find the layer whose activations come near 65504: log their maxima.",
+            "Keep softmax, layer norm and the loss in fp32.",
+        ),
+        step=step,
+    )

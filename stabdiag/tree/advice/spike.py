@@ -1,0 +1,148 @@
+"""Advice on §2: spikes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from stabdiag.tree.advice.words import Advice, clip, inner, shown
+from stabdiag.tree.spike import focus
+from stabdiag.tree.words import checkpoint_before, num, plural
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from stabdiag.findings import Answer
+    from stabdiag.tree.case import Case
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Told:
+    """A spike in words: its onset, what happened, and which checkpoint to reload."""
+
+    onset: int
+    what: str
+    reload: str
+
+
+def _told(case: Case) -> _Told:
+    spike = focus(case)
+    onset = case.at(spike.onset)
+    others = len(case.spikes) - 1
+    also = f" {plural(others, 'more spike')} in this log." if others else ""
+    back = ""
+    if spike.recovered:
+        back = f" and was back after {plural(case.at(spike.end) - onset, 'step')}"
+    return _Told(
+        onset=onset,
+        what=f"The loss rose from {num(spike.base)} to {num(spike.base + spike.height)} at step "
+        f"{case.at(spike.peak)} ({num(spike.score)}σ){back}.{also}",
+        reload=checkpoint_before(case.manifest, onset).reload(f"the spike at {onset}"),
+    )
+
+
+def long_tail(case: Case, answers: Mapping[str, Answer]) -> Advice:
+    """A recovered spike with a gradient norm far above its mean."""
+    told = _told(case)
+    ratio = shown(answers["Q2.3"].measured.get("grad_ratio"))
+    return Advice(
+        summary=f"{told.what} The gradient norm was {ratio} x its rolling mean there.",
+        first=f"Look at the batch of step {told.onset} for a long-tail sample, and clip the "
+        f"gradient norm at {clip(case)}.",
+        then=(
+            "Stratify or filter the batches so that no step is made of outliers alone.",
+            "Write a post-mortem: the same data may not spike from another checkpoint.",
+            "If spikes grow frequent, skip steps whose gradient norm is far above its mean.",
+        ),
+        step=told.onset,
+    )
+
+
+def lr_jump(case: Case, answers: Mapping[str, Answer]) -> Advice:
+    """A recovered spike after a jump of the learning rate."""
+    told, answer = _told(case), answers["Q2.3"]
+    before, after = (shown(answer.measured.get(key)) for key in ("lr_before", "lr_after"))
+    at = answer.steps[0]
+    return Advice(
+        summary=f"{told.what} The learning rate had jumped from {before} to {after} at step {at}.",
+        first=f"Fix the schedule at step {at}, where the learning rate jumps from {before} to "
+        f"{after}.",
+        then=(
+            "Plot the learning rate of every step against the schedule that was meant.",
+            "Check that a resume restores the scheduler's state, and that phases join without a "
+            "step.",
+            "If the jump is meant (a warm restart), restart lower or warm up again.",
+        ),
+        step=told.onset,
+    )
+
+
+def duplicate(case: Case, answers: Mapping[str, Answer]) -> Advice:
+    """A recovered spike at or after a repeated batch."""
+    told = _told(case)
+    at = answers["Q2.3"].steps[0]
+    return Advice(
+        summary=f"{told.what} The batch of step {at} had been seen shortly before.",
+        first=f"Fix the data loader: log its order around step {at}, where a batch comes again.",
+        then=(
+            "Check the sampler's seed per epoch and per worker (set_epoch in distributed runs).",
+            "On a resume, restore the loader's position, or the same data is seen again.",
+        ),
+        step=told.onset,
+    )
+
+
+def recovered(case: Case, answers: Mapping[str, Answer]) -> Advice:
+    """A recovered spike without a logged cause."""
+    told = _told(case)
+    return Advice(
+        summary=f"{told.what} None of the logged series shows why.",
+        first=f"Keep the run going, and look at the batch of step {told.onset} and the two before "
+        "it.",
+        then=(
+            f"If it happens again, clip the gradient norm at {clip(case)}.",
+            "Log the gradient norm, learning rate and batch id of every step.",
+        ),
+        step=told.onset,
+    )
+
+
+def persistent(case: Case, answers: Mapping[str, Answer]) -> Advice:
+    """A loss that jumped and stayed up."""
+    told = _told(case)
+    steps = case.limits.spike.recovery_steps
+    return Advice(
+        summary=f"{told.what} It had not come back within {steps} steps: the weights or the "
+        "optimizer's moments are damaged, or the data changed.",
+        first=f"{told.reload}, and restart with the clip threshold at {clip(case)}.",
+        then=(
+            f"Skip the batches from step {max(told.onset - 5, 0)} to {told.onset + steps} on the "
+            "way, as a bad stretch of data may be to blame.",
+            "Stratify the batches before the restart.",
+            "Compare the learning rate at the onset with the schedule that was meant.",
+            "If no checkpoint is older than the onset, the cost is the full re-train.",
+        ),
+        step=told.onset,
+    )
+
+
+def unresolved(case: Case, answers: Mapping[str, Answer]) -> Advice:
+    """A spike too close to the end of the log."""
+    told = _told(case)
+    last = int(case.loss.steps[-1])
+    enough = told.onset + case.limits.spike.recovery_steps
+    restart = f"{told.reload}, and restart with the clip threshold at {clip(case)}."
+    if case.before_nan:
+        end, first = f"It had not recovered when the loss went NaN after step {last}.", restart
+    else:
+        end = f"The log ends at step {last}, too early to tell whether it recovers."
+        first = (
+            f"Run on to step {enough} if the run still can, and diagnose again; else: "
+            f"{inner(restart)}"
+        )
+    return Advice(
+        summary=f"{told.what} {end}",
+        first=first,
+        then=(f"Look at the batch of step {told.onset} and the two before it.",),
+        step=told.onset,
+    )
