@@ -51,9 +51,9 @@ MODES = (
         before=6,
         after=2,
         signature="The loss is finite until the step at which it is not, and no series goes first. "
-        "The gradient norm is of its usual size right up to the last good step: nothing blew up, an "
-        "operation was asked for something that has no answer. Every later loss is NaN, since the "
-        "update that followed wrote NaN into the weights.",
+        "The gradient norm is of its usual size right up to the last good step: nothing blew up, "
+        "an operation was asked for something that has no answer. Every later loss is NaN, since "
+        "the update that followed wrote NaN into the weights.",
     ),
     Mode(
         title="Spike",
@@ -62,9 +62,9 @@ MODES = (
         before=4,
         after=8,
         signature="The loss leaves its noise from one step to the next, and the gradient norm "
-        "before clipping jumps with it, far above its rolling mean. Learning rate and batch ids go on as "
-        "they should. The loss is back among its noise within a few steps: the weights were moved, "
-        "but not far.",
+        "before clipping jumps with it, far above its rolling mean. Learning rate and batch ids go "
+        "on as they should. The loss is back among its noise within a few steps: the weights were "
+        "moved, but not far.",
     ),
     Mode(
         title="fp16 overflow",
@@ -73,9 +73,9 @@ MODES = (
         before=12,
         after=2,
         signature="The gradient norm goes infinite while the loss is still finite, and the loss "
-        "scale halves with every overflow: the scaler skips the step and tries a smaller scale. That "
-        "helps against gradients that are too large for fp16; it cannot help once activations pass "
-        "65504 in the forward pass, and then the loss follows.",
+        "scale halves with every overflow: the scaler skips the step and tries a smaller scale. "
+        "That helps against gradients that are too large for fp16; it cannot help once "
+        "activations pass 65504 in the forward pass, and then the loss follows.",
     ),
 )
 

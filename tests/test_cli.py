@@ -1,0 +1,233 @@
+"""The command line: what it prints, where, and the exit code."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING, NamedTuple
+
+import pytest
+
+from stabdiag import __version__
+from stabdiag.cli import main
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+
+class Result(NamedTuple):
+    """What a command left behind."""
+
+    code: int
+    out: str
+    err: str
+
+
+@pytest.fixture
+def stabdiag(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> Callable[..., Result]:
+    """Run a command line in an empty folder, within this process."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments: object) -> Result:
+        monkeypatch.setattr(sys, "argv", ["stabdiag", *map(str, arguments)])
+        with pytest.raises(SystemExit) as end:
+            main()
+        out, err = capsys.readouterr()
+        return Result(code=int(end.value.code or 0), out=out, err=err)
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("run", "fail_on", "code"),
+    [
+        ("spike-persistent-lost-layer", "error", 1),
+        ("spike-persistent-lost-layer", "warning", 1),
+        ("spike-persistent-lost-layer", "never", 0),
+        ("spike-lr-jump", "error", 0),
+        ("spike-lr-jump", "warning", 1),
+        ("healthy-fp32", "warning", 0),
+        ("insufficient-data", "warning", 0),
+    ],
+)
+def test_exit_code(
+    stabdiag: Callable[..., Result], runs: Path, run: str, fail_on: str, code: int
+) -> None:
+    log = next((runs / run).glob("log.*"))
+    assert stabdiag("diagnose", log, "--fail-on", fail_on).code == code
+
+
+def test_the_report_leads_with_diagnosis_and_first_action(
+    stabdiag: Callable[..., Result], runs: Path
+) -> None:
+    result = stabdiag("diagnose", runs / "spike-lr-jump" / "log.jsonl")
+    lines = result.out.splitlines()
+    assert "spike-lr-jump" in lines[0]
+    assert any("FIRST ACTION" in line for line in lines[:8])
+    assert max(map(len, lines)) <= 80
+    assert result.err == ""
+
+
+def test_json_to_a_file_is_whole_and_readable(
+    stabdiag: Callable[..., Result], runs: Path, tmp_path: Path
+) -> None:
+    log = runs / "spike-lr-jump" / "log.jsonl"
+    result = stabdiag("diagnose", log, "-f", "json", "-o", "report.json")
+    report = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))
+    assert report["diagnosis"]["slug"] == "spike-lr-jump"
+    assert result.out == ""
+    assert [path.name for path in tmp_path.iterdir()] == ["report.json"]
+
+
+def test_an_output_that_cannot_be_written_is_one_line(
+    stabdiag: Callable[..., Result], runs: Path
+) -> None:
+    log = runs / "spike-lr-jump" / "log.jsonl"
+    result = stabdiag("diagnose", log, "-o", "no/such/folder/report.json")
+    assert result.code == 2
+    assert result.err.count("\n") == 1
+    assert "cannot be written" in result.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["diagnose", "nope.jsonl"], ["nope.jsonl", "no such file"]),
+        (["diagnose"], ["LOG"]),
+        (["diagnose", "LOG", "--limit", "spike.sgma=4"], ["did you mean spike.sigma"]),
+        (["diagnose", "LOG", "--limit", "spike.sigma=-1"], ["spike.sigma", "0.5 to 100"]),
+        (["diagnose", "LOG", "--limit", "spike.sigma"], ["NAME=VALUE"]),
+        (["diagnose", "LOG", "--column", "los=loss"], ["did you mean loss"]),
+        (["diagnose", "LOG", "--column", "loss=lss"], ["did you mean"]),
+        (["diagnose", "LOG", "--column", "loss"], ["ROLE=NAME"]),
+        (["diagnose", "LOG", "--dtype", "fp17"], ["fp16, bf16 or fp32"]),
+        (["diagnose", "LOG", "--set", "peek_lr=1"], ["did you mean peak_lr"]),
+        (["diagnose", "LOG", "--manifest", "nope.json"], ["nope.json"]),
+        (["diagnose", "LOG", "--config", "nope.toml"], ["nope.toml"]),
+        (["diagnose", "LOG", "--format", "jason"], ["did you mean json"]),
+        (["diagnose", "LOG", "--attempt", "7"], ["no attempt 7"]),
+        (["diagnose", "LOG", "--fail-on", "sometimes"], ["error", "warning", "never"]),
+        (["explain", "spike-lr-jmp"], ["did you mean spike-lr-jump"]),
+        (["thresholds", "--format", "yaml"], ["toml"]),
+        (["explian", "Q2.1"], ["explain"]),
+    ],
+)
+def test_usage_errors_are_one_line_that_helps(
+    stabdiag: Callable[..., Result], runs: Path, arguments: list[str], words: list[str]
+) -> None:
+    log = str(runs / "healthy-fp32" / "log.jsonl")
+    result = stabdiag(*(log if a == "LOG" else a for a in arguments))
+    assert result.code == 2
+    assert result.out == ""
+    assert result.err.startswith("stabdiag: ")
+    assert result.err.count("\n") == 1
+    for word in words:
+        assert word in result.err
+
+
+def test_a_file_name_cannot_inject(stabdiag: Callable[..., Result], tmp_path: Path) -> None:
+    name = "a\n::error::b\x1b[31m.csv"
+    (tmp_path / name).write_text("step,acc\n1,2\n2,3\n")
+    result = stabdiag("diagnose", name)
+    assert result.code == 2
+    assert result.err.count("\n") == 1
+    assert "\x1b" not in result.err
+
+
+def test_flags_go_before_the_manifest(stabdiag: Callable[..., Result], runs: Path) -> None:
+    log = runs / "nan-log0-fp32" / "log.jsonl"
+    result = stabdiag(
+        "diagnose", log, "--dtype", "bf16", "--set", "checkpoint_every=7", "-f", "json"
+    )
+    report = json.loads(result.out)
+    assert report["diagnosis"]["slug"] == "nan-bf16"
+    assert "checkpoint of step 511," in report["diagnosis"]["first_action"]
+    assert report["manifest"]["overridden"] == ["checkpoint_every", "dtype"]
+
+
+def test_a_column_can_be_named(stabdiag: Callable[..., Result], tmp_path: Path) -> None:
+    lines = [json.dumps({"step": i, "a": 2.0, "mine": float("nan")}) for i in range(50)]
+    (tmp_path / "run.jsonl").write_text("\n".join(lines))
+    result = stabdiag("diagnose", "run.jsonl", "--column", "loss=mine")
+    assert "nan-dtype-unknown" in result.out
+
+
+def test_limits_are_overridden_by_files_and_flags(
+    stabdiag: Callable[..., Result], tmp_path: Path
+) -> None:
+    def sigma(*arguments: str) -> float:
+        table = json.loads(stabdiag("thresholds", "-f", "json", *arguments).out)
+        return float(table["limits"]["spike.sigma"]["value"])
+
+    assert sigma() == 3
+    (tmp_path / "pyproject.toml").write_text("[tool.stabdiag.limits]\nspike.sigma = 4\n")
+    assert sigma() == 4
+    (tmp_path / "stabdiag.toml").write_text("[spike]\nsigma = 5\n")
+    assert sigma() == 5
+    assert sigma("--limit", "spike.sigma=6") == 6
+    (tmp_path / "other.toml").write_text("[spike]\nsigma = 7\n")
+    assert sigma("--config", "other.toml") == 7
+
+
+def test_thresholds_as_toml_read_back_give_the_same(
+    stabdiag: Callable[..., Result], tmp_path: Path
+) -> None:
+    first = stabdiag("thresholds", "-f", "toml", "--limit", "spike.sigma=4.5")
+    (tmp_path / "stabdiag.toml").write_text(first.out, encoding="utf-8")
+    again = stabdiag("thresholds", "-f", "toml")
+    assert again.out == first.out
+    assert "sigma = 4.5" in again.out
+
+
+@pytest.mark.parametrize("name", ["spike-lr-jump", "Q2.1", "spike.sigma"])
+def test_explain(stabdiag: Callable[..., Result], name: str) -> None:
+    result = stabdiag("explain", name)
+    assert result.code == 0
+    assert name in result.out
+
+
+def test_explain_for_a_terminal_has_no_marks(stabdiag: Callable[..., Result]) -> None:
+    result = stabdiag("explain", "spike-lr-jump", "--color")
+    assert "##" not in result.out
+    assert "\x1b[1m" in result.out
+
+
+def test_version_and_help(stabdiag: Callable[..., Result]) -> None:
+    assert stabdiag("--version").out.strip() == f"stabdiag {__version__}"
+    assert "Examples" in stabdiag("diagnose", "--help").out
+
+
+def test_color_can_be_asked_for(stabdiag: Callable[..., Result], runs: Path) -> None:
+    log = runs / "spike-lr-jump" / "log.jsonl"
+    assert "\x1b[" in stabdiag("diagnose", log, "--color").out
+    assert "\x1b[" not in stabdiag("diagnose", log).out
+
+
+def test_standard_input_and_a_reader_that_leaves(runs: Path) -> None:
+    log = runs / "spike-lr-jump" / "log.jsonl"
+    command = [sys.executable, "-m", "stabdiag", "diagnose", "-"]
+    with log.open("rb") as stream:
+        whole = subprocess.run(command, stdin=stream, capture_output=True, check=False)
+    assert b"spike-lr-jump" in whole.stdout
+    reading, writing = os.pipe()
+    os.close(reading)
+    with log.open("rb") as stream:
+        left = subprocess.run(
+            command, stdin=stream, stdout=writing, stderr=subprocess.PIPE, check=False
+        )
+    os.close(writing)
+    assert left.stderr == b""
+
+
+def test_ascii_terminals_get_ascii(runs: Path) -> None:
+    log = runs / "spike-lr-jump" / "log.jsonl"
+    command = [sys.executable, "-m", "stabdiag", "diagnose", str(log)]
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii", "TERM": "dumb"}
+    result = subprocess.run(command, capture_output=True, check=False, env=environment)
+    assert result.stderr == b""
+    assert result.stdout.isascii()

@@ -1,0 +1,95 @@
+"""The documentation is tested: what is generated is current, what is shown runs."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from stabdiag.config import configured_limits
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+pytestmark = pytest.mark.usefixtures("_at_home")
+
+
+@pytest.fixture
+def _at_home(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Generated pages name the fixtures as they are named from the top of the repository."""
+    monkeypatch.chdir(ROOT)
+
+
+def _blocks(page: Path, language: str) -> list[str]:
+    text = page.read_text(encoding="utf-8")
+    return re.findall(rf"^```{language}\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+
+
+COMMANDS = [
+    (page.name, line.removeprefix("$ "))
+    for page in PAGES
+    for block in _blocks(page, "console")
+    for line in block.splitlines()
+    if line.startswith("$ ")
+]
+
+
+def test_generated_pages_are_current() -> None:
+    command = [sys.executable, "docs/build.py", "--check"]
+    result = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
+    assert result.returncode == 0, result.stderr
+
+
+@pytest.fixture(scope="module")
+def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the files that the documentation speaks of."""
+    folder = tmp_path_factory.mktemp("desk")
+    runs = ROOT / "fixtures" / "runs"
+    (folder / "fixtures").symlink_to(ROOT / "fixtures")
+    with (runs / "spike-lr-jump" / "log.jsonl").open(encoding="utf-8") as log:
+        records = [json.loads(line) for line in log]
+    lines = [json.dumps({**record, "train/ce": record["loss"]}) for record in records]
+    (folder / "run.jsonl").write_text("\n".join(lines), encoding="utf-8")
+    csv = next(path for path in sorted(runs.glob("healthy-*/log.csv")))
+    shutil.copy(csv, folder / "metrics.csv")
+    parquet = next(path for path in sorted(runs.glob("healthy-*/log.parquet")))
+    shutil.copy(parquet, folder / "run.parquet")
+    shutil.copy(runs / "spike-lr-jump" / "manifest.json", folder / "config.json")
+    return folder
+
+
+@pytest.mark.parametrize(("page", "command"), COMMANDS)
+def test_shown_commands_run(page: str, command: str, desk: Path) -> None:
+    line = re.sub(r"\bstabdiag (?=[a-z])", f"{sys.executable} -m stabdiag ", command)
+    result = subprocess.run(line, shell=True, cwd=desk, capture_output=True, text=True, check=False)
+    assert result.returncode in (0, 1), f"{page}: {command}\n{result.stderr}"
+    assert result.stderr == ""
+
+
+def test_toml_shown_is_understood(tmp_path: Path) -> None:
+    for block in _blocks(ROOT / "README.md", "toml"):
+        tomllib.loads(block)
+        (tmp_path / "pyproject.toml").write_text(block, encoding="utf-8")
+        assert configured_limits(tmp_path).spike.sigma == 4
+
+
+def test_the_library_example_runs(desk: Path) -> None:
+    for block in _blocks(ROOT / "README.md", "python"):
+        result = subprocess.run(
+            [sys.executable, "-c", block], cwd=desk, capture_output=True, text=True, check=False
+        )
+        assert result.returncode == 0, result.stderr
+        assert "spike-lr-jump" in result.stdout
+
+
+def test_links_lead_somewhere() -> None:
+    for page in PAGES:
+        for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
+            if "://" not in target:
+                assert (page.parent / target).exists(), f"{page.name}: {target}"
