@@ -112,15 +112,11 @@ def _levels(x: Floats, size: int) -> tuple[Floats, NDArray[np.int64]]:
 
 def _pairs(levels: Floats) -> Floats:
     """Return the mean of each level and the next; the last stands with the one before."""
-    if len(levels) < 2:
-        return levels
     pairs = (levels[:-1] + levels[1:]) / 2
     return np.append(pairs, pairs[-1])
 
 
 def _level_noise(levels: Floats) -> float:
     """Return the deviation of a level from the line through its neighbours: trends drop out."""
-    if len(levels) < 3:
-        return float(np.ptp(levels))
     bend = levels[1:-1] - (levels[:-2] + levels[2:]) / 2
     return float(np.median(np.abs(bend))) * MAD_TO_SIGMA / float(np.sqrt(1.5))

@@ -80,8 +80,8 @@ def trailing_median(x: Floats, window: int, hop: int = 1) -> Floats:
     """
     n = len(x)
     out = np.full(n, np.nan)
-    for end in range(1, min(window, n)):
-        out[end] = np.median(x[:end])
+    for end in range(1, min(window, n), hop):
+        out[end : end + hop] = np.median(x[:end])
     if n > window:
         medians = np.median(sliding_window_view(x, window)[:-1:hop], axis=1)
         out[window:] = np.repeat(medians, hop)[: n - window]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stabdiag.stats.rolling import MAD_TO_SIGMA, trailing_median
-from stabdiag.stats.tails import family_limit, upper_tail
+from stabdiag.stats.tails import UpperTail, medians_tail, noise_tail
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -16,24 +16,25 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Ints = NDArray[np.int64]
 
-# More medians than this are not taken over a log: on longer ones each holds for a few points.
+# On long logs, or over wide windows, each median holds for a few points: more of them than this are
+# not taken, nor are more values than this sorted for them.
 _MOST_MEDIANS = 25_000
+_MOST_SORTED = 5_000_000
 
 # Points this far out that lie within so many points of one another are one excursion.
 _FAR_OUT = 2.5
 _APART = 5
 _FEW_EVENTS = 3
 
+# Values were rounded if, of so many of them, no more than this share differ.
+_SAMPLE = 10_000
+_FEW_VALUES = 0.2
+
 # A shift is looked for in the medians of so many points.
 _LASTING = (5, 10)
 
-# A shift that lasts counts from this many deviations on, and the medians it is told by are taken
-# to be this much heavier in the tail than a normal distribution.
+# A shift that lasts counts from this many deviations on.
 _LEAST_SHIFT = 2.0
-_MEDIAN_PRIOR = 0.05
-
-# So many points may lie in shifts without shaping the tail that shifts are judged by.
-_SHIFTED_POINTS = 128
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,15 +107,31 @@ def baseline(x: Floats, window: int) -> Baseline:
     of its own residuals is added, which takes a steady slope, up or down, out of them.
     """
     short = max(window // 4, 5)
-    hop = -(-len(x) // _MOST_MEDIANS)
-    level = trailing_median(x, short, hop)
+    level = _before(x, short)
     level[0] = x[0]
-    lag = trailing_median(x - level, 2 * short, hop)
+    lag = _before(x - level, 2 * short)
     lag[0] = 0.0
     level = level + lag
-    sigma = trailing_median(np.abs(x - level), window, hop) * MAD_TO_SIGMA
-    floor = max(0.1 * float(np.nanmedian(sigma)), 1e-9 * float(np.ptp(x)), 1e-300)
+    sigma = _before(np.abs(x - level), window) * MAD_TO_SIGMA
+    floor = max(0.1 * float(np.nanmedian(sigma)), rounding(x), 1e-9 * float(np.ptp(x)), 1e-300)
     return Baseline(level=level, sigma=np.fmax(sigma, floor))
+
+
+def rounding(x: Floats) -> float:
+    """Return the step to which the values were rounded, 0 if they were not or hardly.
+
+    A loss that was logged to one digit stands still and then moves by a whole step: a deviation
+    smaller than the step would make a spike of every move.
+    """
+    values = np.unique(x[-_SAMPLE:])
+    if len(values) < 2 or len(values) > _FEW_VALUES * min(len(x), _SAMPLE):
+        return 0.0
+    return float(np.diff(values).min())
+
+
+def _before(x: Floats, window: int) -> Floats:
+    hop = max(-(-len(x) // _MOST_MEDIANS), -(-len(x) * window // _MOST_SORTED), 1)
+    return trailing_median(x, window, hop)
 
 
 def find_spikes(
@@ -144,11 +161,13 @@ def find_spikes(
         return SpikeScan(spikes=(), limit=np.inf, largest=0.0, largest_at=0, tested=0)
     base = baseline(x, reach.window)
     scores = ((x - base.level) / base.sigma)[first:]
-    limit = family_limit(_declustered(scores), false_alarm)
+    chance = min(false_alarm / len(scores), 0.25)
+    noise = noise_tail(_declustered(scores), chance)
+    limit = noise.exceeded_with_chance(chance)
     high = (scores > limit) & ((x - base.level)[first:] > least_height)
     candidates = {int(at): int(at) for at in np.flatnonzero(high) + first}
     for lasting in _LASTING:
-        shifted = _shifted(x, base, reach, lasting, false_alarm, least_height)
+        shifted = _shifted(x, base, noise, lasting, chance, first, least_height)
         for at in shifted:
             candidates.setdefault(at, _change_point(x, base, at, lasting))
     spikes: list[Spike] = []
@@ -190,27 +209,29 @@ def _declustered(scores: Floats) -> Floats:
 
 
 def _shifted(
-    x: Floats, base: Baseline, reach: Reach, lasting: int, false_alarm: float, least_height: float
+    x: Floats,
+    base: Baseline,
+    noise: UpperTail,
+    lasting: int,
+    chance: float,
+    first: int,
+    least_height: float,
 ) -> list[int]:
     """Return the positions from which on the next ``lasting`` points lie too high.
 
-    The score of a shift is the median of the points from here on, against the baseline. A shift
-    fills a good part of a short log: so the tail of such medians is taken only as far out as that
-    part does not reach.
+    The score of a shift is the median of the points from here on, against the baseline.
     """
-    n = len(x)
-    if n < reach.least + 2 * lasting:
+    if len(x) < first + 2 * lasting:
         return []
-    hop = -(-n // _MOST_MEDIANS)
     # The median of the points before, one window later, is the median of the points from here.
-    ahead = trailing_median(np.append(x, x[-1]), lasting, hop)[lasting:]
+    ahead = _before(np.append(x, x[-1]), lasting)[lasting:]
     rise = ahead - base.level[: len(ahead)]
     scores = rise / base.sigma[: len(ahead)]
-    deepest = max(int(np.log2(n / _SHIFTED_POINTS)), 3)
-    tail = upper_tail(scores[reach.least :], deepest=deepest, prior=_MEDIAN_PRIOR)
-    limit = max(tail.exceeded_with_chance(min(false_alarm * lasting / n, 0.25)), _LEAST_SHIFT)
+    tail = medians_tail(noise, scores[first:], lasting)
+    # Windows that overlap are not so many tests.
+    limit = max(tail.exceeded_with_chance(min(lasting * chance, 0.25)), _LEAST_SHIFT)
     hit = (scores > limit) & (rise > least_height)
-    hit[: reach.least] = False
+    hit[:first] = False
     return np.flatnonzero(hit).tolist()
 
 

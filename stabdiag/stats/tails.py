@@ -25,6 +25,14 @@ _POINTS_BEYOND = 8.0
 _PRIOR_WEIGHT = 0.12
 _PRIOR_POINTS = 200
 
+# Tails are not taken to be heavier than these: lognormal with a deviation of 1, or a power law of
+# index 2. Residuals of a smooth curve look heavier, and would put the bar out of any spike's reach.
+_MOST_SKEW = 1.0
+_MOST_WEIGHT = 0.5
+
+# Medians are taken to have at least this tail weight: scores of neighbours are not independent.
+_MEDIANS_WEIGHT = 0.05
+
 
 @dataclass(frozen=True, kw_only=True)
 class UpperTail:
@@ -46,13 +54,11 @@ class UpperTail:
         return self.centre + self.scale * z * stretch
 
 
-def upper_tail(x: Floats, deepest: int | None = None, prior: float | None = None) -> UpperTail:
+def upper_tail(x: Floats) -> UpperTail:
     """Fit the upper tail of a sample by its letter values.
 
     Args:
         x: shape (n,), finite, n at least 2.
-        deepest: the last letter value used, as a power of 1/2; all that the sample has if None.
-        prior: the tail weight added; one that fades with the number of points if None.
 
     Returns:
         The tail, in units of ``x``.
@@ -67,19 +73,19 @@ def upper_tail(x: Floats, deepest: int | None = None, prior: float | None = None
     """
     n = len(x)
     depth = max(2, math.floor(math.log2(max(n / _POINTS_BEYOND, 4.0))))
-    chances = 0.5 ** np.arange(2, min(depth, deepest or depth) + 1)
+    chances = 0.5 ** np.arange(2, depth + 1)
     centre, *uppers = np.quantile(x, [0.5, *(1 - chances)])
     z = np.array([-_NORMAL.inv_cdf(chance) for chance in chances])
     tiny = np.finfo(np.float64).tiny
     heights = np.log(np.maximum((np.array(uppers) - centre) / z, tiny))
-    skewed, heavy = _line(z, heights), _line(z * z / 2, heights)
-    added = _PRIOR_WEIGHT * _PRIOR_POINTS / (n + _PRIOR_POINTS) if prior is None else prior
+    skewed, heavy = _line(z, heights, _MOST_SKEW), _line(z * z / 2, heights, _MOST_WEIGHT)
+    prior = _PRIOR_WEIGHT * _PRIOR_POINTS / (n + _PRIOR_POINTS)
     line = skewed if skewed.error < heavy.error else heavy
     return UpperTail(
         centre=float(centre),
         scale=math.exp(line.level),
         skew=line.slope if line is skewed else 0.0,
-        weight=added + (line.slope if line is heavy else 0.0),
+        weight=prior + (line.slope if line is heavy else 0.0),
     )
 
 
@@ -90,29 +96,47 @@ class _Line:
     error: float
 
 
-def _line(u: Floats, y: Floats) -> _Line:
-    """Return the least-squares line of y over u, its slope not below 0; flat for two points."""
-    slope = max(float(np.polyfit(u, y, 1)[0]), 0.0) if len(u) > 2 else 0.0
+def _line(u: Floats, y: Floats, steepest: float) -> _Line:
+    """Return the least-squares line of y over u, its slope within bounds; flat for two points."""
+    slope = float(np.clip(np.polyfit(u, y, 1)[0], 0.0, steepest)) if len(u) > 2 else 0.0
     level = float(np.mean(y - slope * u))
     return _Line(slope=slope, level=level, error=float(np.sum((y - level - slope * u) ** 2)))
 
 
-def family_limit(scores: Floats, false_alarm: float, tests: int | None = None) -> float:
-    """Return the score that a whole log of such noise exceeds with chance ``false_alarm``.
+def noise_tail(scores: Floats, chance: float) -> UpperTail:
+    """Return the upper tail of the noise among scores, spikes left out.
 
     Args:
         scores: shape (n,), finite: the noise, spikes included.
-        false_alarm: the chance over all tests together (Bonferroni).
-        tests: how many tests there are; all of ``scores`` where it is None.
+        chance: scores that the noise exceeds with a smaller chance are spikes.
 
-    Scores beyond the limit are left out and the tail is fitted again, until none are left to
-    leave out: a spike must not raise the bar for itself.
+    Such scores are left out and the tail is fitted again, until none are left to leave out: a spike
+    must not raise the bar for itself.
     """
-    chance = min(false_alarm / max(tests or len(scores), 1), 0.25)
     kept = scores
     while True:
-        limit = upper_tail(kept).exceeded_with_chance(chance)
-        inside = scores[scores <= limit]
+        tail = upper_tail(kept)
+        inside = scores[scores <= tail.exceeded_with_chance(chance)]
         if len(inside) >= len(kept) or len(inside) < len(scores) // 2:
-            return limit
+            return tail
         kept = inside
+
+
+def medians_tail(tail: UpperTail, medians: Floats, count: int) -> UpperTail:
+    """Return the upper tail of medians of ``count`` scores whose own tail is known.
+
+    Args:
+        tail: of single scores.
+        medians: shape (n,), finite; lasting shifts among them, so that only their middle is used.
+        count: scores in each median.
+
+    A median exceeds what more than half of its scores exceed, which divides the index of a power
+    law by (count + 1) / 2; its deviation, and with it a lognormal skew, shrinks by sqrt(pi / 2
+    / count) (David & Nagaraja 2003, Order Statistics, doi:10.1002/0471722162, ch. 2 and 10).
+    """
+    skew = tail.skew * math.sqrt(math.pi / 2 / count)
+    weight = max(tail.weight / ((count + 1) / 2), _MEDIANS_WEIGHT)
+    centre, *uppers = np.quantile(medians, [0.5, 0.75, 0.875])
+    z = -np.array([_NORMAL.inv_cdf(0.25), _NORMAL.inv_cdf(0.125)])
+    heights = (np.array(uppers) - centre) / (z * np.exp(skew * z + weight * z * z / 2))
+    return UpperTail(centre=float(centre), scale=float(heights.mean()), skew=skew, weight=weight)

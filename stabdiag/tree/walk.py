@@ -114,8 +114,6 @@ def _ask(case: Case, question: Question) -> Reply:
     missing = [role for role in question.needs if role not in case.history.series]
     if missing:
         return unknown(f"{' and '.join(missing)} was not logged")
-    if "loss" in question.needs and question.id != "Q1.1" and not len(case.loss):
-        return unknown("no finite loss was logged")
     return question.answer(case)
 
 

@@ -1,0 +1,96 @@
+"""Whether the loss climbed for good, and what climbed with it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from logs import Log
+from noise import level_deviation, rise, trailing
+from spike_labels import Trace
+
+
+def risen(log: Log, twin: Log) -> tuple[float, float]:
+    """The rise as a share of the progress, and in deviations of a smoothed level."""
+    up, progress, width = rise(log["loss"])
+    noise = level_deviation(twin["loss"], int(width)) + 1e-12
+    return up / max(progress, 1e-12), up / noise
+
+
+def climb_trace(log: Log, twin: Log, full: Log, fault: str, at: int) -> Trace:
+    """The label of a fault that may have made the loss climb."""
+    share, deviations = risen(log, twin)
+    own_share, _ = risen(twin, twin)
+    if rise(log["loss"])[1] <= 0 or own_share > 0.05:
+        return Trace("grey", "the twin rises, too", size=share)
+    if share <= 0.05 or deviations <= 2:
+        return Trace("none", size=share)
+    if share <= 0.10 or deviations <= 4:
+        return Trace("grey", f"a rise of {share:.3f}, {deviations:.1f} deviations", size=share)
+    begin, duration = rise_time(full)
+    if duration < 100:
+        return Trace("grey", f"rises within {duration} steps: a climb or a jump", size=share)
+    slug, also = leaf(log, full, fault, at, begin)
+    return Trace("shown", "", slug, None, max(at, begin), share, also)
+
+
+def rise_time(full: Log) -> tuple[int, int]:
+    """When a tenth of the rise was made, and how long it took to nine tenths."""
+    level = trailing(full["loss"], 20)
+    end = float(full["loss"][-max(10, len(level) // 10) :].mean())
+    low = 20 + int(np.argmin(level[20:]))
+    best = float(level[low])
+    begin = low + int(np.argmax(level[low:] > best + 0.1 * (end - best)))
+    done = begin + int(np.argmax(level[begin:] > best + 0.9 * (end - best)))
+    return begin, done - begin
+
+
+def leaf(log: Log, full: Log, fault: str, at: int, begin: int) -> tuple[str, tuple[str, ...]]:
+    """Learning rate, weight norms, gradient norm: the first that moved with the loss."""
+    if fault in ("endless", "inverse"):
+        return "divergence-lr-rising", ()
+    up, down = norm_changes(full, at)
+    slugs = []
+    if up > 1.7:
+        slugs.append(("divergence-weight-norm-climbing", up > 2, up > 2.4))
+    if down > 1.7:
+        slugs.append(("divergence-weight-norm-collapsing", down > 2, down > 2.4))
+    if fault == "shrinking":
+        slugs.reverse()
+    sure = [name for name, _, certain in slugs if certain]
+    if sure:
+        return sure[0], tuple(name for name, _, _ in slugs if name != sure[0])
+    rest = gradient_leaf(log, begin)
+    all_of_them = [name for name, over, _ in slugs if over] + list(rest)
+    near = [name for name, over, _ in slugs if not over]
+    return all_of_them[0], (*all_of_them[1:], *near)
+
+
+def norm_changes(full: Log, at: int) -> tuple[float, float]:
+    """The largest factor by which a group's norm rose, and fell, within 200 steps."""
+    up = down = 1.0
+    for name, values in full.values.items():
+        if not name.startswith("weight_norm") or not full.there[name].any():
+            continue
+        seen = full.there[name]
+        steps, norms = full.step[seen], values[seen]
+        later = np.searchsorted(steps, steps + 200, "right") - 1
+        keep = (steps[later] > at) & (norms > 0)
+        ratio = norms[later][keep] / norms[keep]
+        if len(ratio):
+            up, down = max(up, float(ratio.max())), max(down, float(1 / ratio.min()))
+    return up, down
+
+
+def gradient_leaf(log: Log, begin: int) -> tuple[str, ...]:
+    """Whether the mean gradient norm rose with the loss; both leaves where it is a close call."""
+    rising, unexplained = "divergence-grad-norm-rising", "divergence-unexplained"
+    if not log.has("grad_norm"):
+        return (unexplained,)
+    start = int(np.searchsorted(log.step, begin))
+    norms = log["grad_norm"]
+    few = max(5, round(100 / int(log.step[1] - log.step[0])))
+    first = np.nanmean(norms[max(0, start - few) : start + 1])
+    ratio = float(np.nanmean(norms[-max(few, len(norms) // 10) :]) / first)
+    if 1.1 < ratio < 1.5:
+        return (rising, unexplained) if ratio > 1.25 else (unexplained, rising)
+    return (rising,) if ratio > 1.25 else (unexplained,)

@@ -1,0 +1,80 @@
+"""Train the corpus: python benchmarks/accuracy/generate.py [--first N] [--last N] [--out FOLDER].
+
+Each family is a run without a fault and its forks; what a family gave is kept in the working
+folder, so that an interrupted generation goes on where it stopped. Needs PyTorch.
+"""
+
+from __future__ import annotations
+
+import argparse
+import pickle
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parents[1] / "fixtures"))
+
+import torch  # noqa: E402
+
+import corpus  # noqa: E402
+from design import Family, draw_family  # noqa: E402
+from training.family import Made, make_family  # noqa: E402
+
+
+def family_of(index: int, seed: int, work: Path) -> list[Made]:
+    """What a family gives, trained now or kept from before."""
+    kept = work / f"{seed}-{index:04}.pickle"
+    if kept.exists():
+        result: list[Made] = pickle.loads(kept.read_bytes())
+        return result
+    family: Family = draw_family(index, seed)
+    start = time.perf_counter()
+    made = make_family(family)
+    kept.write_bytes(pickle.dumps(made))
+    names = ", ".join(one.label.expect or f"({one.label.why})" for one in made)
+    seconds = time.perf_counter() - start
+    print(f"{index:4} {family.split:4} {family.kind:10} {seconds:5.1f} s  {names}", flush=True)
+    return made
+
+
+def report(runs: list[corpus.Run], dropped: Counter[str]) -> None:
+    """Print how many runs of each label there are."""
+    counts = Counter((run.expect, run.split) for run in runs)
+    for slug in sorted({run.expect for run in runs}):
+        print(f"{slug:36} dev {counts[slug, 'dev']:4}  held {counts[slug, 'held']:4}")
+    print(f"{len(runs)} runs; dropped {sum(dropped.values())}")
+
+
+def main() -> None:
+    """Train, label and pack."""
+    parser = argparse.ArgumentParser(description="Train the labelled corpus.")
+    parser.add_argument("--first", type=int, default=0, help="number of the first family")
+    parser.add_argument("--last", type=int, default=300, help="number after the last family")
+    parser.add_argument("--seed", type=int, default=2026, help="seed of the design")
+    parser.add_argument("--work", type=Path, default=HERE / ".work", help="where families are kept")
+    parser.add_argument("--out", type=Path, default=corpus.DATA, help="where the corpus goes")
+    parser.add_argument("--no-pack", action="store_true", help="train only")
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    torch.use_deterministic_algorithms(mode=True)
+    options.work.mkdir(parents=True, exist_ok=True)
+    runs: list[corpus.Run] = []
+    tables: list[Any] = []
+    dropped: Counter[str] = Counter()
+    for index in range(options.first, options.last):
+        for made in family_of(index, options.seed, options.work):
+            if made.label.expect:
+                runs.append(made.run())
+                tables.append(corpus.to_table(made.run_id, made.log))
+            else:
+                dropped[made.label.why] += 1
+    if not options.no_pack:
+        corpus.save(runs, tables, options.out)
+    report(runs, dropped)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,173 @@
+"""The label of a run: what was done to it, as far as its log shows. Knows nothing of stabdiag."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from climb_labels import climb_trace, risen
+from logs import Log
+from noise import excess, rise
+from spike_labels import Trace, spike_trace
+
+SPIKES = frozenset(
+    {
+        *("outlier", "labels", "jump", "long-jump", "stuck", "stale", "noise", "lost"),
+        *("moments", "stays", "activations", "log0", "blow-up", "unguarded", "empty"),
+    }
+)
+CLIMBS = frozenset({"growing", "shrinking", "rot", "harder", "endless", "inverse"})
+SCALES = frozenset({"overflow", "collapse", "static"})
+WARNINGS = frozenset(
+    {
+        *("spike-long-tail-batch", "spike-lr-jump", "spike-duplicate-batch", "spike-recovered"),
+        "gradient-overflow",
+    }
+)
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A run and its twin, each as it was logged and in full."""
+
+    log: Log
+    full: Log
+    twin: Log
+    full_twin: Log
+    dtype: str
+    tells_dtype: bool
+    growth: int
+    static: bool
+    restless: bool = False
+
+
+@dataclass(frozen=True)
+class Label:
+    """What should be said of a run; `expect` is empty where it is dropped, for the reason `why`."""
+
+    expect: str
+    why: str = ""
+    onset: int | None = None
+    recovered: bool | None = None
+    size: float = 0.0
+    also_ok: tuple[str, ...] = ()
+    also: tuple[str, ...] = field(default=())
+
+
+def section(slug: str) -> str:
+    """The section of the tree that a slug belongs to; healthy belongs to none."""
+    starts = {"nan": "§1", "spike": "§2", "gradient": "§3", "loss": "§3", "divergence": "§4"}
+    return starts.get(slug.partition("-")[0], "")
+
+
+def nan_label(seen: Seen) -> Label | None:
+    """A loss that is not finite at a logged step."""
+    bad = ~np.isfinite(seen.log["loss"])
+    if not bad.any():
+        hidden = not np.isfinite(seen.full["loss"]).all()
+        return Label("", "a NaN between two logged steps") if hidden else None
+    onset = int(seen.log.step[int(np.argmax(bad))])
+    names = {"fp32": "nan-fp32", "bf16": "nan-bf16", "fp16": "nan-fp16-overflow"}
+    moving = seen.log.has("loss_scale") and len(np.unique(seen.log["loss_scale"])) > 1
+    if seen.tells_dtype or (seen.dtype == "fp16" and moving):
+        return Label(names[seen.dtype], "", onset, None, float(bad.sum()))
+    also = (names["fp16"],) if seen.dtype == "fp16" else ()
+    return Label("nan-dtype-unknown", "", onset, None, float(bad.sum()), also)
+
+
+def overflows(log: Log) -> tuple[int, int]:
+    """Logged overflows after the first 30 steps, and the step of the first of them."""
+    count = np.zeros(len(log.step), bool)
+    if log.has("grad_norm"):
+        count |= ~np.isfinite(log["grad_norm"])
+    if log.has("loss_scale"):
+        scale = log["loss_scale"]
+        count[1:] |= scale[1:] < scale[:-1]
+    count &= log.step >= 30
+    return int(count.sum()), int(log.step[int(np.argmax(count))]) if count.any() else 0
+
+
+def scale_trace(seen: Seen) -> Trace:
+    """What the log shows of overflowing gradients."""
+    count, first = overflows(seen.log)
+    if seen.static:
+        if count >= 3:
+            return Trace("shown", "", "loss-scale-static", None, first, count)
+        return Trace("none" if count == 0 else "grey", f"{count} overflows", size=count)
+    if seen.dtype == "fp16":
+        scale = seen.log["loss_scale"]
+        if scale.min() < 1:
+            return Trace("shown", "", "loss-scale-collapsed", None, first, -np.log2(scale.min()))
+        if scale.min() < 4:
+            return Trace("grey", f"a loss scale of {scale.min():g}")
+        usual = len(seen.full.step) / seen.growth
+        if count <= 1.5 * usual + 1:
+            return Trace("none", size=count)
+        enough = count >= 5 and count >= 5 * usual
+    else:
+        enough = count >= 3
+        if count == 0:
+            return Trace("none")
+    if not enough:
+        return Trace("grey", f"{count} overflows", size=count)
+    return Trace("shown", "", "gradient-overflow", None, first, count)
+
+
+def healthy_label(seen: Seen) -> Label:
+    """A run without a fault, or whose fault left no trace: dropped if it looks ill all the same."""
+    log = seen.log
+    up, progress, width = rise(log["loss"])
+    share, deviations = risen(log, log)
+    if progress <= 0 or progress < 3 * float(np.std(log["loss"][-int(width) :])) / width**0.5:
+        return Label("", "learned nothing")
+    if share > 0.05 and deviations > 2:
+        return Label("", f"rises by {share:.3f} of its progress without a fault")
+    if seen.dtype != "fp32" and scale_trace(seen).verdict != "none":
+        return Label("", "overflows without a fault")
+    stride = int(log.step[1] - log.step[0])
+    jump = float(excess(log["loss"], max(20, 100 // stride), smooth=10).max())
+    if jump > 6 and not seen.restless:
+        return Label("", f"jumps by {jump:.1f} deviations without a fault")
+    return Label("healthy", size=share)
+
+
+def traces(seen: Seen, faults: list[tuple[str, int, int]]) -> list[Trace]:
+    """What each fault left; a fault is its name, the step of its effect, and that of its strike."""
+    result = []
+    for name, at, struck in faults:
+        if name in SPIKES:
+            result.append(
+                spike_trace(seen.log, seen.twin, seen.full, seen.full_twin, name, at, struck)
+            )
+        elif name in CLIMBS:
+            result.append(climb_trace(seen.log, seen.twin, seen.full, name, at))
+        else:
+            result.append(scale_trace(seen))
+    return result
+
+
+def label(seen: Seen, faults: list[tuple[str, int, int]]) -> Label:
+    """The label of a run to which `faults` were done."""
+    nan = nan_label(seen)
+    if nan is not None:
+        return nan
+    if not faults:
+        return healthy_label(seen)
+    found = traces(seen, faults)
+    grey = next((trace for trace in found if trace.verdict == "grey"), None)
+    if grey is not None:
+        return Label("", grey.why, size=grey.size)
+    shown = [trace for trace in found if trace.verdict == "shown"]
+    if not shown:
+        return healthy_label(seen)
+    if all(name in SPIKES for name, _, _ in faults) and shown[-1].recovered:
+        share, deviations = risen(seen.log, seen.twin)
+        if share > 0.05 and deviations > 2:
+            return Label("", f"recovered, and risen by {share:.3f}")
+    shown.sort(key=lambda trace: (trace.slug in WARNINGS, section(trace.slug)))
+    worst = shown[0]
+    rest = tuple(trace.slug for trace in shown[1:] if trace.slug != worst.slug)
+    return Label(
+        worst.slug, "", worst.onset, worst.recovered, worst.size, worst.also_ok, rest
+    )
