@@ -11,6 +11,7 @@ import pickle
 import sys
 import time
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ import torch  # noqa: E402
 
 import corpus  # noqa: E402
 from design import Family, draw_family  # noqa: E402
+from labels import label  # noqa: E402
 from training.family import Made, make_family  # noqa: E402
 
 
@@ -29,7 +31,7 @@ def family_of(index: int, seed: int, work: Path) -> list[Made]:
     kept = work / f"{seed}-{index:04}.pickle"
     if kept.exists():
         result: list[Made] = pickle.loads(kept.read_bytes())
-        return result
+        return [replace(one, label=label(one.seen, one.faults)) for one in result]
     family: Family = draw_family(index, seed)
     start = time.perf_counter()
     made = make_family(family)

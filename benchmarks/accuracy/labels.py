@@ -8,7 +8,7 @@ import numpy as np
 
 from climb_labels import climb_trace, risen
 from logs import Log
-from noise import excess, rise
+from noise import excess, rise, wander
 from spike_labels import Trace, spike_trace
 
 SPIKES = frozenset(
@@ -121,7 +121,8 @@ def healthy_label(seen: Seen) -> Label:
     share, deviations = risen(log, log)
     if progress <= 0 or progress < 3 * float(np.std(log["loss"][-int(width) :])) / width**0.5:
         return Label("", "learned nothing")
-    if share > 0.05 and deviations > 2:
+    deviations = min(deviations, up / (wander(log["loss"], int(width)) + 1e-12))
+    if share > 0.05 and deviations > 4:
         return Label("", f"rises by {share:.3f} of its progress without a fault")
     if seen.dtype != "fp32" and scale_trace(seen).verdict != "none":
         return Label("", "overflows without a fault")

@@ -67,3 +67,10 @@ def rise(loss: Floats) -> tuple[float, float, float]:
     best = float(level[width - 1 :].min())
     start = float(loss[: max(3, len(loss) // 50)].mean())
     return float(level[-1]) - best, start - best, width
+
+
+def wander(loss: Floats, width: int) -> float:
+    """How far levels over `width` points wander about a straight line, in the second half."""
+    level = trailing(loss, width)[len(loss) // 2 :]
+    at = np.arange(len(level))
+    return float(np.std(level - np.polyval(np.polyfit(at, level, 1), at)))

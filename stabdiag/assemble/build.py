@@ -89,14 +89,14 @@ def build_history(
             "(--attempt N picks another)"
         )
         events.append(Event(kind=EventKind.ATTEMPT, message=message))
-    series = {
-        "loss": _series("loss", names["loss"], order.steps, losses.values, run & losses.records)
-    }
+    steps = order.steps[run]
+    taken = _Run(steps=order.steps, records=run, rising=bool(np.all(steps[1:] > steps[:-1])))
+    series = {"loss": taken.series("loss", names["loss"], losses.values, losses.records)}
     for role, column in data.items():
-        if role != "loss" and (column.present & run).any():
-            series[role] = _series(
-                role, names[role], order.steps, column.values, column.present & run
-            )
+        if role != "loss":
+            one = taken.series(role, names[role], column.values, column.present)
+            if len(one):
+                series[role] = one
     return History(
         series=series,
         events=tuple(events),
@@ -142,6 +142,10 @@ def _load(columns: Columns, names: Mapping[str, str]) -> tuple[dict[str, Column]
             message = f"{name!r} is {placeholder:g} in every record, a placeholder: it is not used"
             events.append(Event(kind=EventKind.PLACEHOLDER, message=message))
             continue
+        if column.strays:
+            words = "1 word" if column.strays == 1 else f"{column.strays} words"
+            message = f"{words} among the numbers of {name!r} left out"
+            events.append(Event(kind=EventKind.COLUMN, message=message))
         data[role], huge = _bounded(column) if role != "batch_id" else (column, 0)
         if huge:
             values = "1 value" if huge == 1 else f"{huge} values"
@@ -154,19 +158,24 @@ def _load(columns: Columns, names: Mapping[str, str]) -> tuple[dict[str, Column]
 def _bounded(column: Column) -> tuple[Column, int]:
     """Return the column with numbers that no training holds as infinities, and their count."""
     values = column.values
+    if len(values) == 0 or (
+        np.fmax.reduce(values) <= _LARGEST and np.fmin.reduce(values) >= -_LARGEST
+    ):
+        return column, 0
     huge = column.present & (np.abs(values) > _LARGEST) & np.isfinite(values)
     if not huge.any():
         return column, 0
-    return replace(column, values=np.where(huge, np.copysign(np.inf, values), values)), int(
-        huge.sum()
-    )
+    infinite = np.where(huge, np.copysign(np.inf, values), values)
+    return replace(column, values=infinite), int(huge.sum())
 
 
 def _placeholder(role: str, column: Column) -> float | None:
-    known = _PLACEHOLDERS.get(role.partition("/")[0], ())
-    logged = column.values[column.present]
-    if len(logged) and logged[0] in known and (logged == logged[0]).all():
-        return float(logged[0])
+    known = _PLACEHOLDERS.get(role.partition("/")[0])
+    if known is None or not column.present.any():
+        return None
+    first = float(column.values[np.argmax(column.present)])
+    if first in known and (column.values[column.present] == first).all():
+        return first
     return None
 
 
@@ -253,14 +262,28 @@ def _evaluation(columns: Columns, names: Mapping[str, str]) -> Mask:
     return mask
 
 
-def _series(role: str, column: str, steps: Ints, values: Floats, which: Mask) -> Series:
-    """Return the chosen records as a series: steps rising, the last record of each step."""
-    mine, logged = steps[which], values[which]
-    if len(mine) > 1 and not np.all(mine[1:] > mine[:-1]):
-        order = np.argsort(mine, kind="stable")
-        last = np.append(mine[order][1:] != mine[order][:-1], True)
-        mine, logged = mine[order][last], logged[order][last]
-    return Series(role=role, column=column, steps=mine, values=logged)
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Run:
+    """The records of one run; ``rising`` says that each of their steps lies above the last."""
+
+    steps: Ints
+    records: Mask
+    rising: bool
+
+    def series(self, role: str, column: str, values: Floats, logged: Mask) -> Series:
+        """Return the logged records as a series: steps rising, the last record of each step.
+
+        A column that is logged in every record of the only run is not copied.
+        """
+        which = self.records & logged
+        steps = self.steps
+        if not which.all():
+            steps, values = steps[which], values[which]
+        if not self.rising:
+            order = np.argsort(steps, kind="stable")
+            last = np.append(steps[order][1:] != steps[order][:-1], True)
+            steps, values = steps[order][last], values[order][last]
+        return Series(role=role, column=column, steps=steps, values=values)
 
 
 def _some(names: tuple[str, ...]) -> str:

@@ -10,6 +10,29 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
+def any_again(values: NDArray[np.float64], within: int) -> bool:
+    """Tell whether any value comes again at most ``within`` places later.
+
+    Args:
+        values: shape (n,); NaN equals nothing.
+        within: places, at least 1.
+
+    Cheaper than to find out where: rising values are seen at once, and others are sorted in short,
+    overlapping blocks.
+    """
+    if np.all(values[1:] > values[:-1]):
+        return False
+    size = 2 * within
+    if len(values) <= size:
+        return _has_twins(np.sort(values))
+    blocks = np.lib.stride_tricks.sliding_window_view(values, size)[::within]
+    return _has_twins(np.sort(blocks, axis=1)) or _has_twins(np.sort(values[-size:]))
+
+
+def _has_twins(ordered: NDArray[np.float64]) -> bool:
+    return bool((ordered[..., 1:] == ordered[..., :-1]).any())
+
+
 def steps_since_seen(steps: NDArray[np.int64], values: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return how many steps ago each value was seen last, inf where never: shape (n,).
 

@@ -40,8 +40,10 @@ def trailing_moments(x: Floats, window: int) -> tuple[Floats, Floats]:
     blocks = -(-n // window)
     padded = np.append(x, np.full(blocks * window - n, x[-1]))
     grid = padded.reshape(blocks, window)
-    head_mean, head_m2 = _prefix_moments(grid)
-    tail_mean, tail_m2 = (part[:, ::-1] for part in _prefix_moments(grid[:, ::-1]))
+    shift = np.partition(grid, window // 2, axis=1)[:, window // 2, None]
+    grid = grid - shift
+    head_mean, head_m2 = _prefix_moments(grid, shift)
+    tail_mean, tail_m2 = (part[:, ::-1] for part in _prefix_moments(grid[:, ::-1], shift))
     # The window before point (b, j) is block b-1 from j on (window - j points) and block b up to
     # j (j points); for j = 0 it is the whole of block b-1.
     in_head = np.arange(1, window)
@@ -56,11 +58,9 @@ def trailing_moments(x: Floats, window: int) -> tuple[Floats, Floats]:
     return mean, deviation
 
 
-def _prefix_moments(grid: Floats) -> tuple[Floats, Floats]:
+def _prefix_moments(centred: Floats, shift: Floats) -> tuple[Floats, Floats]:
     """Return mean and sum of squared deviations of each row's first 1, 2, … entries."""
-    shift = np.median(grid, axis=1, keepdims=True)
-    centred = grid - shift
-    count = np.arange(1, grid.shape[1] + 1)
+    count = np.arange(1, centred.shape[1] + 1)
     mean = np.cumsum(centred, axis=1) / count
     m2 = np.cumsum(centred**2, axis=1) - count * mean**2
     return mean + shift, np.maximum(m2, 0.0)
@@ -83,6 +83,19 @@ def trailing_median(x: Floats, window: int, hop: int = 1) -> Floats:
     for end in range(1, min(window, n), hop):
         out[end : end + hop] = np.median(x[:end])
     if n > window:
-        medians = np.median(sliding_window_view(x, window)[:-1:hop], axis=1)
+        # np.median would partition at both middles of an even window and check for NaN as well.
+        medians = _medians(sliding_window_view(x, window)[:-1:hop])
         out[window:] = np.repeat(medians, hop)[: n - window]
     return out
+
+
+def _medians(rows: Floats) -> Floats:
+    """Return the median of each row; the values are finite."""
+    width = rows.shape[1]
+    upper = np.partition(rows, width // 2, axis=1)
+    if width % 2:
+        middle: Floats = upper[:, width // 2]
+        return middle
+    lower = upper[:, : width // 2].max(axis=1)
+    mean: Floats = (lower + upper[:, width // 2]) / 2
+    return mean

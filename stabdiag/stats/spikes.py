@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 # On long logs, or over wide windows, each median holds for a few points: more of them than this are
 # not taken, nor are more values than this sorted for them.
-_MOST_MEDIANS = 25_000
-_MOST_SORTED = 5_000_000
+_MOST_MEDIANS = 20_000
+_MOST_SORTED = 2_000_000
 
 # Points this far out that lie within so many points of one another are one excursion.
 _FAR_OUT = 2.5

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stabdiag.stats.literal import literal_spikes
-from stabdiag.stats.repeats import steps_since_seen
+from stabdiag.stats.repeats import any_again, steps_since_seen
 from stabdiag.stats.rise import Rise, net_rise
 from stabdiag.stats.rolling import trailing_moments
 from stabdiag.stats.spikes import Reach, Spike, SpikeScan, find_spikes
@@ -122,6 +122,9 @@ class Case:
         """
         batches = self.history.get("batch_id")
         if batches is None or len(batches) < 2:
+            return None
+        lookback = self.points(self.limits.spike.batch_lookback)
+        if not any_again(batches.values, lookback):
             return None
         since = steps_since_seen(batches.steps, batches.values)
         repeated = batches.steps[since <= self.limits.spike.batch_lookback]

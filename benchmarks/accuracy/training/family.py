@@ -145,7 +145,7 @@ def make_family(family: Family) -> list[Made]:
         made: list[Made] = []
         for number, plan in enumerate(family.plans):
             made.append(make_one(base, whole, family, plan, number))
-            if not made[0].label.expect:
+            if made[0].label.expect != "healthy":
                 break
     return made
 

@@ -38,7 +38,7 @@ def blocks(number: int, seed: int, steps: int) -> float:
 
 def curriculum(number: int, seed: int, steps: int) -> float:
     """Easy data first; harder data from a tenth of the run to its half."""
-    return 0.35 * min(1.0, max(0.0, (number / max(1, steps) - 0.1) / 0.4))
+    return 0.12 * min(1.0, max(0.0, (number / max(1, steps) - 0.1) / 0.4))
 
 
 FLAVOURS: dict[str, Callable[[int, int, int], float]] = {
