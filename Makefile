@@ -43,10 +43,8 @@ coverage: $(DEV)  ## run the tests and show the lines that they miss
 bench: $(DEV)  ## measure the speed against Arrow and pandas; BENCH="--rows 100000" for less
 	$(BIN)/python benchmarks/speed.py $(BENCH)
 
-docs: $(RUNTIME)  ## write the generated pages of docs/ again
-	@for page in outcomes questions limits; do \
-	    $(BIN)/python -m stabdiag.explain $$page > docs/$$page.tmp && mv docs/$$page.tmp docs/$$page.md || exit 1; \
-	done
+docs: $(RUNTIME)  ## write the generated pages, tables and pictures again
+	$(BIN)/python docs/build.py
 
 fixtures: $(DEV)  ## train the fixtures again (installs torch; some seven minutes)
 	$(INSTALL) --group fixtures

@@ -4,30 +4,47 @@ from __future__ import annotations
 
 import numpy as np
 
-from logs import Log
-from noise import level_deviation, rise, trailing
+from logs import Floats, Log
+from noise import level_deviation, rise, trailing, wander
 from spike_labels import Trace
 
 
-def risen(log: Log, twin: Log) -> tuple[float, float]:
+def risen(loss: Floats, twin: Floats) -> tuple[float, float]:
     """The rise as a share of the progress, and in deviations of a smoothed level."""
-    up, progress, width = rise(log["loss"])
-    noise = level_deviation(twin["loss"], int(width)) + 1e-12
-    return up / max(progress, 1e-12), up / noise
+    up, progress, width = rise(loss)
+    noise = max(level_deviation(twin, int(width)), wander(twin, int(width)))
+    return up / max(progress, 1e-12), up / (noise + 1e-12)
+
+
+def above_twin(loss: Floats, twin: Floats) -> tuple[float, float]:
+    """How far the last tenth lies above the twin's.
+
+    In deviations of a smoothed level, and in those of a level freed from the wandering that both
+    share, having seen the same batches.
+    """
+    width = max(5, len(loss) // 10)
+    apart = float(loss[-width:].mean() - twin[len(loss) - width : len(loss)].mean())
+    noise = level_deviation(twin, width) + 1e-12
+    return apart / max(noise, wander(twin, width)), apart / noise
 
 
 def climb_trace(log: Log, twin: Log, full: Log, fault: str, at: int) -> Trace:
     """The label of a fault that may have made the loss climb."""
-    share, deviations = risen(log, twin)
-    own_share, _ = risen(twin, twin)
-    if rise(log["loss"])[1] <= 0 or own_share > 0.05:
+    loss, other = log["loss"], twin["loss"]
+    share, deviations = risen(loss, other)
+    own_share, own_deviations = risen(other, other)
+    if rise(loss)[1] <= 0:
+        return Trace("grey", "no progress to give back", size=share)
+    if own_share > 0.05 and own_deviations > 4:
         return Trace("grey", "the twin rises, too", size=share)
-    if share <= 0.05 or deviations <= 2:
+    apart, paired = above_twin(loss, other)
+    if paired <= 2 or share - max(own_share, 0.0) <= 0.02:
         return Trace("none", size=share)
+    deviations = min(deviations, apart)
     if share <= 0.10 or deviations <= 4:
         return Trace("grey", f"a rise of {share:.3f}, {deviations:.1f} deviations", size=share)
     begin, duration = rise_time(full)
-    if duration < 100:
+    if duration < 100 or jumps(full, at):
         return Trace("grey", f"rises within {duration} steps: a climb or a jump", size=share)
     slug, also = leaf(log, full, fault, at, begin)
     return Trace("shown", "", slug, None, max(at, begin), share, also)
@@ -42,6 +59,14 @@ def rise_time(full: Log) -> tuple[int, int]:
     begin = low + int(np.argmax(level[low:] > best + 0.1 * (end - best)))
     done = begin + int(np.argmax(level[begin:] > best + 0.9 * (end - best)))
     return begin, done - begin
+
+
+def jumps(full: Log, at: int) -> bool:
+    """Whether most of the rise was there 50 to 100 steps after the fault."""
+    loss = full["loss"]
+    before = float(loss[max(0, at - 100) : at + 1].mean())
+    end = float(loss[-max(10, len(loss) // 10) :].mean())
+    return at > 0 and float(loss[at + 50 : at + 100].mean()) - before > 0.6 * (end - before)
 
 
 def leaf(log: Log, full: Log, fault: str, at: int, begin: int) -> tuple[str, tuple[str, ...]]:

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from climb_labels import climb_trace, risen
-from logs import Log
-from noise import excess, rise, wander
+from climb_labels import above_twin, climb_trace, risen
+from logs import Floats, Log
+from noise import excess, rise
 from spike_labels import Trace, spike_trace
 
 SPIKES = frozenset(
@@ -76,21 +76,21 @@ def nan_label(seen: Seen) -> Label | None:
     return Label("nan-dtype-unknown", "", onset, None, float(bad.sum()), also)
 
 
-def overflows(log: Log) -> tuple[int, int]:
-    """Logged overflows after the first 30 steps, and the step of the first of them."""
+def overflows(log: Log, first: int = 30) -> tuple[int, int]:
+    """Logged overflows from a step on, and the step of the first of them."""
     count = np.zeros(len(log.step), bool)
     if log.has("grad_norm"):
         count |= ~np.isfinite(log["grad_norm"])
     if log.has("loss_scale"):
         scale = log["loss_scale"]
         count[1:] |= scale[1:] < scale[:-1]
-    count &= log.step >= 30
+    count &= log.step >= first
     return int(count.sum()), int(log.step[int(np.argmax(count))]) if count.any() else 0
 
 
-def scale_trace(seen: Seen) -> Trace:
-    """What the log shows of overflowing gradients."""
-    count, first = overflows(seen.log)
+def scale_trace(seen: Seen, at: int = 30) -> Trace:
+    """What the log shows of overflowing gradients from the fault on."""
+    count, first = overflows(seen.log, 0 if seen.static else max(at, 30))
     if seen.static:
         if count >= 3:
             return Trace("shown", "", "loss-scale-static", None, first, count)
@@ -114,14 +114,21 @@ def scale_trace(seen: Seen) -> Trace:
     return Trace("shown", "", "gradient-overflow", None, first, count)
 
 
+def peaks(loss: Floats, span: int) -> tuple[float, float]:
+    """The largest exceedance of a run, and the largest that is ten points or more away."""
+    height = excess(loss, span)
+    top = int(np.argmax(height))
+    rest = np.concatenate([height[: max(0, top - 10)], height[top + 10 :]])
+    return float(height[top]), float(rest.max()) if len(rest) else 0.0
+
+
 def healthy_label(seen: Seen) -> Label:
     """A run without a fault, or whose fault left no trace: dropped if it looks ill all the same."""
     log = seen.log
-    up, progress, width = rise(log["loss"])
-    share, deviations = risen(log, log)
+    _, progress, width = rise(log["loss"])
+    share, deviations = risen(log["loss"], log["loss"])
     if progress <= 0 or progress < 3 * float(np.std(log["loss"][-int(width) :])) / width**0.5:
         return Label("", "learned nothing")
-    deviations = min(deviations, up / (wander(log["loss"], int(width)) + 1e-12))
     if share > 0.05 and deviations > 4:
         return Label("", f"rises by {share:.3f} of its progress without a fault")
     if seen.dtype != "fp32" and scale_trace(seen).verdict != "none":
@@ -130,6 +137,9 @@ def healthy_label(seen: Seen) -> Label:
     jump = float(excess(log["loss"], max(20, 100 // stride), smooth=10).max())
     if jump > 6 and not seen.restless:
         return Label("", f"jumps by {jump:.1f} deviations without a fault")
+    first, second = peaks(log["loss"], max(20, 100 // stride))
+    if first > 8 and first > 2 * second:
+        return Label("", f"one loss of {first:.1f} deviations, the next {second:.1f}: an outlier")
     return Label("healthy", size=share)
 
 
@@ -144,8 +154,20 @@ def traces(seen: Seen, faults: list[tuple[str, int, int]]) -> list[Trace]:
         elif name in CLIMBS:
             result.append(climb_trace(seen.log, seen.twin, seen.full, name, at))
         else:
-            result.append(scale_trace(seen))
+            result.append(scale_trace(seen, at))
     return result
+
+
+def left_behind(seen: Seen, shown: list[Trace]) -> float:
+    """The rise that is left of a run with recovered spikes, but for the spikes themselves."""
+    loss = seen.log["loss"].copy()
+    twin = seen.twin["loss"][: len(loss)]
+    for trace in shown:
+        steps = seen.log.step
+        spike = (steps >= (trace.onset or 0)) & (steps < (trace.onset or 0) + 60)
+        loss[spike] = twin[spike]
+    share, deviations = risen(loss, twin)
+    return share if deviations > 2 and above_twin(loss, twin)[1] > 2 else 0.0
 
 
 def label(seen: Seen, faults: list[tuple[str, int, int]]) -> Label:
@@ -163,8 +185,8 @@ def label(seen: Seen, faults: list[tuple[str, int, int]]) -> Label:
     if not shown:
         return healthy_label(seen)
     if all(name in SPIKES for name, _, _ in faults) and shown[-1].recovered:
-        share, deviations = risen(seen.log, seen.twin)
-        if share > 0.05 and deviations > 2:
+        share = left_behind(seen, shown)
+        if share > 0.05:
             return Label("", f"recovered, and risen by {share:.3f}")
     shown.sort(key=lambda trace: (trace.slug in WARNINGS, section(trace.slug)))
     worst = shown[0]

@@ -116,9 +116,8 @@ def spike_trace(
     peak, apart, stands_out = visible(log, twin, at, struck)
     share = min(peak / 3, apart / 3)
     if share < 0.5:
-        jumped = excess(log["loss"], 100, 8)[int(np.searchsorted(log.step, at)) :][:10].max() > 3
-        if fault == "stuck" and jumped:
-            return Trace("grey", "learned by heart, and back", size=peak)
+        if fault == "stuck":
+            return Trace("grey", "learned by heart, and back: there is no leaf for it", size=peak)
         return Trace("none", size=peak)
     if share < 1:
         return Trace("grey", f"half visible: {peak:.1f}σ, {apart:.1f}", size=peak)
