@@ -43,11 +43,22 @@ def climb_trace(log: Log, twin: Log, full: Log, fault: str, at: int) -> Trace:
     deviations = min(deviations, apart)
     if share <= 0.10 or deviations <= 4:
         return Trace("grey", f"a rise of {share:.3f}, {deviations:.1f} deviations", size=share)
+    if not carried_by_many(loss):
+        return Trace("grey", f"a rise of {share:.3f} that a few losses carry", size=share)
     begin, duration = rise_time(full)
     if duration < 100 or jumps(full, at):
         return Trace("grey", f"rises within {duration} steps: a climb or a jump", size=share)
     slug, also = leaf(log, full, fault, at, begin)
     return Trace("shown", "", slug, None, max(at, begin), share, also)
+
+
+def carried_by_many(loss: Floats) -> bool:
+    """Whether half of the rise is left when the highest tenth of the last losses is cut down."""
+    width = max(5, len(loss) // 10)
+    up = rise(loss)[0]
+    last = loss[-width:]
+    cut = np.minimum(last, np.quantile(last, 0.9))
+    return float(last.mean() - cut.mean()) < 0.5 * up
 
 
 def rise_time(full: Log) -> tuple[int, int]:

@@ -19,13 +19,15 @@ HELD_ONLY = frozenset({"stripes", "adding", "lognormal"})
 RATES = {"adamw": 4e-3, "sgd": 0.05, "lion": 1e-3, "adafactor": 2e-2}
 SCHEDULES = ("cosine", "cosine", "linear", "constant", "wsd", "step_decay", "warm_restarts")
 DEV_SHARE = 0.55
-PLAIN_FAULTS = (
-    *("outlier", "outlier", "labels", "jump", "jump", "long-jump", "stuck", "stale", "stale"),
-    *("noise", "lost", "lost", "moments", "stays"),
-    *("growing", "growing", "shrinking", "shrinking", "rot", "harder", "endless", "inverse"),
-    *("empty", "log0", "blow-up"),
+SUDDEN = (
+    *("outlier", "outlier", "labels", "jump", "jump", "jump", "long-jump", "long-jump", "stuck"),
+    *("stale", "stale", "noise", "noise", "lost", "lost", "moments", "stays"),
 )
-HALF_FAULTS = ("activations", "overflow", "overflow", "collapse", "static", "static", "unguarded")
+SLOW = ("growing", "growing", "growing", "shrinking", "shrinking", "rot", "harder") + (
+    *("endless", "endless", "endless", "inverse", "inverse"),
+)
+BROKEN = ("empty", "empty", "log0", "log0", "blow-up", "blow-up")
+HALF = ("activations", "activations", "overflow", "overflow", "collapse", "static", "unguarded")
 
 
 @dataclass(frozen=True)
@@ -113,7 +115,7 @@ def draw_family(index: int, seed: int = 2026) -> Family:
         bare=bare,
         squared=bool(bare and dtype == "fp16" and random.random() < 0.7),
         scale=float(2.0 ** random.choice([13, 16, 16, 24])),
-        growth=int(random.choice([50, 200, 2000])),
+        growth=int(random.choice([50, 200, 2000, 2000, 2000])),
     )
     return with_plans(family, random)
 
@@ -121,7 +123,7 @@ def draw_family(index: int, seed: int = 2026) -> Family:
 def with_plans(family: Family, random: np.random.Generator) -> Family:
     """The healthy log, and up to three with faults."""
     plans = [logged(family, random, ())]
-    count = int(random.choice([0, 1, 2, 3], p=[0.15, 0.25, 0.3, 0.3]))
+    count = int(random.choice([0, 1, 2, 3], p=[0.1, 0.15, 0.3, 0.45]))
     if family.steps >= 150 and family.steps < 8000:
         plans += [logged(family, random, draw_faults(family, random)) for _ in range(count)]
     return Family(**{**vars(family), "plans": tuple(plans)})
@@ -170,9 +172,11 @@ def draw_faults(
 ) -> tuple[tuple[str, int, float, float], ...]:
     """One fault, or now and then two."""
     half = family.dtype == "fp16" and random.random() < 0.75
-    names = HALF_FAULTS if half else PLAIN_FAULTS
+    names = HALF if half else (*SUDDEN, *BROKEN)
+    if family.steps >= 450 and not half:
+        names = (*names, *SLOW)
     if family.dtype == "bf16":
-        names = (*names, "overflow", "overflow", "empty", "blow-up")
+        names = (*names, *["overflow"] * 7, *BROKEN)
     names = tuple(name for name in names if allowed(family, name))
     name = pick(random, names)
     hard = float(random.random())
@@ -204,5 +208,5 @@ def logged(
         mean=bool(stride > 1 and random.random() < 0.5),
         more=int(random.choice([20, 100_000])),
         drop=drop,
-        tells_dtype=bool(random.random() > 0.06),
+        tells_dtype=bool(random.random() > 0.1),
     )

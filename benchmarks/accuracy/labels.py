@@ -114,11 +114,11 @@ def scale_trace(seen: Seen, at: int = 30) -> Trace:
     return Trace("shown", "", "gradient-overflow", None, first, count)
 
 
-def peaks(loss: Floats, span: int) -> tuple[float, float]:
-    """The largest exceedance of a run, and the largest that is ten points or more away."""
-    height = excess(loss, span)
+def peaks(loss: Floats, span: int, *, smooth: int, gap: int) -> tuple[float, float]:
+    """The largest exceedance of a run, and the largest that is `gap` points or more away."""
+    height = excess(loss, span, smooth=smooth)
     top = int(np.argmax(height))
-    rest = np.concatenate([height[: max(0, top - 10)], height[top + 10 :]])
+    rest = np.concatenate([height[: max(0, top - gap)], height[top + gap :]])
     return float(height[top]), float(rest.max()) if len(rest) else 0.0
 
 
@@ -133,11 +133,11 @@ def healthy_label(seen: Seen) -> Label:
         return Label("", f"rises by {share:.3f} of its progress without a fault")
     if seen.dtype != "fp32" and scale_trace(seen).verdict != "none":
         return Label("", "overflows without a fault")
-    stride = int(log.step[1] - log.step[0])
-    jump = float(excess(log["loss"], max(20, 100 // stride), smooth=10).max())
-    if jump > 6 and not seen.restless:
-        return Label("", f"jumps by {jump:.1f} deviations without a fault")
-    first, second = peaks(log["loss"], max(20, 100 // stride))
+    span = max(20, 100 // int(log.step[1] - log.step[0]))
+    jump, precedent = peaks(log["loss"], span, smooth=10, gap=span)
+    if jump > 6 and (not seen.restless or jump > 2 * precedent):
+        return Label("", f"jumps by {jump:.1f} deviations without a fault or a precedent")
+    first, second = peaks(log["loss"], span, smooth=1, gap=10)
     if first > 8 and first > 2 * second:
         return Label("", f"one loss of {first:.1f} deviations, the next {second:.1f}: an outlier")
     return Label("healthy", size=share)

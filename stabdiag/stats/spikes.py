@@ -123,10 +123,12 @@ def rounding(x: Floats) -> float:
     A loss that was logged to one digit stands still and then moves by a whole step: a deviation
     smaller than the step would make a spike of every move.
     """
-    values = np.unique(x[-_SAMPLE:])
-    if len(values) < 2 or len(values) > _FEW_VALUES * min(len(x), _SAMPLE):
+    values, counts = np.unique(x[-_SAMPLE:], return_counts=True)
+    if len(values) > _FEW_VALUES * min(len(x), _SAMPLE):
         return 0.0
-    return float(np.diff(values).min())
+    # What was seen once or twice may be a spike above a constant.
+    usual = values[counts > 2]
+    return float(np.diff(usual).min()) if len(usual) > 1 else 0.0
 
 
 def _before(x: Floats, window: int) -> Floats:

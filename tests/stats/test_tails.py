@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from stabdiag.stats.tails import family_limit, upper_tail
+from stabdiag.stats.tails import medians_tail, noise_tail, upper_tail
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,6 +23,27 @@ NOISES: dict[str, Noise] = {
     "exponential": lambda rng, n: rng.exponential(1.0, n),
     "uniform": lambda rng, n: rng.random(n),
 }
+
+
+def family_limit(x: NDArray[np.float64], false_alarm: float, tests: int | None = None) -> float:
+    """The score that noise exceeds with this chance anywhere among its points."""
+    chance = min(false_alarm / (tests or len(x)), 0.25)
+    return noise_tail(x, chance).exceeded_with_chance(chance)
+
+
+@pytest.mark.parametrize("count", [5, 10])
+@pytest.mark.parametrize("name", NOISES)
+def test_medians_seldom_exceed_their_own_limit(name: str, count: int) -> None:
+    rng = np.random.default_rng([count, *name.encode()])
+    runs, n = 150, 1000
+    alarms = 0
+    for _ in range(runs):
+        x = NOISES[name](rng, n * count).reshape(n, count)
+        tail = noise_tail(x[:, 0], 1e-5)
+        medians = np.median(x, axis=1)
+        limit = medians_tail(tail, medians, count).exceeded_with_chance(0.01 / n)
+        alarms += int(medians.max() > limit)
+    assert alarms / runs <= 0.08
 
 
 @pytest.mark.parametrize("n", [200, 2000])
@@ -88,8 +109,8 @@ def test_the_tail_of_a_normal_sample_is_nearly_normal() -> None:
 
 def test_a_skewed_tail_is_told_from_a_heavy_one() -> None:
     rng = np.random.default_rng(6)
-    assert upper_tail(rng.lognormal(0.0, 0.6, 50_000), prior=0.0).skew > 0.3
-    assert upper_tail(rng.standard_t(3, 50_000), prior=0.0).weight > 0.05
+    assert upper_tail(rng.lognormal(0.0, 0.6, 50_000)).skew > 0.3
+    assert upper_tail(rng.standard_t(3, 50_000)).weight > 0.05
 
 
 def test_an_absurd_tail_does_not_overflow() -> None:

@@ -79,21 +79,21 @@ def labels(strike: Strike) -> Done:
 
 def jump(strike: Strike) -> Done:
     """The learning rate is too high for 1 to 3 steps."""
-    factor, steps = strike.between(4, 120), 1 + int(3 * strike.dice)
+    factor, steps = strike.between(12, 300), 1 + int(3 * strike.dice)
     rate = known.rate_times(factor, strike.at, strike.at + steps)
     return Done(Faults(lr=rate), factor, strike.at)
 
 
 def long_jump(strike: Strike) -> Done:
     """The learning rate is too high for 5 to 15 steps."""
-    factor, steps = strike.between(3, 40), 5 + int(11 * strike.dice)
+    factor, steps = strike.between(5, 60), 5 + int(11 * strike.dice)
     rate = known.rate_times(factor, strike.at, strike.at + steps)
     return Done(Faults(lr=rate), factor, strike.at)
 
 
 def stays(strike: Strike) -> Done:
     """The learning rate is too high from a step on."""
-    factor = strike.between(8, 200)
+    factor = strike.between(12, 300)
     return Done(Faults(lr=known.rate_times(factor, strike.at, 10**9)), factor, strike.at)
 
 
@@ -150,12 +150,12 @@ def decay(strike: Strike, rate: float) -> Done:
 
 def growing(strike: Strike) -> Done:
     """The weight decay has the wrong sign from a step on."""
-    return decay(strike, -strike.between(0.001, 0.012))
+    return decay(strike, -strike.between(0.0015, 0.012))
 
 
 def shrinking(strike: Strike) -> Done:
     """The weight decay is far too high from a step on."""
-    return decay(strike, strike.between(0.006, 0.05))
+    return decay(strike, strike.between(0.004, 0.02))
 
 
 def share_at(step: int, strike: Strike, worst: float) -> float:
@@ -199,14 +199,14 @@ def harder(strike: Strike) -> Done:
 
 def endless(strike: Strike) -> Done:
     """The warm-up never ends."""
-    factor = strike.between(0.5, 12)
+    factor = strike.between(0.4, 5)
     config = {"schedule": "endless_warmup", "peak_lr": strike.lr * factor}
     return Done(Faults(), factor, 0, config)
 
 
 def inverse(strike: Strike) -> Done:
     """The cosine goes up instead of down."""
-    factor = strike.between(3, 80)
+    factor = strike.between(3, 25)
     config = {"schedule": "inverse_cosine", "peak_lr": strike.lr * factor}
     return Done(Faults(), factor, 0, config)
 
