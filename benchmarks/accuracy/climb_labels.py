@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-
-from logs import Floats, Log
+from logged import Floats, Log
 from noise import level_deviation, rise, trailing, wander
 from spike_labels import Trace
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-
-from logs import COLUMNS, Log
+from logged import COLUMNS, Log
 
 HERE = Path(__file__).parent
 DATA = HERE / "data"
@@ -66,9 +66,7 @@ def save(runs: list[Run], tables: list[pa.Table], folder: Path) -> None:
         compression="zstd",
         compression_level=15,
         use_dictionary=["run_id", "loss_scale"],
-        column_encoding={
-            name: "BYTE_STREAM_SPLIT" for name in floats if name != "loss_scale"
-        }
+        column_encoding={name: "BYTE_STREAM_SPLIT" for name in floats if name != "loss_scale"}
         | {"step": "DELTA_BINARY_PACKED", "batch_id": "DELTA_BINARY_PACKED"},
         row_group_size=200_000,
     )
@@ -81,7 +79,7 @@ def load(folder: Path = DATA) -> Iterator[tuple[Run, pa.Table]]:
     table = pq.read_table(folder / "logs.parquet")
     names = table["run_id"].to_numpy()
     starts = np.concatenate([[0], np.flatnonzero(names[1:] != names[:-1]) + 1, [len(names)]])
-    at = {names[start]: (start, end) for start, end in zip(starts[:-1], starts[1:], strict=True)}
+    at = {names[start]: (start, end) for start, end in pairwise(starts)}
     for entry in json.loads((folder / "labels.json").read_text(encoding="utf-8")):
         run = Run(**entry)
         start, end = at[run.run_id]

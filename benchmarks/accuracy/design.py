@@ -23,7 +23,8 @@ SUDDEN = (
     *("outlier", "outlier", "labels", "jump", "jump", "jump", "long-jump", "long-jump", "stuck"),
     *("stale", "stale", "noise", "noise", "lost", "lost", "moments", "stays"),
 )
-SLOW = ("growing", "growing", "growing", "shrinking", "shrinking", "rot", "harder") + (
+SLOW = (
+    *("growing", "growing", "growing", "shrinking", "shrinking", "rot", "harder"),
     *("endless", "endless", "endless", "inverse", "inverse"),
 )
 BROKEN = ("empty", "empty", "log0", "log0", "blow-up", "blow-up")

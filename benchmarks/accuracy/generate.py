@@ -18,9 +18,8 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parents[1] / "fixtures"))
 
-import torch  # noqa: E402
-
 import corpus  # noqa: E402
+import torch  # noqa: E402
 from design import Family, draw_family  # noqa: E402
 from labels import label  # noqa: E402
 from training.family import Made, make_family  # noqa: E402

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-
 from climb_labels import above_twin, climb_trace, risen
-from logs import Floats, Log
+from logged import Floats, Log
 from noise import excess, rise
 from spike_labels import Trace, spike_trace
 
@@ -138,7 +137,7 @@ def healthy_label(seen: Seen) -> Label:
     if jump > 6 and (not seen.restless or jump > 2 * precedent):
         return Label("", f"jumps by {jump:.1f} deviations without a fault or a precedent")
     first, second = peaks(log["loss"], span, smooth=1, gap=10)
-    if first > 8 and first > 2 * second:
+    if first > 8 and first > 4 * second:
         return Label("", f"one loss of {first:.1f} deviations, the next {second:.1f}: an outlier")
     return Label("healthy", size=share)
 
@@ -191,6 +190,4 @@ def label(seen: Seen, faults: list[tuple[str, int, int]]) -> Label:
     shown.sort(key=lambda trace: (trace.slug in WARNINGS, section(trace.slug)))
     worst = shown[0]
     rest = tuple(trace.slug for trace in shown[1:] if trace.slug != worst.slug)
-    return Label(
-        worst.slug, "", worst.onset, worst.recovered, worst.size, worst.also_ok, rest
-    )
+    return Label(worst.slug, "", worst.onset, worst.recovered, worst.size, worst.also_ok, rest)

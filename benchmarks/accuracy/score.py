@@ -55,8 +55,7 @@ class Scored:
 
 def score_one(run: Run, table: pa.Table, *, literal: bool) -> Scored:
     """Diagnose one run."""
-    columns = {name: table[name] for name in table.column_names}
-    report = stabdiag.diagnose(pa.table(columns), manifest=run.manifest, literal=literal)
+    report = stabdiag.diagnose(table, manifest=run.manifest, literal=literal)
     steps = table["step"].to_numpy()
     apart = None
     if run.onset is not None and report.diagnosis.step is not None:

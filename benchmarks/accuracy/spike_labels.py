@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-
-from logs import Floats, Log
+from logged import Log
 from noise import excess, residual_deviation, trailing
 
 

@@ -16,13 +16,16 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 
-# Levels are medians over these shares of the window: fast climbs show in short ones, slow in long.
+# Levels are taken over these shares of the window: fast climbs show in short ones, slow in long.
 _SHARES = (0.1, 0.5, 2.0)
 
 # A rise counts against this many deviations of such levels, and this many times the largest rise
 # that the run had made good before.
 _LEVEL_SIGMAS = 4.0
 _WANDERS = 1.5
+
+# So many levels before a rise are enough to know their noise by.
+_CALM_LEVELS = 8
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,7 +66,7 @@ def net_rise(x: Floats, window: int) -> Rise | None:
         The rise at the time scale where it is clearest, of those where it stands out from the run's
         own noise if there are any; None for fewer points than ``window``, or than ten.
 
-    The yardstick needs no model of the noise: levels are medians of blocks, and what they did and
+    The yardstick needs no model of the noise: levels are means of blocks, and what they did and
     undid before the best of them they may do again.
     """
     if len(x) < max(window, 10):
@@ -88,7 +91,9 @@ def _at_scale(x: Floats, window: int, size: int, recent: float) -> Rise:
     onset = best + int(np.flatnonzero(up[: crest - best + 1] <= 0.2 * high)[-1])
     begin, end = int(starts[onset]), min(int(starts[crest]) + 2 * size, n)
     drawup = levels[: best + 1] - np.minimum.accumulate(levels[: best + 1])
-    bar = max(_LEVEL_SIGMAS * _level_noise(levels), _WANDERS * float(drawup.max(initial=0.0)))
+    # The noise of a run that diverges grows with it: the part before tells what is usual.
+    calm = levels[: onset + 1] if onset >= _CALM_LEVELS else levels
+    bar = max(_LEVEL_SIGMAS * _level_noise(calm), _WANDERS * float(drawup.max(initial=0.0)))
     trends = (mann_kendall(x[begin:end]), mann_kendall(x[max(end - window, 0) : end]))
     return Rise(
         best=int(starts[best]),
@@ -104,10 +109,15 @@ def _at_scale(x: Floats, window: int, size: int, recent: float) -> Rise:
 
 
 def _levels(x: Floats, size: int) -> tuple[Floats, NDArray[np.int64]]:
-    """Return the medians of blocks of ``size`` points, counted from the end, and their starts."""
-    spare = len(x) % size
+    """Return the levels of blocks of ``size`` points, counted from the end, and their starts.
+
+    A level is a mean without the lowest and the highest tenth: single spikes do not move it, and a
+    loss that bursts ever higher from the same floor does.
+    """
+    spare, cut = len(x) % size, size // 10
     starts = np.arange(spare, len(x), size)
-    return np.median(x[spare:].reshape(-1, size), axis=1), starts
+    blocks = np.sort(x[spare:].reshape(-1, size), axis=1)
+    return blocks[:, cut : size - cut].mean(axis=1), starts
 
 
 def _pairs(levels: Floats) -> Floats:

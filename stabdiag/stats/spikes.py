@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stabdiag.stats.rolling import MAD_TO_SIGMA, trailing_median
-from stabdiag.stats.tails import UpperTail, medians_tail, noise_tail
+from stabdiag.stats.tails import UpperTail, medians_tail, noise_tail, upper_tail
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -30,8 +30,14 @@ _FEW_EVENTS = 3
 _SAMPLE = 10_000
 _FEW_VALUES = 0.2
 
+# The level follows at least so many points: fewer are noisier than what they follow.
+_SHORTEST = 12
+
 # A shift is looked for in the medians of so many points.
 _LASTING = (5, 10)
+
+# So many points may lie in one shift and must not shape the tail that it is judged by.
+_SHIFTED_POINTS = 128
 
 # A shift that lasts counts from this many deviations on.
 _LEAST_SHIFT = 2.0
@@ -106,7 +112,7 @@ def baseline(x: Floats, window: int) -> Baseline:
     doi:10.1080/01621459.1974.10482962). A trailing median lags behind a falling loss: the median
     of its own residuals is added, which takes a steady slope, up or down, out of them.
     """
-    short = max(window // 4, 5)
+    short = max(window // 4, _SHORTEST)
     level = _before(x, short)
     level[0] = x[0]
     lag = _before(x - level, 2 * short)
@@ -229,9 +235,15 @@ def _shifted(
     ahead = _before(np.append(x, x[-1]), lasting)[lasting:]
     rise = ahead - base.level[: len(ahead)]
     scores = rise / base.sigma[: len(ahead)]
-    tail = medians_tail(noise, scores[first:], lasting)
     # Windows that overlap are not so many tests.
-    limit = max(tail.exceeded_with_chance(min(lasting * chance, 0.25)), _LEAST_SHIFT)
+    chance = min(lasting * chance, 0.25)
+    deepest = int(np.log2(len(x) / _SHIFTED_POINTS))
+    tails = (
+        medians_tail(noise, scores[first:], lasting),
+        # Neighbours that go together (blocks of like data) make medians that go farther.
+        upper_tail(scores[first:], deepest),
+    )
+    limit = max(*(tail.exceeded_with_chance(chance) for tail in tails), _LEAST_SHIFT)
     hit = (scores > limit) & (rise > least_height)
     hit[:first] = False
     return np.flatnonzero(hit).tolist()
@@ -292,9 +304,10 @@ def _recovery(x: Floats, at: int, level: float, slack: float, reach: int) -> int
     by twice as much soon after: one lucky point is no recovery.
     """
     smooth = min(max(reach // 5, 3), 10)
+    least = smooth // 2 + 1
     for back in range(at + 1, min(at + reach, len(x) - 1) + 1):
         soon, later = x[back : back + smooth], x[back : back + 3 * smooth]
-        if len(soon) < 2 or x[back] > level + 4 * slack:
+        if len(soon) < least or x[back] > level + 4 * slack:
             continue
         if np.median(soon) <= level + slack and np.median(later) <= level + 2 * slack:
             return back

@@ -54,11 +54,13 @@ class UpperTail:
         return self.centre + self.scale * z * stretch
 
 
-def upper_tail(x: Floats) -> UpperTail:
+def upper_tail(x: Floats, deepest: int | None = None) -> UpperTail:
     """Fit the upper tail of a sample by its letter values.
 
     Args:
         x: shape (n,), finite, n at least 2.
+        deepest: the last letter value used, as a power of 1/2, at least 3; all that the sample has
+            if None.
 
     Returns:
         The tail, in units of ``x``.
@@ -73,6 +75,8 @@ def upper_tail(x: Floats) -> UpperTail:
     """
     n = len(x)
     depth = max(2, math.floor(math.log2(max(n / _POINTS_BEYOND, 4.0))))
+    if deepest is not None:
+        depth = min(depth, max(deepest, 3))
     chances = 0.5 ** np.arange(2, depth + 1)
     centre, *uppers = np.quantile(x, [0.5, *(1 - chances)])
     z = np.array([-_NORMAL.inv_cdf(chance) for chance in chances])

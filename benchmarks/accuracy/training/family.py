@@ -5,17 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+import labels
 import numpy as np
+from corpus import Run
+from design import Family, Plan
+from logged import Log, full_log, thin
 from recipes import manifests
 from recipes.trainer import Config, Faults, Row
 
-import labels
-from corpus import Run
-from design import Family, Plan
-from logs import Log, full_log, thin
+from training.kinds import KINDS
 from training.loop import Base, make_loop, train_base, train_fork
 from training.precision import MAKERS, WHOLE_RUN, Done, Strike, join
-from training.tasks import KINDS, Spec
+from training.tasks import Spec
 
 ABOUT = ("kind", "variant", "flavour", "rows", "steps", "dtype", "optimizer", "schedule", "clip")
 
@@ -152,9 +153,7 @@ def make_family(family: Family) -> list[Made]:
 
 def make_one(base: Base, whole: Log, family: Family, plan: Plan, number: int) -> Made:
     """Train and label one plan's run."""
-    rows, done, config = (
-        train_plan(base, plan) if plan.faults else (base.rows, [], base.config)
-    )
+    rows, done, config = train_plan(base, plan) if plan.faults else (base.rows, [], base.config)
     full = full_log(rows) if plan.faults else whole
     log = thin(full, plan.stride, mean=plan.mean, drop=plan.drop)
     seen = labels.Seen(

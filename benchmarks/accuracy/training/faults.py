@@ -126,9 +126,7 @@ def noise(strike: Strike) -> Done:
 def lost(strike: Strike) -> Done:
     """One layer, or all, are drawn anew, as by a checkpoint that lacked them."""
     mark = part(strike) if strike.hard < 0.7 else ""
-    return Done(
-        Faults(tamper=known.at(strike.at, known.lost(mark))), 1 + (mark == ""), strike.at
-    )
+    return Done(Faults(tamper=known.at(strike.at, known.lost(mark))), 1 + (mark == ""), strike.at)
 
 
 def moments(strike: Strike) -> Done:

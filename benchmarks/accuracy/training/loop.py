@@ -10,7 +10,8 @@ from recipes.schedules import SCHEDULES
 from recipes.trainer import Config, Faults, Row, Trainer
 
 from training import optimizers
-from training.tasks import KINDS, Spec
+from training.kinds import KINDS
+from training.tasks import Spec
 
 
 def wsd(step: int, warmup: int, total: int) -> float:

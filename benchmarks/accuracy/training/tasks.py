@@ -8,9 +8,7 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 import torch
-from recipes.corpus import VOCAB, text
-from recipes.model import Shape
-from recipes.tasks import Batch, TextTask
+from recipes.tasks import Batch
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
@@ -134,8 +132,10 @@ class Images(Task):
             along = np.cos(angle)[:, None, None] * x + np.sin(angle)[:, None, None] * y
             return np.sin(along * 1.7 + random.uniform(0, 6.28, (rows, 1, 1))) + noise, targets
         at = random.integers(0, 5, (rows, 2))
-        clean = [self.patterns[t][i : i + 8, j : j + 8] for t, (i, j) in zip(targets, at, strict=True)]
-        return np.stack(clean) / 2 + noise, targets
+        cut = [
+            self.patterns[t][i : i + 8, j : j + 8] for t, (i, j) in zip(targets, at, strict=True)
+        ]
+        return np.stack(cut) / 2 + noise, targets
 
     def model(self) -> nn.Module:
         return Convolutional(6, 6, self.spec.activation)
@@ -162,7 +162,8 @@ class Sequence(Task):
         symbols[:, 0] = random.integers(0, 12, rows)
         chances = random.random((rows, length))
         for i in range(length):
-            symbols[:, i + 1] = (self.chain[symbols[:, i]] < chances[:, i, None]).sum(-1).clip(0, 11)
+            passed = self.chain[symbols[:, i]] < chances[:, i, None]
+            symbols[:, i + 1] = passed.sum(-1).clip(0, 11)
         stray = random.random(symbols.shape) < 0.6 * min(1.0, difficulty)
         symbols = np.where(stray, random.integers(0, 12, symbols.shape), symbols)
         return np.eye(12)[symbols[:, :-1]], symbols[:, 1:]
@@ -217,40 +218,3 @@ def shifted(batch: Batch, share: float, size: float) -> Batch:
     hit = torch.rand(batch.targets.shape, generator=random) < share
     off = size * torch.randn(batch.targets.shape, generator=random)
     return replace(batch, targets=batch.targets + torch.where(hit, off, torch.zeros(())))
-
-
-class Text(TextTask):
-    """The byte-level language model; `wave` reads the text in its order, which sorts the topics."""
-
-    def __init__(self, spec: Spec, seed: int) -> None:
-        shape = Shape(
-            width=spec.width,
-            layers=1,
-            context=24,
-            norm="layer" if spec.norm else "none",
-            activation="relu2" if spec.activation == "relu2" else "gelu",
-        )
-        modules = ("statistics", "fractions", "textwrap", "difflib")
-        super().__init__(seed, shape, spec.rows, modules)
-        if spec.flavour == "wave":
-            # In the order of the files, so that neighbours are alike.
-            data = torch.from_numpy(text(modules).copy())
-            size = shape.context + 1
-            windows = data[: len(data) // size * size].view(-1, size)
-            self.windows = windows[64:]
-
-    def spoil(self, batch: Batch, share: float, size: float) -> Batch:
-        """Random bytes in place of a share of the targets."""
-        random = torch.Generator().manual_seed(31 * batch.number + 5)
-        hit = torch.rand(batch.targets.shape, generator=random) < share
-        other = torch.randint(0, VOCAB, batch.targets.shape, generator=random)
-        return replace(batch, targets=torch.where(hit, other, batch.targets))
-
-
-KINDS: dict[str, type[Task] | type[Text]] = {
-    "text": Text,
-    "mixture": Mixture,
-    "images": Images,
-    "sequence": Sequence,
-    "regression": Regression,
-}
