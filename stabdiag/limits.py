@@ -87,7 +87,7 @@ class SpikeLimits:
         why="The rolling mean and deviation are taken over this many steps before the one judged.",
     )
     min_points: int = limit(
-        30,
+        20,
         unit="logged points",
         at_least=8,
         source=OURS,
@@ -95,7 +95,7 @@ class SpikeLimits:
         "is itself too noisy to judge by.",
     )
     false_alarm: float = limit(
-        0.01,
+        0.005,
         unit="chance per log",
         at_least=1e-9,
         at_most=0.5,

@@ -52,11 +52,11 @@ def climb_trace(log: Log, twin: Log, full: Log, fault: str, at: int) -> Trace:
 
 
 def carried_by_many(loss: Floats) -> bool:
-    """Whether half of the rise is left when the highest tenth of the last losses is cut down."""
+    """Whether half of the rise is left when the highest fifth of the last losses is cut down."""
     width = max(5, len(loss) // 10)
     up = rise(loss)[0]
     last = loss[-width:]
-    cut = np.minimum(last, np.quantile(last, 0.9))
+    cut = np.minimum(last, np.quantile(last, 0.8))
     return float(last.mean() - cut.mean()) < 0.5 * up
 
 
@@ -72,11 +72,11 @@ def rise_time(full: Log) -> tuple[int, int]:
 
 
 def jumps(full: Log, at: int) -> bool:
-    """Whether most of the rise was there 50 to 100 steps after the fault."""
+    """Whether half of the rise was there 50 to 100 steps after the fault."""
     loss = full["loss"]
     before = float(loss[max(0, at - 100) : at + 1].mean())
     end = float(loss[-max(10, len(loss) // 10) :].mean())
-    return at > 0 and float(loss[at + 50 : at + 100].mean()) - before > 0.6 * (end - before)
+    return at > 0 and float(loss[at + 50 : at + 100].mean()) - before > 0.5 * (end - before)
 
 
 def leaf(log: Log, full: Log, fault: str, at: int, begin: int) -> tuple[str, tuple[str, ...]]:

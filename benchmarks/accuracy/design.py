@@ -29,6 +29,12 @@ SLOW = (
 )
 BROKEN = ("empty", "empty", "log0", "log0", "blow-up", "blow-up")
 HALF = ("activations", "activations", "overflow", "overflow", "collapse", "static", "unguarded")
+RARE = (
+    *("jump", "jump", "jump", "long-jump", "long-jump", "stale", "stale", "stale", "labels"),
+    *("endless", "endless", "endless", "inverse", "inverse", "growing", "growing", "growing"),
+    *("rot", "rot", "harder", "harder", "shrinking", "lost", "lost", "noise"),
+)
+RARE_FROM = 220  # from this family on, faults whose leaves came out rare until then
 
 
 @dataclass(frozen=True)
@@ -92,6 +98,8 @@ def draw_family(index: int, seed: int = 2026) -> Family:
     if kind == "text":
         flavour = pick(random, ("plain", "plain", "wave"))
     steps = draw_steps(random, kind)
+    if index >= RARE_FROM:
+        steps = max(500, min(3000, steps))
     optimizer = str(random.choice(list(RATES), p=[0.5, 0.25, 0.12, 0.13]))
     dtype = str(random.choice(["fp32", "bf16", "fp16"], p=[0.6, 0.13, 0.27]))
     if dtype == "fp16" and kind == "text":
@@ -137,6 +145,9 @@ def draw_step(family: Family, random: np.random.Generator, name: str) -> int:
         return int(steps * random.uniform(0.25, 0.6))
     if name in ("overflow", "collapse") and random.random() < 0.6:
         return 0 if name == "overflow" else int(steps * random.uniform(0.3, 0.7))
+    late = family.index >= RARE_FROM and name in ("lost", "noise", "stale", "labels")
+    if late and random.random() < 0.5:
+        return int(random.integers(steps - 45, steps - 6))
     ranges = (
         (max(15, family.warmup // 3), max(16, family.warmup)),
         (30, 100),
@@ -178,9 +189,12 @@ def draw_faults(
         names = (*names, *SLOW)
     if family.dtype == "bf16":
         names = (*names, *["overflow"] * 7, *BROKEN)
-    names = tuple(name for name in names if allowed(family, name))
+    rare = family.index >= RARE_FROM and not half
+    names = tuple(name for name in (RARE if rare else names) if allowed(family, name))
+    if rare and family.dtype == "bf16":
+        names = (*names, *["overflow"] * 12)
     name = pick(random, names)
-    hard = float(random.random())
+    hard = float(random.uniform(0.3, 1.4) if rare else random.random())
     fault = (name, draw_step(family, random, name), hard, float(random.random()))
     early = int(0.3 * family.steps)
     if random.random() < 0.1 and early > 120 and fault[1] > early + 120 and not half:

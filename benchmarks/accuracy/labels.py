@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from climb_labels import above_twin, climb_trace, risen
 from logged import Floats, Log
-from noise import excess, rise
+from noise import excess, level_deviation, rise, trailing
 from spike_labels import Trace, spike_trace
 
 SPIKES = frozenset(
@@ -121,6 +121,14 @@ def peaks(loss: Floats, span: int, *, smooth: int, gap: int) -> tuple[float, flo
     return float(height[top]), float(rest.max()) if len(rest) else 0.0
 
 
+def hump(loss: Floats) -> float:
+    """How far a level lies above the start, in deviations, if by a tenth of the progress."""
+    _, progress, _ = rise(loss)
+    width = max(5, len(loss) // 20)
+    above = float(trailing(loss, width)[width - 1 :].max()) - float(loss[:width].mean())
+    return above / (level_deviation(loss, width) + 1e-12) if above > 0.1 * progress else 0.0
+
+
 def healthy_label(seen: Seen) -> Label:
     """A run without a fault, or whose fault left no trace: dropped if it looks ill all the same."""
     log = seen.log
@@ -130,6 +138,8 @@ def healthy_label(seen: Seen) -> Label:
         return Label("", "learned nothing")
     if share > 0.05 and deviations > 4:
         return Label("", f"rises by {share:.3f} of its progress without a fault")
+    if hump(log["loss"]) > 4:
+        return Label("", "rises above its start without a fault")
     if seen.dtype != "fp32" and scale_trace(seen).verdict != "none":
         return Label("", "overflows without a fault")
     span = max(20, 100 // int(log.step[1] - log.step[0]))
