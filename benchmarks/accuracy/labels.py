@@ -89,7 +89,8 @@ def overflows(log: Log, first: int = 30) -> tuple[int, int]:
 
 def scale_trace(seen: Seen, at: int = 30) -> Trace:
     """What the log shows of overflowing gradients from the fault on."""
-    count, first = overflows(seen.log, 0 if seen.static else max(at, 30))
+    count, since = overflows(seen.log, 0 if seen.static else max(at, 30))
+    first = since if seen.static or at >= 30 else None
     if seen.static:
         if count >= 3:
             return Trace("shown", "", "loss-scale-static", None, first, count)
@@ -181,6 +182,8 @@ def left_behind(seen: Seen, shown: list[Trace]) -> float:
 
 def label(seen: Seen, faults: list[tuple[str, int, int]]) -> Label:
     """The label of a run to which `faults` were done."""
+    if len(seen.log.step) < 10:
+        return Label("", "fewer than 10 rows")
     nan = nan_label(seen)
     if nan is not None:
         return nan

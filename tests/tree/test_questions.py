@@ -109,7 +109,7 @@ CASES: list[tuple[str, str, str | None, dict[str, Any], list[Change]]] = [
     ("Q1.4", "yes", None, {}, [NAN]),
     ("Q2.1", "no", None, {}, []),
     ("Q2.1", "yes", None, {}, [SPIKE]),
-    ("Q2.1", "unknown", None, {}, [cut(30)]),
+    ("Q2.1", "unknown", None, {}, [cut(20)]),
     ("Q2.1", "unknown", None, {}, [put("loss", slice(10, None), np.nan)]),
     ("Q2.2", "yes", None, {}, [SPIKE]),
     ("Q2.2", "no", None, {}, [SHIFT]),
@@ -226,8 +226,8 @@ def test_exceedances_are_counted_against_what_chance_gives(calm: Callable[..., L
 
 def test_a_window_that_had_to_widen_is_told(calm: Callable[..., Log]) -> None:
     answer = asked(stabdiag.diagnose(calm(300, stride=50)), "Q2.1")
-    assert answer.measured["window_points"] == 30
-    assert "the window is 30 points wide, as the log is sparse" in answer.because
+    assert answer.measured["window_points"] == 20
+    assert "the window is 20 points wide, as the log is sparse" in answer.because
 
 
 def test_all_three_panels_are_told(calm: Callable[..., Log]) -> None:
