@@ -40,7 +40,7 @@ class Run:
 
 def to_table(run_id: str, log: Log) -> pa.Table:
     """One run's rows; what was not logged is null, NaN is NaN."""
-    columns: dict[str, pa.Array] = {
+    columns: dict[str, Any] = {
         "run_id": pa.array([run_id] * len(log.step)).dictionary_encode(),
         "step": pa.array(log.step.astype(np.int32)),
     }
@@ -65,7 +65,7 @@ def save(runs: list[Run], tables: list[pa.Table], folder: Path) -> None:
         folder / "logs.parquet",
         compression="zstd",
         compression_level=15,
-        use_dictionary=["run_id", "loss_scale"],
+        use_dictionary=["run_id", "loss_scale"],  # type: ignore[arg-type]  # a list is fine
         column_encoding={name: "BYTE_STREAM_SPLIT" for name in floats if name != "loss_scale"}
         | {"step": "DELTA_BINARY_PACKED", "batch_id": "DELTA_BINARY_PACKED"},
         row_group_size=200_000,

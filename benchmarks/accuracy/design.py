@@ -184,7 +184,7 @@ def draw_faults(
 ) -> tuple[tuple[str, int, float, float], ...]:
     """One fault, or now and then two."""
     half = family.dtype == "fp16" and random.random() < 0.75
-    names = HALF if half else (*SUDDEN, *BROKEN)
+    names: tuple[str, ...] = HALF if half else (*SUDDEN, *BROKEN)
     if family.steps >= 450 and not half:
         names = (*names, *SLOW)
     if family.dtype == "bf16":

@@ -69,5 +69,5 @@ def thin(log: Log, stride: int, *, mean: bool, drop: Sequence[str] = ()) -> Log:
         else:
             picked, seen = held[:, -1], seen[:, -1:]
         values[name] = picked if name in ("loss_scale", "batch_id") else six_digits(picked)
-        there[name] = seen.any(-1)
+        there[name] = np.asarray(seen.any(-1), np.bool_)
     return Log(log.step[rows], values, there)

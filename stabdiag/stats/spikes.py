@@ -202,8 +202,8 @@ def _declustered(scores: Floats) -> Floats:
     """Return the scores with the largest few excursions reduced to their highest point.
 
     A spike that takes ten points to decay is one event, not ten draws of heavy-tailed noise (runs
-    declustering; Smith & Weissman 1994, doi:10.1111/j.2517-6161.1994.tb01997.x). Only a few are
-    reduced: where excursions are the rule, as in autocorrelated noise, they are what it is like.
+    declustering; Smith and Weissman 1994, JRSS B 56, 515-528, section 2). Only a few are reduced:
+    where excursions are the rule, as in autocorrelated noise, they are what it is like.
     """
     far = np.flatnonzero(scores > _FAR_OUT)
     if len(far) < 2:
@@ -252,8 +252,8 @@ def _shifted(
 def _change_point(x: Floats, base: Baseline, at: int, lasting: int) -> int:
     """Return where the shift that is seen from ``at`` on begins.
 
-    The maximum-likelihood change point between the level before and the level after (Page 1955,
-    doi:10.1093/biomet/42.3-4.523; Hinkley 1970, doi:10.1093/biomet/57.1.1).
+    The maximum-likelihood change point between the level before and the level after (Hinkley 1970,
+    doi:10.1093/biomet/57.1.1, eq. 2.1, with the levels taken from medians).
     """
     ahead = x[at : at + 2 * lasting]
     level = float(base.level[at])

@@ -13,9 +13,10 @@ from logged import Log, full_log, thin
 from recipes import manifests
 from recipes.trainer import Config, Faults, Row
 
+from training.faults import Done, Strike
 from training.kinds import KINDS
 from training.loop import Base, make_loop, train_base, train_fork
-from training.precision import MAKERS, WHOLE_RUN, Done, Strike, join
+from training.precision import MAKERS, WHOLE_RUN, join
 from training.tasks import Spec
 
 ABOUT = ("kind", "variant", "flavour", "rows", "steps", "dtype", "optimizer", "schedule", "clip")

@@ -28,7 +28,7 @@ class Strike:
 
     def between(self, least: float, most: float) -> float:
         """A size that grows geometrically with the severity."""
-        return least * (most / least) ** self.hard
+        return float(least * (most / least) ** self.hard)
 
     @property
     def regression(self) -> bool:

@@ -93,7 +93,7 @@ def collapse(strike: Strike) -> Done:
 def static(strike: Strike) -> Done:
     """A loss scale that is fixed, and too high."""
     scale = 2.0 ** round(14 + 10 * strike.hard)
-    config = {"static_scale": True, "skip_non_finite": True, "scale": scale}
+    config: dict[str, object] = {"static_scale": True, "skip_non_finite": True, "scale": scale}
     return Done(Faults(), scale, 0, config)
 
 

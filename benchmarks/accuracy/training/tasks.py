@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,7 @@ from training.flavours import FLAVOURS
 from training.networks import Convolutional, Dense, Recurrent
 
 Floats = npt.NDArray[np.float64]
+Drawn = tuple[npt.NDArray[Any], npt.NDArray[Any]]
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,7 @@ class Task:
     def prepare(self) -> None:
         """Draw what stays the same through the run."""
 
-    def draw(self, random: np.random.Generator, difficulty: float) -> tuple[Floats, Floats]:
+    def draw(self, random: np.random.Generator, difficulty: float) -> Drawn:
         """Inputs and targets of one batch."""
         raise NotImplementedError
 
@@ -98,7 +99,7 @@ class Mixture(Task):
         self.centres = self.truth.normal(size=(10, 16))
         self.teacher = self.truth.normal(size=(16, 10))
 
-    def draw(self, random: np.random.Generator, difficulty: float) -> tuple[Floats, Floats]:
+    def draw(self, random: np.random.Generator, difficulty: float) -> Drawn:
         rows = self.spec.rows
         if self.spec.variant == "teacher":
             inputs = random.normal(size=(rows, 16))
@@ -120,9 +121,10 @@ class Images(Task):
 
     def prepare(self) -> None:
         rough = self.truth.normal(size=(6, 12, 12))
-        self.patterns = sum(np.roll(rough, (i, j), (1, 2)) for i in (0, 1, 2) for j in (0, 1, 2))
+        shifts = [(i, j) for i in (0, 1, 2) for j in (0, 1, 2)]
+        self.patterns = np.sum([np.roll(rough, shift, (1, 2)) for shift in shifts], 0)
 
-    def draw(self, random: np.random.Generator, difficulty: float) -> tuple[Floats, Floats]:
+    def draw(self, random: np.random.Generator, difficulty: float) -> Drawn:
         rows = self.spec.rows
         targets = random.integers(0, 6, rows)
         noise = random.normal(size=(rows, 8, 8)) * (1.2 + 2.5 * difficulty)
@@ -144,7 +146,7 @@ class Images(Task):
 class Sequence(Task):
     """The next symbol of a Markov chain; or the sum of two marked numbers."""
 
-    classes = 12
+    classes: int | None = 12
     length = 10
 
     def prepare(self) -> None:
@@ -152,7 +154,7 @@ class Sequence(Task):
         if self.spec.variant == "adding":
             self.classes = None
 
-    def draw(self, random: np.random.Generator, difficulty: float) -> tuple[Floats, Floats]:
+    def draw(self, random: np.random.Generator, difficulty: float) -> Drawn:
         rows, length = self.spec.rows, self.length
         if self.spec.variant == "adding":
             values = random.uniform(-1, 1, (rows, length)) * (1 + difficulty)
@@ -189,7 +191,7 @@ class Regression(Task):
     def prepare(self) -> None:
         self.weights = self.truth.normal(size=(8, 4))
 
-    def draw(self, random: np.random.Generator, difficulty: float) -> tuple[Floats, Floats]:
+    def draw(self, random: np.random.Generator, difficulty: float) -> Drawn:
         rows, variant = self.spec.rows, self.spec.variant
         inputs = random.normal(size=(rows, 8))
         if variant.startswith("t"):
