@@ -114,6 +114,16 @@ def scale_trace(seen: Seen, at: int = 30) -> Trace:
     return Trace("shown", "", "gradient-overflow", None, first, count)
 
 
+def calm(seen: Seen) -> bool:
+    """Whether gradients overflow no more than the scaler's probing and calibration explain."""
+    if scale_trace(seen).verdict == "none":
+        return True
+    usual = len(seen.full.step) / seen.growth
+    low = seen.log.has("loss_scale") and seen.log["loss_scale"].min() < 4
+    adapts = seen.dtype == "fp16" and not seen.static and not low
+    return adapts and overflows(seen.log)[0] <= 1.5 * usual + 3
+
+
 def peaks(loss: Floats, span: int, *, smooth: int, gap: int) -> tuple[float, float]:
     """The largest exceedance of a run, and the largest that is `gap` points or more away."""
     height = excess(loss, span, smooth=smooth)
@@ -137,11 +147,11 @@ def healthy_label(seen: Seen) -> Label:
     share, deviations = risen(log["loss"], log["loss"])
     if progress <= 0 or progress < 3 * float(np.std(log["loss"][-int(width) :])) / width**0.5:
         return Label("", "learned nothing")
-    if share > 0.05 and deviations > 4:
+    if deviations > (2 if share > 0.2 else 3) and share > 0.05:
         return Label("", f"rises by {share:.3f} of its progress without a fault")
     if hump(log["loss"]) > 4:
         return Label("", "rises above its start without a fault")
-    if seen.dtype != "fp32" and scale_trace(seen).verdict != "none":
+    if seen.dtype != "fp32" and not calm(seen):
         return Label("", "overflows without a fault")
     span = max(20, 100 // int(log.step[1] - log.step[0]))
     jump, precedent = peaks(log["loss"], span, smooth=10, gap=span)

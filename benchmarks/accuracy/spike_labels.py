@@ -37,6 +37,7 @@ def visible(log: Log, twin: Log, at: int, struck: int) -> tuple[float, float, bo
     mean, spread = float(loss[past].mean()), float(loss[past].std()) + 1e-12
     start = int(np.searchsorted(log.step, at))
     window = slice(start, start + max(8, 50 // stride))
+    spread = max(spread, float(other[window].std()))
     few = max(1, round(5 / stride))
     width = min(len(loss), len(other))
     apart = trailing(loss[:width] - other[:width], few)[window]
@@ -55,6 +56,7 @@ def return_time(full: Log, twin: Log, at: int, struck: int) -> tuple[int | None,
     loss, other = full["loss"], twin["loss"]
     past = loss[max(0, struck - 100) : struck]
     mean, spread = float(past.mean()), float(past.std()) + 1e-12
+    spread = max(spread, float(other[at : at + 50].std()))
     width = min(len(loss), len(other))
     apart = loss[:width] - other[:width]
     peak = at + int(np.argmax(loss[at : at + 50]))
@@ -114,7 +116,7 @@ def spike_trace(
         return Trace("grey", "too few points before or after it")
     peak, apart, stands_out = visible(log, twin, at, struck)
     share = min(peak / 3, apart / 3)
-    if share < 0.5:
+    if share < 0.5 and apart < 3:
         if fault == "stuck":
             return Trace("grey", "learned by heart, and back: there is no leaf for it", size=peak)
         return Trace("none", size=peak)

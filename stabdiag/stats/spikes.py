@@ -33,6 +33,9 @@ _FEW_VALUES = 0.2
 # The level follows at least so many points: fewer are noisier than what they follow.
 _SHORTEST = 12
 
+# A loss that grows by this factor has exploded.
+_EXPLODES = 20.0
+
 # A shift is looked for in the medians of so many points.
 _LASTING = (5, 10)
 
@@ -172,10 +175,9 @@ def find_spikes(
     chance = min(false_alarm / len(scores), 0.25)
     noise = noise_tail(_declustered(scores), chance)
     limit = noise.exceeded_with_chance(chance)
-    high = (scores > limit) & ((x - base.level)[first:] > least_height)
-    candidates = {int(at): int(at) for at in np.flatnonzero(high) + first}
+    candidates = {int(at): int(at) for at in np.flatnonzero(scores > limit) + first}
     for lasting in _LASTING:
-        shifted = _shifted(x, base, noise, lasting, chance, first, least_height)
+        shifted = _shifted(x, base, noise, lasting, chance, first)
         for at in shifted:
             candidates.setdefault(at, _change_point(x, base, at, lasting))
     spikes: list[Spike] = []
@@ -223,7 +225,6 @@ def _shifted(
     lasting: int,
     chance: float,
     first: int,
-    least_height: float,
 ) -> list[int]:
     """Return the positions from which on the next ``lasting`` points lie too high.
 
@@ -233,8 +234,7 @@ def _shifted(
         return []
     # The median of the points before, one window later, is the median of the points from here.
     ahead = _before(np.append(x, x[-1]), lasting)[lasting:]
-    rise = ahead - base.level[: len(ahead)]
-    scores = rise / base.sigma[: len(ahead)]
+    scores = (ahead - base.level[: len(ahead)]) / base.sigma[: len(ahead)]
     # Windows that overlap are not so many tests.
     chance = min(lasting * chance, 0.25)
     deepest = int(np.log2(len(x) / _SHIFTED_POINTS))
@@ -244,7 +244,7 @@ def _shifted(
         upper_tail(scores[first:], deepest),
     )
     limit = max(*(tail.exceeded_with_chance(chance) for tail in tails), _LEAST_SHIFT)
-    hit = (scores > limit) & (rise > least_height)
+    hit = scores > limit
     hit[:first] = False
     return np.flatnonzero(hit).tolist()
 
@@ -319,9 +319,13 @@ def _rise_points(x: Floats, at: int, reach: Reach) -> int:
 
     The way up begins at the lowest level before ``at`` and ends at the peak after it. A spike is up
     at once; a climb takes its time. The loss is smoothed by medians of 5; a peak that does not
-    survive that is a spike of a few points.
+    survive that is a spike of a few points. A loss that explodes is told by its logarithm: from 2 to
+    9,000 is a jump, whether or not it then goes on to a million.
     """
     first, last = max(at - 2 * reach.window, 0), min(at + 4 * reach.recovery, len(x))
+    part = x[first:last]
+    if part.min() > 0 and part.max() > _EXPLODES * float(np.median(part[: at - first + 1])):
+        x, first, last, at = np.log(part), 0, last - first, at - first
     smooth = _centred_median(x[first:last], 5)
     before, after = smooth[: at - first + 1], smooth[at - first :]
     low = min(float(np.median(part)) for part in np.array_split(before, max(len(before) // 10, 1)))
