@@ -52,11 +52,12 @@ def climb_trace(log: Log, twin: Log, full: Log, fault: str, at: int) -> Trace:
 
 
 def carried_by_many(loss: Floats) -> bool:
-    """Whether half of the rise is left when the highest fifth of the last losses is cut down."""
+    """Whether half of the rise is left when the highest of the last losses, 3 or 5 %, are cut."""
     width = max(5, len(loss) // 10)
     up = rise(loss)[0]
-    last = loss[-width:]
-    cut = np.minimum(last, np.quantile(last, 0.8))
+    last = np.sort(loss[-width:])
+    few = max(3, width // 20)
+    cut = np.minimum(last, last[-few - 1])
     return float(last.mean() - cut.mean()) < 0.5 * up
 
 

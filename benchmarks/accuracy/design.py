@@ -35,6 +35,8 @@ RARE = (
     *("rot", "rot", "harder", "harder", "shrinking", "lost", "lost", "noise"),
 )
 RARE_FROM = 220  # from this family on, faults whose leaves came out rare until then
+MILD = ("jump", "jump", "jump", "long-jump", "stale", "endless", "rot", "growing")
+MILD_FROM = 400  # from here on milder ones, in fp32: jumps of the learning rate that heal
 
 
 @dataclass(frozen=True)
@@ -104,6 +106,8 @@ def draw_family(index: int, seed: int = 2026) -> Family:
     dtype = str(random.choice(["fp32", "bf16", "fp16"], p=[0.6, 0.13, 0.27]))
     if dtype == "fp16" and kind == "text":
         steps = min(steps, 700)  # half precision is slow on a CPU
+    if index >= MILD_FROM:
+        dtype, steps = "fp32", min(steps, 1500)
     bare = bool(random.random() < (0.5 if optimizer == "sgd" else 0.25))
     split = "held" if variant in HELD_ONLY or random.random() > DEV_SHARE else "dev"
     family = Family(
@@ -190,11 +194,13 @@ def draw_faults(
     if family.dtype == "bf16":
         names = (*names, *["overflow"] * 7, *BROKEN)
     rare = family.index >= RARE_FROM and not half
-    names = tuple(name for name in (RARE if rare else names) if allowed(family, name))
+    names = (MILD if family.index >= MILD_FROM else RARE) if rare else names
+    names = tuple(name for name in names if allowed(family, name))
     if rare and family.dtype == "bf16":
         names = (*names, *["overflow"] * 12)
     name = pick(random, names)
-    hard = float(random.uniform(0.3, 1.4) if rare else random.random())
+    least, most = (0.0, 0.6) if family.index >= MILD_FROM else (0.3, 1.4)
+    hard = float(random.uniform(least, most) if rare else random.random())
     fault = (name, draw_step(family, random, name), hard, float(random.random()))
     early = int(0.3 * family.steps)
     if random.random() < 0.1 and early > 120 and fault[1] > early + 120 and not half:

@@ -52,7 +52,10 @@ def visible(log: Log, twin: Log, at: int, struck: int) -> tuple[float, float, bo
 
 
 def return_time(full: Log, twin: Log, at: int, struck: int) -> tuple[int | None, bool]:
-    """Steps from the onset until the smoothed loss is back, and whether it stays there."""
+    """Steps from the onset until the smoothed loss is back, and whether it stays there.
+
+    Of a run that is not back: whether its last five losses are.
+    """
     loss, other = full["loss"], twin["loss"]
     past = loss[max(0, struck - 100) : struck]
     mean, spread = float(past.mean()), float(past.std()) + 1e-12
@@ -65,7 +68,7 @@ def return_time(full: Log, twin: Log, at: int, struck: int) -> tuple[int | None,
     )
     later = np.flatnonzero(back[peak + 1 :])
     if not len(later):
-        return None, False
+        return None, bool(loss[-5:].mean() <= mean + 0.5 * spread)
     moment = peak + 1 + int(later[0])
     rest = slice(moment, moment + 50)
     stays = loss[:width][rest].mean() <= mean + spread or apart[rest].mean() <= spread
@@ -76,7 +79,7 @@ def outcome(time: int | None, left: int, *, stays: bool) -> tuple[str, bool | No
     """`recovered`, `spike-persistent`, `spike-unresolved` or grey, from the time of return."""
     if time is not None and time <= 40:
         return ("recovered", True) if stays else ("grey", None)
-    if left < 46 and time is None:
+    if left < 46 and time is None and not stays:
         return "spike-unresolved", None
     if left > 60 and (time is None or time > 70):
         return "spike-persistent", False

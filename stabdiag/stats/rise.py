@@ -35,8 +35,8 @@ class Rise:
     ``best``, ``onset``, ``crest`` are positions: of the best level, of the last point near it, and
     where most of the way up was made. ``bar`` is what the run's own noise, ups and downs explain,
     ``progress`` the distance from the first level to the best; both, and the levels, are in units
-    of the loss. ``p_value`` is that of a rising trend on the way up, ``recent_p_value`` that of one
-    over the last window.
+    of the loss. ``p_value`` is that of a rising trend on the way up or, if that is clearer, over
+    the last window; ``recent_p_value`` that of the latter.
     """
 
     best: int
@@ -103,7 +103,7 @@ def _at_scale(x: Floats, window: int, size: int, recent: float) -> Rise:
         last_level=float(low[-1]),
         bar=max(bar, np.finfo(np.float64).tiny),
         progress=max(float(np.median(x[: max(window // 20, 3)]) - low[best]), 0.0),
-        p_value=min(1.0, 3 * min(recent, *(trend.p_value for trend in trends))),
+        p_value=min(recent, *(trend.p_value for trend in trends)),
         recent_p_value=recent,
     )
 
