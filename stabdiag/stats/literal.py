@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stabdiag.stats.rolling import trailing_moments
-from stabdiag.stats.spikes import Reach, Spike, SpikeScan
+from stabdiag.stats.shape import Reach, Spike
+from stabdiag.stats.spikes import SpikeScan
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -12,7 +12,8 @@ from stabdiag.stats.literal import literal_spikes
 from stabdiag.stats.repeats import any_again, steps_since_seen
 from stabdiag.stats.rise import Rise, net_rise
 from stabdiag.stats.rolling import trailing_moments
-from stabdiag.stats.spikes import Reach, Spike, SpikeScan, find_spikes
+from stabdiag.stats.shape import Reach, Spike
+from stabdiag.stats.spikes import SpikeScan, find_spikes
 from stabdiag.tree.causes import USUAL_REPEATS
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from stabdiag.findings import Scalar
-    from stabdiag.stats.spikes import Spike
+    from stabdiag.stats.shape import Spike
     from stabdiag.tree.case import Case
 
 # Ids that come back this often all along are how the loader numbers its batches.

@@ -11,7 +11,7 @@ from stabdiag.tree.words import checkpoint_before, num, plural
 
 if TYPE_CHECKING:
     from stabdiag.findings import Scalar
-    from stabdiag.stats.spikes import Spike
+    from stabdiag.stats.shape import Spike
     from stabdiag.tree.case import Case
 
 

@@ -15,7 +15,7 @@ from stabdiag.tree.outcomes import BY_SLUG
 from stabdiag.tree.question import Question, Reply, unknown
 
 if TYPE_CHECKING:
-    from stabdiag.stats.spikes import Spike
+    from stabdiag.stats.shape import Spike
 
 _BY_ID = {question.id: question for question in QUESTIONS}
 

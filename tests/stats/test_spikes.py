@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
+from stabdiag.stats.baseline import baseline
 from stabdiag.stats.literal import literal_spikes
-from stabdiag.stats.spikes import Reach, SpikeScan, baseline, find_spikes
+from stabdiag.stats.shape import Reach
+from stabdiag.stats.spikes import SpikeScan, find_spikes
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -1,0 +1,80 @@
+"""What is expected of a point from those before it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stabdiag.stats.rolling import MAD_TO_SIGMA, trailing_median
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+
+# On long logs, or over wide windows, each median holds for a few points: more of them than this are
+# not taken, nor are more values than this sorted for them.
+_MOST_MEDIANS = 20_000
+_MOST_SORTED = 2_000_000
+
+# The level follows at least so many points: fewer are noisier than what they follow.
+_SHORTEST = 12
+
+# Values were rounded if, of so many of them, no more than this share differ.
+_SAMPLE = 10_000
+_FEW_VALUES = 0.2
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Baseline:
+    """What is expected of each point from those before it: shape (n,) each, in units of the loss.
+
+    ``level`` is a local median corrected for the trend, ``sigma`` a robust deviation from it.
+    """
+
+    level: Floats
+    sigma: Floats
+
+
+def baseline(x: Floats, window: int) -> Baseline:
+    """Return level and deviation of the points before each point.
+
+    Args:
+        x: shape (n,), finite, n at least 2.
+        window: points that the deviation is taken over; the level follows a quarter of them.
+
+    Medians keep earlier spikes out of the baseline that judges the next one (Hampel 1974,
+    doi:10.1080/01621459.1974.10482962). A trailing median lags behind a falling loss: the median
+    of its own residuals is added, which takes a steady slope, up or down, out of them.
+    """
+    short = max(window // 4, _SHORTEST)
+    level = median_before(x, short)
+    level[0] = x[0]
+    lag = median_before(x - level, 2 * short)
+    lag[0] = 0.0
+    level = level + lag
+    sigma = median_before(np.abs(x - level), window) * MAD_TO_SIGMA
+    floor = max(0.1 * float(np.nanmedian(sigma)), rounding(x), 1e-9 * float(np.ptp(x)), 1e-300)
+    return Baseline(level=level, sigma=np.fmax(sigma, floor))
+
+
+def rounding(x: Floats) -> float:
+    """Return the step to which the values were rounded, 0 if they were not or hardly.
+
+    A loss that was logged to one digit stands still and then moves by a whole step: a deviation
+    smaller than the step would make a spike of every move.
+    """
+    values, counts = np.unique(x[-_SAMPLE:], return_counts=True)
+    if len(values) > _FEW_VALUES * min(len(x), _SAMPLE):
+        return 0.0
+    # What was seen once or twice may be a spike above a constant.
+    usual = values[counts > 2]
+    return float(np.diff(usual).min()) if len(usual) > 1 else 0.0
+
+
+def median_before(x: Floats, window: int) -> Floats:
+    """Return the median of the ``window`` points before each point, at a bounded cost."""
+    hop = max(-(-len(x) // _MOST_MEDIANS), -(-len(x) * window // _MOST_SORTED), 1)
+    return trailing_median(x, window, hop)

@@ -1,0 +1,144 @@
+"""The shape of a spike: how it rose, how high, and whether it came back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from stabdiag.stats.baseline import Baseline
+
+    Floats = NDArray[np.float64]
+
+# A loss that grows by this factor has exploded.
+_EXPLODES = 20.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reach:
+    """How far the search for spikes looks, in logged points.
+
+    ``window`` is the baseline's length, ``least`` the fewest points of it to judge by, ``recovery``
+    the time a spike has to come back to within ``recovery_sigma`` deviations of its base.
+    """
+
+    window: int
+    least: int
+    recovery: int
+    recovery_sigma: float = 0.5
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spike:
+    """One spike, as positions in the array it was found in.
+
+    ``base`` and ``sigma`` are mean and deviation frozen from before the onset; ``score`` is the
+    largest rise above the local trend in units of the local, robust deviation; ``rise`` counts the
+    points that the loss took for most of its way up. ``recovered`` is None where the log ends too
+    early to tell, and ``end`` the point where it had recovered, or that up to which it was watched.
+    """
+
+    onset: int
+    peak: int
+    end: int
+    base: float
+    sigma: float
+    height: float
+    score: float
+    rise: int
+    recovered: bool | None
+
+
+def describe(
+    x: Floats, base: Baseline, at: int, reach: Reach, atypical: NDArray[np.bool_] | None
+) -> Spike:
+    """Return the spike that begins at a position.
+
+    Args:
+        x: shape (n,), finite.
+        base: level and deviation of the points before each point.
+        at: the onset.
+        reach: how long to watch, in points.
+        atypical: points, shape (n,), that are no part of what a spike has to come back to.
+    """
+    level, sigma = _frozen(x, base, at, reach, atypical)
+    stop = min(at + reach.recovery, len(x))
+    back = _recovery(x, at, level, reach.recovery_sigma * sigma, reach.recovery)
+    end = stop if back is None else back
+    peak = at + int(np.argmax(x[at : max(end, at + 1)]))
+    complete = at + reach.recovery <= len(x)
+    return Spike(
+        onset=at,
+        peak=peak,
+        end=end,
+        base=level,
+        sigma=sigma,
+        height=float(x[peak] - level),
+        score=float((x[peak] - base.level[at]) / base.sigma[at]),
+        rise=_rise_points(x, at, reach),
+        recovered=True if back is not None else (False if complete else None),
+    )
+
+
+def _frozen(
+    x: Floats, base: Baseline, at: int, reach: Reach, atypical: NDArray[np.bool_] | None
+) -> tuple[float, float]:
+    """Return mean and deviation of the window before the onset, earlier outliers left out."""
+    before = x[:at] if atypical is None else x[:at][~atypical[:at]]
+    before = (
+        before[-reach.window :] if len(before) >= reach.least else x[max(at - reach.window, 0) : at]
+    )
+    usual = np.abs(before - np.median(before)) <= 5 * base.sigma[at]
+    kept = before[usual] if usual.any() else before
+    return float(kept.mean()), max(float(kept.std()), float(base.sigma[at]))
+
+
+def _recovery(x: Floats, at: int, level: float, slack: float, reach: int) -> int | None:
+    """Return the first position after ``at`` from which on the smoothed loss is within bounds.
+
+    The loss is smoothed by its median over a fifth of the time to recover, and must not rise again
+    by twice as much soon after: one lucky point is no recovery.
+    """
+    smooth = min(max(reach // 5, 3), 10)
+    least = smooth // 2 + 1
+    for back in range(at + 1, min(at + reach, len(x) - 1) + 1):
+        soon, later = x[back : back + smooth], x[back : back + 3 * smooth]
+        if len(soon) < least or x[back] > level + 4 * slack:
+            continue
+        if np.median(soon) <= level + slack and np.median(later) <= level + 2 * slack:
+            return back
+    return None
+
+
+def _rise_points(x: Floats, at: int, reach: Reach) -> int:
+    """Return how many points the loss took from 20% to 60% of its way up to the peak.
+
+    The way up begins at the lowest level before ``at`` and ends at the peak after it. A spike is up
+    at once; a climb takes its time. The loss is smoothed by medians of 5; a peak that does not
+    survive that is a spike of a few points. A loss that explodes is told by its logarithm: 2 to
+    9,000 is a jump, whether or not it then goes on to a million.
+    """
+    first, last = max(at - 2 * reach.window, 0), min(at + 4 * reach.recovery, len(x))
+    part = x[first:last]
+    if part.min() > 0 and part.max() > _EXPLODES * float(np.median(part[: at - first + 1])):
+        x, first, last, at = np.log(part), 0, last - first, at - first
+    smooth = _centred_median(x[first:last], 5)
+    before, after = smooth[: at - first + 1], smooth[at - first :]
+    low = min(float(np.median(part)) for part in np.array_split(before, max(len(before) // 10, 1)))
+    peak = at - first + int(np.argmax(after))
+    height = float(smooth[peak]) - low
+    if height < 0.5 * (float(x[at:last].max()) - low):
+        return 1
+    below = np.flatnonzero(smooth[:peak] <= low + 0.2 * height)
+    foot = int(below[-1]) if len(below) else 0
+    most = foot + int(np.argmax(smooth[foot : peak + 1] >= low + 0.6 * height))
+    return max(most - foot, 1)
+
+
+def _centred_median(x: Floats, width: int) -> Floats:
+    padded = np.pad(x, width // 2, mode="edge")
+    return np.median(np.lib.stride_tricks.sliding_window_view(padded, width), axis=1)
