@@ -21,7 +21,7 @@ import numpy as np
 import stabdiag
 from stabdiag.explain.pages import PAGES, page
 from stabdiag.formats import render
-from stabdiag.manifest import KEYS
+from stabdiag.manifest_keys import KEYS
 from stabdiag.roles import ROLES
 
 if TYPE_CHECKING:

@@ -54,7 +54,7 @@ def main() -> None:
     """Train, label and pack."""
     parser = argparse.ArgumentParser(description="Train the labelled corpus.")
     parser.add_argument("--first", type=int, default=0, help="number of the first family")
-    parser.add_argument("--last", type=int, default=300, help="number after the last family")
+    parser.add_argument("--last", type=int, default=475, help="number after the last family")
     parser.add_argument("--seed", type=int, default=2026, help="seed of the design")
     parser.add_argument("--work", type=Path, default=HERE / ".work", help="where families are kept")
     parser.add_argument("--out", type=Path, default=corpus.DATA, help="where the corpus goes")

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.assemble.hidden import find_hidden, hidden_norms
+from stabdiag.assemble.losses import read_losses
 from stabdiag.assemble.order import find_order
 from stabdiag.assemble.steps import read_steps
 from stabdiag.errors import ColumnError, LogError, NoUsableRecord
 from stabdiag.history import Event, EventKind, History, Series, Source
-from stabdiag.roles import assign, is_evaluation
+from stabdiag.roles import assign
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -32,9 +32,6 @@ _PLACEHOLDERS = {"loss_scale": (-1.0, 0.0), "grad_norm": (0.0, -1.0)}
 # No dtype that networks are trained in but fp64 holds more than 3.4e38: a number beyond this is an
 # infinity in all but name, and its square would be one.
 _LARGEST = 1e100
-
-# Formats that tell a null that was written from a key that was not.
-_TELLS_NULL = ("jsonl", "memory")
 
 
 def build_history(
@@ -69,7 +66,7 @@ def build_history(
     events += [Event(kind=EventKind.COLUMN, message=note) for note in assignment.notes]
     data, dropped = _load(columns, names)
     events += dropped
-    losses = _losses(columns, data, names, limits, clock.steps)
+    losses = read_losses(columns, data, names, limits, clock.steps)
     events += losses.events
     epochs = columns.load(names["epoch"]).values if names.get("epoch") else None
     finite = np.where(losses.records & np.isfinite(losses.values), losses.values, np.nan)
@@ -177,89 +174,6 @@ def _placeholder(role: str, column: Column) -> float | None:
     if first in known and (column.values[column.present] == first).all():
         return first
     return None
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class _Losses:
-    """The losses that were logged or hidden: values of shape (rows,), and which records count."""
-
-    values: Floats
-    records: Mask
-    events: list[Event] = field(default_factory=list)
-
-
-def _losses(
-    columns: Columns,
-    data: dict[str, Column],
-    names: Mapping[str, str],
-    limits: Limits,
-    steps: Ints,
-) -> _Losses:
-    loss = data["loss"]
-    company = {role: column for role, column in data.items() if role not in ("loss", "eval_loss")}
-    events = _mark_norms(loss, company, null_is_nan=columns.format in _TELLS_NULL)
-    gaps = not loss.present.all()
-    data.update(company)
-    found = find_hidden(
-        loss,
-        company,
-        _evaluation(columns, names) if gaps else np.zeros(columns.rows, bool),
-        absent_records=limits.nan.absent_records,
-        null_is_nan=columns.format in _TELLS_NULL,
-    )
-    records, values = loss.present.copy(), loss.values
-    for hidden in found:
-        new = hidden.records & (~records | np.isfinite(values))
-        if not new.any():
-            continue
-        values = np.where(new, np.nan, values)
-        records |= new
-        count, at = int(new.sum()), int(steps[np.argmax(new)])
-        plural = "losses count" if count > 1 else "loss counts"
-        message = (
-            f"{count} {plural} as NaN, from step {at} on, though not written so: {hidden.grounds}"
-        )
-        events.append(Event(kind=EventKind.HIDDEN_NAN, message=message, step=at))
-    return _Losses(values=values, records=records, events=events)
-
-
-def _mark_norms(loss: Column, company: dict[str, Column], *, null_is_nan: bool) -> list[Event]:
-    """Put back the gradient norms that were not finite and not written so."""
-    found: dict[str, int] = {}
-    norms = [role for role in company if role.partition("/")[0] == "grad_norm"]
-    others = {role: company[role] for role in company.keys() - norms}
-    for role in norms:
-        norm = company[role]
-        # DeepSpeed ZeRO-3 writes -1 for a norm that is not finite.
-        hidden = norm.present & (norm.values == -1.0)
-        if not norm.present[loss.present].all():
-            hidden |= hidden_norms(loss, norm, others, null_is_nan=null_is_nan)
-        if not hidden.any():
-            continue
-        found[role] = int(hidden.sum())
-        company[role] = replace(
-            norm,
-            values=np.where(hidden, np.nan, norm.values),
-            present=norm.present | hidden,
-            null=norm.null & ~hidden,
-        )
-    if not found:
-        return []
-    role, count = next(iter(found.items()))
-    more = f" and of {len(found) - 1} more like it" if len(found) > 1 else ""
-    values = "1 value" if count == 1 else f"{count} values"
-    verb = "counts" if count == 1 and not more else "count"
-    message = f"{values} of {role}{more} {verb} as not finite: missing, null or -1 beside a loss"
-    return [Event(kind=EventKind.HIDDEN_NAN, message=message)]
-
-
-def _evaluation(columns: Columns, names: Mapping[str, str]) -> Mask:
-    """Return the records that carry an evaluation value."""
-    known = [name for role, name in names.items() if role == "eval_loss"]
-    mask = np.zeros(columns.rows, bool)
-    for name in dict.fromkeys([*known, *(n for n in columns.names if is_evaluation(n))]):
-        mask |= columns.load(name).present
-    return mask
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

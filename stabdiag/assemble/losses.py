@@ -1,0 +1,119 @@
+"""The losses of a log, those that went NaN and were not written so among them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stabdiag.assemble.hidden import find_hidden, hidden_norms
+from stabdiag.history import Event, EventKind
+from stabdiag.roles import is_evaluation
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from stabdiag.limits import Limits
+    from stabdiag.readers.columns import Column, Columns
+
+    Floats = NDArray[np.float64]
+    Ints = NDArray[np.int64]
+    Mask = NDArray[np.bool_]
+
+# Formats that tell a null that was written from a key that was not.
+_TELLS_NULL = ("jsonl", "memory")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Losses:
+    """The losses that were logged or hidden: values of shape (rows,), and which records count."""
+
+    values: Floats
+    records: Mask
+    events: list[Event] = field(default_factory=list)
+
+
+def read_losses(
+    columns: Columns,
+    data: dict[str, Column],
+    names: Mapping[str, str],
+    limits: Limits,
+    steps: Ints,
+) -> Losses:
+    """Return the losses, hidden NaN put back; gradient norms in ``data`` are mended on the way.
+
+    Args:
+        columns: the raw columns of the log.
+        data: the columns that serve a role, by role; changed in place.
+        names: the columns' names by role.
+        limits: ``nan.absent_records`` is used here.
+        steps: shape (rows,), for the events.
+    """
+    loss = data["loss"]
+    company = {role: column for role, column in data.items() if role not in ("loss", "eval_loss")}
+    events = _mark_norms(loss, company, null_is_nan=columns.format in _TELLS_NULL)
+    gaps = not loss.present.all()
+    data.update(company)
+    found = find_hidden(
+        loss,
+        company,
+        _evaluation(columns, names) if gaps else np.zeros(columns.rows, bool),
+        absent_records=limits.nan.absent_records,
+        null_is_nan=columns.format in _TELLS_NULL,
+    )
+    records, values = loss.present.copy(), loss.values
+    for hidden in found:
+        new = hidden.records & (~records | np.isfinite(values))
+        if not new.any():
+            continue
+        values = np.where(new, np.nan, values)
+        records |= new
+        count, at = int(new.sum()), int(steps[np.argmax(new)])
+        plural = "losses count" if count > 1 else "loss counts"
+        message = (
+            f"{count} {plural} as NaN, from step {at} on, though not written so: {hidden.grounds}"
+        )
+        events.append(Event(kind=EventKind.HIDDEN_NAN, message=message, step=at))
+    return Losses(values=values, records=records, events=events)
+
+
+def _mark_norms(loss: Column, company: dict[str, Column], *, null_is_nan: bool) -> list[Event]:
+    """Put back the gradient norms that were not finite and not written so."""
+    found: dict[str, int] = {}
+    norms = [role for role in company if role.partition("/")[0] == "grad_norm"]
+    others = {role: company[role] for role in company.keys() - norms}
+    for role in norms:
+        norm = company[role]
+        # DeepSpeed ZeRO-3 writes -1 for a norm that is not finite.
+        hidden = norm.present & (norm.values == -1.0)
+        if not norm.present[loss.present].all():
+            hidden |= hidden_norms(loss, norm, others, null_is_nan=null_is_nan)
+        if not hidden.any():
+            continue
+        found[role] = int(hidden.sum())
+        company[role] = replace(
+            norm,
+            values=np.where(hidden, np.nan, norm.values),
+            present=norm.present | hidden,
+            null=norm.null & ~hidden,
+        )
+    if not found:
+        return []
+    role, count = next(iter(found.items()))
+    more = f" and of {len(found) - 1} more like it" if len(found) > 1 else ""
+    values = "1 value" if count == 1 else f"{count} values"
+    verb = "counts" if count == 1 and not more else "count"
+    message = f"{values} of {role}{more} {verb} as not finite: missing, null or -1 beside a loss"
+    return [Event(kind=EventKind.HIDDEN_NAN, message=message)]
+
+
+def _evaluation(columns: Columns, names: Mapping[str, str]) -> Mask:
+    """Return the records that carry an evaluation value."""
+    known = [name for role, name in names.items() if role == "eval_loss"]
+    mask = np.zeros(columns.rows, bool)
+    for name in dict.fromkeys([*known, *(n for n in columns.names if is_evaluation(n))]):
+        mask |= columns.load(name).present
+    return mask
