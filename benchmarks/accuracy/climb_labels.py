@@ -110,7 +110,7 @@ def norm_changes(full: Log, at: int) -> tuple[float, float]:
         seen = full.there[name]
         steps, norms = full.step[seen], values[seen]
         later = np.searchsorted(steps, steps + 200, "right") - 1
-        keep = (steps[later] > at) & (norms > 0)
+        keep = (steps >= at - 20) & (norms > 0)
         ratio = norms[later][keep] / norms[keep]
         if len(ratio):
             up, down = max(up, float(ratio.max())), max(down, float(1 / ratio.min()))

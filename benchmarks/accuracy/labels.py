@@ -18,6 +18,14 @@ SPIKES = frozenset(
 )
 CLIMBS = frozenset({"growing", "shrinking", "rot", "harder", "endless", "inverse"})
 SCALES = frozenset({"overflow", "collapse", "static"})
+# What else is true of a run that a lost scale has ruined: its loss rises.
+RUINED = (
+    "spike-persistent",
+    "divergence-unexplained",
+    "divergence-grad-norm-rising",
+    "divergence-weight-norm-climbing",
+    "divergence-weight-norm-collapsing",
+)
 WARNINGS = frozenset(
     {
         *("spike-long-tail-batch", "spike-lr-jump", "spike-duplicate-batch", "spike-recovered"),
@@ -213,4 +221,7 @@ def label(seen: Seen, faults: list[tuple[str, int, int]]) -> Label:
     shown.sort(key=lambda trace: (trace.slug in WARNINGS, section(trace.slug)))
     worst = shown[0]
     rest = tuple(trace.slug for trace in shown[1:] if trace.slug != worst.slug)
-    return Label(worst.slug, "", worst.onset, worst.recovered, worst.size, worst.also_ok, rest)
+    also_ok = worst.also_ok
+    if worst.slug == "loss-scale-collapsed" and left_behind(seen, []) > 0.1:
+        also_ok = RUINED
+    return Label(worst.slug, "", worst.onset, worst.recovered, worst.size, also_ok, rest)

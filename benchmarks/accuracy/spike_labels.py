@@ -131,8 +131,8 @@ def spike_trace(
     kind, recovered = outcome(time, left, stays=stays)
     if kind == "grey":
         return Trace("grey", f"back after {time} steps, {left} left, stays: {stays}", size=peak)
-    if recovered and int((log.step >= at).sum()) < 5:
-        return Trace("grey", "back before the log shows it", size=peak)
+    if int((log.step >= at).sum()) < (5 if recovered else 3):
+        return Trace("grey", "too few points after it to tell", size=peak)
     slug, also = cause(log, fault, at, struck) if kind == "recovered" else (kind, ())
     start = int(np.searchsorted(log.step, at))
     return Trace("shown", "", slug, recovered, int(log.step[start]), peak, also)

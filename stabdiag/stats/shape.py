@@ -100,16 +100,16 @@ def _frozen(
 def _recovery(x: Floats, at: int, level: float, slack: float, reach: int) -> int | None:
     """Return the first position after ``at`` from which on the smoothed loss is within bounds.
 
-    The loss is smoothed by its median over a fifth of the time to recover, and must not rise again
-    by twice as much soon after: one lucky point is no recovery.
+    The loss is smoothed by its median over a fifth of the time to recover: one lucky point is no
+    recovery.
     """
     smooth = min(max(reach // 5, 3), 10)
     least = smooth // 2 + 1
     for back in range(at + 1, min(at + reach, len(x) - 1) + 1):
-        soon, later = x[back : back + smooth], x[back : back + 3 * smooth]
+        soon = x[back : back + smooth]
         if len(soon) < least or x[back] > level + 4 * slack:
             continue
-        if np.median(soon) <= level + slack and np.median(later) <= level + 2 * slack:
+        if np.median(soon) <= level + slack:
             return back
     return None
 
