@@ -16,7 +16,13 @@ def infer(manifest: Manifest, history: History) -> Manifest:
     if manifest.dtype is not None or scale is None:
         return manifest
     values = scale.finite().values
-    if len(values) < 2 or values.min() == values.max():
+    if len(values) < 2:
         return manifest
-    grounds = "the loss scale moves, as only fp16 training makes it"
+    if values.min() != values.max():
+        grounds = "the loss scale moves, as only fp16 training makes it"
+    elif values[0] > 1:
+        # A scale of 1 is none: some frameworks write it whatever the dtype.
+        grounds = f"a loss scale of {values[0]:g} was used, as only fp16 training needs it"
+    else:
+        return manifest
     return replace(manifest, dtype="fp16", inferred={**manifest.inferred, "dtype": grounds})

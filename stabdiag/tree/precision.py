@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from stabdiag.history import Series
     from stabdiag.tree.case import Case
 
+_FEW_OVERFLOWS = 2
+
 
 def _is_there_an_overflow(case: Case) -> Reply:
     dtype, scale = case.manifest.dtype, case.history.get("loss_scale")
@@ -104,7 +106,8 @@ def _too_often(case: Case, found: Overflows, scale: Series | None) -> Reply:
         count = plural(len(found.steps), "overflow")
         because = f"{count} in bf16, which has no loss scale to absorb them"
         return yes(because, *found.steps[:20].tolist(), branch="overflow", measured=measured)
-    allowed = factor * found.expected
+    # Once or twice is nothing to be alarmed by, however short the log.
+    allowed = max(factor * found.expected, _FEW_OVERFLOWS)
     told = (
         f"{plural(found.later, 'overflow')} after the calibration, where a probe every "
         f"{num(found.interval)} steps ({found.interval_from}) explains {num(found.expected)}"

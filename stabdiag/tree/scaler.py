@@ -70,7 +70,7 @@ def overflows(case: Case) -> Overflows:
         doublings=len(doublings),
         interval=interval,
         interval_from=source,
-        expected=max(span / interval, 1.0),
+        expected=max(span / interval, float(len(doublings))),
     )
 
 
