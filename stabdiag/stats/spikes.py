@@ -49,6 +49,7 @@ def find_spikes(
     false_alarm: float,
     least_height: float,
     atypical: NDArray[np.bool_] | None = None,
+    suspect: NDArray[np.bool_] | None = None,
 ) -> SpikeScan:
     """Find the points and stretches that are too high for the run's own noise.
 
@@ -59,6 +60,7 @@ def find_spikes(
         false_alarm: the chance that noise alone gives one spike anywhere in the log.
         least_height: rises below this, in units of ``x``, are passed over.
         atypical: points, shape (n,), that are no part of what a spike has to come back to.
+        suspect: points, shape (n,), where a spike is to be expected.
 
     A point is too high if its distance from the baseline, in deviations, lies beyond the
     family-wise limit of this run's own scores; a stretch if the median of the next few points
@@ -73,6 +75,11 @@ def find_spikes(
     noise = noise_tail(_declustered(scores), chance)
     limit = noise.exceeded_with_chance(chance)
     candidates = {int(at): int(at) for at in np.flatnonzero(scores > limit) + first}
+    if suspect is not None and suspect[first:].any():
+        # Where a cause was logged the question is only about these points: fewer tests, lower bar.
+        lower = noise.exceeded_with_chance(min(false_alarm / int(suspect[first:].sum()), 0.25))
+        for at in (np.flatnonzero((scores > lower) & suspect[first:]) + first).tolist():
+            candidates.setdefault(at, at)
     for lasting in _LASTING:
         shifted = _shifted(x, base, noise, lasting, chance, first)
         for at in shifted:

@@ -14,7 +14,7 @@ from stabdiag.stats.rise import Rise, net_rise
 from stabdiag.stats.rolling import trailing_moments
 from stabdiag.stats.shape import Reach, Spike
 from stabdiag.stats.spikes import SpikeScan, find_spikes
-from stabdiag.tree.causes import USUAL_REPEATS
+from stabdiag.tree.causes import USUAL_REPEATS, jumps
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -112,7 +112,24 @@ class Case:
             return literal_spikes(x, self.spike_window, reach, limits.sigma)
         low, high = np.quantile(x, [0.01, 0.99]) if len(x) else (0.0, 0.0)
         least = limits.min_rise * float(high - low)
-        return find_spikes(x, reach, limits.sigma, limits.false_alarm, least, self._on_repeats)
+        return find_spikes(
+            x,
+            reach,
+            limits.sigma,
+            limits.false_alarm,
+            least,
+            atypical=self._on_repeats,
+            suspect=self._suspect(),
+        )
+
+    def _suspect(self) -> NDArray[np.bool_] | None:
+        """Return the losses just after a jump of the learning rate or a repeated batch, or None."""
+        steps = jumps(self) if self._repeated is None else np.union1d(jumps(self), self._repeated)
+        if not len(steps):
+            return None
+        last = steps[np.maximum(np.searchsorted(steps, self.loss.steps, side="right") - 1, 0)]
+        since = self.loss.steps - last
+        return (since >= 0) & (since <= max(self.limits.spike.lookback, self.stride))
 
     @cached_property
     def _on_repeats(self) -> NDArray[np.bool_] | None:
@@ -121,6 +138,11 @@ class Case:
         A model overfits a batch that is stuck in the loader: the loss falls, and what it then jumps
         back to is its real level.
         """
+        return None if self._repeated is None else np.isin(self.loss.steps, self._repeated)
+
+    @cached_property
+    def _repeated(self) -> NDArray[np.int64] | None:
+        """Return the steps on batches that had been seen shortly before, if these are few."""
         batches = self.history.get("batch_id")
         if batches is None or len(batches) < 2:
             return None
@@ -131,7 +153,7 @@ class Case:
         repeated = batches.steps[since <= self.limits.spike.batch_lookback]
         if not len(repeated) or len(repeated) > USUAL_REPEATS * len(batches):
             return None
-        return np.isin(self.loss.steps, repeated)
+        return repeated
 
     @cached_property
     def spikes(self) -> tuple[Spike, ...]:

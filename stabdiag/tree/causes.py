@@ -13,12 +13,17 @@ from stabdiag.tree.words import num
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from numpy.typing import NDArray
+
     from stabdiag.findings import Scalar
     from stabdiag.stats.shape import Spike
     from stabdiag.tree.case import Case
 
 # Ids that come back this often all along are how the loader numbers its batches.
 USUAL_REPEATS = 0.1
+
+# More jumps of the learning rate than this are its schedule.
+_FEW_JUMPS = 2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,6 +85,25 @@ def lr_panel(case: Case, first: int, last: int) -> Panel:
     return Panel(
         branch=branch, holds=True, because=because, measured=measured, steps=(int(steps[at]),)
     )
+
+
+def jumps(case: Case) -> NDArray[np.int64]:
+    """Return the steps at which the learning rate jumps up, unless it does so again and again."""
+    lr = case.history.get("lr")
+    nothing = np.empty(0, np.int64)
+    if lr is None or len(lr) < 3:
+        return nothing
+    lr = lr.finite()
+    rises = np.diff(lr.values)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        high = (lr.values[:-1] > 0) & (lr.values[1:] / lr.values[:-1] >= case.limits.spike.lr_jump)
+    found = [
+        at
+        for at in np.flatnonzero(high).tolist()
+        if rises[at] > 3 * np.abs(rises[max(at - 10, 0) : at]).max(initial=0.0)
+    ]
+    # A schedule with restarts jumps as a rule.
+    return lr.steps[1:][found] if len(found) <= _FEW_JUMPS else nothing
 
 
 def batch_panel(case: Case, first: int, last: int) -> Panel:
