@@ -360,14 +360,15 @@ def test_streams_have_nothing_beside_them(log: str) -> None:
     ("scales", "dtype"),
     [
         ([65536.0, 65536.0, 32768.0], "fp16"),
-        ([65536.0] * 3, None),
+        ([65536.0] * 3, "fp16"),
+        ([1.0] * 3, None),
         ([65536.0], None),
         ([float("nan"), 1.0, float("inf")], None),
         ([], None),
         ([0.0, 1e308, -1e308], "fp16"),
     ],
 )
-def test_a_loss_scale_that_moves_means_fp16(scales: list[float], dtype: str | None) -> None:
+def test_a_loss_scale_other_than_1_means_fp16(scales: list[float], dtype: str | None) -> None:
     scale = Series(
         role="loss_scale",
         column="scale",

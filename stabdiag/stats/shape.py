@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 # A loss that grows by this factor has exploded.
 _EXPLODES = 20.0
 
+# Points so many robust deviations out are no part of what is usual.
+_OUTLIER = 5.0
+
 
 @dataclass(frozen=True, kw_only=True)
 class Reach:
@@ -92,7 +95,7 @@ def _frozen(
     before = (
         before[-reach.window :] if len(before) >= reach.least else x[max(at - reach.window, 0) : at]
     )
-    usual = np.abs(before - np.median(before)) <= 5 * base.sigma[at]
+    usual = np.abs(before - np.median(before)) <= _OUTLIER * base.sigma[at]
     kept = before[usual] if usual.any() else before
     return float(kept.mean()), max(float(kept.std()), float(base.sigma[at]))
 

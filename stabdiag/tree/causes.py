@@ -66,10 +66,7 @@ def lr_panel(case: Case, first: int, last: int) -> Panel:
     with np.errstate(over="ignore"):
         ratios = values[inside] / values[inside - 1]
     at, ratio = int(inside[np.argmax(ratios)]), float(ratios.max())
-    # During a warm-up each step is a jump by ratio: one more of the same size is the schedule's.
-    rise = values[at] - values[at - 1]
-    usual = float(np.abs(np.diff(values[max(at - 10, 0) : at])).max(initial=0.0))
-    jumped = ratio >= case.limits.spike.lr_jump and rise > 3 * usual
+    jumped = _is_jump(case, values, at)
     measured: dict[str, Scalar] = {
         "lr_ratio": ratio,
         "lr_before": float(values[at - 1]),
@@ -94,16 +91,21 @@ def jumps(case: Case) -> NDArray[np.int64]:
     if lr is None or len(lr) < 3:
         return nothing
     lr = lr.finite()
-    rises = np.diff(lr.values)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        high = (lr.values[:-1] > 0) & (lr.values[1:] / lr.values[:-1] >= case.limits.spike.lr_jump)
-    found = [
-        at
-        for at in np.flatnonzero(high).tolist()
-        if rises[at] > 3 * np.abs(rises[max(at - 10, 0) : at]).max(initial=0.0)
-    ]
+    low, high = lr.values[:-1], lr.values[1:]
+    up = (low > 0) & (high >= case.limits.spike.lr_jump * low)
+    found = [at for at in (np.flatnonzero(up) + 1).tolist() if _is_jump(case, lr.values, at)]
     # A schedule with restarts jumps as a rule.
-    return lr.steps[1:][found] if len(found) <= _FEW_JUMPS else nothing
+    return lr.steps[found] if 0 < len(found) <= _FEW_JUMPS else nothing
+
+
+def _is_jump(case: Case, values: NDArray[np.float64], at: int) -> bool:
+    """Tell whether a learning rate has risen by a factor, and by more than the schedule's slope.
+
+    During a warm-up each step is a rise by a factor: one more of the same size is the schedule's.
+    """
+    low, high = float(values[at - 1]), float(values[at])
+    usual = float(np.abs(np.diff(values[max(at - 11, 0) : at])).max(initial=0.0))
+    return 0 < low * case.limits.spike.lr_jump <= high and high - low > 3 * usual
 
 
 def batch_panel(case: Case, first: int, last: int) -> Panel:
