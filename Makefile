@@ -16,7 +16,7 @@ RUNTIME := $(VENV)/.runtime
 DEV := $(VENV)/.dev
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format bench docs fixtures coverage clean
+.PHONY: help demo test check format bench accuracy docs fixtures coverage clean
 
 help:  ## list these targets
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -42,6 +42,9 @@ coverage: $(DEV)  ## run the tests and show the lines that they miss
 
 bench: $(DEV)  ## measure the speed against Arrow and pandas; BENCH="--rows 100000" for less
 	$(BIN)/python benchmarks/speed.py $(BENCH)
+
+accuracy: $(RUNTIME)  ## score the diagnoses of 500 labelled runs; SPLIT=held for those held back
+	$(BIN)/python benchmarks/accuracy/score.py --split $(or $(SPLIT),dev)
 
 docs: $(RUNTIME)  ## write the generated pages, tables and pictures again
 	$(BIN)/python docs/build.py
