@@ -35,12 +35,13 @@ def read_steps(columns: Columns, names: Mapping[str, str]) -> Steps:
         if role not in names:
             continue
         column = columns.load(names[role])
-        good = column.present & np.isfinite(column.values) & (np.abs(column.values) < _LARGEST)
-        if column.is_text or not good.any():
+        good = column.present & (np.abs(column.values) < _LARGEST)  # NaN and ±inf are not
+        logged = column.values if good.all() else column.values[good]
+        if column.is_text or not len(logged):
             reason = "holds no numbers"
-        elif not np.array_equal(column.values[good], np.floor(column.values[good])):
+        elif not np.array_equal(logged, np.floor(logged)):
             reason = "is not in whole numbers"
-        elif role == "epoch" and not _one_record_each(column.values[good]):
+        elif role == "epoch" and not _one_record_each(logged):
             continue
         else:
             return _from_column(columns, column, good, role, names[role], tried)

@@ -61,9 +61,16 @@ def trailing_moments(x: Floats, window: int) -> tuple[Floats, Floats]:
 def _prefix_moments(centred: Floats, shift: Floats) -> tuple[Floats, Floats]:
     """Return mean and sum of squared deviations of each row's first 1, 2, … entries."""
     count = np.arange(1, centred.shape[1] + 1)
-    mean = np.cumsum(centred, axis=1) / count
-    m2 = np.cumsum(centred**2, axis=1) - count * mean**2
-    return mean + shift, np.maximum(m2, 0.0)
+    total = np.cumsum(centred, axis=1)
+    squares = np.square(centred)
+    m2 = np.cumsum(squares, axis=1, out=squares)
+    # In place, as a long log fills the memory's bandwidth: m2 - total² / count, total / count.
+    mean = total / count
+    np.multiply(total, mean, out=total)
+    np.subtract(m2, total, out=m2)
+    np.maximum(m2, 0.0, out=m2)
+    mean += shift
+    return mean, m2
 
 
 def trailing_median(x: Floats, window: int, hop: int = 1) -> Floats:

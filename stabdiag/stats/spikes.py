@@ -27,6 +27,9 @@ _LASTING = (5, 10)
 # So many points may lie in one shift and must not shape the tail that it is judged by.
 _SHIFTED_POINTS = 128
 
+# The tail of medians is taken from no more than about so many of them.
+_SAMPLE = 50_000
+
 # A shift that lasts counts from this many deviations on.
 _LEAST_SHIFT = 2.0
 
@@ -142,10 +145,11 @@ def _shifted(
     # Windows that overlap are not so many tests.
     chance = min(lasting * chance, 0.25)
     deepest = int(np.log2(len(x) / _SHIFTED_POINTS))
+    sample = scores[first :: -(-len(x) // _SAMPLE)]
     tails = (
-        medians_tail(noise, scores[first:], lasting),
+        medians_tail(noise, sample, lasting),
         # Neighbours that go together (blocks of like data) make medians that go farther.
-        upper_tail(scores[first:], deepest),
+        upper_tail(sample, deepest),
     )
     limit = max(*(tail.exceeded_with_chance(chance) for tail in tails), _LEAST_SHIFT)
     hit = scores > limit
