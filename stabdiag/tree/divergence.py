@@ -131,8 +131,8 @@ def _did_a_weight_norm_change(case: Case) -> Reply:
         return unknown("no weight norm was logged")
     first, last = climb(case)
     window = case.limits.divergence.window
-    # The norms that drive a climb change before it shows, from the best level on, and a climb may be
-    # shorter than the window in which they do.
+    # The norms that drive a climb change before it shows, from the best level on, and a climb may
+    # be shorter than the window in which they do.
     if not case.literal:
         first = min(case.at(case.settled.start + found_rise(case).best), last - window)
     changes = {
