@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.tree.nan import found_bad, origin
+from stabdiag.tree.nan import found_bad
 from stabdiag.tree.question import Question, Reply, no, unknown, yes
 from stabdiag.tree.scaler import Overflows, floor_of, is_averaged, overflows
 from stabdiag.tree.words import num, plural
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from stabdiag.tree.case import Case
 
 _FEW_OVERFLOWS = 2
+
+# What led to a NaN is looked for in so many steps before it.
+_LEAD_UP = 100
 
 
 def _is_there_an_overflow(case: Case) -> Reply:
@@ -121,7 +124,7 @@ def _too_often(case: Case, found: Overflows, scale: Series | None) -> Reply:
 def _is_it_the_fp16_fingerprint(case: Case) -> Reply:
     bad = found_bad(case)
     signals = {
-        "gradient or activation went non-finite first": _gradient_first(case),
+        "gradient or activation went non-finite first": _gradient_first(case, bad.step),
         "the loss scale was halving before it": _halving(case, bad.step),
         "the forward pass was still finite when gradients overflowed": _forward_finite(
             case, bad.step
@@ -139,19 +142,23 @@ def _is_it_the_fp16_fingerprint(case: Case) -> Reply:
     return unknown(because, bad.step, measured=measured)
 
 
-def _gradient_first(case: Case) -> bool | None:
-    if not any(r.partition("/")[0] == "grad_norm" for r in case.history.series):
+def _gradient_first(case: Case, bad: int) -> bool | None:
+    """Tell whether a gradient norm or an activation went non-finite before the loss did."""
+    logged = [
+        series.between(*_lead_up(case, bad))
+        for role, series in case.history.series.items()
+        if role.partition("/")[0] in ("grad_norm", "activation_norm")
+    ]
+    if not logged:
         return None
-    bad = found_bad(case)
-    start = origin(case, bad)
-    return start.role != "loss" and start.step < bad.step
+    return any(bool((~np.isfinite(series.values)).any()) for series in logged)
 
 
 def _halving(case: Case, bad: int) -> bool | None:
     scale = case.history.get("loss_scale")
     if scale is None:
         return None
-    near = scale.finite().between(bad - max(100, round(10 * case.stride)), bad)
+    near = scale.finite().between(_lead_up(case, bad)[0], bad)
     return bool((np.diff(near.values) < 0).any()) if len(near) > 1 else None
 
 
@@ -159,8 +166,14 @@ def _forward_finite(case: Case, bad: int) -> bool | None:
     norm = case.history.get("grad_norm")
     if norm is None:
         return None
-    near = norm.between(bad - max(100, round(10 * case.stride)), bad - 1)
-    return bool((~np.isfinite(near.values)).any())
+    near = norm.between(*_lead_up(case, bad))
+    overflown = near.steps[~np.isfinite(near.values)]
+    return bool(np.isin(overflown, case.loss.steps).any())
+
+
+def _lead_up(case: Case, bad: int) -> tuple[int, int]:
+    """Return the first and the last step of what may have led to a NaN."""
+    return bad - max(_LEAD_UP, round(10 * case.stride)), bad - 1
 
 
 def _not_engaged(case: Case) -> bool | None:
