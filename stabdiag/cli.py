@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import nullcontext
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -15,9 +16,14 @@ from stabdiag import __version__
 from stabdiag.errors import ManifestError, StabdiagError
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
     from stabdiag.findings import Finding
     from stabdiag.limits import Limits
     from stabdiag.manifest import Manifest
+
+# Logs from so many bytes on take longer than people wait without a sign of life.
+_LARGE = 100_000_000
 
 app = typer.Typer(
     name="stabdiag",
@@ -154,14 +160,11 @@ def diagnose(
 
     limits = _limits(limit, config)
     known = _manifest(log, manifest, dtype, settings)
-    report = run(
-        log,
-        manifest=known,
-        limits=limits,
-        columns=dict(_pair(column, "--column") for column in columns or ()),
-        attempt=attempt,
-        literal=literal,
-    )
+    named = dict(_pair(column, "--column") for column in columns or ())
+    with _progress(log):
+        report = run(
+            log, manifest=known, limits=limits, columns=named, attempt=attempt, literal=literal
+        )
     from stabdiag.formats import render
 
     terminal = _terminal(output, color)
@@ -292,6 +295,19 @@ def _manifest(
     if dtype is not None:
         given["dtype"] = dtype
     return known.override(given) if given else known
+
+
+def _progress(log: str) -> AbstractContextManager[object]:
+    """Show on a terminal that a large log is being read; nothing otherwise."""
+    path = Path(log)
+    size = path.stat().st_size if log != "-" and path.is_file() else 0
+    if size < _LARGE or not sys.stderr.isatty():
+        return nullcontext()
+    from rich.console import Console
+    from rich.text import Text
+
+    words = Text(f"Reading {ascii(path.name)[1:-1]}, {size / 1e6:.0f} MB …")
+    return Console(stderr=True).status(words)
 
 
 def _pair(text: str, flag: str) -> tuple[str, str]:

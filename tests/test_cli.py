@@ -208,6 +208,19 @@ def test_color_can_be_asked_for(stabdiag: Callable[..., Result], runs: Path) -> 
     assert "\x1b[" not in stabdiag("diagnose", log).out
 
 
+def test_a_large_log_shows_that_it_is_being_read(
+    stabdiag: Callable[..., Result], runs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = runs / "spike-lr-jump" / "log.jsonl"
+    assert "Reading" not in stabdiag("diagnose", log).err
+    monkeypatch.setattr("stabdiag.cli._LARGE", 0)
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    monkeypatch.setenv("TERM", "xterm")
+    result = stabdiag("diagnose", log)
+    assert "Reading log.jsonl" in result.err
+    assert "Reading" not in result.out
+
+
 def test_standard_input_and_a_reader_that_leaves(runs: Path) -> None:
     log = runs / "spike-lr-jump" / "log.jsonl"
     command = [sys.executable, "-m", "stabdiag", "diagnose", "-"]
