@@ -66,7 +66,7 @@ def build_history(
     events += [Event(kind=EventKind.COLUMN, message=note) for note in assignment.notes]
     data, dropped = _load(columns, names)
     events += dropped
-    losses = read_losses(columns, data, names, limits, clock.steps)
+    losses = read_losses(columns, data, names, limits, clock.steps, clock.usable)
     events += losses.events
     epochs = columns.load(names["epoch"]).values if names.get("epoch") else None
     finite = np.where(losses.records & np.isfinite(losses.values), losses.values, np.nan)
@@ -193,7 +193,7 @@ class _Run:
         steps = self.steps
         if not which.all():
             steps, values = steps[which], values[which]
-        if not self.rising:
+        if not self.rising and len(steps) > 1:
             order = np.argsort(steps, kind="stable")
             last = np.append(steps[order][1:] != steps[order][:-1], True)
             steps, values = steps[order][last], values[order][last]

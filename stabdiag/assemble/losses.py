@@ -42,6 +42,7 @@ def read_losses(
     names: Mapping[str, str],
     limits: Limits,
     steps: Ints,
+    usable: Mask,
 ) -> Losses:
     """Return the losses, hidden NaN put back; gradient norms in ``data`` are mended on the way.
 
@@ -51,6 +52,7 @@ def read_losses(
         names: the columns' names by role.
         limits: ``nan.absent_records`` is used here.
         steps: shape (rows,), for the events.
+        usable: shape (rows,), the records that have a step; a loss of others is not missed.
     """
     loss = data["loss"]
     company = {role: column for role, column in data.items() if role not in ("loss", "eval_loss")}
@@ -66,7 +68,7 @@ def read_losses(
     )
     records, values = loss.present.copy(), loss.values
     for hidden in found:
-        new = hidden.records & (~records | np.isfinite(values))
+        new = hidden.records & usable & (~records | np.isfinite(values))
         if not new.any():
             continue
         values = np.where(new, np.nan, values)

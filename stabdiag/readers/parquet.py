@@ -26,7 +26,7 @@ def read(stream: Stream) -> Columns:
         # A file is mapped by its path; what comes through a pipe has to be held.
         file = parquet.ParquetFile(stream.path or io.BytesIO(stream.read_all()))
         schema = file.schema_arrow
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise LogError(
             f"{name}: a Parquet file that is cut off or damaged ({_first_line(error)});"
             " it cannot be read before its writer has closed it"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
+import stabdiag
 from stabdiag.errors import ColumnError, NoUsableRecord
 from stabdiag.history import EventKind
 
@@ -146,3 +147,19 @@ def test_groups_of_weight_norms(build: Build, rows: Rows) -> None:
     more = {"weight_norm/attn": 1.0, "l2_norm/param/layer.0.w": 2.0, "train/weight_norm/x": 3.0}
     history = build(rows(20, **more))
     assert set(history.group("weight_norm")) == {"attn", "layer.0.w", "x"}
+
+
+def test_a_series_of_records_without_a_step_is_left_out() -> None:
+    # The evaluation of step 10 comes late, and the only throughput has no step.
+    steps = [*range(30), 10, None]
+    loss = [*(5.0 - 0.1 * step for step in range(30)), None, None]
+    history = stabdiag.read(
+        {
+            "step": steps,
+            "loss": loss,
+            "eval_loss": [None] * 30 + [4.5, None],
+            "tokens_per_second": [None] * 31 + [1.0],
+        }
+    )
+    assert history.series["eval_loss"].steps.tolist() == [10]
+    assert "tokens_per_second" not in history.series

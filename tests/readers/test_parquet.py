@@ -133,3 +133,11 @@ def test_a_damaged_column(tmp_path):
     columns = read_columns(path)
     with pytest.raises(LogError, match="column step cannot be read"):
         columns.load("step")
+
+
+def test_a_damaged_name_is_refused(tmp_path):
+    path = tmp_path / "run.parquet"
+    parquet.write_table(pa.table({"step": [1, 2], "some_loss_of_mine": [1.0, 2.0]}), path)
+    path.write_bytes(path.read_bytes().replace(b"some_loss_of_mine", b"some_\xe0oss_of_mine"))
+    with pytest.raises(LogError, match="cut off or damaged"):
+        read_columns(path)
