@@ -43,7 +43,7 @@ coverage: $(DEV)  ## run the tests and show the lines that they miss
 bench: $(DEV)  ## measure the speed against Arrow and pandas; BENCH="--rows 100000" for less
 	$(BIN)/python benchmarks/speed.py $(BENCH)
 
-accuracy: $(RUNTIME)  ## score the diagnoses of 500 labelled runs; SPLIT=held for those held back
+accuracy: $(RUNTIME)  ## score the diagnoses of 500 labelled runs; SPLIT=held for the other 432
 	$(BIN)/python benchmarks/accuracy/score.py --split $(or $(SPLIT),dev)
 
 docs: $(RUNTIME)  ## write the generated pages, tables and pictures again

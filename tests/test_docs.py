@@ -104,3 +104,13 @@ def test_every_source_of_a_statistic_is_listed() -> None:
     ]
     assert cited
     assert [source for source in cited if source not in listed] == []
+
+
+def test_the_table_of_fixtures_is_current() -> None:
+    table = (ROOT / "fixtures" / "README.md").read_text(encoding="utf-8")
+    for path in sorted((ROOT / "fixtures" / "runs").glob("*/about.json")):
+        about = json.loads(path.read_text(encoding="utf-8"))
+        slugs = " or ".join(f"`{slug}`" for slug in (about["expect"], *about["also_ok"]))
+        row = next(line for line in table.splitlines() if f"| `{path.parent.name}` |" in line)
+        assert f"| {slugs} |" in row
+        assert about["what"] in row

@@ -44,8 +44,7 @@ class Case:
     """What the questions are asked of.
 
     ``focus`` is the spike that Q2.2 to Q2.4 are about; ``before_nan`` says that the history is only
-    the part before a NaN. Measurements are taken once, when first
-    asked for.
+    the part before a NaN. Measurements are taken once, when first asked for.
     """
 
     history: History
@@ -90,9 +89,11 @@ class Case:
     @cached_property
     def exceedances(self) -> Exceedances:
         """What the literal rule of Q2.1 counts."""
-        # A log shorter than two windows is tested with half of itself.
-        short = max(len(self.loss) // 2, self.limits.spike.min_points)
-        mean, sigma = trailing_moments(self.loss.values, min(self.spike_window, short))
+        window = self.spike_window
+        if not self.literal:
+            # A log shorter than two windows is tested with half of itself.
+            window = min(window, max(len(self.loss) // 2, self.limits.spike.min_points))
+        mean, sigma = trailing_moments(self.loss.values, window)
         tested = ~np.isnan(mean)
         with np.errstate(invalid="ignore"):
             high = self.loss.values > mean + self.limits.spike.sigma * sigma

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from stabdiag.history import Series
     from stabdiag.tree.case import Case
 
+# Once or twice is nothing to be alarmed by, however short the log.
 _FEW_OVERFLOWS = 2
 
 # What led to a NaN is looked for in so many steps before it.
@@ -109,7 +110,6 @@ def _too_often(case: Case, found: Overflows, scale: Series | None) -> Reply:
         count = plural(len(found.steps), "overflow")
         because = f"{count} in bf16, which has no loss scale to absorb them"
         return yes(because, *found.steps[:20].tolist(), branch="overflow", measured=measured)
-    # Once or twice is nothing to be alarmed by, however short the log.
     allowed = max(factor * found.expected, _FEW_OVERFLOWS)
     told = (
         f"{plural(found.later, 'overflow')} after the calibration, where a probe every "

@@ -56,11 +56,19 @@ def _is_there_a_spike(case: Case) -> Reply:
             measured=measured,
         )
     worst = case.focus or case.spikes[0]
-    return yes(
+    rose = (
         f"{counted}; at step {case.at(worst.onset)} the loss rose to "
-        f"{num(worst.height + worst.base)}"
-        f", {num(worst.score)}σ above {num(worst.base)}, and this run's own noise reaches "
-        f"{num(scan.limit)}σ{wide}",
+        f"{num(worst.height + worst.base)}, {num(worst.score)}σ above {num(worst.base)}"
+    )
+    if worst.score > scan.limit:
+        why = f", and this run's own noise reaches {num(scan.limit)}σ"
+    else:
+        why = (
+            f"; single steps of this run's noise reach {num(scan.limit)}σ, but here several steps "
+            "are high together or a cause was logged just before"
+        )
+    return yes(
+        f"{rose}{why}{wide}",
         *(case.at(spike.onset) for spike in case.spikes),
         measured={"spikes": len(case.spikes), **measured},
     )

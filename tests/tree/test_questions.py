@@ -15,6 +15,7 @@ from stabdiag.tree.case import Case
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from stabdiag.findings import Answer
     from stabdiag.report import Report
@@ -369,3 +370,10 @@ def test_questions_on_something_that_is_not_there_are_refused(
     one = next(one for one in QUESTIONS if one.id == question)
     with pytest.raises(LookupError):
         one.answer(case)
+
+
+@pytest.mark.parametrize("run", ["spike-recovered-head-noise", "spike-lr-jump", "spike-unresolved"])
+def test_the_limit_that_a_spike_is_said_to_exceed_lies_below_it(runs: Path, run: str) -> None:
+    answer = asked(stabdiag.diagnose(next((runs / run).glob("log.*"))), "Q2.1")
+    alone = answer.measured["largest_score"] > answer.measured["family_limit"]
+    assert ("several steps are high together" in answer.because) is not alone
