@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _FEW_EVENTS = 3
 
 # A shift is looked for in the medians of so many points.
-_LASTING = (5, 10, 20)
+_LASTING = (5, 20)
 
 # So many points may lie in one shift and must not shape the tail that it is judged by.
 _SHIFTED_POINTS = 128
