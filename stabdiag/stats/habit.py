@@ -22,11 +22,13 @@ APART = 2
 _SHARE_OF_SCORE = 0.3
 _CLEAR = 5.0
 
-# What others reach half of, once or twice in so many points, is a habit; of single points at least
-# two others must come near, as two spikes far above all else are two spikes.
+# What others reach half of, at least once in so many points, is a habit. Of single points one other
+# is enough, and of lasting rises two. But two or three spikes with nothing else between them and
+# the noise are spikes: then single points take three others.
 _HALF = 0.5
 _POINTS = 750
 _NEAR = 0.2
+_MANY = 3
 
 # What no other reaches this share of stands alone. So many of the highest are asked.
 _ALONE = 0.35
@@ -62,8 +64,9 @@ class Excursions:
         every hundred steps, the first batch of each epoch, shards of data.
         """
         halves, near = int((others >= _HALF).sum()), int((others >= _NEAR).sum())
-        few = 1 if single else 2
-        return halves >= max(few, self.points // _POINTS) and near >= 2
+        if halves < max(1 if single else 2, self.points // _POINTS):
+            return False
+        return not single or near > halves or halves >= _MANY
 
     def alone(self, window: int) -> list[int]:
         """Return the places of the clear rises that no other excursion comes near.
@@ -74,9 +77,7 @@ class Excursions:
         for i in np.argsort(-self.heights)[:_MOST].tolist():
             if self.rises[i] and self.scores[i] >= _CLEAR:
                 place = int(self.places[i])
-                others = self.others(
-                    self.heights[i], self.scores[i], place - APART, place + window
-                )
+                others = self.others(self.heights[i], self.scores[i], place - APART, place + window)
                 if not (others >= _ALONE).any():
                     found.append(place)
         return sorted(found)

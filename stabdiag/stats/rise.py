@@ -26,7 +26,7 @@ _WANDERS = 2.0
 
 # So many levels before a rise are enough to know their noise by.
 _CALM_LEVELS = 8
-_PP=0.001
+_PP = 0.001
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,16 +56,18 @@ class Rise:
         return self.last_level - self.best_level
 
 
-def net_rise(x: Floats, window: int) -> Rise | None:
+def net_rise(x: Floats, window: int, significance: float) -> Rise | None:
     """Measure the rise from the best level to the end.
 
     Args:
         x: shape (n,), finite, spikes that recovered taken out.
         window: points over which a rise counts.
+        significance: p-value below which a rise is a trend.
 
     Returns:
         The rise at the time scale where it is clearest, of those where it stands out from the run's
-        own noise if there are any; None for fewer points than ``window``, or than ten.
+        own noise if there are any: by its trend if that is significant, else by its amount; None
+        for fewer points than ``window``, or than ten.
 
     The yardstick needs no model of the noise: levels are means of blocks, and what they did and
     undid before the best of them they may do again.
@@ -77,9 +79,9 @@ def net_rise(x: Floats, window: int) -> Rise | None:
     rises = [_at_scale(x, window, size, recent) for size in sizes if len(x) >= 5 * size]
     clear = [rise for rise in rises if rise.amount > rise.bar]
     if clear:
-        trend = min(clear, key=lambda rise: rise.p_value)
-        if trend.p_value < _PP:
-            return trend
+        steady = min(clear, key=lambda rise: rise.p_value)
+        if steady.p_value < significance:
+            return steady
         return max(clear, key=lambda rise: rise.amount / rise.bar)
     return max(rises, key=lambda rise: rise.amount / rise.bar)
 

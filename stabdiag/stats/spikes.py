@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _FEW_EVENTS = 3
 
 # A shift is looked for in the medians of so many points.
-_LASTING = (5, 20)
+_LASTING = (8, 20)
 
 # So many points may lie in one shift and must not shape the tail that it is judged by.
 _SHIFTED_POINTS = 128
@@ -88,7 +88,9 @@ def find_spikes(
         lower = min(false_alarm / int(suspect[first:].sum()), 0.25)
         high = (scores > noise.exceeded_with_chance(lower)) & suspect[first:]
         places = np.union1d(places, np.flatnonzero(high) + first)
-    candidates = [(at, at, single) for at in (*places.tolist(), *single.excursions.alone(reach.window))]
+    candidates = [
+        (at, at, single) for at in (*places.tolist(), *single.excursions.alone(reach.window))
+    ]
     for width in _LASTING:
         seen = _ahead(x, base, width, first, settled)
         if seen is not None:
@@ -98,12 +100,15 @@ def find_spikes(
             candidates += [(at, _change_point(x, base, at, width), seen) for at in found]
     spikes: list[Spike] = []
     resume = 0
-    for at, onset, seen in sorted(candidates, key=lambda one: one[:2]):
-        if at >= resume:
+    habits = dict.fromkeys((1, *_LASTING), 0)
+    for at, onset, seen in sorted(set(candidates), key=lambda one: (one[0], one[2].width)):
+        if at >= max(resume, habits[seen.width]):
             spike = describe(x, base, onset, reach, atypical)
             if spike.height <= max(sigmas * spike.sigma, least_height):
                 continue
-            if seen.is_habit(at, spike, reach):
+            caused = suspect is not None and bool(suspect[onset])
+            if not caused and seen.is_habit(at, spike, reach):
+                habits[seen.width] = at + seen.width
                 continue
             spikes.append(spike)
             # After a shift that stays, the baseline needs a window to find its new level.
@@ -140,7 +145,7 @@ def _declustered(scores: Floats) -> Floats:
 class _Seen:
     """The log through windows of ``width`` points: shape (n,) heights above the baseline, scores.
 
-    Nothing is judged before the position ``first``.
+    Nothing is judged before the position ``first``, nor held against it before ``settled``.
     """
 
     heights: Floats
@@ -151,13 +156,11 @@ class _Seen:
 
     @cached_property
     def excursions(self) -> Excursions:
-        """All that stands out: rises, and lasting falls once the run has made its progress."""
+        """All that stands out once the run has made its progress: rises, and lasting falls."""
         heights, scores = self.heights, self.scores
         if self.width > 1:
-            late = np.arange(len(scores)) >= self.settled
-            heights = np.where(late, np.abs(heights), heights)
-            scores = np.where(late, np.abs(scores), scores)
-        return excursions(heights, scores, self.first, APART * self.width, self.heights > 0)
+            heights, scores = np.abs(heights), np.abs(scores)
+        return excursions(heights, scores, self.settled, APART * self.width, self.heights > 0)
 
     def is_habit(self, at: int, spike: Spike, reach: Reach) -> bool:
         """Tell whether the run does the like again and again."""
@@ -172,9 +175,7 @@ class _Seen:
         return self.excursions.are_habit(others, single=self.width == 1)
 
 
-def _ahead(
-    x: Floats, base: Baseline, width: int, first: int, settled: int
-) -> _Seen | None:
+def _ahead(x: Floats, base: Baseline, width: int, first: int, settled: int) -> _Seen | None:
     """Return how high the median of the next points, from each on, lies above the baseline."""
     if len(x) < first + 2 * width:
         return None

@@ -222,7 +222,7 @@ class Case:
         for spike in spikes:
             if spike.recovered:
                 x[spike.onset : spike.end] = spike.base
-        return net_rise(x[part], self.rise_window)
+        return net_rise(x[part], self.rise_window, self.limits.divergence.significance)
 
     def at(self, position: int) -> int:
         """Return the step of the loss at a position."""
