@@ -117,9 +117,11 @@ def _declustered(scores: Floats) -> Floats:
     far = np.flatnonzero(scores > _FAR_OUT)
     if len(far) < 2:
         return scores
-    excursions = np.split(far, np.flatnonzero(np.diff(far) > _APART) + 1)
+    begins = np.append(0, np.flatnonzero(np.diff(far) > _APART) + 1)
+    ends = np.append(begins[1:], len(far))
     kept = np.ones(len(scores), dtype=bool)
-    for excursion in sorted(excursions, key=len)[-_FEW_EVENTS:]:
+    for at in np.argsort(ends - begins, kind="stable")[-_FEW_EVENTS:]:
+        excursion = far[begins[at] : ends[at]]
         kept[excursion] = False
         kept[excursion[np.argmax(scores[excursion])]] = True
     return scores[kept]
