@@ -15,6 +15,7 @@ from pyarrow import types
 
 from stabdiag.readers.arrow import piece_of_array
 from stabdiag.readers.arrow_texts import Array
+from stabdiag.readers.blocks import line_count
 from stabdiag.readers.csv_dialect import unnamed
 from stabdiag.readers.words import NULL
 
@@ -106,9 +107,8 @@ def _certain(table: pa.Table, block: bytes) -> bool:
 
     A header among the records would make texts of all columns.
     """
-    lines = block.count(b"\n") + (not block.endswith(b"\n"))
     numeric = (
         types.is_floating(entry.type) and entry.name != unnamed(place)
         for place, entry in enumerate(table.schema, start=1)
     )
-    return table.num_rows == lines and any(numeric)
+    return table.num_rows == line_count(block) and any(numeric)
