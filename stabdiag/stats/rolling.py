@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
+from stabdiag.stats.quantiles import median, medians
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -96,21 +98,8 @@ def trailing_median(x: Floats, window: int, hop: int = 1) -> Floats:
     n = len(x)
     out = np.full(n, np.nan)
     for end in range(1, min(window, n), hop):
-        out[end : end + hop] = np.median(x[:end])
+        out[end : end + hop] = median(x[:end])
     if n > window:
-        # np.median would partition at both middles of an even window and check for NaN as well.
-        medians = _medians(sliding_window_view(x, window)[:-1:hop])
-        out[window:] = np.repeat(medians, hop)[: n - window]
+        middles = medians(sliding_window_view(x, window)[:-1:hop])
+        out[window:] = np.repeat(middles, hop)[: n - window]
     return out
-
-
-def _medians(rows: Floats) -> Floats:
-    """Return the median of each row; the values are finite."""
-    width = rows.shape[1]
-    upper = np.partition(rows, width // 2, axis=1)
-    if width % 2:
-        middle: Floats = upper[:, width // 2]
-        return middle
-    lower = upper[:, : width // 2].max(axis=1)
-    mean: Floats = (lower + upper[:, width // 2]) / 2
-    return mean
