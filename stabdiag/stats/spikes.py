@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from stabdiag.stats.baseline import Baseline, baseline, median_before
+from stabdiag.stats.habit import APART, FAR_OUT, Excursions, excursions
 from stabdiag.stats.shape import Reach, Spike, describe
 from stabdiag.stats.tails import UpperTail, medians_tail, noise_tail, upper_tail
 
@@ -16,13 +18,10 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-# Points this far out that lie within so many points of one another are one excursion.
-_FAR_OUT = 2.5
-_APART = 5
 _FEW_EVENTS = 3
 
 # A shift is looked for in the medians of so many points.
-_LASTING = (5, 10)
+_LASTING = (5, 10, 20)
 
 # So many points may lie in one shift and must not shape the tail that it is judged by.
 _SHIFTED_POINTS = 128
@@ -73,26 +72,36 @@ def find_spikes(
     if n <= first + 1:
         return SpikeScan(spikes=(), limit=np.inf, largest=0.0, largest_at=0, tested=0)
     base = baseline(x, reach.window)
-    scores = ((x - base.level) / base.sigma)[first:]
+    heights = x - base.level
+    scores = (heights / base.sigma)[first:]
     chance = min(false_alarm / len(scores), 0.25)
     noise = noise_tail(_declustered(scores), chance)
     limit = noise.exceeded_with_chance(chance)
-    candidates = {int(at): int(at) for at in np.flatnonzero(scores > limit) + first}
+    single = _Seen(heights=heights, scores=heights / base.sigma, width=1, first=first)
+    candidates: list[tuple[int, int, _Seen]] = [
+        (at, at, single) for at in (np.flatnonzero(scores > limit) + first).tolist()
+    ]
     if suspect is not None and suspect[first:].any():
         # Where a cause was logged the question is only about these points: fewer tests, lower bar.
         lower = noise.exceeded_with_chance(min(false_alarm / int(suspect[first:].sum()), 0.25))
-        for at in (np.flatnonzero((scores > lower) & suspect[first:]) + first).tolist():
-            candidates.setdefault(at, at)
-    for lasting in _LASTING:
-        shifted = _shifted(x, base, noise, lasting, chance, first)
-        for at in shifted:
-            candidates.setdefault(at, _change_point(x, base, at, lasting))
+        found = (scores > lower) & suspect[first:]
+        candidates += [(at, at, single) for at in (np.flatnonzero(found) + first).tolist()]
+    candidates += [(at, at, single) for at in single.excursions.alone(reach.window)]
+    for width in _LASTING:
+        seen = _ahead(x, base, width, first)
+        if seen is not None:
+            places = _shifted(seen, noise, chance)
+            if width >= 10:
+                places += seen.excursions.alone(reach.window)
+            candidates += [(at, _change_point(x, base, at, width), seen) for at in places]
     spikes: list[Spike] = []
     resume = 0
-    for at in sorted(candidates):
+    for at, onset, seen in sorted(candidates, key=lambda one: one[:2]):
         if at >= resume:
-            spike = describe(x, base, candidates[at], reach, atypical)
+            spike = describe(x, base, onset, reach, atypical)
             if spike.height <= max(sigmas * spike.sigma, least_height):
+                continue
+            if seen.is_habit(at, spike, reach):
                 continue
             spikes.append(spike)
             # After a shift that stays, the baseline needs a window to find its new level.
@@ -114,10 +123,10 @@ def _declustered(scores: Floats) -> Floats:
     declustering; Smith and Weissman 1994, JRSS B 56, 515-528, section 2). Only a few are reduced:
     where excursions are the rule, as in autocorrelated noise, they are what it is like.
     """
-    far = np.flatnonzero(scores > _FAR_OUT)
+    far = np.flatnonzero(scores > FAR_OUT)
     if len(far) < 2:
         return scores
-    begins = np.append(0, np.flatnonzero(np.diff(far) > _APART) + 1)
+    begins = np.append(0, np.flatnonzero(np.diff(far) > 5) + 1)
     ends = np.append(begins[1:], len(far))
     kept = np.ones(len(scores), dtype=bool)
     for at in np.argsort(ends - begins, kind="stable")[-_FEW_EVENTS:]:
@@ -127,29 +136,61 @@ def _declustered(scores: Floats) -> Floats:
     return scores[kept]
 
 
-def _shifted(
-    x: Floats,
-    base: Baseline,
-    noise: UpperTail,
-    lasting: int,
-    chance: float,
-    first: int,
-) -> list[int]:
-    """Return the positions from which on the next ``lasting`` points lie too high.
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Seen:
+    """The log through windows of ``width`` points: shape (n,) heights above the baseline, scores.
+
+    Nothing is judged before the position ``first``.
+    """
+
+    heights: Floats
+    scores: Floats
+    width: int
+    first: int
+
+    @cached_property
+    def excursions(self) -> Excursions:
+        """All that stands out, a lasting fall as much as a lasting rise."""
+        apart = APART * self.width
+        return excursions(self.heights, self.scores, self.first, apart, both=self.width > 1)
+
+    def is_habit(self, at: int, spike: Spike, reach: Reach) -> bool:
+        """Tell whether the run does the like again and again."""
+        around = slice(at, (spike.peak if self.width == 1 else at + self.width) + 1)
+        last = spike.end + (2 * self.width if spike.recovered else reach.window)
+        others = self.excursions.others(
+            float(self.heights[around].max()),
+            float(self.scores[around].max()),
+            spike.onset - 2 * APART,
+            last + APART,
+        )
+        return self.excursions.are_habit(others, single=self.width == 1)
+
+
+def _ahead(x: Floats, base: Baseline, width: int, first: int) -> _Seen | None:
+    """Return how high the median of the next points, from each on, lies above the baseline."""
+    if len(x) < first + 2 * width:
+        return None
+    # The median of the points before, one window later, is the median of the points from here.
+    ahead = median_before(np.append(x, x[-1]), width)[width:]
+    heights = ahead - base.level[: len(ahead)]
+    return _Seen(
+        heights=heights, scores=heights / base.sigma[: len(ahead)], width=width, first=first
+    )
+
+
+def _shifted(seen: _Seen, noise: UpperTail, chance: float) -> list[int]:
+    """Return the positions from which on the next points lie too high.
 
     The score of a shift is the median of the points from here on, against the baseline.
     """
-    if len(x) < first + 2 * lasting:
-        return []
-    # The median of the points before, one window later, is the median of the points from here.
-    ahead = median_before(np.append(x, x[-1]), lasting)[lasting:]
-    scores = (ahead - base.level[: len(ahead)]) / base.sigma[: len(ahead)]
+    first, scores = seen.first, seen.scores
     # Windows that overlap are not so many tests.
-    chance = min(lasting * chance, 0.25)
-    deepest = int(np.log2(len(x) / _SHIFTED_POINTS))
-    sample = scores[first :: -(-len(x) // _SAMPLE)]
+    chance = min(seen.width * chance, 0.25)
+    deepest = int(np.log2(len(scores) / _SHIFTED_POINTS))
+    sample = scores[first :: -(-len(scores) // _SAMPLE)]
     tails = (
-        medians_tail(noise, sample, lasting),
+        medians_tail(noise, sample, seen.width),
         # Neighbours that go together (blocks of like data) make medians that go farther.
         upper_tail(sample, deepest),
     )
