@@ -74,9 +74,7 @@ class Excursions:
         for i in np.argsort(-self.heights)[:_MOST].tolist():
             if self.rises[i] and self.scores[i] >= _CLEAR:
                 place = int(self.places[i])
-                others = self.others(
-                    self.heights[i], self.scores[i], place - APART, place + window
-                )
+                others = self.others(self.heights[i], self.scores[i], place - APART, place + window)
                 if not (others >= _ALONE).any():
                     found.append(place)
         return sorted(found)
