@@ -81,7 +81,7 @@ class Excursions:
 
 
 def excursions(
-    heights: Floats, scores: Floats, first: int, apart: int, *, both: bool
+    heights: Floats, scores: Floats, first: int, apart: int, up: NDArray[np.bool_]
 ) -> Excursions:
     """Return the excursions of a log: runs of scores far out, as their highest points.
 
@@ -90,13 +90,10 @@ def excursions(
         scores: the same in deviations.
         first: positions before this one do not count.
         apart: points between two excursions, at least.
-        both: whether falls count as well.
+        up: which points lie above the baseline.
 
     Runs declustering (Smith and Weissman 1994, JRSS B 56, 515-528, section 2).
     """
-    up = heights > 0
-    if both:
-        heights, scores = np.abs(heights), np.abs(scores)
     far = np.flatnonzero(scores[first:] > FAR_OUT) + first
     if not len(far):
         nothing = np.empty(0)

@@ -22,11 +22,12 @@ _SHARES = (0.1, 0.5, 2.0)
 
 # A rise counts against this many deviations of such levels, and this many times the largest rise
 # that the run had made good before.
-_LEVEL_SIGMAS = 4.0
-_WANDERS = 1.5
+_LEVEL_SIGMAS = 3.0
+_WANDERS = 2.0
 
 # So many levels before a rise are enough to know their noise by.
 _CALM_LEVELS = 8
+_PP=0.001
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,7 +78,10 @@ def net_rise(x: Floats, window: int) -> Rise | None:
     rises = [_at_scale(x, window, size, recent) for size in sizes if len(x) >= 5 * size]
     clear = [rise for rise in rises if rise.amount > rise.bar]
     if clear:
-        return min(clear, key=lambda rise: rise.p_value)
+        trend = min(clear, key=lambda rise: rise.p_value)
+        if trend.p_value < _PP:
+            return trend
+        return max(clear, key=lambda rise: rise.amount / rise.bar)
     return max(rises, key=lambda rise: rise.amount / rise.bar)
 
 

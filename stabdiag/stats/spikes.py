@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _FEW_EVENTS = 3
 
 # A shift is looked for in the medians of so many points.
-_LASTING = (5, 10, 20)
+_LASTING = (5, 20)
 
 # So many points may lie in one shift and must not shape the tail that it is judged by.
 _SHIFTED_POINTS = 128
@@ -77,23 +77,25 @@ def find_spikes(
     chance = min(false_alarm / len(scores), 0.25)
     noise = noise_tail(_declustered(scores), chance)
     limit = noise.exceeded_with_chance(chance)
-    single = _Seen(heights=heights, scores=heights / base.sigma, width=1, first=first)
-    candidates: list[tuple[int, int, _Seen]] = [
-        (at, at, single) for at in (np.flatnonzero(scores > limit) + first).tolist()
-    ]
+    settled = _settled(base.level, first)
+    single = _Seen(
+        heights=heights, scores=heights / base.sigma, width=1, first=first, settled=settled
+    )
+    places = np.flatnonzero(scores > limit) + first
+    lower = chance
     if suspect is not None and suspect[first:].any():
         # Where a cause was logged the question is only about these points: fewer tests, lower bar.
-        lower = noise.exceeded_with_chance(min(false_alarm / int(suspect[first:].sum()), 0.25))
-        found = (scores > lower) & suspect[first:]
-        candidates += [(at, at, single) for at in (np.flatnonzero(found) + first).tolist()]
-    candidates += [(at, at, single) for at in single.excursions.alone(reach.window)]
+        lower = min(false_alarm / int(suspect[first:].sum()), 0.25)
+        high = (scores > noise.exceeded_with_chance(lower)) & suspect[first:]
+        places = np.union1d(places, np.flatnonzero(high) + first)
+    candidates = [(at, at, single) for at in (*places.tolist(), *single.excursions.alone(reach.window))]
     for width in _LASTING:
-        seen = _ahead(x, base, width, first)
+        seen = _ahead(x, base, width, first, settled)
         if seen is not None:
-            places = _shifted(seen, noise, chance)
-            if width >= 10:
-                places += seen.excursions.alone(reach.window)
-            candidates += [(at, _change_point(x, base, at, width), seen) for at in places]
+            found = _shifted(seen, noise, chance)
+            if suspect is not None and lower > chance:
+                found += [at for at in _shifted(seen, noise, lower) if suspect[at]]
+            candidates += [(at, _change_point(x, base, at, width), seen) for at in found]
     spikes: list[Spike] = []
     resume = 0
     for at, onset, seen in sorted(candidates, key=lambda one: one[:2]):
@@ -147,17 +149,22 @@ class _Seen:
     scores: Floats
     width: int
     first: int
+    settled: int
 
     @cached_property
     def excursions(self) -> Excursions:
-        """All that stands out, a lasting fall as much as a lasting rise."""
-        apart = APART * self.width
-        return excursions(self.heights, self.scores, self.first, apart, both=self.width > 1)
+        """All that stands out: rises, and lasting falls once the run has made its progress."""
+        heights, scores = self.heights, self.scores
+        if self.width > 1:
+            late = np.arange(len(scores)) >= self.settled
+            heights = np.where(late, np.abs(heights), heights)
+            scores = np.where(late, np.abs(scores), scores)
+        return excursions(heights, scores, self.first, APART * self.width, self.heights > 0)
 
     def is_habit(self, at: int, spike: Spike, reach: Reach) -> bool:
         """Tell whether the run does the like again and again."""
         around = slice(at, (spike.peak if self.width == 1 else at + self.width) + 1)
-        last = spike.end + (2 * self.width if spike.recovered else reach.window)
+        last = spike.end + (reach.window // 4 if spike.recovered else reach.window)
         others = self.excursions.others(
             float(self.heights[around].max()),
             float(self.scores[around].max()),
@@ -167,16 +174,23 @@ class _Seen:
         return self.excursions.are_habit(others, single=self.width == 1)
 
 
-def _ahead(x: Floats, base: Baseline, width: int, first: int) -> _Seen | None:
+def _ahead(
+    x: Floats, base: Baseline, width: int, first: int, settled: int
+) -> _Seen | None:
     """Return how high the median of the next points, from each on, lies above the baseline."""
     if len(x) < first + 2 * width:
         return None
     # The median of the points before, one window later, is the median of the points from here.
     ahead = median_before(np.append(x, x[-1]), width)[width:]
     heights = ahead - base.level[: len(ahead)]
-    return _Seen(
-        heights=heights, scores=heights / base.sigma[: len(ahead)], width=width, first=first
-    )
+    scores = heights / base.sigma[: len(ahead)]
+    return _Seen(heights=heights, scores=scores, width=width, first=first, settled=settled)
+
+
+def _settled(level: Floats, first: int) -> int:
+    """Return the position from which on a lasting fall of the loss is no part of its descent."""
+    usual = float(np.median(level[first:]))
+    return first + int(np.argmax(level[first:] <= usual + (level[first] - usual) / 4))
 
 
 def _shifted(seen: _Seen, noise: UpperTail, chance: float) -> list[int]:

@@ -29,7 +29,10 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 # A rise of so many times the run's own ups and downs is obvious.
-_OBVIOUS = 3.0
+_OBVIOUS = 2.5
+
+# A climb that made less than this share of a jump's height does not explain the jump.
+_SHARE_OF_JUMP = 0.2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -168,7 +171,7 @@ class Case:
         longest = self.points(self.limits.spike.recovery_steps / 2, 3)
         proper = [s for s in self.scan.spikes if s.recovered or s.rise <= longest]
         stayed = next((spike for spike in proper if not spike.recovered), None)
-        if stayed is not None and self._climbs(slice(0, stayed.onset), proper):
+        if stayed is not None and self._climbs(stayed, proper):
             proper = [spike for spike in proper if spike.recovered]
         return tuple(proper)
 
@@ -204,9 +207,12 @@ class Case:
             return False
         return rise.p_value < limits.significance or rise.amount > _OBVIOUS * rise.bar
 
-    def _climbs(self, part: slice, spikes: Iterable[Spike]) -> bool:
-        rise = self._rise_of(part, spikes)
-        return rise is not None and self.is_clear(rise)
+    def _climbs(self, jump: Spike, spikes: Iterable[Spike]) -> bool:
+        """Tell whether the loss was climbing before it jumped, and not by next to nothing."""
+        rise = self._rise_of(slice(0, jump.onset), spikes)
+        if rise is None or not self.is_clear(rise):
+            return False
+        return rise.amount > _SHARE_OF_JUMP * jump.height
 
     def _rise_of(self, part: slice, spikes: Iterable[Spike]) -> Rise | None:
         x = self.loss.values.copy()
