@@ -10,6 +10,7 @@ import numpy as np
 
 from stabdiag.stats.baseline import Baseline, baseline, median_before
 from stabdiag.stats.habit import APART, FAR_OUT, Excursions, excursions
+from stabdiag.stats.quantiles import median
 from stabdiag.stats.shape import Reach, Spike, describe
 from stabdiag.stats.tails import UpperTail, medians_tail, noise_tail, upper_tail
 
@@ -189,7 +190,7 @@ def _ahead(
 
 def _settled(level: Floats, first: int) -> int:
     """Return the position from which on a lasting fall of the loss is no part of its descent."""
-    usual = float(np.median(level[first:]))
+    usual = median(level[first:])
     return first + int(np.argmax(level[first:] <= usual + (level[first] - usual) / 4))
 
 
