@@ -82,14 +82,14 @@ def find_spikes(
     single = _Seen(
         heights=heights, scores=heights / base.sigma, width=1, first=first, settled=settled
     )
-    places = np.flatnonzero(scores > limit) + first
+    high = scores > limit
     lower = chance
     if suspect is not None and suspect[first:].any():
         # Where a cause was logged the question is only about these points: fewer tests, lower bar.
         lower = min(false_alarm / int(suspect[first:].sum()), 0.25)
-        high = (scores > noise.exceeded_with_chance(lower)) & suspect[first:]
-        places = np.union1d(places, np.flatnonzero(high) + first)
-    candidates = [(at, at, single) for at in (*places.tolist(), *single.excursions.alone(reach.window))]
+        high |= (scores > noise.exceeded_with_chance(lower)) & suspect[first:]
+    places = [*(np.flatnonzero(high) + first).tolist(), *single.excursions.alone(reach.window)]
+    candidates = [(at, at, single) for at in places]
     for width in _LASTING:
         seen = _ahead(x, base, width, first, settled)
         if seen is not None:
@@ -223,6 +223,6 @@ def _change_point(x: Floats, base: Baseline, at: int, lasting: int) -> int:
     """
     ahead = x[at : at + 2 * lasting]
     level = float(base.level[at])
-    height = float(np.median(ahead[lasting // 2 :])) - level
+    height = median(ahead[lasting // 2 :]) - level
     gain = np.cumsum((ahead - level - height / 2)[::-1])[::-1]
     return at + int(np.argmax(gain[:lasting]))
