@@ -13,6 +13,7 @@ from stabdiag.limits import Limits
 from stabdiag.manifest import Manifest, find_manifest, parse_manifest, read_manifest
 from stabdiag.readers import from_object, read_columns
 from stabdiag.report import Report
+from stabdiag.roles import may_serve
 from stabdiag.tree.case import Case
 from stabdiag.tree.unlogged import not_logged
 from stabdiag.tree.walk import walk
@@ -42,7 +43,11 @@ def read(
     Raises:
         LogError: if the log cannot be read or holds no usable record.
     """
-    raw = read_columns(source) if isinstance(source, str | os.PathLike) else from_object(source)
+    if isinstance(source, str | os.PathLike):
+        named = set((columns or {}).values())
+        raw = read_columns(source, wanted=lambda name: name in named or may_serve(name))
+    else:
+        raw = from_object(source)
     return build_history(raw, limits or Limits(), chosen=columns, attempt=attempt)
 
 

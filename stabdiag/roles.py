@@ -118,6 +118,9 @@ ROLES: tuple[Role, ...] = (
     ),
 )
 
+_NAMES = frozenset(name for role in ROLES for name in role.names)
+_PREFIXES = tuple(f"{prefix}_" for role in ROLES for prefix in role.prefixes)
+
 _EVALUATION = re.compile(r"(^|_)(eval|val|valid|validation|test|dev)(_|$)")
 _NOT_A_LOSS = re.compile(r"loss_?scale|scale$|(^|_)(num|min|max|std|n)(_|$)|grad")
 _AN_LR = re.compile(r"^(train_)?(lr|learning_rate)(_|$)|_lr(_|$)|_lr\d*$")
@@ -139,6 +142,21 @@ def normal(name: str) -> str:
 def is_evaluation(name: str) -> bool:
     """Tell whether a column's name says that it belongs to an evaluation."""
     return _EVALUATION.search(normal(name)) is not None
+
+
+def may_serve(name: str) -> bool:
+    """Tell whether a column may be looked at, whatever other columns there are.
+
+    It may if some role could take it by its name, or if it tells records of an evaluation.
+    """
+    key = normal(name)
+    return (
+        key in _NAMES
+        or "loss" in key
+        or key.removeprefix("train_").startswith(_PREFIXES)
+        or _AN_LR.search(key) is not None
+        or is_evaluation(name)
+    )
 
 
 def assign(names: Iterable[str], chosen: Mapping[str, str] | None = None) -> Assignment:

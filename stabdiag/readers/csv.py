@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from stabdiag.errors import LogError, NoUsableRecord
 from stabdiag.readers.blocks import BLOCK, LONGEST_LINE, Block, blocks, in_order
-from stabdiag.readers.columns import BadLine, Columns
+from stabdiag.readers.columns import BadLine, Columns, every_column
 from stabdiag.readers.csv_dialect import Dialect, dialect_of, has_no_header
 from stabdiag.readers.csv_rows import Parsed, read_lines
 from stabdiag.readers.pieces import Chunk, Rows, join
@@ -15,6 +15,7 @@ from stabdiag.readers.pieces import Chunk, Rows, join
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from stabdiag.readers.columns import Wanted
     from stabdiag.readers.source import Stream
 
 # Up to this size the tolerant reader (20 MB/s) is done before Arrow is imported (40 ms).
@@ -36,6 +37,7 @@ class _Fast:
 
     delimiter: str
     names: tuple[str, ...]
+    wanted: Wanted
     texts: set[str] = field(default_factory=set)
 
     def __call__(self, block: Block) -> _Result:
@@ -43,7 +45,7 @@ class _Fast:
 
         under = self.names
         if not block.too_long:
-            table = read_block(block.data, under, self.delimiter, self.texts)
+            table = read_block(block.data, under, self.delimiter, self.texts, self.wanted)
             if table is not None:
                 parsed = Parsed(chunk=Rows(rows=0), lines=table.rows, names=under)
                 return _Result(chunk=table, parsed=parsed, under=under)
@@ -57,8 +59,13 @@ def _tolerant(block: Block, names: tuple[str, ...], delimiter: str) -> _Result:
     return _Result(chunk=parsed.chunk, parsed=parsed, under=names)
 
 
-def read(stream: Stream, *, small: int = SMALL, size: int = BLOCK) -> Columns:
-    """Read a stream of CSV; a log of up to ``small`` bytes without Arrow."""
+def read(
+    stream: Stream, wanted: Wanted = every_column, *, small: int = SMALL, size: int = BLOCK
+) -> Columns:
+    """Read a stream of CSV; a log of up to ``small`` bytes without Arrow.
+
+    Columns that are not wanted stay text: to make numbers of them takes most of the time.
+    """
     dialect = _dialect(stream)
     fast = len(stream.peek(small + 1)) > small
     stream.read(dialect.start)
@@ -67,7 +74,7 @@ def read(stream: Stream, *, small: int = SMALL, size: int = BLOCK) -> Columns:
     repeated: list[int] = []
     renamed: list[int] = []
     bad_count, lines = 0, dialect.lines
-    for result in _results(stream, dialect, size, fast=fast):
+    for result in _results(stream, dialect, wanted, size, fast=fast):
         parsed = result.parsed
         bad_count += len(parsed.bad)
         bad += [_moved(one, lines) for one in parsed.bad[: _SHOWN - len(bad)]]
@@ -115,8 +122,10 @@ def _moved(bad: BadLine, lines: int) -> BadLine:
     return BadLine(line=lines + bad.line, reason=bad.reason)
 
 
-def _results(stream: Stream, dialect: Dialect, size: int, *, fast: bool) -> Iterator[_Result]:
-    work = _Fast(delimiter=dialect.delimiter, names=dialect.names)
+def _results(
+    stream: Stream, dialect: Dialect, wanted: Wanted, size: int, *, fast: bool
+) -> Iterator[_Result]:
+    work = _Fast(delimiter=dialect.delimiter, names=dialect.names, wanted=wanted)
     cut = blocks(stream, size=size)
     if fast:
         for block, found in in_order(work, cut):

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Final
 
 from stabdiag.errors import NoUsableRecord
 from stabdiag.readers.blocks import BLOCK, LONGEST_LINE, Block, blocks, in_order
-from stabdiag.readers.columns import BadLine, Columns
+from stabdiag.readers.columns import BadLine, Columns, every_column
 from stabdiag.readers.json_rows import read_lines
 from stabdiag.readers.pieces import join
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from stabdiag.readers.columns import Wanted
     from stabdiag.readers.pieces import Chunk
     from stabdiag.readers.source import Stream
 
@@ -60,7 +61,9 @@ def _tolerant(block: Block) -> _Result:
     return _Result(chunk=chunk, lines=lines, bad=bad)
 
 
-def read(stream: Stream, *, small: int = SMALL, size: int = BLOCK) -> Columns:
+def read(
+    stream: Stream, _wanted: Wanted = every_column, *, small: int = SMALL, size: int = BLOCK
+) -> Columns:
     """Read a stream of JSON lines; a log of up to ``small`` bytes without Arrow."""
     whole = len(stream.peek(small + 1)) <= small
     chunks: list[Chunk] = []

@@ -10,16 +10,16 @@ from pyarrow import parquet
 
 from stabdiag.errors import ColumnError, LogError, NoUsableRecord
 from stabdiag.readers.arrow import leaf, leaves, piece_of_array
-from stabdiag.readers.columns import Columns
+from stabdiag.readers.columns import Columns, every_column
 from stabdiag.readers.pieces import Single, join
 from stabdiag.readers.words import NULL
 
 if TYPE_CHECKING:
-    from stabdiag.readers.columns import Column
+    from stabdiag.readers.columns import Column, Wanted
     from stabdiag.readers.source import Stream
 
 
-def read(stream: Stream) -> Columns:
+def read(stream: Stream, _wanted: Wanted = every_column) -> Columns:
     """Read a Parquet file."""
     name = stream.name
     try:

@@ -7,11 +7,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Final, cast
 
 from stabdiag.errors import LogError, did_you_mean
+from stabdiag.readers.columns import every_column
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from stabdiag.readers.columns import Columns
+    from stabdiag.readers.columns import Columns, Wanted
     from stabdiag.readers.source import Stream
 
 
@@ -24,10 +25,10 @@ class Reader:
     suffixes: tuple[str, ...]
     recognised: str
 
-    def read(self, stream: Stream) -> Columns:
+    def read(self, stream: Stream, wanted: Wanted = every_column) -> Columns:
         """Read a stream; the module, and what it imports, is loaded only now."""
-        read = cast("Callable[[Stream], Columns]", import_module(self.module).read)
-        return read(stream)
+        read = cast("Callable[[Stream, Wanted], Columns]", import_module(self.module).read)
+        return read(stream, wanted)
 
 
 READERS: Final = (

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stabdiag.stats.quantiles import median
 from stabdiag.stats.rolling import MAD_TO_SIGMA
 from stabdiag.stats.trend import mann_kendall
 
@@ -108,7 +109,7 @@ def _at_scale(x: Floats, window: int, size: int, recent: float) -> Rise:
         best_level=float(low[best]),
         last_level=float(low[-1]),
         bar=max(bar, np.finfo(np.float64).tiny),
-        progress=max(float(np.median(x[: max(window // 20, 3)]) - low[best]), 0.0),
+        progress=max(median(x[: max(window // 20, 3)]) - float(low[best]), 0.0),
         p_value=min(recent, *(trend.p_value for trend in trends)),
         recent_p_value=recent,
     )
@@ -135,4 +136,4 @@ def _pairs(levels: Floats) -> Floats:
 def _level_noise(levels: Floats) -> float:
     """Return the deviation of a level from the line through its neighbours: trends drop out."""
     bend = levels[1:-1] - (levels[:-2] + levels[2:]) / 2
-    return float(np.median(np.abs(bend))) * MAD_TO_SIGMA / float(np.sqrt(1.5))
+    return median(np.abs(bend)) * MAD_TO_SIGMA / float(np.sqrt(1.5))

@@ -10,6 +10,7 @@ import numpy as np
 
 from stabdiag.stats.baseline import Baseline, baseline, median_before
 from stabdiag.stats.habit import APART, FAR_OUT, Excursions, excursions
+from stabdiag.stats.quantiles import median
 from stabdiag.stats.shape import Reach, Spike, describe
 from stabdiag.stats.tails import UpperTail, medians_tail, noise_tail, upper_tail
 
@@ -81,16 +82,14 @@ def find_spikes(
     single = _Seen(
         heights=heights, scores=heights / base.sigma, width=1, first=first, settled=settled
     )
-    places = np.flatnonzero(scores > limit) + first
+    high = scores > limit
     lower = chance
     if suspect is not None and suspect[first:].any():
         # Where a cause was logged the question is only about these points: fewer tests, lower bar.
         lower = min(false_alarm / int(suspect[first:].sum()), 0.25)
-        high = (scores > noise.exceeded_with_chance(lower)) & suspect[first:]
-        places = np.union1d(places, np.flatnonzero(high) + first)
-    candidates = [
-        (at, at, single) for at in (*places.tolist(), *single.excursions.alone(reach.window))
-    ]
+        high |= (scores > noise.exceeded_with_chance(lower)) & suspect[first:]
+    places = [*(np.flatnonzero(high) + first).tolist(), *single.excursions.alone(reach.window)]
+    candidates = [(at, at, single) for at in places]
     for width in _LASTING:
         seen = _ahead(x, base, width, first, settled)
         if seen is not None:
@@ -133,9 +132,11 @@ def _declustered(scores: Floats) -> Floats:
     far = np.flatnonzero(scores > FAR_OUT)
     if len(far) < 2:
         return scores
-    excursions = np.split(far, np.flatnonzero(np.diff(far) > 5) + 1)
+    begins = np.append(0, np.flatnonzero(np.diff(far) > 5) + 1)
+    ends = np.append(begins[1:], len(far))
     kept = np.ones(len(scores), dtype=bool)
-    for excursion in sorted(excursions, key=len)[-_FEW_EVENTS:]:
+    for at in np.argsort(ends - begins, kind="stable")[-_FEW_EVENTS:]:
+        excursion = far[begins[at] : ends[at]]
         kept[excursion] = False
         kept[excursion[np.argmax(scores[excursion])]] = True
     return scores[kept]
@@ -188,7 +189,7 @@ def _ahead(x: Floats, base: Baseline, width: int, first: int, settled: int) -> _
 
 def _settled(level: Floats, first: int) -> int:
     """Return the position from which on a lasting fall of the loss is no part of its descent."""
-    usual = float(np.median(level[first:]))
+    usual = median(level[first:])
     return first + int(np.argmax(level[first:] <= usual + (level[first] - usual) / 4))
 
 
@@ -221,6 +222,6 @@ def _change_point(x: Floats, base: Baseline, at: int, lasting: int) -> int:
     """
     ahead = x[at : at + 2 * lasting]
     level = float(base.level[at])
-    height = float(np.median(ahead[lasting // 2 :])) - level
+    height = median(ahead[lasting // 2 :]) - level
     gain = np.cumsum((ahead - level - height / 2)[::-1])[::-1]
     return at + int(np.argmax(gain[:lasting]))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stabdiag.stats.literal import literal_spikes
+from stabdiag.stats.quantiles import quantiles
 from stabdiag.stats.repeats import any_again, steps_since_seen
 from stabdiag.stats.rise import Rise, net_rise
 from stabdiag.stats.rolling import trailing_moments
@@ -114,7 +115,7 @@ class Case:
         )
         if self.literal:
             return literal_spikes(x, self.spike_window, reach, limits.sigma)
-        low, high = np.quantile(x, [0.01, 0.99]) if len(x) else (0.0, 0.0)
+        low, high = quantiles(x, [0.01, 0.99]) if len(x) else (0.0, 0.0)
         least = limits.min_rise * float(high - low)
         return find_spikes(
             x,

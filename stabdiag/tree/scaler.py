@@ -58,7 +58,7 @@ def overflows(case: Case) -> Overflows:
         known = np.concatenate(found)
         new = fell[~_near(fell, known, 2 * case.stride)] if len(known) else fell
         found.append(new)
-    steps = np.unique(np.concatenate(found))
+    steps = np.sort(np.concatenate(found))  # no step is in both
     calibrating = _calibration(steps, case.loss.steps, case.stride)
     interval, source = _interval(case, doublings, scale)
     after = int(steps[calibrating]) if calibrating < len(steps) else case.loss.steps[-1]
