@@ -41,18 +41,25 @@ class Excursions:
 
     ``places`` are the positions of their first points, ``heights`` those of their highest points
     above the baseline in units of the loss, ``scores`` the same in deviations, ``rises`` says that
-    they lie above it; ``points`` is the length of the log.
+    they lie above it, ``levels`` are those of the baseline; ``points`` is the length of the log.
     """
 
     places: Ints
     heights: Floats
     scores: Floats
     rises: NDArray[np.bool_]
+    levels: Floats
     points: int
 
-    def others(self, height: float, score: float, first: int, last: int) -> Floats:
-        """Return the shares of this height that comparable excursions outside a stretch reach."""
+    def others(
+        self, height: float, score: float, first: int, last: int, highest: float = np.inf
+    ) -> Floats:
+        """Return the shares of this height that comparable excursions outside a stretch reach.
+
+        Rises from a level above ``highest`` do not count: that run is broken already.
+        """
         outside = (self.places < first) | (self.places > last)
+        outside &= ~self.rises | (self.levels <= highest)
         clear = self.scores >= min(_SHARE_OF_SCORE * score, _CLEAR)
         shares: Floats = self.heights[outside & clear] / height
         return shares
@@ -84,13 +91,14 @@ class Excursions:
 
 
 def excursions(
-    heights: Floats, scores: Floats, first: int, apart: int, up: NDArray[np.bool_]
+    heights: Floats, scores: Floats, level: Floats, first: int, apart: int, up: NDArray[np.bool_]
 ) -> Excursions:
     """Return the excursions of a log: runs of scores far out, as their highest points.
 
     Args:
         heights: distances from the baseline, shape (n,), in units of the loss.
         scores: the same in deviations.
+        level: the baseline.
         first: positions before this one do not count.
         apart: points between two excursions, at least.
         up: which points lie above the baseline.
@@ -101,11 +109,21 @@ def excursions(
     if not len(far):
         nothing = np.empty(0)
         return Excursions(
-            places=far, heights=nothing, scores=nothing, rises=far > 0, points=len(scores)
+            places=far,
+            heights=nothing,
+            scores=nothing,
+            rises=far > 0,
+            levels=nothing,
+            points=len(scores),
         )
     starts = np.concatenate([[0], np.flatnonzero(np.diff(far) > apart) + 1])
     tops = np.maximum.reduceat(heights[far], starts)
     peaks = np.maximum.reduceat(scores[far], starts)
     return Excursions(
-        places=far[starts], heights=tops, scores=peaks, rises=up[far[starts]], points=len(scores)
+        places=far[starts],
+        heights=tops,
+        scores=peaks,
+        rises=up[far[starts]],
+        levels=level[far[starts]],
+        points=len(scores),
     )

@@ -50,7 +50,7 @@ def find_spikes(
     reach: Reach,
     sigmas: float,
     false_alarm: float,
-    least_height: float,
+    least_share: float,
     atypical: NDArray[np.bool_] | None = None,
     suspect: NDArray[np.bool_] | None = None,
 ) -> SpikeScan:
@@ -61,7 +61,8 @@ def find_spikes(
         reach: windows in points.
         sigmas: a spike's peak lies more than so many deviations above the mean of its window.
         false_alarm: the chance that noise alone gives one spike anywhere in the log.
-        least_height: rises below this, in units of ``x``, are passed over.
+        least_share: rises below this share of the range that the levels before them span are passed
+            over.
         atypical: points, shape (n,), that are no part of what a spike has to come back to.
         suspect: points, shape (n,), where a spike is to be expected.
 
@@ -80,7 +81,12 @@ def find_spikes(
     limit = noise.exceeded_with_chance(chance)
     settled = _settled(base.level, first)
     single = _Seen(
-        heights=heights, scores=heights / base.sigma, width=1, first=first, settled=settled
+        level=base.level,
+        heights=heights,
+        scores=heights / base.sigma,
+        width=1,
+        first=first,
+        settled=settled,
     )
     high = scores > limit
     lower = chance
@@ -97,13 +103,14 @@ def find_spikes(
             if suspect is not None and lower > chance:
                 found += [at for at in _shifted(seen, noise, lower) if suspect[at]]
             candidates += [(at, _change_point(x, base, at, width), seen) for at in found]
+    least = least_share * (np.maximum.accumulate(base.level) - np.minimum.accumulate(base.level))
     spikes: list[Spike] = []
     resume = 0
     habits = dict.fromkeys((1, *_LASTING), 0)
     for at, onset, seen in sorted(set(candidates), key=lambda one: (one[0], one[2].width)):
         if at >= max(resume, habits[seen.width]):
             spike = describe(x, base, onset, reach, atypical)
-            if spike.height <= max(sigmas * spike.sigma, least_height):
+            if spike.height <= max(sigmas * spike.sigma, least[onset]):
                 continue
             caused = suspect is not None and bool(suspect[onset])
             if not caused and seen.is_habit(at, spike, reach):
@@ -149,6 +156,7 @@ class _Seen:
     Nothing is judged before the position ``first``, nor held against it before ``settled``.
     """
 
+    level: Floats
     heights: Floats
     scores: Floats
     width: int
@@ -161,7 +169,9 @@ class _Seen:
         heights, scores = self.heights, self.scores
         if self.width > 1:
             heights, scores = np.abs(heights), np.abs(scores)
-        return excursions(heights, scores, self.settled, APART * self.width, self.heights > 0)
+        return excursions(
+            heights, scores, self.level, self.settled, APART * self.width, self.heights > 0
+        )
 
     def is_habit(self, at: int, spike: Spike, reach: Reach) -> bool:
         """Tell whether the run does the like again and again."""
@@ -172,6 +182,7 @@ class _Seen:
             float(self.scores[around].max()),
             spike.onset - 2 * APART,
             last + APART,
+            float(self.level[at]) + spike.height / 2,
         )
         return self.excursions.are_habit(others, single=self.width == 1)
 
@@ -184,7 +195,14 @@ def _ahead(x: Floats, base: Baseline, width: int, first: int, settled: int) -> _
     ahead = median_before(np.append(x, x[-1]), width)[width:]
     heights = ahead - base.level[: len(ahead)]
     scores = heights / base.sigma[: len(ahead)]
-    return _Seen(heights=heights, scores=scores, width=width, first=first, settled=settled)
+    return _Seen(
+        level=base.level,
+        heights=heights,
+        scores=scores,
+        width=width,
+        first=first,
+        settled=settled,
+    )
 
 
 def _settled(level: Floats, first: int) -> int:

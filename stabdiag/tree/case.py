@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stabdiag.stats.literal import literal_spikes
-from stabdiag.stats.quantiles import quantiles
 from stabdiag.stats.repeats import any_again, steps_since_seen
 from stabdiag.stats.rise import Rise, net_rise
 from stabdiag.stats.rolling import trailing_moments
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
 _OBVIOUS = 2.5
 
 # A climb that made less than this share of a jump's height does not explain the jump.
-_SHARE_OF_JUMP = 0.2
+_SHARE_OF_JUMP = 0.05
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,14 +114,12 @@ class Case:
         )
         if self.literal:
             return literal_spikes(x, self.spike_window, reach, limits.sigma)
-        low, high = quantiles(x, [0.01, 0.99]) if len(x) else (0.0, 0.0)
-        least = limits.min_rise * float(high - low)
         return find_spikes(
             x,
             reach,
             limits.sigma,
             limits.false_alarm,
-            least,
+            limits.min_rise,
             atypical=self._on_repeats,
             suspect=self._suspect(),
         )
