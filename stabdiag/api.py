@@ -29,6 +29,7 @@ def read(
     columns: Mapping[str, str] | None = None,
     attempt: int | None = None,
     limits: Limits | None = None,
+    format: str | None = None,
 ) -> History:
     """Read a log into a history.
 
@@ -38,11 +39,16 @@ def read(
         columns: column names by role, where they are not recognised: ``{"loss": "train/ce"}``.
         attempt: which of several appended runs to take, from 1; the last by default.
         limits: thresholds; the defaults if not given.
+        format: how the log is to be read, by a name of ``stabdiag formats``; recognised if not
+            given.
 
     Raises:
         LogError: if the log cannot be read or holds no usable record.
     """
-    raw = read_columns(source) if isinstance(source, str | os.PathLike) else from_object(source)
+    if isinstance(source, str | os.PathLike):
+        raw = read_columns(source, format=format)
+    else:
+        raw = from_object(source)
     return build_history(raw, limits or Limits(), chosen=columns, attempt=attempt)
 
 
@@ -54,6 +60,7 @@ def diagnose(
     columns: Mapping[str, str] | None = None,
     attempt: int | None = None,
     literal: bool = False,
+    format: str | None = None,
 ) -> Report:
     """Diagnose one run.
 
@@ -64,6 +71,8 @@ def diagnose(
         columns: column names by role, where they are not recognised.
         attempt: which of several appended runs to take, from 1; the last by default.
         literal: apply the decision tree to the letter.
+        format: how the log is to be read, by a name of ``stabdiag formats``; recognised if not
+            given.
 
     Raises:
         LogError: if the log cannot be read or holds no usable record.
@@ -84,8 +93,8 @@ def diagnose(
                 f"{history.source.name}: the history has no loss; a diagnosis needs one"
             )
     else:
-        history = read(source, columns=columns, attempt=attempt, limits=held)
-    known = infer(_manifest(source, manifest), history)
+        history = read(source, columns=columns, attempt=attempt, limits=held, format=format)
+    known = infer(_manifest(source, manifest).completed(history.config), history)
     case = Case(history=history, manifest=known, limits=held, literal=literal)
     found = walk(case)
     return Report(

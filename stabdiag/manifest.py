@@ -24,8 +24,8 @@ class Manifest:
     """What is known of a run's configuration; None where it is not known.
 
     Counts are in optimizer steps. ``inferred`` names the fields that were read off the log and on
-    what grounds, ``overridden`` those given by hand, and ``unknown`` keeps the keys that were not
-    understood.
+    what grounds, ``overridden`` those given by hand, ``logged`` those that the log itself tells,
+    and ``unknown`` keeps the keys that were not understood.
     """
 
     dtype: str | None = None
@@ -46,6 +46,7 @@ class Manifest:
     path: str | None = None
     inferred: Mapping[str, str] = field(default_factory=dict)
     overridden: tuple[str, ...] = ()
+    logged: tuple[str, ...] = ()
     unknown: Mapping[str, Any] = field(default_factory=dict)
 
     def override(self, values: Mapping[str, object]) -> Manifest:
@@ -65,6 +66,16 @@ class Manifest:
                 raise ManifestError(f"{name} wants {key.wants}, not {value!r}")
             changes[name] = parsed
         return replace(self, **changes, overridden=(*self.overridden, *changes))
+
+    def completed(self, config: Mapping[str, object]) -> Manifest:
+        """Return the manifest with what the log itself tells, where it says nothing."""
+        told = parse_manifest(config)
+        new: dict[str, Any] = {
+            key.name: getattr(told, key.name)
+            for key in KEYS
+            if getattr(self, key.name) is None and getattr(told, key.name) is not None
+        }
+        return replace(self, **new, logged=(*self.logged, *new)) if new else self
 
 
 def parse_manifest(raw: Mapping[str, Any], path: str | None = None) -> Manifest:

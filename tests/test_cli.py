@@ -213,7 +213,7 @@ def test_a_large_log_shows_that_it_is_being_read(
 ) -> None:
     log = runs / "spike-lr-jump" / "log.jsonl"
     assert "Reading" not in stabdiag("diagnose", log).err
-    monkeypatch.setattr("stabdiag.cli._LARGE", 0)
+    monkeypatch.setattr("stabdiag.cli.terminal._LARGE", 0)
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
     monkeypatch.setenv("TERM", "xterm")
     result = stabdiag("diagnose", log)

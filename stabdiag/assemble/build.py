@@ -96,7 +96,8 @@ def build_history(
                 series[role] = one
     return History(
         series=series,
-        events=tuple(events),
+        events=(*columns.events, *events),
+        config=columns.config,
         source=Source(
             name=columns.source,
             format=columns.format,

@@ -23,6 +23,14 @@ SMALL: Final = 1 << 19
 _SHOWN: Final = 20
 
 
+def recognises(head: bytes, *, whole: bool) -> bool:
+    """Return whether the head of a file is CSV, its header missing or not."""
+    text = head.removeprefix(b"\xef\xbb\xbf")
+    if text.lstrip()[:1] in {b"{", b"["}:
+        return False
+    return dialect_of(text, whole=whole) is not None or has_no_header(text)
+
+
 @dataclass(frozen=True, kw_only=True)
 class _Result:
     chunk: Chunk

@@ -5,11 +5,7 @@ from __future__ import annotations
 import io
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
-from pyarrow import parquet
-
 from stabdiag.errors import ColumnError, LogError, NoUsableRecord
-from stabdiag.readers.arrow import leaf, leaves, piece_of_array
 from stabdiag.readers.columns import Columns
 from stabdiag.readers.pieces import Single, join
 from stabdiag.readers.words import NULL
@@ -19,8 +15,18 @@ if TYPE_CHECKING:
     from stabdiag.readers.source import Stream
 
 
+def recognises(head: bytes, *, whole: bool) -> bool:
+    """Return whether the head of a file is that of Parquet."""
+    return head.startswith(b"PAR1")
+
+
 def read(stream: Stream) -> Columns:
     """Read a Parquet file."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    from stabdiag.readers.arrow import leaf, leaves, piece_of_array
+
     name = stream.name
     try:
         # A file is mapped by its path; what comes through a pipe has to be held.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Protocol
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, BinaryIO, Protocol
 from stabdiag.errors import LogError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from types import TracebackType
 
 STANDARD_INPUT = "standard input"
@@ -95,6 +97,25 @@ class Stream:
         while more := self._more(1 << 22):
             parts.append(more)
         return b"".join(parts)
+
+    @contextmanager
+    def on_disk(self, suffix: str = "") -> Iterator[Path]:
+        """Give the path of a file that holds the bytes, for libraries that want one.
+
+        It is the log itself where it lies on a disk just as it is, else a copy that goes with the
+        context.
+        """
+        if self.path is not None:
+            yield self.path
+            return
+        import tempfile
+
+        with tempfile.TemporaryDirectory(prefix="stabdiag-") as folder:
+            copy = Path(folder) / f"log{suffix}"
+            with copy.open("wb") as file:
+                while data := self.read(1 << 22):
+                    file.write(data)
+            yield copy
 
     def unpacked(self, raw: Raw) -> Stream:
         """Return a stream of the bytes that these unpack to."""
