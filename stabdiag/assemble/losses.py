@@ -23,9 +23,6 @@ if TYPE_CHECKING:
     Ints = NDArray[np.int64]
     Mask = NDArray[np.bool_]
 
-# Formats that tell a null that was written from a key that was not.
-_TELLS_NULL = ("jsonl", "memory")
-
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Losses:
@@ -56,7 +53,7 @@ def read_losses(
     """
     loss = data["loss"]
     company = {role: column for role, column in data.items() if role not in ("loss", "eval_loss")}
-    events = _mark_norms(loss, company, null_is_nan=columns.format in _TELLS_NULL)
+    events = _mark_norms(loss, company, null_is_nan=columns.tells_null)
     gaps = not loss.present.all()
     data.update(company)
     found = find_hidden(
@@ -64,7 +61,7 @@ def read_losses(
         company,
         _evaluation(columns, names) if gaps else np.zeros(columns.rows, bool),
         absent_records=limits.nan.absent_records,
-        null_is_nan=columns.format in _TELLS_NULL,
+        null_is_nan=columns.tells_null,
     )
     records, values = loss.present.copy(), loss.values
     for hidden in found:

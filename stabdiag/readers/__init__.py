@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from stabdiag.readers.columns import BadLine, Column, Columns
 from stabdiag.readers.compressed import unpacked
+from stabdiag.readers.encoding import decoded
 from stabdiag.readers.registry import reader
 from stabdiag.readers.sniff import refuse_empty, sniff
 from stabdiag.readers.source import open_stream
@@ -24,7 +25,7 @@ def read_columns(source: str | os.PathLike[str], *, format: str | None = None) -
     """
     chosen = None if format is None else reader(format)
     with open_stream(source) as stream:
-        plain = unpacked(stream)
+        plain = decoded(unpacked(stream))
         refuse_empty(plain)
         return (chosen or sniff(plain)).read(plain)
 

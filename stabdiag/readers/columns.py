@@ -49,7 +49,8 @@ class Columns:
     ``load(name)`` returns one column; a log of thousands of columns pays for those it uses.
     ``bad_lines`` holds the first few unreadable records, ``bad_count`` counts them all. ``events``
     are messages found in the log, and ``config`` is what the log itself tells of the run's
-    configuration; it is understood as a manifest is.
+    configuration; it is understood as a manifest is. ``tells_null`` says that the format tells a
+    null that was written from a value that was not.
     """
 
     source: str
@@ -62,3 +63,4 @@ class Columns:
     notes: tuple[str, ...] = ()
     events: tuple[Event, ...] = ()
     config: Mapping[str, object] = field(default_factory=dict)
+    tells_null: bool = False

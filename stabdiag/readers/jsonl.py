@@ -9,8 +9,8 @@ from stabdiag.errors import NoUsableRecord
 from stabdiag.readers.blocks import BLOCK, LONGEST_LINE, Block, blocks, in_order
 from stabdiag.readers.columns import BadLine, Columns
 from stabdiag.readers.json_rows import decode_line, read_lines
+from stabdiag.readers.json_shapes import is_document
 from stabdiag.readers.pieces import join
-from stabdiag.readers.refusals import is_document
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -100,6 +100,7 @@ def read(stream: Stream, *, small: int = SMALL, size: int = BLOCK) -> Columns:
         bad_lines=tuple(bad),
         bad_count=bad_count,
         notes=tuple(stream.notes),
+        tells_null=True,
     )
 
 

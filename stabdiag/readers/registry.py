@@ -103,6 +103,33 @@ READERS: Final = (
         loses="comments",
         example="step,loss,grad_norm,lr",
     ),
+    Reader(
+        name="trainer-state",
+        title="HF trainer_state.json",
+        module="stabdiag.readers.trainer_state",
+        suffixes=(".json",),
+        recognised="one JSON object with a list called log_history",
+        loses="what callbacks keep; the mean loss of the summary at the end is not a training loss",
+        example='"log_history": [{"epoch": 0.1, "loss": 2.31, "grad_norm": 0.84, "step": 10}, …]',
+    ),
+    Reader(
+        name="json",
+        title="a JSON document",
+        module="stabdiag.readers.json_document",
+        suffixes=(".json",),
+        recognised="one JSON list of objects, or one object of lists or over several lines",
+        loses="all tables but the largest; lists of another length than the longest",
+        example='[{"iteration": 100, "main/loss": 2.31}, {"iteration": 200, "main/loss": 2.25}]',
+    ),
+    Reader(
+        name="mlflow-metric",
+        title="a metric file of MLflow",
+        module="stabdiag.readers.mlflow_metric",
+        suffixes=(),
+        recognised="lines of a time in milliseconds, a value and a step",
+        loses="nothing; it is one metric, and has the name of the file",
+        example="1767225600000 2.31 100",
+    ),
 )
 
 

@@ -26,7 +26,7 @@ def sniff(stream: Stream) -> Reader:
     head, whole = stream.head()
     name = recognised(head, whole=whole) or _by_suffix(stream.name, head)
     if name is None:
-        raise LogError(refusals.sentence(stream, head, whole=whole))
+        raise LogError(refusals.sentence(stream, head))
     return reader(name)
 
 
@@ -39,7 +39,7 @@ def recognised(head: bytes, *, whole: bool) -> str | None:
 
 def _by_suffix(name: str, head: bytes) -> str | None:
     """Return the format that the name promises, unless the content plainly breaks the promise."""
-    if refusals.binary(head) is not None or refusals.is_document(head, whole=True):
+    if refusals.binary(head) is not None:
         return None
     stem = name.lower()
     for packed in (".gz", ".bz2", ".xz", ".zst"):

@@ -177,28 +177,6 @@ def test_no_record(log):
         log('{"step": 1, "lo')
 
 
-@pytest.mark.parametrize(
-    ("document", "steps"),
-    [
-        ({"best": 1, "log_history": [{"step": 1}, {"step": 2}]}, [1, 2]),
-        ([{"step": 1}, {"step": 2}], [1, 2]),
-        ({"step": [1, 2], "loss": [3, 4]}, [1, 2]),
-    ],
-)
-@pytest.mark.parametrize("indent", [None, 2])
-def test_the_advice_about_a_document_works(tmp_path, shell, document, steps, indent):
-    (tmp_path / "it's a run.json").write_text(json.dumps(document, indent=indent))
-    with pytest.raises(LogError, match="one JSON document, not JSON lines") as caught:
-        read_columns(tmp_path / "it's a run.json")
-    shell(str(caught.value).partition("with: ")[2], tmp_path)
-    assert read_columns(tmp_path / "run.jsonl").load("step").values.tolist() == steps
-
-
-def test_a_document_of_another_kind(log):
-    with pytest.raises(LogError, match="write its records one a line"):
-        log('{\n "loss": {"start_step": 1, "values": {"1": 2.5}}\n}\n', "golden.json")
-
-
 class TestFast:
     """Logs that are large enough for Arrow."""
 

@@ -102,7 +102,6 @@ def test_binary_files(tmp_path):
         (b"\x18\0\0\0\0\0\0\0\xa3\x7f\x4b\x22\x09\0\0\xc0brain.Event:2", "a TensorBoard event"),
         (b"\x89HDF\r\n\x1a\n", "an HDF5 file"),
         (b"ARROW1\0\0", "an Arrow (Feather) file"),
-        ("step,loss\n1,2\n".encode("utf-16"), "text in UTF-16; convert it"),
         (b"\x80\x04\x95abc", "a Python pickle"),
         (bytes(range(256)) * 20, "a binary file"),
     ]:
@@ -127,12 +126,6 @@ def test_the_advice_about_json_in_a_text_works(tmp_path, shell):
     message = refusal(tmp_path, text)
     shell(message.partition("with: ")[2], tmp_path)
     assert read_columns(tmp_path / "run.jsonl").load("loss").values.tolist() == [4.2]
-
-
-def test_the_advice_about_mlflow_works(tmp_path, shell):
-    message = refusal(tmp_path, b"1628697792090 332.6 0\n1628697795789 297.6 1\n", "loss")
-    shell(message.partition("with: ")[2], tmp_path)
-    assert read_columns(tmp_path / "run.csv").load("loss").values.tolist() == [332.6, 297.6]
 
 
 def test_other_texts(tmp_path):
