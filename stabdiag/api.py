@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from stabdiag.assemble import build_history
 from stabdiag.errors import NoUsableRecord
 from stabdiag.infer import infer
 from stabdiag.limits import Limits
-from stabdiag.manifest import Manifest, find_manifest, parse_manifest, read_manifest
-from stabdiag.readers import from_object, read_columns
+from stabdiag.manifest import Manifest, parse_manifest, read_manifest
+from stabdiag.places import Found, read_place
+from stabdiag.readers import from_object
 from stabdiag.report import Report
 from stabdiag.tree.case import Case
 from stabdiag.tree.unlogged import not_logged
@@ -34,8 +35,8 @@ def read(
     """Read a log into a history.
 
     Args:
-        source: a path (``-`` is standard input), a DataFrame, an Arrow table, or a mapping of
-            arrays.
+        source: a path (``-`` is standard input) or URL of a log, a folder or an archive; a list of
+            these for several files of one run; a DataFrame, an Arrow table, or a mapping of arrays.
         columns: column names by role, where they are not recognised: ``{"loss": "train/ce"}``.
         attempt: which of several appended runs to take, from 1; the last by default.
         limits: thresholds; the defaults if not given.
@@ -45,10 +46,7 @@ def read(
     Raises:
         LogError: if the log cannot be read or holds no usable record.
     """
-    if isinstance(source, str | os.PathLike):
-        raw = read_columns(source, format=format)
-    else:
-        raw = from_object(source)
+    raw = _found(source, format).columns
     return build_history(raw, limits or Limits(), chosen=columns, attempt=attempt)
 
 
@@ -56,6 +54,7 @@ def diagnose(
     source: object,
     *,
     manifest: Manifest | Mapping[str, object] | str | Path | None = None,
+    settings: Mapping[str, object] | None = None,
     limits: Limits | Mapping[str, object] | None = None,
     columns: Mapping[str, str] | None = None,
     attempt: int | None = None,
@@ -65,8 +64,10 @@ def diagnose(
     """Diagnose one run.
 
     Args:
-        source: a path, a DataFrame, an Arrow table, a mapping of arrays, or a ``History``.
-        manifest: a manifest, its path, or its values; the one beside the log if not given.
+        source: a path or URL, a list of these for several files of one run, a DataFrame, an Arrow
+            table, a mapping of arrays, or a ``History``.
+        manifest: a manifest, its path, or its values; what lies beside the log if not given.
+        settings: manifest fields that go before those of the manifest: ``{"dtype": "fp16"}``.
         limits: thresholds, or values by dotted name: ``{"spike.sigma": 4}``.
         columns: column names by role, where they are not recognised.
         attempt: which of several appended runs to take, from 1; the last by default.
@@ -86,15 +87,19 @@ def diagnose(
     from stabdiag.history import History
 
     held = limits if isinstance(limits, Limits) else Limits().override(limits or {})
+    given = None if manifest is None else _given(manifest)
     if isinstance(source, History):
-        history = source
+        history, beside = source, Manifest()
         if not len(history.series.get("loss", ())):
             raise NoUsableRecord(
                 f"{history.source.name}: the history has no loss; a diagnosis needs one"
             )
     else:
-        history = read(source, columns=columns, attempt=attempt, limits=held, format=format)
-    known = infer(_manifest(source, manifest).completed(history.config), history)
+        place = _found(source, format)
+        history = build_history(place.columns, held, chosen=columns, attempt=attempt)
+        beside = place.manifest
+    told = (beside if given is None else given).override(settings or {})
+    known = infer(told.completed(history.config), history)
     case = Case(history=history, manifest=known, limits=held, literal=literal)
     found = walk(case)
     return Report(
@@ -109,16 +114,18 @@ def diagnose(
     )
 
 
-def _manifest(
-    source: object, manifest: Manifest | Mapping[str, object] | str | Path | None
-) -> Manifest:
+def _found(source: object, format: str | None) -> Found:
+    """Return the raw columns of a source, and the manifest beside it."""
+    if isinstance(source, str | os.PathLike):
+        return read_place([source], format=format)
+    if isinstance(source, Sequence) and all(isinstance(one, str | os.PathLike) for one in source):
+        return read_place(source, format=format)
+    return Found(columns=from_object(source))
+
+
+def _given(manifest: Manifest | Mapping[str, object] | str | Path) -> Manifest:
     if isinstance(manifest, Manifest):
         return manifest
     if isinstance(manifest, Mapping):
         return parse_manifest(manifest)
-    if manifest is not None:
-        return read_manifest(manifest)
-    if isinstance(source, str | os.PathLike):
-        beside = find_manifest(os.fspath(source))
-        return read_manifest(beside) if beside else Manifest()
-    return Manifest()
+    return read_manifest(manifest)

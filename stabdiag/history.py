@@ -61,6 +61,7 @@ class EventKind(StrEnum):
     STEPS = "steps"
     INFERRED = "inferred"
     MESSAGE = "message"
+    PLACE = "place"
 
 
 @dataclass(frozen=True, kw_only=True)

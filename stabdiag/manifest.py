@@ -1,22 +1,24 @@
 """The manifest: what the run was configured to do.
 
-A manifest is a JSON or TOML object beside the log. Common spellings are understood, flat or
+A manifest is a JSON, TOML or YAML object beside the log. Common spellings are understood, flat or
 nested; keys that are not understood are kept and never fatal.
 """
 
 from __future__ import annotations
 
-import json
-import tomllib
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from stabdiag.errors import ManifestError, did_you_mean
 from stabdiag.manifest_keys import KEYS, flag, number, plain
+from stabdiag.manifest_text import mapping_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+
+# No configuration is nested deeper; what is, stays one value.
+_DEEPEST = 20
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,13 +71,26 @@ class Manifest:
 
     def completed(self, config: Mapping[str, object]) -> Manifest:
         """Return the manifest with what the log itself tells, where it says nothing."""
-        told = parse_manifest(config)
-        new: dict[str, Any] = {
-            key.name: getattr(told, key.name)
-            for key in KEYS
-            if getattr(self, key.name) is None and getattr(told, key.name) is not None
-        }
+        new = self._gaps(parse_manifest(config))
         return replace(self, **new, logged=(*self.logged, *new)) if new else self
+
+    def beside(self, other: Manifest) -> Manifest:
+        """Return the manifest with what another file tells, where this one says nothing."""
+        paths = [path for path in (self.path, other.path) if path]
+        return replace(
+            self,
+            **self._gaps(other),
+            path=", ".join(paths) or None,
+            unknown={**other.unknown, **self.unknown},
+        )
+
+    def _gaps(self, other: Manifest) -> dict[str, Any]:
+        """Return the fields that are known of the other manifest alone."""
+        return {
+            key.name: getattr(other, key.name)
+            for key in KEYS
+            if getattr(self, key.name) is None and getattr(other, key.name) is not None
+        }
 
 
 def parse_manifest(raw: Mapping[str, Any], path: str | None = None) -> Manifest:
@@ -144,48 +159,24 @@ def _is_static(flat: Mapping[str, Any], spelled: Mapping[str, str]) -> bool | No
     return None
 
 
-def _flatten(raw: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+def _flatten(raw: Mapping[str, Any], prefix: str = "", depth: int = 0) -> Iterator[tuple[str, Any]]:
     for name, value in raw.items():
         full = f"{prefix}{name}"
-        if isinstance(value, dict):
-            yield from _flatten(value, f"{full}.")
+        if isinstance(value, dict) and depth < _DEEPEST:
+            yield from _flatten(value, f"{full}.", depth + 1)
         else:
             yield full, value
 
 
 def read_manifest(path: str | Path) -> Manifest:
-    """Read a manifest file, JSON or TOML.
+    """Read a manifest file: JSON, TOML or YAML.
 
     Raises:
         ManifestError: if it cannot be read or is not one object.
     """
     path = Path(path)
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        data = path.read_bytes()
     except OSError as error:
         raise ManifestError(f"{path}: {error.strerror or error}; check --manifest") from error
-    except UnicodeDecodeError:
-        raise ManifestError(f"{path}: not a text file; a manifest is a JSON object") from None
-    try:
-        raw = tomllib.loads(text) if path.suffix == ".toml" else json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise ManifestError(
-            f"{path}: not valid {'TOML' if path.suffix == '.toml' else 'JSON'} ({error})"
-        ) from None
-    if not isinstance(raw, dict):
-        kinds = {list: "a list", str: "a string", bool: "true or false", type(None): "null"}
-        kind = kinds.get(type(raw), "a number")
-        raise ManifestError(
-            f'{path}: a manifest is one JSON object such as {{"dtype": "fp16"}}, not {kind}'
-        )
-    return parse_manifest(raw, str(path))
-
-
-def find_manifest(log: str | Path) -> Path | None:
-    """Return the manifest that lies beside a log: ``<stem>.manifest.json`` or ``manifest.json``."""
-    log = Path(log)
-    if str(log) == "-" or "://" in str(log):
-        return None
-    stem = log.name.partition(".")[0]
-    names = (f"{log.stem}.manifest.json", f"{stem}.manifest.json", "manifest.json")
-    return next((log.parent / name for name in names if (log.parent / name).is_file()), None)
+    return parse_manifest(mapping_of(str(path), data), str(path))

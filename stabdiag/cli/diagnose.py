@@ -13,7 +13,6 @@ from stabdiag.cli.terminal import progress, terminal, write
 
 if TYPE_CHECKING:
     from stabdiag.findings import Finding
-    from stabdiag.manifest import Manifest
 
 
 class FailOn(StrEnum):
@@ -29,6 +28,12 @@ EPILOG = """
 
 `stabdiag diagnose run.jsonl`
 
+`stabdiag diagnose lightning_logs`: a folder, the best log in it
+
+`stabdiag diagnose slurm-101.out slurm-102.out`: several attempts at one run
+
+`stabdiag diagnose run.tar.gz`, `stabdiag diagnose s3://bucket/run/metrics.jsonl`
+
 `stabdiag diagnose metrics.csv --dtype fp16 --column loss=train/ce`
 
 `stabdiag diagnose run.parquet --manifest config.json --format json -o report.json`
@@ -40,16 +45,20 @@ EPILOG = """
 
 
 def diagnose(
-    log: Annotated[
-        str,
-        typer.Argument(metavar="LOG", help="CSV, JSON lines or Parquet; `-` is standard input."),
+    logs: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="LOG...",
+            help="A log as its framework wrote it, a folder, an archive or a URL; several files of "
+            "one run; `-` is standard input.",
+        ),
     ],
     manifest: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="What the run was configured to do. By default `<log>.manifest.json` or "
-            "`manifest.json` beside the log.",
+            help="What the run was configured to do. By default what lies beside the log: "
+            "`<log>.manifest.json`, `manifest.json`, `training_args.json`, `config.yaml`, …",
         ),
     ] = None,
     dtype: Annotated[
@@ -105,12 +114,15 @@ def diagnose(
     from stabdiag.api import diagnose as run
 
     limits = limits_of(limit, config)
-    known = _manifest(log, manifest, dtype, settings)
+    given = dict(pair(setting, "--set") for setting in settings or ())
+    if dtype is not None:
+        given["dtype"] = dtype
     named = dict(pair(column, "--column") for column in columns or ())
-    with progress(log):
+    with progress(logs):
         report = run(
-            log,
-            manifest=known,
+            logs,
+            manifest=manifest,
+            settings=given,
             limits=limits,
             columns=named,
             attempt=attempt,
@@ -130,19 +142,6 @@ def diagnose(
     )
     write(text, output)
     raise typer.Exit(_code(report.diagnosis, fail_on))
-
-
-def _manifest(
-    log: str, path: Path | None, dtype: str | None, settings: list[str] | None
-) -> Manifest:
-    from stabdiag.manifest import Manifest, find_manifest, read_manifest
-
-    found = path or find_manifest(log)
-    known = read_manifest(found) if found else Manifest()
-    given = dict(pair(setting, "--set") for setting in settings or ())
-    if dtype is not None:
-        given["dtype"] = dtype
-    return known.override(given) if given else known
 
 
 def _code(diagnosis: Finding, fail_on: FailOn) -> int:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from stabdiag.errors import StabdiagError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from contextlib import AbstractContextManager
 
 # Logs from so many bytes on take longer than people wait without a sign of life.
@@ -60,14 +61,19 @@ def write(text: str, output: Path | None) -> None:
         raise StabdiagError(f"{output}: cannot be written ({error.strerror})") from None
 
 
-def progress(log: str) -> AbstractContextManager[object]:
-    """Show on a terminal that a large log is being read; nothing otherwise."""
-    path = Path(log)
-    size = path.stat().st_size if log != "-" and path.is_file() else 0
-    if size < _LARGE or not sys.stderr.isatty():
+def progress(logs: Sequence[str]) -> AbstractContextManager[object]:
+    """Show on a terminal that something is read that may take long; nothing otherwise."""
+    if not sys.stderr.isatty():
+        return nullcontext()
+    paths = [Path(log) for log in logs if log != "-" and "://" not in log]
+    size = sum(path.stat().st_size for path in paths if path.is_file())
+    at_once = size < _LARGE and all(path.is_file() for path in paths)
+    if at_once and len(paths) + logs.count("-") == len(logs):
         return nullcontext()
     from rich.console import Console
     from rich.text import Text
 
-    words = Text(f"Reading {ascii(path.name)[1:-1]}, {size / 1e6:.0f} MB …")
-    return Console(stderr=True).status(words)
+    named = logs[0].partition("?")[0].rstrip("/").rpartition("/")[2] or logs[0]
+    more = f" and {len(logs) - 1} more" if len(logs) > 1 else ""
+    told = f", {size / 1e6:.0f} MB" if size >= _LARGE else ""
+    return Console(stderr=True).status(Text(f"Reading {ascii(named)[1:-1]}{more}{told} …"))

@@ -14,7 +14,9 @@ from stabdiag.readers.source import open_stream
 if TYPE_CHECKING:
     import os
 
-__all__ = ["BadLine", "Column", "Columns", "from_object", "read_columns"]
+    from stabdiag.readers.source import Stream
+
+__all__ = ["BadLine", "Column", "Columns", "from_object", "read_columns", "read_stream"]
 
 
 def read_columns(source: str | os.PathLike[str], *, format: str | None = None) -> Columns:
@@ -23,11 +25,20 @@ def read_columns(source: str | os.PathLike[str], *, format: str | None = None) -
     Raises:
         LogError: If the log cannot be read, in one line that says what to do about it.
     """
-    chosen = None if format is None else reader(format)
     with open_stream(source) as stream:
-        plain = decoded(unpacked(stream))
-        refuse_empty(plain)
-        return (chosen or sniff(plain)).read(plain)
+        return read_stream(stream, format=format)
+
+
+def read_stream(stream: Stream, *, format: str | None = None) -> Columns:
+    """Read a log from a stream, packed or not.
+
+    Raises:
+        LogError: If the log cannot be read, in one line that says what to do about it.
+    """
+    chosen = None if format is None else reader(format)
+    plain = decoded(unpacked(stream))
+    refuse_empty(plain)
+    return (chosen or sniff(plain)).read(plain)
 
 
 def from_object(table: object) -> Columns:

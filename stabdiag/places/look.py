@@ -1,0 +1,127 @@
+"""A look at the files of a place: which of them are logs, and how much of a run they hold."""
+
+from __future__ import annotations
+
+import io
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from stabdiag.errors import LogError
+from stabdiag.places.beside import is_manifest
+from stabdiag.readers.compressed import unpacked
+from stabdiag.readers.registry import reader
+from stabdiag.readers.sniff import recognised
+from stabdiag.readers.source import Stream
+from stabdiag.roles import assign, is_evaluation
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import PurePosixPath
+
+    from stabdiag.places.listing import Entry, Place
+    from stabdiag.readers.columns import Columns
+
+# So many files are looked into, so many bytes each; some formats show nothing before their end.
+_MOST_LOOKS: Final = 300
+_HEAD: Final = 1 << 18
+_WHOLE: Final = 1 << 26
+
+# What is no log whatever it holds: weights, pictures, programs, arrays, packed folders.
+_OTHER: Final = frozenset(
+    """
+    .bin .safetensors .pt .pth .ckpt .onnx .msgpack .h5 .hdf5 .keras .pb .tflite .gguf .distcp
+    .npy .npz .pkl .pickle .joblib .model .arrow .idx .mmap .lock .pid .metadata
+    .png .jpg .jpeg .gif .svg .webp .bmp .tif .tiff .pdf .mp4 .avi .wav .flac .mp3
+    .py .pyc .ipynb .sh .md .rst .html .css .js .cpp .cu .h .so .o .patch .diff
+    .tar .tgz .zip .7z .rar .yaml .yml .toml .cfg .ini
+    """.split()  # noqa: SIM905 - so that it can be read
+)
+_PROMISING: Final = re.compile(
+    r"log|metric|train|loss|result|progress|history|scalars|tfevents|wandb|stdout|stderr|slurm"
+    r"|\.(jsonl|ndjson|csv|tsv|parquet|out|err|wandb|db)(\.|$)",
+    re.IGNORECASE,
+)
+_SUMMARY: Final = re.compile(r"^(all|train|eval|test|predict)_results\.json$|summary\.json$")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Log:
+    """A file that is a log: its format, and about how many training losses it holds."""
+
+    entry: Entry
+    format: str
+    losses: float
+
+    @property
+    def path(self) -> PurePosixPath:
+        """The file's path in its place."""
+        return self.entry.path
+
+    @property
+    def is_evaluation(self) -> bool:
+        """Whether the name of the file, or of its folder, is that of an evaluation."""
+        parts = (self.path.name, *self.path.parent.parts[-1:])
+        return any(map(is_evaluation, parts)) and not any("train" in part for part in parts)
+
+
+def logs_in(place: Place, entries: Sequence[Entry]) -> list[Log]:
+    """Return the files that are logs, by their content."""
+    candidates = [one for one in entries if _may_be_log(one)]
+    candidates.sort(key=_promise)
+    if len(candidates) > _MOST_LOOKS:
+        place.notes.append(f"{_MOST_LOOKS} of {len(candidates)} files were looked into")
+    found: list[Log] = []
+    for entry, stream in place.streams(candidates[:_MOST_LOOKS]):
+        log = _look(entry, stream)
+        if log is not None:
+            found.append(log)
+    return found
+
+
+def _may_be_log(entry: Entry) -> bool:
+    name = entry.path.name.lower()
+    return (
+        entry.size != 0
+        and not name.startswith(".")
+        and entry.path.suffix.lower() not in _OTHER
+        and _SUMMARY.search(name) is None
+        and not is_manifest(name)
+    )
+
+
+def _promise(entry: Entry) -> tuple[bool, int, float]:
+    """Return a key by which the files that are most likely logs come first, the newest of them."""
+    unlikely = _PROMISING.search(entry.path.name) is None
+    return unlikely, len(entry.path.parts), -(entry.written or 0.0)
+
+
+def _look(entry: Entry, stream: Stream) -> Log | None:
+    """Look at the head of a file; at all of it where a format shows nothing before its end.
+
+    A log that cannot be read stays a choice, where there is no other: it then says why itself.
+    """
+    name = None
+    try:
+        head = stream.peek(_HEAD)
+        whole = len(head) < _HEAD
+        plain = unpacked(Stream(stream.name, io.BytesIO(head)))
+        start, _ = plain.head()
+        name = recognised(start, whole=whole) if start else None
+        if name is None:
+            return None
+        try:
+            return _log(entry, name, reader(name).read(plain), len(head))
+        except LogError:
+            if whole or (entry.size or 0) > _WHOLE:
+                raise
+        return _log(entry, name, reader(name).read(unpacked(stream)), entry.size or _HEAD)
+    except LogError:
+        return None if name is None else Log(entry=entry, format=name, losses=0)
+
+
+def _log(entry: Entry, name: str, columns: Columns, size: int) -> Log:
+    loss = assign(columns.names).columns.get("loss")
+    losses = 0 if loss is None else int(columns.load(loss).present.sum())
+    share = max((entry.size or size) / size, 1.0)
+    return Log(entry=entry, format=name, losses=losses * share)

@@ -1,0 +1,202 @@
+"""A place is opened, the best log in it chosen and read, and what lies beside it looked for."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field, replace
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Final
+
+from stabdiag.errors import LogError, NoUsableRecord
+from stabdiag.history import Event, EventKind
+from stabdiag.manifest import Manifest
+from stabdiag.places import beside
+from stabdiag.readers import read_stream
+from stabdiag.readers.source import STANDARD_INPUT, Stream, open_stream
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from stabdiag.places.choose import Choice
+    from stabdiag.places.listing import Entry, Place
+    from stabdiag.places.remote import Remote
+    from stabdiag.readers.columns import Columns
+
+# What is looked at to tell an archive: the header of its first member, packed.
+_HEAD: Final = 1 << 16
+
+# So many logs that were not taken are named.
+_SHOWN: Final = 3
+
+_ARCHIVES: Final = (".tar", ".tgz", ".zip", ".tar.gz", ".tar.bz2", ".tar.xz", ".tar.zst")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Found:
+    """A log's columns, and the manifest that lies beside it."""
+
+    columns: Columns
+    manifest: Manifest = field(default_factory=Manifest)
+
+
+def read_place(sources: Sequence[str | os.PathLike[str]], *, format: str | None = None) -> Found:
+    """Read the log that a place holds, or several places as one run.
+
+    Raises:
+        LogError: if there is none, or it cannot be read.
+    """
+    if not sources:
+        raise LogError("no log is given; give a file, a folder or a URL")
+    found = [_read(os.fspath(source), format) for source in sources]
+    if len(found) == 1:
+        return found[0]
+    from stabdiag.places.several import one_log
+
+    known = Manifest()
+    for one in reversed(found):  # a later attempt may have been configured anew
+        known = known.beside(one.manifest)
+    name = f"{found[0].columns.source} and {len(found) - 1} more"
+    return Found(columns=one_log([one.columns for one in found], name), manifest=known)
+
+
+def _read(source: str, format: str | None) -> Found:
+    if "://" in source:
+        return _remote(source, format)
+    if source != "-" and Path(source).is_dir():
+        from stabdiag.places.folder import Folder
+
+        return _chosen(Folder(Path(source)), format)
+    with open_stream(source) as stream:
+        archive = _archive(stream, format)
+        if archive is not None:
+            return archive
+        columns = read_stream(stream, format=format)
+    if stream.name == STANDARD_INPUT:
+        return Found(columns=columns)
+    return _with(columns, *_beside_file(Path(source), Path(source).parent))
+
+
+def _remote(url: str, format: str | None) -> Found:
+    from stabdiag.places.remote import Remote
+
+    remote = Remote(url)
+    if remote.is_folder():
+        return _chosen(remote, format)
+    with remote.open() as stream:
+        archive = _archive(stream, format)
+        if archive is not None:
+            return archive
+        columns = read_stream(stream, format=format)
+    return _with(columns, *_beside_url(remote))
+
+
+def _archive(stream: Stream, format: str | None) -> Found | None:
+    """Read an archive, which is a place of its own, or return None if it is none."""
+    from stabdiag.places import archives
+
+    head = stream.peek(_HEAD)
+    if archives.is_tar(head):
+        with stream.on_disk() as path:
+            return _chosen(archives.Tar(stream.name, path), format)
+    if archives.is_zip(head):
+        with stream.on_disk() as path, archives.open_zip(stream.name, path) as archive:
+            return _chosen(archives.Zip(stream.name, archive), format)
+    return None
+
+
+def _chosen(place: Place, format: str | None) -> Found:
+    """Read the best log of a place with many files."""
+    from stabdiag.places.choose import choose
+    from stabdiag.places.folder import Folder
+    from stabdiag.places.look import logs_in
+    from stabdiag.places.several import one_log
+
+    entries = place.entries()
+    logs = logs_in(place, entries)
+    if format is not None:
+        logs = [log for log in logs if log.format == format]
+    if not logs:
+        raise NoUsableRecord(_nothing(place, entries, format))
+    choice = choose(logs)
+    parts = [log.entry for log in choice.parts]
+    lying = {one.path: one for one in entries}
+    places = list(beside.paths(parts[0].path, PurePosixPath()))
+    configs = [path for names in places for path in names if path in lying]
+    columns: list[Columns] = []
+    texts: dict[PurePosixPath, bytes] = {}
+    for entry, stream in place.streams([*parts, *(lying[path] for path in configs)]):
+        if entry in parts:
+            columns.append(read_stream(stream, format=format))
+        else:
+            text = stream.peek(beside.LARGEST + 1)
+            texts |= {entry.path: text} if len(text) <= beside.LARGEST else {}
+    if len(columns) > 1:
+        whole = one_log(columns, columns[0].source.rpartition("/")[0])
+    else:
+        whole = columns[0]
+    if isinstance(place, Folder):
+        manifest, events = _beside_file(Path(parts[0].key), place.path)
+    else:
+        manifest, events = beside.manifest_beside(
+            places, texts.get, lambda path: f"{place.name}/{path}"
+        )
+    told = [*_told(choice), *_archives(entries), *dict.fromkeys(place.notes)]
+    return _with(whole, manifest, [*map(_event, told), *events])
+
+
+def _with(columns: Columns, manifest: Manifest, events: Sequence[Event]) -> Found:
+    return Found(columns=replace(columns, events=(*events, *columns.events)), manifest=manifest)
+
+
+def _beside_file(log: Path, root: Path) -> tuple[Manifest, list[Event]]:
+    def read(path: PurePosixPath) -> bytes | None:
+        file = Path(path)
+        try:
+            small = file.is_file() and file.stat().st_size <= beside.LARGEST
+            return file.read_bytes() if small and file != log else None
+        except OSError:
+            return None
+
+    paths = beside.paths(PurePosixPath(log.as_posix()), PurePosixPath(root.as_posix()))
+    return beside.manifest_beside(paths, read)
+
+
+def _beside_url(remote: Remote) -> tuple[Manifest, list[Event]]:
+    """Look for the manifest alone: each name is a request."""
+    names = map(PurePosixPath, beside.written_for(remote.name))
+    manifest, _ = beside.manifest_beside(
+        [names],
+        lambda path: remote.read_beside(str(path), beside.LARGEST),
+        lambda path: f"{remote.name.rpartition('/')[0]}/{path}",
+    )
+    return manifest, []  # a server may answer with a page of its own, whatever is asked for
+
+
+def _told(choice: Choice) -> Iterator[str]:
+    """Yield which of several logs was taken."""
+    if not choice.others:
+        return
+    taken = choice.parts[0].path.parent if len(choice.parts) > 1 else choice.parts[0].path
+    shown = ", ".join(str(log.path) for log in choice.others[:_SHOWN])
+    more = len(choice.others) - _SHOWN
+    others = f"{shown} and {more} more" if more > 0 else shown
+    yield f"took {taken} of {1 + len(choice.others)} logs; not read: {others}"
+
+
+def _archives(entries: Iterable[Entry]) -> Iterator[str]:
+    packed = [str(one.path) for one in entries if one.path.name.lower().endswith(_ARCHIVES)]
+    if packed:
+        more = f" and {len(packed) - 1} more" if len(packed) > 1 else ""
+        yield f"archives were not looked into: {packed[0]}{more}"
+
+
+def _nothing(place: Place, entries: Sequence[Entry], format: str | None) -> str:
+    files = "1 file" if len(entries) == 1 else f"{len(entries)} files"
+    what = "a log" if format is None else f"a log in the format {format}"
+    told = [f"{place.name}: no file in it is {what} ({files} looked at)", *_archives(entries)]
+    told += dict.fromkeys(place.notes)
+    return "; ".join([*told, "stabdiag formats lists what can be read"])
+
+
+def _event(message: str) -> Event:
+    return Event(kind=EventKind.PLACE, message=message)
