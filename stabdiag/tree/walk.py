@@ -151,14 +151,20 @@ def _finding(case: Case, slug: str, answers: dict[str, Answer]) -> Finding:
     )
 
 
+def _logged(case: Case) -> str:
+    loss = case.history.get("loss")
+    if loss is None or not len(loss):
+        return "No loss was logged"
+    losses = "1 loss" if len(loss) == 1 else f"{len(loss)} losses"
+    return f"{losses} from step {int(loss.steps[0])} to {int(loss.steps[-1])}"
+
+
 def _nothing_found(case: Case, trail: tuple[Answer, ...]) -> Finding:
     """Return ``healthy``, or ``insufficient-data`` where the main questions could not be asked."""
     open_ = {answer.question for answer in trail if answer.verdict is Verdict.UNKNOWN}
     slug = "insufficient-data" if {"Q2.1", "Q4.1"} <= open_ else "healthy"
     outcome = BY_SLUG[slug]
-    loss = case.history.series["loss"]
-    losses = "1 loss" if len(loss) == 1 else f"{len(loss)} losses"
-    logged = f"{losses} from step {int(loss.steps[0])} to {int(loss.steps[-1])}"
+    logged = _logged(case)
     if slug == "healthy":
         unclear = f"; not testable: {', '.join(sorted(open_))}" if open_ else ""
         summary = f"{logged}: no NaN, no spike beyond this run's own noise, no climb{unclear}."
