@@ -58,8 +58,11 @@ class _Fast:
         return _tolerant(block, under, self.delimiter)
 
 
-def _tolerant(block: Block, names: tuple[str, ...], delimiter: str) -> _Result:
-    parsed = read_lines(b"\n" if block.too_long else block.data, names, delimiter)
+def _tolerant(
+    block: Block, names: tuple[str, ...], delimiter: str, *, commas: bool = False
+) -> _Result:
+    data = b"\n" if block.too_long else block.data
+    parsed = read_lines(data, names, delimiter, commas=commas)
     if block.too_long:
         parsed.bad = [BadLine(line=1, reason=f"longer than {LONGEST_LINE >> 20} MB")]
     return _Result(chunk=parsed.chunk, parsed=parsed, under=names)
@@ -68,7 +71,7 @@ def _tolerant(block: Block, names: tuple[str, ...], delimiter: str) -> _Result:
 def read(stream: Stream, *, small: int = SMALL, size: int = BLOCK) -> Columns:
     """Read a stream of CSV; a log of up to ``small`` bytes without Arrow."""
     dialect = _dialect(stream)
-    fast = len(stream.peek(small + 1)) > small
+    fast = len(stream.peek(small + 1)) > small and not dialect.commas
     stream.read(dialect.start)
     chunks: list[Chunk] = []
     bad: list[BadLine] = []
@@ -134,7 +137,7 @@ def _results(stream: Stream, dialect: Dialect, size: int, *, fast: bool) -> Iter
             yield result
     else:
         for block in cut:
-            result = _tolerant(block, work.names, work.delimiter)
+            result = _tolerant(block, work.names, work.delimiter, commas=dialect.commas)
             work.names = result.parsed.names
             yield result
 

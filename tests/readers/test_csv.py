@@ -187,3 +187,29 @@ class TestFast:
         assert columns.load("loss").present.tolist() == [True] * 5_000 + [False] * 5_000
         assert columns.load("lr").present.tolist() == [False] * 5_000 + [True] * 5_000
         assert columns.notes
+
+
+EXCEL = "Step;Loss;Learning Rate\r\n1;2,345;1,0E-04\r\n2;-1.002,5;0,001\r\n1.000;nan;\r\n"
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-be-sig"])
+@pytest.mark.parametrize("above", ["", "sep=;\r\n"])
+@pytest.mark.parametrize("delimiter", [";", "\t"])
+def test_what_excel_writes_with_decimal_commas(tmp_path, encoding, above, delimiter):
+    text = (above + EXCEL).replace(";", delimiter)
+    if encoding == "utf-16-be-sig":
+        content = b"\xfe\xff" + text.encode("utf-16-be")
+    else:
+        content = text.encode(encoding)
+    (tmp_path / "run.csv").write_bytes(content)
+    columns = read_columns(tmp_path / "run.csv")
+    assert columns.names == ("Step", "Loss", "Learning Rate")
+    assert columns.load("Step").values.tolist() == [1, 2, 1000]
+    np.testing.assert_array_equal(columns.load("Loss").values, [2.345, -1002.5, np.nan])
+    assert columns.load("Loss").present.all()
+    assert columns.load("Learning Rate").values[:2].tolist() == [1e-4, 1e-3]
+
+
+def test_a_comma_between_cells_is_no_decimal_point(tmp_path):
+    (tmp_path / "run.csv").write_text("step,loss\n1,234\n2,235\n", encoding="utf-8")
+    assert read_columns(tmp_path / "run.csv").load("loss").values.tolist() == [234, 235]

@@ -11,6 +11,8 @@ import pytest
 
 from stabdiag.errors import LogError
 from stabdiag.readers import read_columns
+from stabdiag.readers.compressed import unpacked
+from stabdiag.readers.encoding import decoded
 from stabdiag.readers.registry import READERS
 from stabdiag.readers.sniff import recognised
 from stabdiag.readers.source import open_stream
@@ -27,7 +29,7 @@ def sample(request: pytest.FixtureRequest) -> Path:
 
 def head(path: Path) -> tuple[bytes, bool]:
     with open_stream(path) as stream:
-        return stream.head()
+        return decoded(unpacked(stream)).head()
 
 
 def test_the_right_format_is_recognised(sample):
