@@ -92,15 +92,16 @@ def _remote(url: str, format: str | None) -> Found:
 
 def _archive(stream: Stream, format: str | None) -> Found | None:
     """Read an archive, which is a place of its own, or return None if it is none."""
-    from stabdiag.places import archives
+    from stabdiag.places.tar import Tar, is_tar
+    from stabdiag.places.zip import Zip, is_zip, open_zip
 
     head = stream.peek(_HEAD)
-    if archives.is_tar(head):
+    if is_tar(head):
         with stream.on_disk() as path:
-            return _chosen(archives.Tar(stream.name, path), format)
-    if archives.is_zip(head):
-        with stream.on_disk() as path, archives.open_zip(stream.name, path) as archive:
-            return _chosen(archives.Zip(stream.name, archive), format)
+            return _chosen(Tar(stream.name, path), format)
+    if is_zip(head):
+        with stream.on_disk() as path, open_zip(stream.name, path) as archive:
+            return _chosen(Zip(stream.name, archive), format)
     return None
 
 

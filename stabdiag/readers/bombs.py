@@ -19,10 +19,10 @@ class Bomb(LogError):
 class Gauge:
     """How much came out of how much; raises an error where that is no log any more."""
 
-    def __init__(self, name: str, packed: int = 0) -> None:
-        """Measure the unpacking of the file of this name, of which so many bytes are known of."""
+    def __init__(self, name: str) -> None:
+        """Measure the unpacking of the file of this name."""
         self._name = name
-        self._packed = packed
+        self._packed = 0
         self._unpacked = 0
 
     def took(self, data: bytes) -> bytes:

@@ -50,13 +50,18 @@ def unpacked(stream: Stream) -> Stream:
     return stream
 
 
-class _Gzip:
+def inflated(stream: Stream) -> Stream:
+    """Return the stream of the bytes that a member of a ZIP archive unpacks to."""
+    return stream.unpacked(_Members(stream, "packed", lambda: _Zlib(wbits=-15)))
+
+
+class _Zlib:
     """``zlib`` with the habits of ``bz2`` and ``lzma``."""
 
-    def __init__(self) -> None:
+    def __init__(self, wbits: int) -> None:
         import zlib
 
-        self._inner = zlib.decompressobj(wbits=31)
+        self._inner = zlib.decompressobj(wbits=wbits)
         self.needs_input = True
 
     @property
@@ -73,6 +78,10 @@ class _Gzip:
         return found
 
 
+def _gzip() -> Decompressor:
+    return _Zlib(wbits=31)
+
+
 def _bzip2() -> Decompressor:
     import bz2
 
@@ -86,7 +95,7 @@ def _xz() -> Decompressor:
 
 
 _PACKINGS: tuple[tuple[bytes, str, Callable[[], Decompressor]], ...] = (
-    (b"\x1f\x8b", "gzip", _Gzip),
+    (b"\x1f\x8b", "gzip", _gzip),
     (b"BZh", "bzip2", _bzip2),
     (b"\xfd7zXZ\x00", "xz", _xz),
 )
