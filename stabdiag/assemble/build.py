@@ -57,15 +57,12 @@ def build_history(
         NoUsableRecord: if no record has both a loss and a step.
     """
     assignment = assign(columns.names, chosen)
-    columns, names = with_totals(columns, assignment)
-    if "loss" not in names:
-        raise ColumnError(
-            f"{columns.source}: no column looks like a training loss (it has "
-            f"{_some(columns.names)}); name it with --column loss=NAME"
-        )
+    columns, roles = with_totals(columns, assignment)
+    names, stand_in = _with_a_loss(columns, roles)
     clock = read_steps(columns, names)
     events = [*_unreadable(columns), *clock.events]
-    events += [Event(kind=EventKind.COLUMN, message=note) for note in assignment.notes]
+    notes = (*assignment.notes, *stand_in)
+    events += [Event(kind=EventKind.COLUMN, message=note) for note in notes]
     data, dropped = _load(columns, names)
     events += dropped
     losses = read_losses(columns, data, names, limits, clock.steps, clock.usable)
