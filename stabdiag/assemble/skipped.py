@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     Ints = NDArray[np.int64]
     Mask = NDArray[np.bool_]
 
-# Megatron counts since its last record; what others call skipped is counted from the start of a run.
+# Megatron counts since its last record; what others call skipped counts since the run began.
 _SINCE_THE_LAST = "number_of_skipped_iterations"
 
 

@@ -14,6 +14,14 @@ if TYPE_CHECKING:
 # The formats that may be damaged from their first line on and are still known by their suffix.
 _PROMISED: Final = ("jsonl", "csv")
 
+# How far into a text log its lines are looked for, twice.
+_LOOKS: Final = (1 << 22, 1 << 24)
+
+_QUICK: Final = tuple(one for one in READERS if not one.text)
+_TEXT: Final = tuple(one for one in READERS if one.text and not (one.patient or one.last_resort))
+_PATIENT: Final = tuple(one for one in READERS if one.patient)
+_LAST: Final = tuple(one for one in READERS if one.last_resort)
+
 
 def refuse_empty(stream: Stream) -> None:
     """Raise an error if there is nothing to read."""
@@ -24,27 +32,47 @@ def refuse_empty(stream: Stream) -> None:
 def sniff(stream: Stream) -> Reader:
     """Return the reader of a stream, or raise a LogError that says what the stream looks like."""
     head, whole = stream.head()
-    name = recognised(head, whole=whole) or _by_suffix(stream.name, head)
-    if name is None:
+    found = _first(_QUICK, head, whole=whole)
+    if found is None and refusals.binary(head) is None:
+        found = _text(stream) or _by_suffix(stream.name, head) or _last_resort(stream)
+    if found is None:
         raise LogError(refusals.sentence(stream, head))
-    return reader(name)
+    return found
 
 
 def recognised(head: bytes, *, whole: bool) -> str | None:
     """Return the name of the format that the head of a file shows, if any; never fails."""
+    found = _first(READERS, head, whole=whole)
+    return None if found is None else found.name
+
+
+def _first(readers: tuple[Reader, ...], head: bytes, *, whole: bool) -> Reader | None:
     is_text = refusals.binary(head) is None
-    asked = (one for one in READERS if one.binary or is_text)
-    return next((one.name for one in asked if one.recognises(head, whole=whole)), None)
+    asked = (one for one in readers if one.binary or is_text)
+    return next((one for one in asked if one.recognises(head, whole=whole)), None)
 
 
-def _by_suffix(name: str, head: bytes) -> str | None:
-    """Return the format that the name promises, unless the content plainly breaks the promise."""
-    if refusals.binary(head) is not None:
-        return None
+def _text(stream: Stream) -> Reader | None:
+    """Look further into a text log, whose first lines may be anything; see ``Reader``."""
+    for size in _LOOKS:
+        head = stream.peek(size)
+        found = _first(_TEXT, head, whole=len(head) < size)
+        if found is not None or len(head) < size:
+            break
+    return found or _first(_PATIENT, head, whole=len(head) < size)
+
+
+def _last_resort(stream: Stream) -> Reader | None:
+    head = stream.peek(_LOOKS[-1])
+    return _first(_LAST, head, whole=len(head) < _LOOKS[-1])
+
+
+def _by_suffix(name: str, head: bytes) -> Reader | None:
+    """Return the format that the name promises, where the content does not say."""
     stem = name.lower()
     for packed in (".gz", ".bz2", ".xz", ".zst"):
         stem = stem.removesuffix(packed)
     for one in map(reader, _PROMISED):
         if stem.endswith(one.suffixes):
-            return one.name
-    return "jsonl" if head.lstrip().startswith(b'{"') else None
+            return one
+    return reader("jsonl") if head.lstrip().startswith(b'{"') else None

@@ -1,0 +1,184 @@
+"""Any log of names and values: ``Step 100 | loss: 2.31 | lr: 0.0003``.
+
+There is no format to know here, only evidence: the same name of a loss on line after line, and
+beside it a counter that rises. How good the evidence is stands in the report.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final
+
+from stabdiag.errors import NoUsableRecord
+from stabdiag.history import Event, EventKind
+from stabdiag.readers.text.clean import Text
+from stabdiag.readers.text.grammar import NUMBER, Grammar, Part, Step
+from stabdiag.readers.text.log import read_log
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from stabdiag.readers.columns import Columns
+    from stabdiag.readers.source import Stream
+
+# What every line that counts has in common: loss, Loss, train_loss, …
+_ANCHOR: Final = b"oss"
+_LONGEST: Final = 2000
+
+# loss: 2.31, "lr"=1e-4, grad norm: 0.5 – and loss 2.31 for words that are known to be measured.
+_PAIR: Final = re.compile(
+    rb"([A-Za-z][\w./-]{0,60}(?: [a-z]\w{0,20}){0,2})[\"']? ?[:=] {0,12}(%b)(?![\w.:/-])"
+    rb"|((?:[A-Za-z]\w{0,20}[ /])?[\w./-]{0,40}?(?:[Ll]oss|lr|[Nn]orm|ppl|[Aa]cc(?:uracy)?))"
+    rb" {1,12}(%b)(?![\w.:/-])" % (NUMBER, NUMBER)
+)
+_COUNTER: Final = re.compile(
+    rb"(?<![A-Za-z])(global[ _]step|step|iteration|iter|num_updates|update|batch|epoch)s?"
+    rb"[\"']?[\s:=#\[(]{1,12}(\d{1,12})(?![\d.\w])",
+    re.IGNORECASE,
+)
+_EVALUATION: Final = re.compile(
+    rb"(?<![A-Za-z])(?:val|valid|validation|eval|evaluation|test|dev)(?![A-Za-z_])", re.IGNORECASE
+)
+
+_LOOKED_AT: Final = 20_000
+_FEWEST: Final = 3
+_RISING: Final = 0.8
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evidence:
+    """What speaks for a log: which counter, over how many lines, and how often it rose."""
+
+    counter: bytes
+    loss: str
+    lines: int
+    rising: float
+
+    @property
+    def certainty(self) -> str:
+        """How sure it is that this is a log of a training, in a word."""
+        if self.lines >= 50 and self.rising >= 0.99:
+            return "sure"
+        return "likely" if self.lines >= 10 and self.rising >= 0.9 else "unsure"
+
+
+def evidence(data: bytes) -> Evidence | None:
+    """Return what speaks for the lines being a log, or None if it is not enough."""
+    counters: dict[tuple[bytes, str], list[int]] = defaultdict(list)
+    for number, (begin, end) in enumerate(_lines(data)):
+        if number >= _LOOKED_AT:
+            break
+        record = _record(data[begin:end])
+        loss = next((name for name in record if "loss" in name.lower()), None)
+        if loss is None:
+            continue
+        for word, count in _COUNTER.findall(data, begin, end):
+            counters[word.lower(), loss].append(int(count))
+    found = [
+        Evidence(counter=word, loss=loss, lines=len(counts), rising=_rising(counts))
+        for (word, loss), counts in counters.items()
+        if len(set(counts)) >= _FEWEST
+    ]
+    # Of counters that stand on the same lines the finest tells the step, unless it starts over.
+    found.sort(key=lambda one: (one.counter == b"epoch", -one.lines, -one.rising))
+    return next((one for one in found if one.rising >= _RISING), None)
+
+
+def _rising(counts: list[int]) -> float:
+    steps = [after - before for before, after in pairwise(counts)]
+    moved = [step for step in steps if step]
+    return sum(step > 0 for step in moved) / len(moved) if moved else 0.0
+
+
+def _lines(data: bytes) -> Iterator[tuple[int, int]]:
+    """Yield begin and end of each line that may name a loss, of a long one what is nearest."""
+    place = data.find(_ANCHOR)
+    while place >= 0:
+        begin = max(data.rfind(b"\n", 0, place) + 1, place - _LONGEST)
+        end = data.find(b"\n", place, begin + _LONGEST)
+        end = end if end >= 0 else min(begin + _LONGEST, len(data))
+        yield begin, max(end, place + len(_ANCHOR))
+        place = data.find(_ANCHOR, max(end, place + len(_ANCHOR)))
+
+
+def _record(line: bytes) -> dict[str, bytes]:
+    """Return the names and values of a line, the first of each name."""
+    record: dict[str, bytes] = {}
+    first = None
+    for match in _PAIR.finditer(line):
+        if first is None:
+            first = match.start()
+        name, value, word, number = match.groups()
+        record.setdefault((name or word).decode("utf-8", "replace"), value or number)
+    if first and _EVALUATION.search(line, 0, first):
+        return {f"val {name}": value for name, value in record.items()}
+    return record
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Measured:
+    """Lines with a loss and the counter."""
+
+    counter: bytes
+    tells: bool = True
+    begins: bool = False
+    step: Step = Step.SAME
+    is_record: bool = True
+
+    def search(self, data: bytes) -> bool:
+        """Return whether there is such a line."""
+        return bool(self.find(data))
+
+    def find(self, data: bytes) -> list[Part]:
+        """Return all lines of this kind; those with the same names make one part."""
+        shapes: dict[tuple[str, ...], tuple[list[int], list[tuple[bytes, ...]]]] = {}
+        for begin, end in _lines(data):
+            counters = {word.lower(): count for word, count in _COUNTER.findall(data, begin, end)}
+            if self.counter not in counters:
+                continue
+            record = _record(data[begin:end])
+            if not any("loss" in name.lower() for name in record):
+                continue
+            for word, count in counters.items():
+                name = _STEP if word == self.counter else word.decode()
+                record[name] = count
+            starts, rows = shapes.setdefault(tuple(record), ([], []))
+            starts.append(begin)
+            rows.append(tuple(record.values()))
+        return [
+            Part(names=names, starts=starts, cells=list(zip(*rows, strict=True)))
+            for names, (starts, rows) in shapes.items()
+        ]
+
+
+_STEP: Final = "step"
+
+
+def recognises(head: bytes, *, whole: bool) -> bool:
+    """Return whether the same names recur, a loss among them, as a counter rises."""
+    return evidence(Text(head, first_line=1).data) is not None
+
+
+def read(stream: Stream) -> Columns:
+    """Read a log by its names and values."""
+    head = stream.peek(1 << 24)
+    found = evidence(Text(head, first_line=1).data)
+    if found is None:
+        raise NoUsableRecord(
+            f"{stream.name}: no record could be read; expected lines with a step and a loss, such"
+            " as Step 100 | loss: 2.31"
+        )
+    grammar = Grammar(name="text", step=_STEP, kinds=(_Measured(counter=found.counter),))
+    columns = read_log(stream, grammar)
+    told = Event(
+        kind=EventKind.COLUMN,
+        message=(
+            f"read by its names and values ({found.certainty}): {found.loss!r} stands on"
+            f" {found.lines} lines on which {found.counter.decode()!r} rises {found.rising:.0%} of"
+            " the time"
+        ),
+    )
+    return replace(columns, events=(told, *columns.events))
