@@ -16,10 +16,6 @@ _EXPORT: Final = (
 )
 
 _MAGIC: Final = (
-    (b":W&B", "a W&B run file; write its history as JSON lines: for row in"
-     " wandb.Api().run('entity/project/id').scan_history(): print(json.dumps(row))"),
-    (b"SQLite format 3\0", "an SQLite database; export the values, for MLflow with: sqlite3 -header"
-     " -csv FILE \"select step, value as loss from metrics where key = 'loss'\" > run.csv"),
     (b"PK\x03\x04", "a ZIP archive; unpack it and give the log inside it"),
     (b"\x89HDF", f"an HDF5 file; {_EXPORT}"),
     (b"ARROW1", "an Arrow (Feather) file; save it as Parquet: pyarrow.parquet.write_table("
@@ -30,8 +26,7 @@ _MAGIC: Final = (
 )  # fmt: skip
 
 _EVENTS: Final = (
-    "a TensorBoard event file; export its scalars as CSV with the columns step, loss, …"
-    " (TensorBoard offers the download of each chart's data, EventAccumulator reads them all)"
+    "named like a TensorBoard event file, but it does not begin like one; is it whole?"
 )
 _BINARY: Final = (
     "a binary file, not a log that can be read; give a file of JSON lines, CSV or Parquet"
@@ -53,16 +48,12 @@ def binary(head: bytes) -> str | None:
     for magic, what in _MAGIC:
         if head.startswith(magic):
             return what
-    if b"brain.Event:" in head[:64]:
-        return _EVENTS
     # A crash may leave NUL bytes in a text; only those in its first line speak of another kind.
     return _BINARY if b"\0" in head.partition(b"\n")[0][:4096] else None
 
 
 def _about(stream: Stream, head: bytes) -> str:
-    what = binary(head)
-    if what is None and "tfevents" in stream.name:
-        what = _EVENTS
+    what = _EVENTS if "tfevents" in stream.name else binary(head)
     if what is not None:
         return what.replace("FILE", shlex.quote(stream.name))
     if not head.strip():

@@ -1,0 +1,172 @@
+"""W&B runs as they lie on the disk: the ``.wandb`` file that every run writes, synced or not."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from stabdiag.errors import NoUsableRecord
+from stabdiag.readers.columns import Columns
+from stabdiag.readers.pieces import Rows, join, piece_of
+
+if TYPE_CHECKING:
+    from stabdiag.readers.columns import Column
+    from stabdiag.readers.source import Stream
+
+_MAGIC: Final = b":W&B"
+_HEADER: Final = 7
+
+# So many records are gathered before they are put into columns.
+_BUNCH: Final = 4096
+
+# W&B's own settings among those of the run.
+_OWN: Final = "_wandb"
+
+_STEP: Final = "_step"
+
+# What an object that is no record names its kind with: a histogram, a picture, a table.
+_MEDIA: Final = "_type"
+
+
+def recognises(head: bytes, *, whole: bool) -> bool:
+    """Return whether the head of a file is that of a W&B run."""
+    return head.startswith(_MAGIC)
+
+
+def read(stream: Stream) -> Columns:
+    """Read a ``.wandb`` file."""
+    from google.protobuf.message import DecodeError
+    from wandb.proto.wandb_internal_pb2 import Record
+
+    from stabdiag.readers.leveldb import Records
+
+    records = Records(stream, header=_HEADER)
+    run = _Run()
+    foreign = 0
+    for content in records:
+        try:
+            run.take(Record.FromString(content))
+        except DecodeError:
+            foreign += 1
+    notes = [*stream.notes, *records.notes()]
+    if foreign:
+        notes.append(f"{foreign} records of {stream.name} are no records of W&B and left out")
+    return run.columns(stream.name, tuple(notes))
+
+
+class _Run:
+    """What the records of a run tell."""
+
+    def __init__(self) -> None:
+        self._config: dict[str, object] = {}
+        self._bunch = _Bunch()
+        self._chunks: list[Rows] = []
+
+    def take(self, record: Any) -> None:
+        """Take a record."""
+        kind = record.WhichOneof("record_type")
+        if kind == "history":
+            self._take_history(record.history)
+        elif kind == "config":
+            self._take_config(record.config)
+        elif kind == "run":
+            self._take_config(record.run.config)
+
+    def columns(self, name: str, notes: tuple[str, ...]) -> Columns:
+        """Return the columns of all history that was taken."""
+        chunks = [*self._chunks, *([self._bunch.chunk()] if self._bunch.rows else [])]
+        if not chunks:
+            why = f" ({notes[0]})" if notes else ""
+            raise NoUsableRecord(f"{name}: no record could be read; the run logged nothing{why}")
+        # The members of a record stand in no order of their own.
+        names = sorted({name for chunk in chunks for name in chunk.names})
+
+        def load(column: str) -> Column:
+            return join(chunks, column)
+
+        return Columns(
+            source=name,
+            format="wandb",
+            names=tuple(names),
+            rows=sum(chunk.rows for chunk in chunks),
+            load=load,
+            notes=notes,
+            config=self._config,
+        )
+
+    def _take_history(self, history: Any) -> None:
+        for item in history.item:
+            self._bunch.add(item.key or "/".join(item.nested_key), item.value_json)
+        self._bunch.end(history.step.num)
+        if self._bunch.rows == _BUNCH:
+            self._chunks.append(self._bunch.chunk())
+            self._bunch = _Bunch()
+
+    def _take_config(self, config: Any) -> None:
+        for item in config.update:
+            path = _path(item)
+            if path[0] != _OWN:
+                self._config[".".join(path)] = _decoded(item.value_json)
+
+
+class _Bunch:
+    """Some records by column: the rows that have it, and their values."""
+
+    def __init__(self) -> None:
+        self.rows = 0
+        self._cells: dict[str, tuple[list[int], list[object]]] = {}
+
+    def add(self, name: str, text: str) -> None:
+        """Add a member, written as JSON, to the record that is being gathered."""
+        try:
+            self._put(name, float(text))
+        except ValueError:
+            self._add_decoded(name, _decoded(text))
+
+    def end(self, step: int) -> None:
+        """End the record; the step is told twice but in the oldest files."""
+        if not self._has(_STEP):
+            self._put(_STEP, step)
+        self.rows += 1
+
+    def chunk(self) -> Rows:
+        """Return the records."""
+        chunk = Rows(rows=self.rows)
+        for name, (rows, values) in self._cells.items():
+            chunk.parts[name] = [(np.array(rows, dtype=np.intp), piece_of(values))]
+        return chunk
+
+    def _add_decoded(self, name: str, value: object) -> None:
+        if isinstance(value, dict):
+            if _MEDIA in value:
+                return
+            for key, member in value.items():
+                self._add_decoded(f"{name}/{key}", member)
+        elif not isinstance(value, list):
+            self._put(name, value)
+
+    def _put(self, name: str, value: object) -> None:
+        rows, values = self._cells.setdefault(name, ([], []))
+        if rows and rows[-1] == self.rows:  # a name twice: the last value holds
+            values[-1] = value
+            return
+        rows.append(self.rows)
+        values.append(value)
+
+    def _has(self, name: str) -> bool:
+        cells = self._cells.get(name)
+        return cells is not None and cells[0][-1] == self.rows
+
+
+def _path(item: Any) -> list[str]:
+    return list(item.nested_key) or [item.key]
+
+
+def _decoded(text: str) -> object:
+    """Return a value written as JSON; what is none is a word."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
