@@ -32,7 +32,10 @@ _BINARY: Final = (
     "a binary file, not a log that can be read; give a file of JSON lines, CSV or Parquet"
 )
 
-_TEXT: Final = f"a text log, not JSON lines, CSV or Parquet; {_EXPORT}"
+_TEXT: Final = (
+    "a text log in which no line of a known framework is found, nor a loss again and again beside a"
+    f" step that rises; {_EXPORT}"
+)
 
 _JSON_IN_TEXT: Final = re.compile(rb'^[^{\n]+\{".*loss".*\}\s*$', re.MULTILINE)
 _PYTHON_DICT: Final = re.compile(rb"^\s*\{'[^\n]*\}\s*$", re.MULTILINE)

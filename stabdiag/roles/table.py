@@ -72,6 +72,7 @@ ROLES: tuple[Role, ...] = (
         names=(
             *("loss_scale", "train_loss_scale", "amp_loss_scale", "train_samples_loss_scale"),
             *("grad_scale", "scaler_scale", "lossscale", "grad_scaler_scale", "amp_scale"),
+            "loss_scaler",
         ),
     ),
     Role(
@@ -88,7 +89,10 @@ ROLES: tuple[Role, ...] = (
     Role(
         name="skipped",
         meaning="steps that the scaler skipped",
-        names=("skipped", "number_of_skipped_iterations", "optim_step_skipped", "skipped_steps"),
+        names=(
+            *("skipped", "number_of_skipped_iterations", "optim_step_skipped", "skipped_steps"),
+            "skipped_step",
+        ),
     ),
     Role(
         name="tokens_per_second",
@@ -110,6 +114,7 @@ ROLES: tuple[Role, ...] = (
         names=(
             *("eval_loss", "val_loss", "valid_loss", "validation_loss", "test_loss"),
             *("lm_loss_validation", "validation_metrics_loss", "loss_eval_total", "dev_loss"),
+            *("lm_loss_value", "tel"),
         ),
         training=False,
     ),

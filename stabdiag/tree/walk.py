@@ -172,11 +172,10 @@ def _nothing_found(case: Case, trail: tuple[Answer, ...]) -> Finding:
             summary = f"{logged}: nothing wrong in what could be tested{unclear}."
         first = "Nothing needs to be done."
     else:
-        summary = f"{logged}: too few to judge spikes or trends by."
-        first = (
-            f"Log the loss more often (every step, or at least {case.spike_window} points) and "
-            "diagnose again."
-        )
+        few = "too few to judge spikes or trends by" if len(case.loss) else "nothing to judge by"
+        summary = f"{logged}: {few}."
+        often = "more often (every step, or" if len(case.loss) else "(every step, or"
+        first = f"Log the loss {often} at least {case.spike_window} points) and diagnose again."
     return Finding(
         slug=slug,
         severity=outcome.severity,

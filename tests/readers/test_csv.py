@@ -133,9 +133,7 @@ def test_a_header_and_nothing_else(log):
 @pytest.mark.parametrize(
     "text",
     [
-        "I0120 20:02:17.761525 solver.cpp:46] Iteration 0, loss = 6.9\nI0120 step, 1, 2\n",
-        "step:1/100 train_loss:10.8\nstep:2/100 train_loss:10.7\n",
-        "epoch 1, loss 2.5\nepoch 2, loss 2.4\nepoch 3, loss 2.3\n",
+        "loading\nI0120 20:02:17.761525 net.cpp:46] Iteration 0, done\nI0120 step, 1, 2\n",
         "import os\nimport sys\nx = 1\n",
         "name,city\nada,london\nalan,wilmslow\n",
     ],

@@ -113,23 +113,23 @@ def test_an_event_file_by_its_name(tmp_path):
 
 
 def test_the_advice_about_python_dicts_works(tmp_path, shell):
-    text = b"loading\n{'loss': 2.05, 'epoch': 0.28}\n{'loss': nan, 'epoch': 0.3}\n"
+    text = b"loading\n{'cost': 2.05, 'turn': 0.28}\n{'cost': nan, 'turn': 0.3}\n"
     message = refusal(tmp_path, text)
     shell(message.partition("with: ")[2], tmp_path)
-    loss = read_columns(tmp_path / "run.jsonl").load("loss")
-    np.testing.assert_array_equal(loss.values, [2.05, np.nan])
-    assert loss.present.all()
+    cost = read_columns(tmp_path / "run.jsonl").load("cost")
+    np.testing.assert_array_equal(cost.values, [2.05, np.nan])
+    assert cost.present.all()
 
 
 def test_the_advice_about_json_in_a_text_works(tmp_path, shell):
-    text = b'2021 | INFO | train | {"epoch": 1, "loss": "4.2"}\n2021 | INFO | done\n'
+    text = b'2021 INFO {"epoch": 1, "loss": "4.2"}\n2021 INFO done\n'
     message = refusal(tmp_path, text)
     shell(message.partition("with: ")[2], tmp_path)
     assert read_columns(tmp_path / "run.jsonl").load("loss").values.tolist() == [4.2]
 
 
 def test_other_texts(tmp_path):
-    assert "a text log, not JSON lines" in refusal(tmp_path, b"iter 100: loss 3.21, time 120ms\n")
+    assert "a text log in which no line of a known framework" in refusal(tmp_path, b"hello\n")
 
 
 def test_a_promise_of_the_suffix(tmp_path):

@@ -11,12 +11,12 @@ _VALUE = re.compile(rb"([^\n]{1,200}): (%b)(?=\s)" % NUMBER)
 
 GRAMMAR = Grammar(
     name="composer",
-    step="batch",
+    step="step",
     kinds=(
         # [epoch=1][batch=10/1000]: or [batch=10/1000]:
         Line(
             pattern=re.compile(rb"\[batch=(\d{1,12})(?:/\d{1,12})?\]:?"),
-            names=("batch",),
+            names=("step",),
             begins=True,
             tells=False,
         ),
