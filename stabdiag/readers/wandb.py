@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from stabdiag.errors import NoUsableRecord
+from stabdiag.history import Event, EventKind
 from stabdiag.readers.columns import Columns
 from stabdiag.readers.pieces import Rows, join, piece_of
+from stabdiag.readers.wandb_console import Console
 
 if TYPE_CHECKING:
     from stabdiag.readers.columns import Column
@@ -61,6 +63,8 @@ class _Run:
 
     def __init__(self) -> None:
         self._config: dict[str, object] = {}
+        self._console = Console()
+        self._exit_code: int | None = None
         self._bunch = _Bunch()
         self._chunks: list[Rows] = []
 
@@ -73,6 +77,10 @@ class _Run:
             self._take_config(record.config)
         elif kind == "run":
             self._take_config(record.run.config)
+        elif kind == "output_raw":
+            self._console.printed(record.output_raw.line)
+        elif kind == "exit":
+            self._exit_code = record.exit.exit_code
 
     def columns(self, name: str, notes: tuple[str, ...]) -> Columns:
         """Return the columns of all history that was taken."""
@@ -93,6 +101,7 @@ class _Run:
             rows=sum(chunk.rows for chunk in chunks),
             load=load,
             notes=notes,
+            events=(*self._console.events(), *self._end()),
             config=self._config,
         )
 
@@ -100,9 +109,20 @@ class _Run:
         for item in history.item:
             self._bunch.add(item.key or "/".join(item.nested_key), item.value_json)
         self._bunch.end(history.step.num)
+        self._console.logged(history.step.num)
         if self._bunch.rows == _BUNCH:
             self._chunks.append(self._bunch.chunk())
             self._bunch = _Bunch()
+
+    def _end(self) -> tuple[Event, ...]:
+        """Return how the run ended, if not well."""
+        if self._exit_code == 0:
+            return ()
+        if self._exit_code is None:
+            message = "W&B recorded no end of the run: it was killed, or is still running"
+        else:
+            message = f"the run ended with exit code {self._exit_code}"
+        return (Event(kind=EventKind.MESSAGE, message=message),)
 
     def _take_config(self, config: Any) -> None:
         for item in config.update:
