@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from stabdiag.assemble import build_history
 from stabdiag.errors import NoUsableRecord
+from stabdiag.history import History
 from stabdiag.infer import infer
 from stabdiag.limits import Limits
 from stabdiag.manifest import Manifest, parse_manifest, read_manifest
@@ -17,11 +18,6 @@ from stabdiag.report import Report
 from stabdiag.tree.case import Case
 from stabdiag.tree.unlogged import not_logged
 from stabdiag.tree.walk import walk
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from stabdiag.history import History
 
 
 def read(
@@ -84,22 +80,11 @@ def diagnose(
     >>> report.diagnosis.slug
     'nan-dtype-unknown'
     """
-    from stabdiag.history import History
-
-    held = limits if isinstance(limits, Limits) else Limits().override(limits or {})
-    given = None if manifest is None else _given(manifest)
-    if isinstance(source, History):
-        history, beside = source, Manifest()
-        if not len(history.series.get("loss", ())):
-            raise NoUsableRecord(
-                f"{history.source.name}: the history has no loss; a diagnosis needs one"
-            )
-    else:
-        place = _found(source, format)
-        history = build_history(place.columns, held, chosen=columns, attempt=attempt)
-        beside = place.manifest
-    told = (beside if given is None else given).override(settings or {})
-    known = infer(told.completed(history.config), history)
+    held = _limits(limits)
+    history, told = _loaded(
+        source, manifest, settings, limits=held, columns=columns, attempt=attempt, format=format
+    )
+    known = infer(told, history)
     case = Case(history=history, manifest=known, limits=held, literal=literal)
     found = walk(case)
     return Report(
@@ -112,6 +97,72 @@ def diagnose(
         limits=held,
         literal=literal,
     )
+
+
+def convert(
+    source: object,
+    output: str | Path,
+    *,
+    manifest: Manifest | Mapping[str, object] | str | Path | None = None,
+    settings: Mapping[str, object] | None = None,
+    limits: Limits | Mapping[str, object] | None = None,
+    columns: Mapping[str, str] | None = None,
+    attempt: int | None = None,
+    format: str | None = None,
+) -> History:
+    """Write the history of a run as Parquet, with what is known of the run, and return it.
+
+    The file is written as a whole or not at all. Whatever is asked of it has the answers that the
+    log gives; the arguments are those of ``diagnose``.
+
+    Raises:
+        LogError: if the log cannot be read or holds no usable record.
+        ManifestError: if the manifest cannot be read.
+        StabdiagError: if the file cannot be written.
+    """
+    from stabdiag.store import write_parquet
+
+    history, told = _loaded(
+        source,
+        manifest,
+        settings,
+        limits=_limits(limits),
+        columns=columns,
+        attempt=attempt,
+        format=format,
+    )
+    write_parquet(history, told, Path(output))
+    return history
+
+
+def _limits(limits: Limits | Mapping[str, object] | None) -> Limits:
+    return limits if isinstance(limits, Limits) else Limits().override(limits or {})
+
+
+def _loaded(
+    source: object,
+    manifest: Manifest | Mapping[str, object] | str | Path | None,
+    settings: Mapping[str, object] | None,
+    *,
+    limits: Limits,
+    columns: Mapping[str, str] | None,
+    attempt: int | None,
+    format: str | None,
+) -> tuple[History, Manifest]:
+    """Return a run's history and all that is told of it, the word of a flag first."""
+    given = None if manifest is None else _given(manifest)
+    if isinstance(source, History):
+        history, beside = source, Manifest()
+        if not len(history.series.get("loss", ())):
+            raise NoUsableRecord(
+                f"{history.source.name}: the history has no loss; a diagnosis needs one"
+            )
+    else:
+        place = _found(source, format)
+        history = build_history(place.columns, limits, chosen=columns, attempt=attempt)
+        beside = place.manifest
+    told = (beside if given is None else given).override(settings or {})
+    return history, told.completed(history.config)
 
 
 def _found(source: object, format: str | None) -> Found:

@@ -9,6 +9,7 @@ import numpy as np
 
 from stabdiag.assemble.losses import read_losses
 from stabdiag.assemble.order import find_order
+from stabdiag.assemble.settled import settled_history
 from stabdiag.assemble.steps import read_steps
 from stabdiag.assemble.totals import with_totals
 from stabdiag.errors import ColumnError, LogError, NoUsableRecord
@@ -56,6 +57,10 @@ def build_history(
         LogError: if there is no such attempt.
         NoUsableRecord: if no record has both a loss and a step.
     """
+    if columns.settled and not chosen and attempt in (None, 1):
+        settled = settled_history(columns)
+        if settled is not None:
+            return settled
     assignment = assign(columns.names, chosen)
     columns, roles = with_totals(columns, assignment)
     names, stand_in = _with_a_loss(columns, roles)

@@ -8,7 +8,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from stabdiag import __version__
-from stabdiag.cli import diagnose, tables
+from stabdiag.cli import convert, diagnose, tables
 from stabdiag.errors import StabdiagError
 
 app = typer.Typer(
@@ -37,6 +37,7 @@ def _main(
 
 
 app.command(epilog=diagnose.EPILOG)(diagnose.diagnose)
+app.command(epilog=convert.EPILOG)(convert.convert)
 app.command(epilog=tables.THRESHOLDS)(tables.thresholds)
 app.command(epilog=tables.EXPLAIN)(tables.explain)
 

@@ -3,12 +3,26 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from stabdiag.cli.options import Color, ConfigFile, LimitFlags, Output, limits_of, pair
+from stabdiag.cli.options import (
+    Attempt,
+    Color,
+    ColumnNames,
+    ConfigFile,
+    Dtype,
+    LimitFlags,
+    LogFormat,
+    Logs,
+    ManifestFile,
+    Output,
+    Settings,
+    columns_of,
+    limits_of,
+    settings_of,
+)
 from stabdiag.cli.terminal import progress, terminal, write
 
 if TYPE_CHECKING:
@@ -45,54 +59,13 @@ EPILOG = """
 
 
 def diagnose(
-    logs: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="LOG...",
-            help="A log as its framework wrote it, a folder, an archive or a URL; several files of "
-            "one run; `-` is standard input.",
-        ),
-    ],
-    manifest: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="What the run was configured to do. By default what lies beside the log: "
-            "`<log>.manifest.json`, `manifest.json`, `training_args.json`, `config.yaml`, …",
-        ),
-    ] = None,
-    dtype: Annotated[
-        str | None,
-        typer.Option(metavar="DTYPE", help="fp16, bf16 or fp32; overrides the manifest."),
-    ] = None,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="FIELD=VALUE",
-            help="Override a manifest field: `checkpoint_every=500`, `grad_clip=1`. Repeatable.",
-        ),
-    ] = None,
-    columns: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--column",
-            metavar="ROLE=NAME",
-            help="Name the column of a role: `loss=train/ce`. Repeatable.",
-        ),
-    ] = None,
-    attempt: Annotated[
-        int | None,
-        typer.Option(metavar="N", help="Which of several appended runs; the last by default."),
-    ] = None,
-    log_format: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help="How the log is to be read, where it is not recognised; `stabdiag formats` lists "
-            "the names.",
-        ),
-    ] = None,
+    logs: Logs,
+    manifest: ManifestFile = None,
+    dtype: Dtype = None,
+    settings: Settings = None,
+    columns: ColumnNames = None,
+    attempt: Attempt = None,
+    log_format: LogFormat = None,
     limit: LimitFlags = None,
     config: ConfigFile = None,
     format: Annotated[
@@ -114,17 +87,13 @@ def diagnose(
     from stabdiag.api import diagnose as run
 
     limits = limits_of(limit, config)
-    given = dict(pair(setting, "--set") for setting in settings or ())
-    if dtype is not None:
-        given["dtype"] = dtype
-    named = dict(pair(column, "--column") for column in columns or ())
     with progress(logs):
         report = run(
             logs,
             manifest=manifest,
-            settings=given,
+            settings=settings_of(settings, dtype),
             limits=limits,
-            columns=named,
+            columns=columns_of(columns),
             attempt=attempt,
             literal=literal,
             format=log_format,

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from stabdiag.errors import StabdiagError
+from stabdiag.files import written_whole
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -52,13 +52,8 @@ def write(text: str, output: Path | None) -> None:
             # Whoever read us has enough; keep the interpreter from complaining at its end.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return
-    part = output.with_name(f".{output.name}.{os.getpid()}.part")
-    try:
+    with written_whole(output) as part:
         part.write_text(text, encoding="utf-8")
-        part.replace(output)
-    except OSError as error:
-        part.unlink(missing_ok=True)
-        raise StabdiagError(f"{output}: cannot be written ({error.strerror})") from None
 
 
 def progress(logs: Sequence[str]) -> AbstractContextManager[object]:

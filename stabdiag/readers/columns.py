@@ -50,7 +50,8 @@ class Columns:
     ``bad_lines`` holds the first few unreadable records, ``bad_count`` counts them all. ``events``
     are messages found in the log, and ``config`` is what the log itself tells of the run's
     configuration; it is understood as a manifest is. ``tells_null`` says that the format tells a
-    null that was written from a value that was not.
+    null that was written from a value that was not. ``settled`` columns are those of a converted
+    log: each has the name of its role, and the steps rise.
     """
 
     source: str
@@ -64,3 +65,4 @@ class Columns:
     events: tuple[Event, ...] = ()
     config: Mapping[str, object] = field(default_factory=dict)
     tells_null: bool = False
+    settled: bool = False

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from stabdiag.errors import ColumnError, LogError, NoUsableRecord
 from stabdiag.readers.columns import Columns
+from stabdiag.readers.converted import from_metadata
 from stabdiag.readers.pieces import Single, join
 from stabdiag.readers.words import NULL
 
@@ -56,6 +57,7 @@ def read(stream: Stream) -> Columns:
         ]
         return join(chunks, column)
 
+    told = from_metadata(schema.metadata or {})
     return Columns(
         source=name,
         format="parquet",
@@ -63,6 +65,9 @@ def read(stream: Stream) -> Columns:
         rows=rows,
         load=load,
         notes=tuple(stream.notes),
+        events=told.events if told else (),
+        config=told.config if told else {},
+        settled=told is not None and places.get("step") == (0,),
     )
 
 

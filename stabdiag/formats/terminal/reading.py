@@ -46,8 +46,9 @@ def _manifest(report: Report, page: Page) -> Iterator[str]:
     yield manifest.path or "none found"
     for name in manifest.overridden:
         yield f"{name} {number(getattr(manifest, name, None))} was set by a flag"
-    for name in manifest.logged:
-        yield f"{name} {number(getattr(manifest, name, None))} is told by the log"
+    if manifest.logged:
+        told = (f"{name} {number(getattr(manifest, name, None))}" for name in manifest.logged)
+        yield f"the log tells {', '.join(told)}"
     for name, why in manifest.inferred.items():
         yield f"{name} {number(getattr(manifest, name, None))} is inferred: {why}"
     if page.verbose and manifest.unknown:
