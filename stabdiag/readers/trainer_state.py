@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from stabdiag.readers.json_document import columns_of
@@ -25,4 +26,15 @@ def read(stream: Stream) -> Columns:
     records = tables.records[found[0]] if found else []
     above = found[0][:-1] if found else ()
     beside = {path[-1]: value for path, value in tables.values.items() if path[:-1] == above}
-    return columns_of(stream, records, tables, "trainer-state", beside)
+    columns = columns_of(stream, records, tables, "trainer-state", beside)
+    return _without_the_summary(columns)
+
+
+def _without_the_summary(columns: Columns) -> Columns:
+    """Leave out the mean loss of the whole run, which the last record tells with the run's time."""
+    mean, time = "train_loss", "train_runtime"
+    if mean not in columns.names or time not in columns.names:
+        return columns
+    if (columns.load(mean).present & ~columns.load(time).present).any():
+        return columns
+    return replace(columns, names=tuple(name for name in columns.names if name != mean))
