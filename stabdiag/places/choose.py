@@ -5,8 +5,7 @@
    ``version_0/metrics.csv`` and ``version_1/metrics.csv``: the newest is taken. Those that were
    written within a minute of it, as after a copy, go by their names: the last in the order of
    their numbers, but of several ranks the first.
-3. TensorBoard's files in one folder are the parts of one log, and so are MLflow's metrics.
-4. What then remains, and was written within an hour of the newest, are views of one run: the one
+3. What then remains, and was written within an hour of the newest, are views of one run: the one
    with the most losses is taken.
 """
 
@@ -24,9 +23,6 @@ if TYPE_CHECKING:
 
     Item = TypeVar("Item")
 
-# TensorBoard begins a new file in the folder at each start; MLflow has one for each metric.
-_IN_PARTS: Final = frozenset({"tensorboard", "mlflow-metric"})
-
 # A log with fewer losses is a summary of a run, where there is one with more.
 _FEW: Final = 2
 
@@ -38,15 +34,15 @@ _RANK: Final = re.compile(r"(rank|gpu|node|worker|process|proc|host)[-_.]?\d+", 
 
 @dataclass(frozen=True, kw_only=True)
 class Choice:
-    """The parts of the log that was chosen, and the logs that were not."""
+    """The log that was chosen, and the logs that were not, the newest first."""
 
-    parts: tuple[Log, ...]
+    taken: Log
     others: tuple[Log, ...]
 
 
-def choose(everything: Sequence[Log]) -> Choice:
+def choose(logs: Sequence[Log]) -> Choice:
     """Choose one of several logs; see the rule above."""
-    logs = _best(everything, lambda log: log.losses > 0)
+    logs = _best(logs, lambda log: log.losses > 0)
     left = _best(logs, lambda log: not log.is_evaluation)
     left = _best(left, lambda log: log.losses >= _FEW)
     levels: dict[tuple[int, str], list[Log]] = {}
@@ -56,13 +52,9 @@ def choose(everything: Sequence[Log]) -> Choice:
     newest = max(_written(log) for log in views)
     views = [log for log in views if _written(log) >= newest - _AN_HOUR]
     taken = max(views, key=lambda log: (log.losses, _written(log), -len(log.path.parts)))
-    parts = [taken]
-    if taken.format in _IN_PARTS:
-        same = [log for log in everything if log.format == taken.format]
-        parts = [log for log in same if log.path.parent == taken.path.parent]
-    others = [log for log in logs if log not in parts]
+    others = [log for log in logs if log is not taken]
     others.sort(key=lambda log: (-_written(log), natural(str(log.path))))
-    return Choice(parts=tuple(parts), others=tuple(others))
+    return Choice(taken=taken, others=tuple(others))
 
 
 def natural(name: str) -> tuple[tuple[str, int], ...]:

@@ -13,7 +13,7 @@ from stabdiag.places.listing import DEEPEST, MOST_FILES, Entry, is_skipped
 from stabdiag.readers.source import open_stream
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Generator, Sequence
 
     from stabdiag.readers.source import Stream
 
@@ -80,7 +80,7 @@ class Folder:
             key=str(path),
         )
 
-    def streams(self, entries: Sequence[Entry]) -> Iterator[tuple[Entry, Stream]]:
+    def streams(self, entries: Sequence[Entry]) -> Generator[tuple[Entry, Stream]]:
         """Open one file after the other."""
         for entry in entries:
             with open_stream(entry.key) as stream:

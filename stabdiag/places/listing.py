@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Generator, Sequence
     from pathlib import PurePosixPath
 
     from stabdiag.readers.source import Stream
 
 # So many files are listed, and so many levels deep is looked for them.
 MOST_FILES: Final = 10_000
-DEEPEST: Final = 5
+DEEPEST: Final = 6
 
 # Folders in which no run logs.
 _NO_LOGS: Final = frozenset({"__pycache__", "node_modules", "site-packages", "__MACOSX"})
@@ -47,7 +47,7 @@ class Place(Protocol):
     def entries(self) -> Sequence[Entry]:
         """Return the files in the place."""
 
-    def streams(self, entries: Sequence[Entry]) -> Iterator[tuple[Entry, Stream]]:
+    def streams(self, entries: Sequence[Entry]) -> Generator[tuple[Entry, Stream]]:
         """Open one file after the other, in the order of the place; each before the next is."""
 
 

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Final
 from stabdiag.errors import LogError
 from stabdiag.places.beside import is_manifest
 from stabdiag.readers.compressed import unpacked
+from stabdiag.readers.encoding import decoded
 from stabdiag.readers.registry import reader
 from stabdiag.readers.sniff import recognised
 from stabdiag.readers.source import Stream
 from stabdiag.roles import assign, is_evaluation
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import PurePosixPath
 
     from stabdiag.places.listing import Entry, Place
@@ -26,6 +27,11 @@ if TYPE_CHECKING:
 _MOST_LOOKS: Final = 300
 _HEAD: Final = 1 << 18
 _WHOLE: Final = 1 << 26
+
+# Where none of them shows that it is a log, some are looked into this far: a job may print its
+# source code first.
+_FEW: Final = 10
+_FAR: Final = 1 << 24
 
 # What is no log whatever it holds: weights, pictures, programs, arrays, packed folders.
 _OTHER: Final = frozenset(
@@ -71,12 +77,15 @@ def logs_in(place: Place, entries: Sequence[Entry]) -> list[Log]:
     candidates.sort(key=_promise)
     if len(candidates) > _MOST_LOOKS:
         place.notes.append(f"{_MOST_LOOKS} of {len(candidates)} files were looked into")
-    found: list[Log] = []
-    for entry, stream in place.streams(candidates[:_MOST_LOOKS]):
-        log = _look(entry, stream)
+    found = list(_looks(place, candidates[:_MOST_LOOKS], _HEAD))
+    return found or list(_looks(place, candidates[:_FEW], _FAR))
+
+
+def _looks(place: Place, candidates: Sequence[Entry], size: int) -> Iterator[Log]:
+    for entry, stream in place.streams(candidates):
+        log = _look(entry, stream, size)
         if log is not None:
-            found.append(log)
-    return found
+            yield log
 
 
 def _may_be_log(entry: Entry) -> bool:
@@ -96,17 +105,17 @@ def _promise(entry: Entry) -> tuple[bool, int, float]:
     return unlikely, len(entry.path.parts), -(entry.written or 0.0)
 
 
-def _look(entry: Entry, stream: Stream) -> Log | None:
-    """Look at the head of a file; at all of it where a format shows nothing before its end.
+def _look(entry: Entry, stream: Stream, size: int) -> Log | None:
+    """Look at the first bytes of a file; at all of it where a format shows nothing before its end.
 
     A log that cannot be read stays a choice, where there is no other: it then says why itself.
     """
     name = None
     try:
-        head = stream.peek(_HEAD)
-        whole = len(head) < _HEAD
-        plain = unpacked(Stream(stream.name, io.BytesIO(head)))
-        start, _ = plain.head()
+        head = stream.peek(size)
+        whole = len(head) < size
+        plain = decoded(unpacked(Stream(stream.name, io.BytesIO(head))))
+        start = plain.peek(size)
         name = recognised(start, whole=whole) if start else None
         if name is None:
             return None
@@ -115,7 +124,7 @@ def _look(entry: Entry, stream: Stream) -> Log | None:
         except LogError:
             if whole or (entry.size or 0) > _WHOLE:
                 raise
-        return _log(entry, name, reader(name).read(unpacked(stream)), entry.size or _HEAD)
+        return _log(entry, name, reader(name).read(decoded(unpacked(stream))), entry.size or size)
     except LogError:
         return None if name is None else Log(entry=entry, format=name, losses=0)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Final
@@ -10,14 +11,14 @@ from typing import TYPE_CHECKING, Final
 from stabdiag.errors import LogError, NoUsableRecord
 from stabdiag.history import Event, EventKind
 from stabdiag.manifest import Manifest
-from stabdiag.places import beside
+from stabdiag.places import beside, stores
 from stabdiag.readers import read_stream
+from stabdiag.readers.registry import reader
 from stabdiag.readers.source import STANDARD_INPUT, Stream, open_stream
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from stabdiag.places.choose import Choice
     from stabdiag.places.listing import Entry, Place
     from stabdiag.places.remote import Remote
     from stabdiag.readers.columns import Columns
@@ -60,6 +61,10 @@ def read_place(sources: Sequence[str | os.PathLike[str]], *, format: str | None 
 
 
 def _read(source: str, format: str | None) -> Found:
+    if source.startswith("mlflow://"):
+        from stabdiag.readers.mlflow_tracking import read_url
+
+        return Found(columns=read_url(source))
     if "://" in source:
         return _remote(source, format)
     if source != "-" and Path(source).is_dir():
@@ -110,7 +115,6 @@ def _chosen(place: Place, format: str | None) -> Found:
     from stabdiag.places.choose import choose
     from stabdiag.places.folder import Folder
     from stabdiag.places.look import logs_in
-    from stabdiag.places.several import one_log
 
     entries = place.entries()
     logs = logs_in(place, entries)
@@ -119,30 +123,29 @@ def _chosen(place: Place, format: str | None) -> Found:
     if not logs:
         raise NoUsableRecord(_nothing(place, entries, format))
     choice = choose(logs)
-    parts = [log.entry for log in choice.parts]
-    lying = {one.path: one for one in entries}
-    places = list(beside.paths(parts[0].path, PurePosixPath()))
-    configs = [path for names in places for path in names if path in lying]
-    columns: list[Columns] = []
-    texts: dict[PurePosixPath, bytes] = {}
-    for entry, stream in place.streams([*parts, *(lying[path] for path in configs)]):
-        if entry in parts:
-            columns.append(read_stream(stream, format=format))
-        else:
-            text = stream.peek(beside.LARGEST + 1)
-            texts |= {entry.path: text} if len(text) <= beside.LARGEST else {}
-    if len(columns) > 1:
-        whole = one_log(columns, columns[0].source.rpartition("/")[0])
+    log = choice.taken
+    run = stores.run_of(log)
+    files = [log.entry] if run is None else stores.files_of(run, log, logs, entries)
+    if run is None or reader(log.format).missing:
+        columns = _only(place, log.entry, format)
     else:
-        whole = columns[0]
+        name = place.name if run == PurePosixPath() else f"{place.name}/{run}"
+        columns = stores.read_run(log, run, place.streams(files), name)
     if isinstance(place, Folder):
-        manifest, events = _beside_file(Path(parts[0].key), place.path)
+        manifest, events = _beside_file(Path(log.entry.key), place.path)
     else:
-        manifest, events = beside.manifest_beside(
-            places, texts.get, lambda path: f"{place.name}/{path}"
-        )
-    told = [*_told(choice), *_archives(entries), *dict.fromkeys(place.notes)]
-    return _with(whole, manifest, [*map(_event, told), *events])
+        manifest, events = _beside_member(place, log.path, entries)
+    taken = str(run or log.path)
+    names = dict.fromkeys(str(stores.run_of(one) or one.path) for one in choice.others)
+    others = [name for name in names if name != taken]
+    told = [*_told(taken, others), *_archives(entries), *dict.fromkeys(place.notes)]
+    return _with(columns, manifest, [*map(_event, told), *events])
+
+
+def _only(place: Place, entry: Entry, format: str | None) -> Columns:
+    with closing(place.streams([entry])) as streams:
+        _, stream = next(streams)
+        return read_stream(stream, format=format)
 
 
 def _with(columns: Columns, manifest: Manifest, events: Sequence[Event]) -> Found:
@@ -162,6 +165,20 @@ def _beside_file(log: Path, root: Path) -> tuple[Manifest, list[Event]]:
     return beside.manifest_beside(paths, read)
 
 
+def _beside_member(
+    place: Place, log: PurePosixPath, entries: Iterable[Entry]
+) -> tuple[Manifest, list[Event]]:
+    lying = {one.path: one for one in entries}
+    paths = list(beside.paths(log, PurePosixPath()))
+    texts: dict[PurePosixPath, bytes] = {}
+    there = [lying[path] for names in paths for path in names if path in lying]
+    for entry, stream in place.streams(there):
+        text = stream.peek(beside.LARGEST + 1)
+        if len(text) <= beside.LARGEST:
+            texts[entry.path] = text
+    return beside.manifest_beside(paths, texts.get, lambda path: f"{place.name}/{path}")
+
+
 def _beside_url(remote: Remote) -> tuple[Manifest, list[Event]]:
     """Look for the manifest alone: each name is a request."""
     names = map(PurePosixPath, beside.written_for(remote.name))
@@ -173,15 +190,12 @@ def _beside_url(remote: Remote) -> tuple[Manifest, list[Event]]:
     return manifest, []  # a server may answer with a page of its own, whatever is asked for
 
 
-def _told(choice: Choice) -> Iterator[str]:
+def _told(taken: str, others: Sequence[str]) -> Iterator[str]:
     """Yield which of several logs was taken."""
-    if not choice.others:
-        return
-    taken = choice.parts[0].path.parent if len(choice.parts) > 1 else choice.parts[0].path
-    shown = ", ".join(str(log.path) for log in choice.others[:_SHOWN])
-    more = len(choice.others) - _SHOWN
-    others = f"{shown} and {more} more" if more > 0 else shown
-    yield f"took {taken} of {1 + len(choice.others)} logs; not read: {others}"
+    if others:
+        shown = ", ".join(others[:_SHOWN])
+        more = f" and {len(others) - _SHOWN} more" if len(others) > _SHOWN else ""
+        yield f"took {taken} of {1 + len(others)} logs; not read: {shown}{more}"
 
 
 def _archives(entries: Iterable[Entry]) -> Iterator[str]:

@@ -13,7 +13,7 @@ from stabdiag.places.listing import DEEPEST, MOST_FILES, Entry, is_skipped
 from stabdiag.readers.source import Stream
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Generator, Sequence
 
 # fsspec's types are none.
 FileSystem: TypeAlias = Any
@@ -29,14 +29,12 @@ _INSTALL: Final = "pip install 'stabdiag[remote]'"
 _PACKAGES: Final = {"http": "aiohttp", "https": "aiohttp", "sftp": "paramiko", "ssh": "paramiko"}
 
 
-def is_url(source: str) -> bool:
-    """Tell whether what the user names is a URL."""
-    return re.match(r"[A-Za-z][A-Za-z0-9+.-]+://", source) is not None
-
-
 def shown(url: str) -> str:
     """Return a URL without what may be secret: a password, a signature."""
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return f"{url.partition('://')[0]}://…"
     host = parts.netloc.rpartition("@")[2]
     query = "?…" if parts.query else ""
     return f"{parts.scheme}://{host}{parts.path}{query}"
@@ -113,7 +111,7 @@ class Remote:
                     Entry(path=inside, size=one.get("size"), written=_written(one), key=path)
                 )
 
-    def streams(self, entries: Sequence[Entry]) -> Iterator[tuple[Entry, Stream]]:
+    def streams(self, entries: Sequence[Entry]) -> Generator[tuple[Entry, Stream]]:
         """Open one file after the other."""
         for entry in entries:
             with self._open(entry.key, f"{self.name}/{entry.path}") as stream:
@@ -192,6 +190,8 @@ def _written(one: dict[str, Any]) -> float | None:
 
 def _fail(name: str, error: Exception) -> NoReturn:
     """Raise an error for what went wrong; messages of others may hold the whole URL."""
+    if isinstance(error.__cause__, Exception):  # what the web says, fsspec turns into "not found"
+        error = error.__cause__
     status = getattr(error, "status", None)
     if isinstance(error, FileNotFoundError) or status in (404, 410):
         raise LogError(f"{name}: no such file; check the URL") from None

@@ -12,7 +12,7 @@ from stabdiag.readers.compressed import unpacked
 from stabdiag.readers.source import Stream
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Generator, Iterator, Sequence
     from pathlib import Path
 
 # What a tar header takes, and where in it the format is named.
@@ -55,7 +55,7 @@ class Tar:
             self.notes.append(left_out(odd))
         return found
 
-    def streams(self, entries: Sequence[Entry]) -> Iterator[tuple[Entry, Stream]]:
+    def streams(self, entries: Sequence[Entry]) -> Generator[tuple[Entry, Stream]]:
         """Open one file after the other, in one pass."""
         wanted = {entry.key: entry for entry in entries}
         for number, (member, archive) in enumerate(self._members()):

@@ -16,7 +16,7 @@ from stabdiag.readers.compressed import inflated
 from stabdiag.readers.source import Stream
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Generator, Sequence
     from pathlib import Path
 
 # Where in the header of a member the lengths of its name and its extra field stand.
@@ -86,7 +86,7 @@ class Zip:
                 self.notes.append(f"{count} of its files left out: {what}; unpack it to read them")
         return found
 
-    def streams(self, entries: Sequence[Entry]) -> Iterator[tuple[Entry, Stream]]:
+    def streams(self, entries: Sequence[Entry]) -> Generator[tuple[Entry, Stream]]:
         """Open one file after the other."""
         members = self._archive.infolist()
         for entry in entries:

@@ -99,7 +99,7 @@ def test_a_packed_log(put, lines, tmp_path):
 
 
 def test_folders_too_deep_hidden_or_of_programs_are_not_looked_into(put, cells, tmp_path):
-    put("1/2/3/4/5/run.csv", cells(0, 50))
+    put("1/2/3/4/5/6/run.csv", cells(0, 50))
     put(".git/run.csv", cells(0, 50))
     put("__pycache__/run.csv", cells(0, 50))
     with pytest.raises(NoUsableRecord, match=r"no file in it is a log \(0 files looked at\)"):
