@@ -38,6 +38,7 @@ def _main(
 
 app.command(epilog=diagnose.EPILOG)(diagnose.diagnose)
 app.command(epilog=convert.EPILOG)(convert.convert)
+app.command(epilog=tables.FORMATS)(tables.formats)
 app.command(epilog=tables.THRESHOLDS)(tables.thresholds)
 app.command(epilog=tables.EXPLAIN)(tables.explain)
 

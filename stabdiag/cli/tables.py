@@ -1,4 +1,4 @@
-"""The commands that show what stabdiag knows: thresholds and explanations."""
+"""The commands that show what stabdiag knows: formats, thresholds, explanations."""
 
 from __future__ import annotations
 
@@ -9,6 +9,14 @@ import typer
 
 from stabdiag.cli.options import Color, ConfigFile, LimitFlags, Output, limits_of
 from stabdiag.cli.terminal import terminal, write
+
+FORMATS = """
+**Examples**
+
+`stabdiag formats`
+
+`stabdiag formats --format json`
+"""
 
 THRESHOLDS = """
 **Examples**
@@ -29,6 +37,21 @@ EXPLAIN = """
 
 `stabdiag explain spike.sigma`
 """
+
+
+def formats(
+    format: Annotated[
+        str, typer.Option("--format", "-f", help="terminal, markdown or json.")
+    ] = "terminal",
+    output: Output = None,
+    color: Color = None,
+) -> None:
+    """List the formats of logs that can be read, and how each is recognised."""
+    from stabdiag.log_formats import formats_table
+
+    shown = terminal(output, color)
+    text = formats_table(format, width=shown.width, color=shown.color, encoding=shown.encoding)
+    write(text, output)
 
 
 def thresholds(

@@ -65,7 +65,7 @@ READERS: Final = (
     ),
     Reader(
         name="jsonl",
-        title="JSON lines",
+        title="JSON lines, as mmdetection, detectron2, MAE, BEiT or W&B write them",
         module="stabdiag.readers.jsonl",
         suffixes=(".jsonl", ".ndjson", ".json"),
         recognised="a line among the first that is one JSON object",
@@ -74,7 +74,7 @@ READERS: Final = (
     ),
     Reader(
         name="csv",
-        title="CSV",
+        title="CSV, as Lightning, Keras, YOLO, Stable-Baselines, W&B or Excel write it",
         module="stabdiag.readers.csv",
         suffixes=(".csv", ".tsv"),
         recognised="a line of names over lines of as many cells, most of them numbers",
@@ -83,7 +83,7 @@ READERS: Final = (
     ),
     Reader(
         name="trainer-state",
-        title="HF trainer_state.json",
+        title="the state of the HF Trainer, trainer_state.json",
         module="stabdiag.readers.trainer_state",
         suffixes=(".json",),
         recognised="one JSON object with a list called log_history",
@@ -92,7 +92,7 @@ READERS: Final = (
     ),
     Reader(
         name="json",
-        title="a JSON document",
+        title="a JSON document, as Chainer, pandas or the tests of Megatron-LM write it",
         module="stabdiag.readers.json_document",
         suffixes=(".json",),
         recognised="one JSON list of objects, or one object of lists or over several lines",
