@@ -13,7 +13,7 @@ from stabdiag.readers.points import Points
 from stabdiag.readers.words import number_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
     from pathlib import PurePosixPath
 
     from stabdiag.readers.columns import Columns
@@ -28,7 +28,7 @@ _LONGEST_PARAMETER: Final = 1 << 16
 def read_run(files: Iterable[tuple[PurePosixPath, Stream]], name: str) -> Columns:
     """Read the files of a run, each with its path in the run's folder; others are passed over."""
     points = Points()
-    config: dict[str, object] = {}
+    parameters: dict[str, str] = {}
     notes: list[str] = []
     for path, stream in files:
         folder, *parts = path.parts
@@ -36,22 +36,35 @@ def read_run(files: Iterable[tuple[PurePosixPath, Stream]], name: str) -> Column
             notes += _read_metric("/".join(parts), stream, points)
         elif folder == "params" and parts:
             text = stream.read(_LONGEST_PARAMETER).decode("utf-8", "replace")
-            config["/".join(parts)] = text.strip()
-    return points.columns(source=name, format="mlflow", notes=tuple(notes), config=config)
+            parameters["/".join(parts)] = text.strip()
+    return points.columns(
+        source=name, format="mlflow", notes=tuple(notes), config=settings(parameters)
+    )
+
+
+def settings(parameters: Mapping[str, str]) -> dict[str, object]:
+    """Return the parameters of a run by names whose levels a manifest can tell."""
+    return {name.replace("/", "."): value for name, value in parameters.items()}
 
 
 def _read_metric(metric: str, stream: Stream, points: Points) -> list[str]:
     """Take the points of a metric, and return what there is to be said about its file."""
     unreadable = 0
+    rest = b""
     for block in blocks(stream):
-        for line in block.data.splitlines():
+        # A number without the line end after it may be half a number.
+        *lines, rest = block.data.split(b"\n")
+        for line in lines:
             found = _LINE.fullmatch(line)
             value = number_of(found[2].decode("ascii", "replace")) if found else None
             if found is None or value is None:
                 unreadable += bool(line.strip())
             else:
                 points.add(metric, int(found[3]), value, time=int(found[1]))
-    if not unreadable:
-        return stream.notes
-    lines = "lines" if unreadable > 1 else "line"
-    return [*stream.notes, f"{unreadable} {lines} of the metric {metric} could not be read"]
+    notes = list(stream.notes)
+    if unreadable:
+        lines_were = "lines were" if unreadable > 1 else "line was"
+        notes.append(f"{unreadable} {lines_were} not readable in the metric {metric}")
+    if rest:
+        notes.append(f"the metric {metric} breaks off inside a line; all before that is read")
+    return notes

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from stabdiag.errors import NoUsableRecord
 from stabdiag.history import Event, EventKind
+from stabdiag.readers.mlflow import settings
 from stabdiag.readers.points import Points
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ def read(database: sqlite3.Connection, source: str, notes: tuple[str, ...]) -> C
                 format="sqlite",
                 notes=(*notes, *damage),
                 events=_about(len(runs), run, name),
-                config=dict(database.execute(_PARAMETERS, [run])),
+                config=settings(dict(database.execute(_PARAMETERS, [run]))),
             )
     raise NoUsableRecord(f"{source}: no record could be read; no run in it logged a metric")
 

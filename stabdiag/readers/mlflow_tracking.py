@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import warnings
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote, urlsplit
 
 from stabdiag.errors import LogError
+from stabdiag.readers.mlflow import settings
 from stabdiag.readers.mlflow_database import value_of
 from stabdiag.readers.points import Points
 
@@ -32,13 +34,19 @@ def read_url(url: str) -> Columns:
             " pip install 'stabdiag[mlflow]'"
         )
     _check_store(url, os.environ.get(_STORE, ""))
+    with warnings.catch_warnings():
+        # What MLflow uses that is deprecated is no news for who reads a run.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        return _read(url, url.removeprefix(_SCHEME).strip("/"))
+
+
+def _read(url: str, run_id: str) -> Columns:
     from mlflow.exceptions import MlflowException
     from mlflow.tracking import MlflowClient
 
-    client = MlflowClient()
     points = Points()
-    run_id = url.removeprefix(_SCHEME).strip("/")
     try:
+        client = MlflowClient()
         run = client.get_run(run_id)
         for metric in run.data.metrics:
             for one in client.get_metric_history(run_id, metric):
@@ -46,7 +54,7 @@ def read_url(url: str) -> Columns:
     except MlflowException as error:
         first = str(error).splitlines()[0]
         raise LogError(f"{url}: cannot be read ({first}); check the id and {_STORE}") from error
-    return points.columns(source=url, format="mlflow", config=run.data.params)
+    return points.columns(source=url, format="mlflow", config=settings(run.data.params))
 
 
 def _check_store(url: str, store: str) -> None:
