@@ -35,10 +35,10 @@ class Folder:
         for _ in range(DEEPEST):
             below: list[Path] = []
             for folder in level:
-                found += self._files(folder, below, seen, MOST_FILES - len(found))
+                found += self._files(folder, below, seen, MOST_FILES - len(seen))
             level = below
-        if len(found) == MOST_FILES:
-            self.notes.append(f"only the first {MOST_FILES} files were looked at")
+        if len(seen) == MOST_FILES:
+            self.notes.append(f"only the first {MOST_FILES} files and folders were looked at")
         return found
 
     def _files(

@@ -48,16 +48,24 @@ def read_place(sources: Sequence[str | os.PathLike[str]], *, format: str | None 
     """
     if not sources:
         raise LogError("no log is given; give a file, a folder or a URL")
-    found = [_read(os.fspath(source), format) for source in sources]
+    found, empty = [], []
+    for source in sources:
+        try:
+            found.append(_read(os.fspath(source), format))
+        except NoUsableRecord as error:  # an attempt may have ended before it logged
+            empty.append(error)
+    if not found:
+        raise empty[0]
+    told = [_event(f"left out: {error}") for error in empty]
     if len(found) == 1:
-        return found[0]
+        return _with(found[0].columns, found[0].manifest, told)
     from stabdiag.places.several import one_log
 
     known = Manifest()
     for one in reversed(found):  # a later attempt may have been configured anew
         known = known.beside(one.manifest)
     name = f"{found[0].columns.source} and {len(found) - 1} more"
-    return Found(columns=one_log([one.columns for one in found], name), manifest=known)
+    return _with(one_log([one.columns for one in found], name), known, told)
 
 
 def _read(source: str, format: str | None) -> Found:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from stabdiag.errors import LogError, NoUsableRecord
+from stabdiag.errors import NoUsableRecord
 from stabdiag.readers import refusals
 from stabdiag.readers.registry import READERS, Reader, reader
 
@@ -30,13 +30,13 @@ def refuse_empty(stream: Stream) -> None:
 
 
 def sniff(stream: Stream) -> Reader:
-    """Return the reader of a stream, or raise a LogError that says what the stream looks like."""
+    """Return the reader of a stream, or raise an error that says what the stream looks like."""
     head, whole = stream.head()
     found = _first(_QUICK, head, whole=whole)
     if found is None and refusals.binary(head) is None:
         found = _text(stream) or _by_suffix(stream.name, head) or _last_resort(stream)
     if found is None:
-        raise LogError(refusals.sentence(stream, head))
+        raise NoUsableRecord(refusals.sentence(stream, head))
     return found
 
 

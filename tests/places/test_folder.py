@@ -124,7 +124,7 @@ def test_many_files(put, lines, tmp_path, monkeypatch):
     put("sample_00.jsonl", lines(0, 50))
     assert taken(tmp_path) == "sample_00.jsonl"
     assert told(tmp_path) == [
-        "only the first 31 files were looked at",
+        "only the first 31 files and folders were looked at",
         "5 of 31 files were looked into",
     ]
 

@@ -163,6 +163,19 @@ def test_the_later_manifest_goes_before_the_earlier(put):
     assert (known.dtype, known.peak_lr) == ("bf16", 0.1)
 
 
+def test_an_attempt_that_logged_nothing_is_left_out(put):
+    logs = [put("1.jsonl", jsonl(records(0, 50))), put("2.jsonl", jsonl(records(50, 90)))]
+    empty = put("3.out", "Traceback\n")
+    for part in (logs[:1], logs):
+        columns = read_place([*part, empty]).columns
+        assert columns.rows == 50 + 40 * (len(part) - 1)
+        assert columns.events[0].message.startswith(f"left out: {empty}: a text")
+    with pytest.raises(LogError, match=r"3\.out: a text"):
+        read_place([empty, empty])
+    with pytest.raises(LogError, match=r"none\.jsonl: no such file"):
+        read_place([*logs, empty.with_name("none.jsonl")])
+
+
 def test_no_log_at_all():
     with pytest.raises(LogError, match="no log is given"):
         stabdiag.diagnose([])
