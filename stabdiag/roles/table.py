@@ -42,6 +42,7 @@ ROLES: tuple[Role, ...] = (
             *("loss_train_total", "train_ce_loss", "loss_metrics_global_avg_loss"),
             *("reduced_train_loss", "total_loss", "train_total_loss", "loss_train", "loss_total"),
             *("ce_loss", "train_lm_loss", "cross_entropy", "nll_loss", "train_loss_epoch", "trl"),
+            *("epoch_loss", "train_epoch_loss", "batch_loss", "train_batch_loss"),
             # The one metric of a file that holds no other is called so.
             *("main_loss", "value"),
         ),
@@ -63,7 +64,8 @@ ROLES: tuple[Role, ...] = (
         names=(
             *("lr", "learning_rate", "train_learning_rate", "train_lr", "current_lr"),
             *("lr_0", "lr_group0", "optim_lr", "train_samples_lr", "x_lr0", "learningrate"),
-            "optim_learning_rate_group_0",
+            *("optim_learning_rate_group_0", "epoch_learning_rate", "train_epoch_learning_rate"),
+            "batch_learning_rate",
         ),
     ),
     Role(
