@@ -1,10 +1,29 @@
-"""Members of archives: which are read, and what is said of the others."""
+"""What archives look like, and which of their members are read."""
 
 from __future__ import annotations
 
+import io
 from pathlib import PurePosixPath, PureWindowsPath
+from typing import Final
 
 from stabdiag.places.listing import DEEPEST, is_skipped
+from stabdiag.readers.compressed import unpacked
+from stabdiag.readers.source import Stream
+
+# What a tar header takes, and where in it the format is named.
+_BLOCK: Final = 512
+_USTAR: Final = slice(257, 262)
+
+
+def is_tar(head: bytes) -> bool:
+    """Tell whether the head of a file is that of a tar archive, packed or not."""
+    plain = unpacked(Stream("", io.BytesIO(head)))
+    return plain.peek(_BLOCK)[_USTAR] == b"ustar"
+
+
+def is_zip(head: bytes) -> bool:
+    """Tell whether the head of a file is that of a ZIP archive."""
+    return head.startswith((b"PK\x03\x04", b"PK\x05\x06"))
 
 
 def inside(name: str) -> PurePosixPath | None:

@@ -12,6 +12,7 @@ from stabdiag.errors import LogError, NoUsableRecord
 from stabdiag.history import Event, EventKind
 from stabdiag.manifest import Manifest
 from stabdiag.places import beside, stores
+from stabdiag.places.members import is_tar, is_zip
 from stabdiag.readers import read_stream
 from stabdiag.readers.registry import reader
 from stabdiag.readers.source import STANDARD_INPUT, Stream, open_stream
@@ -105,14 +106,15 @@ def _remote(url: str, format: str | None) -> Found:
 
 def _archive(stream: Stream, format: str | None) -> Found | None:
     """Read an archive, which is a place of its own, or return None if it is none."""
-    from stabdiag.places.tar import Tar, is_tar
-    from stabdiag.places.zip import Zip, is_zip, open_zip
-
     head = stream.peek(_HEAD)
     if is_tar(head):
+        from stabdiag.places.tar import Tar
+
         with stream.on_disk() as path:
             return _chosen(Tar(stream.name, path), format)
     if is_zip(head):
+        from stabdiag.places.zip import Zip, open_zip
+
         with stream.on_disk() as path, open_zip(stream.name, path) as archive:
             return _chosen(Zip(stream.name, archive), format)
     return None

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import io
 import tarfile
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from stabdiag.places.listing import MOST_FILES, Entry
 from stabdiag.places.members import inside, is_wanted, left_out
@@ -14,16 +13,6 @@ from stabdiag.readers.source import Stream
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Sequence
     from pathlib import Path
-
-# What a tar header takes, and where in it the format is named.
-_BLOCK: Final = 512
-_USTAR: Final = slice(257, 262)
-
-
-def is_tar(head: bytes) -> bool:
-    """Tell whether the head of a file is that of a tar archive, packed or not."""
-    plain = unpacked(Stream("", io.BytesIO(head)))
-    return plain.peek(_BLOCK)[_USTAR] == b"ustar"
 
 
 class Tar:

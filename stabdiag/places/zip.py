@@ -25,11 +25,6 @@ _LENGTHS: Final = 26
 _READABLE: Final = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 
 
-def is_zip(head: bytes) -> bool:
-    """Tell whether the head of a file is that of a ZIP archive."""
-    return head.startswith((b"PK\x03\x04", b"PK\x05\x06"))
-
-
 def open_zip(name: str, path: Path) -> zipfile.ZipFile:
     """Open a ZIP archive that lies in a file."""
     try:

@@ -47,8 +47,10 @@ def recognised(head: bytes, *, whole: bool) -> str | None:
 
 
 def _first(readers: tuple[Reader, ...], head: bytes, *, whole: bool) -> Reader | None:
-    is_text = refusals.binary(head) is None
-    asked = (one for one in readers if one.binary or is_text)
+    asked = [one for one in readers if one.binary]
+    if refusals.binary(head) is None:
+        # What is heavy to import reads bytes: a small text log does not wait for it.
+        asked = [one for one in readers if not one.binary] + asked
     return next((one for one in asked if one.recognises(head, whole=whole)), None)
 
 
