@@ -80,16 +80,20 @@ class Document:
         return self.peek()
 
     def bunches(self) -> Iterator[list[object]]:
-        """Yield the elements of an open list of plain values, many at a time."""
+        """Yield the elements of an open list, many at a time where they are plain.
+
+        Plain are numbers and words, and records without lists or records in them.
+        """
+        end = "}" if self.peek() == "{" else ""
         together = True
         while self.peek() != "]":
-            found = self._bunch() if together else None
+            found = self._bunch(end) if together else None
             if found is None:
                 together = False
                 found = [self.value()]
-                if self.peek() != "]":
-                    self._expect(",")
             yield found
+            if self.peek() != "]":
+                self._expect(",")
         self._at += 1
 
     def goes_on(self, end: str) -> bool:
@@ -114,7 +118,9 @@ class Document:
                 if at_end and self._more():
                     continue
                 return self._mended(cut=at_end)
-            if stop == len(self._text) and self._more():
+            # Of "2.5" cut in two the first half is a number, too.
+            if len(self._text) - stop < _NEAR and not self._ended:
+                self._more()
                 continue
             if stop == len(self._text) and isinstance(found, float):
                 raise Broken("breaks off")  # perhaps in the midst of the number
@@ -132,18 +138,25 @@ class Document:
             if not self._more():
                 return False
 
-    def _bunch(self) -> list[object] | None:
-        """Take plain values up to the end of the list, or to a comma; None if they are not."""
+    def _bunch(self, end: str) -> list[object] | None:
+        """Take elements up to the end of the list or up to a comma; None if they are not plain.
+
+        ``end`` is the character that ends an element, where there is one.
+        """
         if len(self._text) - self._at < _BUNCH:
             self._more()
         limit = self._at + _BUNCH
-        end = self._text.find("]", self._at, limit)
-        cut = end if end >= 0 else self._text.rfind(",", self._at, limit)
+        close = self._text.find("]", self._at, limit)
+        if close >= 0 and not end:
+            cut = close
+        else:
+            until = close if close >= 0 else limit
+            cut = self._text.rfind(end or ",", self._at, until) + len(end)
         if cut <= self._at:
             return None
         found = _listed(self._text[self._at : cut])
         if found is not None:
-            self._at = cut + (end < 0)
+            self._at = cut
         return found
 
     def _mended(self, *, cut: bool) -> object:
@@ -178,10 +191,13 @@ class Document:
 
 def _listed(text: str) -> list[object] | None:
     """Return the values that commas part, or None if the text is not such."""
-    for spelt in (text, mended(text)):
-        try:
-            found: list[object] = DECODER.decode(f"[{spelt}]")
-        except (ValueError, RecursionError):
-            continue
-        return found
-    return None
+    found = _decoded(f"[{text}]")
+    return found if found is not None else _decoded(mended(f"[{text}]"))
+
+
+def _decoded(text: str) -> list[object] | None:
+    try:
+        found: list[object] = DECODER.decode(text)
+    except (ValueError, RecursionError):
+        return None
+    return found

@@ -93,26 +93,27 @@ def _walk_list(document: Document, path: Path, tables: Tables) -> None:
 def _read_records(document: Document, chunks: list[Rows], bad: list[BadLine]) -> None:
     """Read an open list of objects; a broken one is left out, if another follows it."""
     records: list[Record] = []
-    going_on = True
     try:
-        while going_on:
+        while True:
             try:
-                record = document.value()
-                if isinstance(record, dict):
-                    records.append(record)
-                going_on = document.goes_on("]")
+                for bunch in document.bunches():
+                    records += [record for record in bunch if isinstance(record, dict)]
+                    if len(records) >= _RECORDS:
+                        chunks.append(_chunk(records))
+                        records = []
             except Broken as broken:
                 line = document.line
                 if not document.skip_to_next_record():
                     raise
                 bad.append(BadLine(line=line, reason=str(broken)))
-            if len(records) == _RECORDS:
-                chunks.append(_chunk(records))
-                records = []
+            else:
+                return
     finally:
         if records:
             chunks.append(_chunk(records))
 
 
 def _chunk(records: list[Record]) -> Rows:
-    return rows_of(*flattened(records))
+    if any(type(value) is dict for record in records for value in record.values()):
+        return rows_of(*flattened(records))
+    return rows_of(records)

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -51,6 +53,23 @@ def test_it_is_read(sample):
     assert columns.rows > 0
     for name in columns.names:
         assert len(columns.load(name).values) == columns.rows
+
+
+LOADED = """
+import sys
+from stabdiag.readers import read_columns
+read_columns(sys.argv[1])
+print(*(name for name in sys.modules if name.startswith("stabdiag.readers.")))
+"""
+
+
+@pytest.mark.parametrize("name", ["jsonl/plain.jsonl", "csv/plain.csv"])
+def test_a_quick_format_does_without_the_modules_of_the_others(name):
+    command = [sys.executable, "-c", LOADED, str(SAMPLES / name)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    quick = {"stabdiag.readers.parquet", "stabdiag.readers.jsonl", "stabdiag.readers.csv"}
+    others = {one.module for one in READERS} - quick
+    assert not others & set(done.stdout.split())
 
 
 def test_names_are_used_once():

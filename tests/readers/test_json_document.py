@@ -216,6 +216,25 @@ def test_it_reads_what_json_reads_in_pieces_of_any_size(records, indent, size):
                     np.testing.assert_equal(column.values[n], float(record[name]))
 
 
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 64])
+@pytest.mark.parametrize(
+    "document",
+    [
+        {"step": [1, 2, 10], "loss": [2.5, -1e-05, 1000000.0]},
+        {"loss": {"1": 2.5, "2": -1e-05, "10": 1000000.0}},
+        [{"step": 1, "loss": 2.5}, {"step": 2, "loss": -1e-05}, {"step": 10, "loss": 1e6}],
+        [{"step": s, "t": {"loss": x}} for s, x in [(1, 2.5), (2, -1e-05), (10, 1e6)]],
+    ],
+)
+def test_no_number_is_cut_where_a_piece_ends(monkeypatch, document, size):
+    monkeypatch.setattr(json_stream, "_READ", size)
+    monkeypatch.setattr(json_stream, "_BUNCH", size)
+    columns = read(Stream("run", io.BytesIO(json.dumps(document).encode())))
+    assert values(columns, "step") == [1, 2, 10]
+    name = next(name for name in columns.names if "loss" in name)
+    assert values(columns, name) == [2.5, -1e-05, 1e6]
+
+
 def test_a_large_document_does_not_grow_in_memory(tmp_path):
     record = '{"epoch": 0.1, "grad_norm": 0.84, "learning_rate": 3e-05, "loss": 2.31, "step": %d}'
     path = tmp_path / "trainer_state.json"
