@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stabdiag.api import read
-from stabdiag.errors import LogError
 from stabdiag.log_formats import log_formats
 from stabdiag.manifest import parse_manifest
 from stabdiag.manifest_keys import KEYS
@@ -63,11 +62,9 @@ def _roles(one: LogFormat) -> Iterator[str]:
     """Yield what the samples of a format give: the columns of each role, and settings."""
     found: dict[str, list[str]] = {}
     settings: set[str] = set()
-    for path in sorted((SAMPLES / one.name).glob("*")):
-        try:
-            history = read(path)
-        except LogError:
-            continue
+    # The page does not depend on which packages are installed.
+    for path in () if one.extra else sorted((SAMPLES / one.name).glob("*")):
+        history = read(path)
         for role, series in history.series.items():
             found.setdefault(role.partition("/")[0], []).append(series.column)
         manifest = parse_manifest(history.config)
