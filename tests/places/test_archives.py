@@ -271,6 +271,22 @@ def test_an_archive_without_a_log(put, data):
         read_place([put("run", data)])
 
 
+def test_folders_and_what_lies_too_deep_or_hidden(put, lines):
+    files = {"run/": "", ".git/a.jsonl": lines(0, 99), "1/2/3/4/5/6/7/a.jsonl": lines(0, 99)}
+    files["run/a.jsonl"] = lines(0, 50)
+    packed = tarred({name: text for name, text in files.items() if text})
+    for data in (packed, zipped(files)):
+        path = put("run", data)
+        assert read_place([path]).columns.source == f"{path}/run/a.jsonl"
+        assert told(path) == []
+
+
+def test_a_configuration_that_is_too_large(put, lines):
+    text = '{"dtype": "fp16"}' + " " * (1 << 20)
+    path = put("run", tarred({"run.jsonl": lines(0, 50), "manifest.json": text}))
+    assert read_place([path]).manifest.dtype is None
+
+
 def test_many_members(put, lines, monkeypatch):
     monkeypatch.setattr("stabdiag.places.tar.MOST_FILES", 5)
     monkeypatch.setattr("stabdiag.places.zip.MOST_FILES", 5)

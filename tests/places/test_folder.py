@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
+from pathlib import Path
 
+import numpy as np
+import pyarrow as pa
 import pytest
+from pyarrow import parquet
 
 import stabdiag
 from stabdiag.errors import LogError, NoUsableRecord
@@ -157,6 +162,36 @@ def test_a_folder_that_may_not_be_listed(tmp_path, monkeypatch):
     monkeypatch.setattr("os.scandir", refuse)
     with pytest.raises(LogError, match=r"cannot be opened \(Permission denied\)"):
         read_place([tmp_path])
+
+
+def test_a_folder_in_it_that_may_not_be_listed(put, cells, tmp_path, monkeypatch):
+    put("run.csv", cells(0, 50))
+    put("locked/run.csv", cells(0, 90))
+    list_folder = os.scandir
+
+    def refuse(path):
+        if Path(path).name == "locked":
+            raise PermissionError(13, "Permission denied")
+        return list_folder(path)
+
+    monkeypatch.setattr("os.scandir", refuse)
+    assert taken(tmp_path) == "run.csv"
+    assert told(tmp_path) == [f"{tmp_path}/locked could not be opened (Permission denied)"]
+
+
+def test_a_format_that_shows_nothing_before_its_end(put, cells, tmp_path):
+    noise = np.random.default_rng(1).random(50_000)
+    table = pa.table({"step": np.arange(50_000), "loss": noise})
+    parquet.write_table(table, put("run.parquet", ""))
+    put("a/run.csv", cells(0, 90))
+    assert taken(tmp_path) == "run.parquet"
+
+
+def test_a_job_that_prints_its_source_code_first(put, tmp_path):
+    source = "    return np.sum(weights[index] for index in range(count))\n" * 9000
+    steps = "".join(f"step:{n}/99 train_loss:{4 - n / 100:.4f} train_time:9ms\n" for n in range(99))
+    put("job.out", source + steps)
+    assert read_place([tmp_path]).columns.rows == 99
 
 
 # What lies beside a log.

@@ -8,6 +8,7 @@ import io
 import tarfile
 import threading
 import time
+from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -116,6 +117,23 @@ def test_a_folder_that_is_too_large(memory, cells, monkeypatch):
     assert "the folder was not looked at as a whole: it is too large" in [e.message for e in events]
 
 
+def test_a_folder_in_it_that_cannot_be_listed(memory, cells, monkeypatch):
+    memory("run/metrics.csv", cells(0, 50))
+    memory("run/below/metrics.csv", cells(0, 90))
+    kind = type(fsspec.filesystem("memory"))
+    list_folder = kind.ls
+
+    def refuse(self: object, path: str, **how: object) -> object:
+        if path.endswith("below"):
+            raise PermissionError(path)
+        return list_folder(self, path, **how)
+
+    monkeypatch.setattr(kind, "ls", refuse)
+    columns = read_place(["memory://run"]).columns
+    assert columns.rows == 50
+    assert [event.message for event in columns.events] == ["a folder in it could not be listed"]
+
+
 def test_an_archive(memory, cells):
     made = io.BytesIO()
     with tarfile.open(fileobj=made, mode="w:gz") as archive:
@@ -216,6 +234,38 @@ def test_protocols(monkeypatch):
         "s3://bucket/run: to read s3:// URLs, install no_such_package:"
         " pip install 'stabdiag[remote]' no_such_package"
     )
+
+
+def test_a_file_system_that_cannot_be_set_up(monkeypatch):
+    def refuse(*_args: object, **_how: object) -> None:
+        raise ValueError("no credentials for https://me:password@host/run\nand more")
+
+    monkeypatch.setattr("fsspec.core.url_to_fs", refuse)
+    with pytest.raises(LogError) as caught:
+        read_place(["s3://bucket/run"])
+    assert str(caught.value) == (
+        "s3://bucket/run: cannot be read (no credentials for …); check the URL"
+    )
+
+
+@pytest.mark.parametrize("key", ["mtime", "LastModified", "none"])
+def test_when_a_remote_file_was_written(memory, cells, monkeypatch, key):
+    """Each file system has its own name for it, and may have none."""
+    memory("run/a/metrics.csv", cells(0, 50))
+    memory("run/b/metrics.csv", cells(0, 50))
+    kind = type(fsspec.filesystem("memory"))
+    list_folder = kind.ls
+
+    def dated(self: object, path: str, **how: object) -> list[dict[str, object]]:
+        newest = {"mtime": 2e9, "LastModified": datetime(2030, 1, 1, tzinfo=UTC)}.get(key)
+        names = list_folder(self, path, **how)
+        return [
+            {**one, "created": None, key: newest if "/a" in one["name"] else None} for one in names
+        ]
+
+    monkeypatch.setattr(kind, "ls", dated)
+    newest = "b" if key == "none" else "a"
+    assert read_place(["memory://run"]).columns.source == f"memory://run/{newest}/metrics.csv"
 
 
 def test_fsspec_that_is_not_installed(monkeypatch):

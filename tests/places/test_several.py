@@ -163,6 +163,15 @@ def test_the_later_manifest_goes_before_the_earlier(put):
     assert (known.dtype, known.peak_lr) == ("bf16", 0.1)
 
 
+def test_a_loss_that_only_the_user_knows(put):
+    files = [
+        put(f"{n}.csv", "step,error\n" + "".join(f"{k},1\n" for k in range(n * 50, n * 50 + 50)))
+        for n in (1, 0)
+    ]
+    history = stabdiag.read(files, columns={"loss": "error"})
+    assert history.series["loss"].steps.tolist() == list(range(100))
+
+
 def test_an_attempt_that_logged_nothing_is_left_out(put):
     logs = [put("1.jsonl", jsonl(records(0, 50))), put("2.jsonl", jsonl(records(50, 90)))]
     empty = put("3.out", "Traceback\n")
