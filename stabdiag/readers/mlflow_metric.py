@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from stabdiag.readers.pieces import Chunk
     from stabdiag.readers.source import Stream
 
-_LINE: Final = re.compile(rb"(\d{10,16}) (\S{1,32}) (\d{1,18})\r?", re.ASCII)
+_LINE: Final = re.compile(rb"(\d{10,16}) ([-+.0-9A-Za-z]{1,32}) (\d{1,18})\r?", re.ASCII)
 
 _SHOWN: Final = 20
 
