@@ -114,6 +114,8 @@ def parse_manifest(raw: Mapping[str, Any], path: str | None = None) -> Manifest:
         static = _is_static(flat, spelled)
         if static is not None:
             found["static_loss_scale"] = static
+    if "save_strategy" in spelled and not _is_by_steps(flat[spelled["save_strategy"]]):
+        found.pop("checkpoint_every", None)
     unknown = {name: value for name, value in flat.items() if name not in used}
     return Manifest(**found, path=path, unknown=unknown)
 
@@ -144,6 +146,11 @@ def _dtype_flags(
                 if on:
                     return dtype, used
     return ("fp32" if len(told) > 1 else None), used
+
+
+def _is_by_steps(strategy: object) -> bool:
+    """Tell whether the HF Trainer saves by steps; its ``save_steps`` means nothing otherwise."""
+    return str(strategy).lower().rpartition(".")[2] == "steps"
 
 
 def _is_static(flat: Mapping[str, Any], spelled: Mapping[str, str]) -> bool | None:

@@ -63,6 +63,27 @@ LIGHTNING = {
     "model": {"optimizer": "sgd", "lr": 0.1},
     "checkpoint": {"every_n_train_steps": 200},
 }
+TORCHTITAN = {
+    "optimizer": {"name": "AdamW", "lr": 3e-4},
+    "lr_scheduler": {"warmup_steps": 200},
+    "training": {"steps": 1000, "max_norm": 1.0, "mixed_precision_param": "bfloat16"},
+    "checkpoint": {"interval": 500},
+}
+FAIRSEQ = {
+    "common": {"fp16": True, "fp16_scale_window": 128, "seed": 7},
+    "optimization": {"lr": [0.0005], "max_update": 9000, "clip_norm": 0.1},
+    "lr_scheduler": {"_name": "inverse_sqrt", "warmup_updates": 400},
+    "checkpoint": {"save_interval_updates": 250},
+}
+COMPOSER = {
+    "max_duration": "4800ba",
+    "save_interval": "1000ba",
+    "precision": "amp_bf16",
+    "optimizer": {"name": "decoupled_adamw", "lr": 6e-4},
+    "scheduler": {"name": "cosine_with_warmup", "t_warmup": "100ba"},
+    "algorithms": {"gradient_clipping": {"clipping_threshold": 1.0, "clipping_type": "norm"}},
+    "eval_interval": "1ep",
+}
 
 
 def known(manifest: Manifest) -> dict[str, Any]:
@@ -139,6 +160,47 @@ def known(manifest: Manifest) -> dict[str, Any]:
                 "checkpoint_every": 200,
             },
             id="Lightning",
+        ),
+        pytest.param(
+            TORCHTITAN,
+            {
+                "dtype": "bf16",
+                "optimizer": "AdamW",
+                "peak_lr": 3e-4,
+                "warmup_steps": 200,
+                "total_steps": 1000,
+                "grad_clip": 1.0,
+                "checkpoint_every": 500,
+            },
+            id="torchtitan",
+        ),
+        pytest.param(
+            FAIRSEQ,
+            {
+                "dtype": "fp16",
+                "peak_lr": 0.0005,
+                "warmup_steps": 400,
+                "total_steps": 9000,
+                "grad_clip": 0.1,
+                "checkpoint_every": 250,
+                "loss_scale_window": 128,
+                "seed": 7,
+            },
+            id="fairseq",
+        ),
+        pytest.param(
+            COMPOSER,
+            {
+                "dtype": "bf16",
+                "optimizer": "decoupled_adamw",
+                "peak_lr": 6e-4,
+                "warmup_steps": 100,
+                "total_steps": 4800,
+                "schedule": "cosine_with_warmup",
+                "grad_clip": 1.0,
+                "checkpoint_every": 1000,
+            },
+            id="Composer",
         ),
     ],
 )
@@ -232,7 +294,7 @@ def test_unknown_keys_are_kept() -> None:
         {"checkpoint_every": "often"},
         {"checkpoint_every": float("nan")},
         {"checkpoint_every": float("inf")},
-        {"checkpoint_every": [100]},
+        {"checkpoint_every": [100, 200]},
         {"optimizer": 3},
         {"optimizer": ""},
         {"lr": "auto"},
@@ -250,6 +312,17 @@ def test_values_that_cannot_be_are_unknown_and_never_fatal(raw: dict[str, Any]) 
 def test_numbers_may_be_written_as_words() -> None:
     manifest = parse_manifest({"learning_rate": "3e-4", "save_steps": "500", "warmup": 0})
     assert (manifest.peak_lr, manifest.checkpoint_every, manifest.warmup_steps) == (3e-4, 500, 0)
+
+
+@pytest.mark.parametrize(
+    ("strategy", "every"),
+    [("steps", 500), ("IntervalStrategy.STEPS", 500), ("epoch", None), ("no", None), (None, None)],
+)
+def test_the_steps_between_checkpoints_count_where_they_are_saved_by_steps(
+    strategy: str | None, every: int | None
+) -> None:
+    raw = {"save_steps": 500, "save_strategy": strategy}
+    assert parse_manifest(raw).checkpoint_every == every
 
 
 # Given by hand.
