@@ -74,17 +74,16 @@ class Records:
                 continue
             kind, content = fragment
             at += _HEAD.size + len(content)
-            yield from self._whole(kind, content)
-
-    def _whole(self, kind: int, content: bytes) -> Iterator[bytes]:
-        """Return the record that a fragment completes, if it does."""
-        if kind in (_WHOLE, _FIRST):
-            self._parts = [content]
-        elif self._parts:
-            self._parts.append(content)
-        if kind in (_WHOLE, _LAST) and self._parts:
-            yield b"".join(self._parts)
-            self._parts = []
+            if kind == _WHOLE:
+                self._parts = []
+                yield content
+            elif kind == _FIRST:
+                self._parts = [content]
+            elif self._parts:  # its first part may be lost
+                self._parts.append(content)
+                if kind == _LAST:
+                    yield b"".join(self._parts)
+                    self._parts = []
 
 
 def _fragment(block: bytes, at: int) -> tuple[int, bytes] | None:

@@ -15,6 +15,7 @@ from stabdiag.readers.wandb_console import Console
 
 if TYPE_CHECKING:
     from stabdiag.readers.columns import Column
+    from stabdiag.readers.pieces import Piece
     from stabdiag.readers.source import Stream
 
 _MAGIC: Final = b":W&B"
@@ -48,6 +49,8 @@ def read(stream: Stream) -> Columns:
     run = _Run()
     foreign = 0
     for content in records:
+        if _is_summary(content):
+            continue
         try:
             run.take(Record.FromString(content))
         except DecodeError:
@@ -106,12 +109,13 @@ class _Run:
         )
 
     def _take_history(self, history: Any) -> None:
+        bunch = self._bunch
         for item in history.item:
-            self._bunch.add(item.key or "/".join(item.nested_key), item.value_json)
-        self._bunch.end(history.step.num)
+            bunch.add(item.key or "/".join(item.nested_key), item.value_json)
+        bunch.end(history.step.num)
         self._console.logged(history.step.num)
-        if self._bunch.rows == _BUNCH:
-            self._chunks.append(self._bunch.chunk())
+        if bunch.rows == _BUNCH:
+            self._chunks.append(bunch.chunk())
             self._bunch = _Bunch()
 
     def _end(self) -> tuple[Event, ...]:
@@ -132,52 +136,63 @@ class _Run:
 
 
 class _Bunch:
-    """Some records by column: the rows that have it, and their values."""
+    """Some records by column: the rows that have it, and their values as JSON."""
 
     def __init__(self) -> None:
         self.rows = 0
-        self._cells: dict[str, tuple[list[int], list[object]]] = {}
+        self._cells: dict[str, tuple[list[int], list[str]]] = {}
 
     def add(self, name: str, text: str) -> None:
         """Add a member, written as JSON, to the record that is being gathered."""
-        try:
-            self._put(name, float(text))
-        except ValueError:
-            self._add_decoded(name, _decoded(text))
+        if text.startswith(("{", "[")):
+            self._add_members(name, _decoded(text))
+            return
+        cells = self._cells.get(name)
+        if cells is None:
+            cells = self._cells[name] = ([], [])
+        cells[0].append(self.rows)
+        cells[1].append(text)
 
     def end(self, step: int) -> None:
-        """End the record; the step is told twice but in the oldest files."""
-        if not self._has(_STEP):
-            self._put(_STEP, step)
+        """End the record; the oldest files tell the step only beside its members."""
+        if _STEP not in self._cells or self._cells[_STEP][0][-1] != self.rows:
+            self.add(_STEP, str(step))
         self.rows += 1
 
     def chunk(self) -> Rows:
-        """Return the records."""
+        """Return the records; of a name that a record has twice the last value holds."""
         chunk = Rows(rows=self.rows)
-        for name, (rows, values) in self._cells.items():
-            chunk.parts[name] = [(np.array(rows, dtype=np.intp), piece_of(values))]
+        for name, (rows, texts) in self._cells.items():
+            chunk.parts[name] = [(np.array(rows, dtype=np.intp), _piece(texts))]
         return chunk
 
-    def _add_decoded(self, name: str, value: object) -> None:
-        if isinstance(value, dict):
-            if _MEDIA in value:
-                return
+    def _add_members(self, name: str, value: object) -> None:
+        if isinstance(value, dict) and _MEDIA not in value:
             for key, member in value.items():
-                self._add_decoded(f"{name}/{key}", member)
-        elif not isinstance(value, list):
-            self._put(name, value)
+                self._add_members(f"{name}/{key}", member)
+        elif not isinstance(value, dict | list):
+            self.add(name, json.dumps(value))
 
-    def _put(self, name: str, value: object) -> None:
-        rows, values = self._cells.setdefault(name, ([], []))
-        if rows and rows[-1] == self.rows:  # a name twice: the last value holds
-            values[-1] = value
-            return
-        rows.append(self.rows)
-        values.append(value)
 
-    def _has(self, name: str) -> bool:
-        cells = self._cells.get(name)
-        return cells is not None and cells[0][-1] == self.rows
+def _piece(texts: list[str]) -> Piece:
+    try:
+        return piece_of(list(map(float, texts)))
+    except ValueError:
+        return piece_of(list(map(_decoded, texts)))
+
+
+def _is_summary(content: bytes) -> bool:
+    """Tell whether a record is a summary: one follows each of the history and says the same.
+
+    Its number (field 1) may come before what it is (a summary is field 3, of a length of its own).
+    """
+    at = 0
+    if content.startswith(b"\x08"):
+        at = 1
+        while content[at : at + 1] >= b"\x80":
+            at += 1
+        at += 1
+    return content[at : at + 1] == b"\x1a"
 
 
 def _path(item: Any) -> list[str]:
