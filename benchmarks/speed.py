@@ -66,8 +66,8 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 events = EventAccumulator({file!r}, {{"scalars": 0}}).Reload()
 for tag in events.Tags()["scalars"]: events.Scalars(tag)
 """
-# The reader in Python that W&B had, DataStore, is no longer in the package. This is what it did, and
-# what it takes besides to have the history.
+# The reader in Python that W&B had, DataStore, is no longer in the package. This is what it did,
+# and what it takes besides to have the history.
 WANDB = """
 import json, struct, zlib
 from wandb.proto.wandb_internal_pb2 import Record
