@@ -107,7 +107,8 @@ def parse_manifest(raw: Mapping[str, Any], path: str | None = None) -> Manifest:
                 used.add(spelled[name])
                 break
     flags, flag_names = _dtype_flags(flat, spelled)
-    if "dtype" not in found and flags is not None:
+    # Beside a flag that is on, fp32 is the type of the weights, as the HF Trainer logs them.
+    if flags is not None and found.get("dtype", "fp32") == "fp32":
         found["dtype"] = flags
     used |= flag_names
     if "static_loss_scale" not in found:

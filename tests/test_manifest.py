@@ -245,6 +245,11 @@ def test_spellings_of_the_dtype(dtype: str | None, raw: dict[str, Any]) -> None:
     assert parse_manifest(raw).dtype == dtype
 
 
+def test_the_type_of_the_weights_does_not_go_before_a_flag() -> None:
+    assert parse_manifest({"bf16": True, "fp16": False, "torch_dtype": "float32"}).dtype == "bf16"
+    assert parse_manifest({"bf16": False, "torch_dtype": "float32"}).dtype == "fp32"
+
+
 def test_a_dtype_goes_before_a_flag() -> None:
     assert parse_manifest({"fp16": True, "dtype": "bf16"}).dtype == "bf16"
 

@@ -15,6 +15,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from stabdiag.readers.registry import reader
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from typing import TypeVar
@@ -43,6 +45,8 @@ class Choice:
 def choose(logs: Sequence[Log]) -> Choice:
     """Choose one of several logs; see the rule above."""
     logs = _best(logs, lambda log: log.losses > 0)
+    if not logs[0].losses:  # what cannot be read here may hold some, and says what to install
+        logs = _best(logs, lambda log: bool(reader(log.format).missing))
     left = _best(logs, lambda log: not log.is_evaluation)
     left = _best(left, lambda log: log.losses >= _FEW)
     levels: dict[tuple[int, str], list[Log]] = {}

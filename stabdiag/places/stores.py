@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -18,6 +19,9 @@ MLFLOW: Final = "mlflow-metric"
 
 # Keras keeps what it trains and what it evaluates in folders of their own, of one run.
 _SIDES: Final = frozenset({"train", "training", "val", "valid", "validation", "eval", "test"})
+
+# PyTorch's add_hparams writes to a folder below that of the run, named by the time.
+_HYPER_PARAMETERS: Final = re.compile(r"\d{9,11}\.\d+")
 
 
 def run_of(log: Log) -> PurePosixPath | None:
@@ -43,7 +47,9 @@ def files_of(
 
 
 def _lies_in(run: PurePosixPath, folder: PurePosixPath) -> bool:
-    return folder == run or (folder.parent == run and folder.name.lower() in _SIDES)
+    name = folder.name.lower()
+    belongs = name in _SIDES or _HYPER_PARAMETERS.fullmatch(name) is not None
+    return folder == run or (folder.parent == run and belongs)
 
 
 def read_run(

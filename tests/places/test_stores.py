@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 from tensorboard.compat.proto.event_pb2 import Event
 from tensorboard.compat.proto.summary_pb2 import Summary
+from tensorboard.plugins.hparams.summary_v2 import hparams_pb
 from tensorboard.summary.writer.event_file_writer import EventFileWriter
 
 import stabdiag
@@ -95,6 +96,27 @@ def test_tensorboard_that_is_not_installed(tmp_path, monkeypatch, cells, put):
         read_place([tmp_path])
     put("old.csv", cells(0, 50), 1e6)
     assert read_place([tmp_path]).columns.format == "csv"
+
+
+def test_a_run_that_cannot_be_read_goes_before_other_files_without_losses(
+    tmp_path, monkeypatch, put
+):
+    put("run-1/run-1.wandb", b":W&B\xe1\xbe\x00" + bytes(50), 90)
+    put("run-1/logs/debug-core.log", '{"time": 1, "level": "INFO", "pid": 3}\n' * 9, 10)
+    monkeypatch.setattr(sys.modules[Reader.__module__], "find_spec", lambda _name: None)
+    with pytest.raises(LogError, match=r"install wandb: pip install 'stabdiag\[wandb\]'"):
+        read_place([tmp_path])
+
+
+def test_hyper_parameters_in_a_folder_below(tmp_path):
+    events(tmp_path, 10, "loss", falling(0, 50))
+    below = tmp_path / "1760000000.1234"
+    writer = EventFileWriter(str(below))
+    writer.add_event(Event(wall_time=NOW + 50, summary=hparams_pb({"optimizer": "adamw"})))
+    writer.close()
+    columns = read_place([tmp_path]).columns
+    assert (columns.names, columns.rows) == (("step", "loss"), 50)
+    assert columns.config == {"optimizer": "adamw"}
 
 
 @pytest.fixture
