@@ -72,6 +72,8 @@ ROLES: tuple[Role, ...] = (
         name="loss_scale",
         meaning="loss scale of fp16 training",
         names=(
+            # What DeepSpeed says itself holds more than what a framework above it prints.
+            "attempted_loss_scale",
             *("loss_scale", "train_loss_scale", "amp_loss_scale", "train_samples_loss_scale"),
             *("grad_scale", "scaler_scale", "lossscale", "grad_scaler_scale", "amp_scale"),
             "loss_scaler",

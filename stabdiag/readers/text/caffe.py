@@ -15,7 +15,7 @@ GRAMMAR = Grammar(
         Line(
             pattern=re.compile(
                 rb"Iteration (\d{1,12})(?: \([^)\n]{1,80}\))?, "
-                rb"(?:loss = (%b)|lr = (%b)|Testing net)" % (NUMBER, NUMBER)
+                rb"(?:loss = (%b)(?!\S)|lr = (%b)(?!\S)|Testing net)" % (NUMBER, NUMBER)
             ),
             names=("Iteration", "loss", "lr"),
             told_by=re.compile(
@@ -23,7 +23,7 @@ GRAMMAR = Grammar(
             ),
         ),
         Line(
-            pattern=re.compile(rb"Test net output #\d{1,4}: ([^\n=]{1,80} = %b)" % NUMBER),
+            pattern=re.compile(rb"Test net output #\d{1,4}: ([^\n=]{1,80} = %b)(?!\S)" % NUMBER),
             pairs=re.compile(rb"([^\n=]{1,80}) = (%b)" % NUMBER),
             named=lambda name: f"test {name}",
             tells=False,

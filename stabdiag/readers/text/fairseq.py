@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 
-from stabdiag.readers.text.grammar import NUMBER, Grammar, Line, Step
+from stabdiag.readers.text.grammar import NUMBER, VALUE, Grammar, Line, Step
 from stabdiag.readers.text.log import functions_of
 
 _MEMBERS = re.compile(rb'"([^"\n]{1,80})": "?(%b)"?[,}]' % NUMBER)
-_EQUALS = re.compile(rb"([\w.]{1,80})=(%b)(?![\w.])" % NUMBER)
+_EQUALS = re.compile(rb"([\w.]{1,80})=(%b)(?=[,\s])" % NUMBER)
 _BARS = re.compile(rb"\| ([\w.]{1,80}) (%b)(?= \||\s)" % NUMBER)
 
 
@@ -60,7 +60,7 @@ GRAMMAR = Grammar(
         ),
         # NOTE: gradient overflow detected, ignoring gradient, setting loss scale to: 64.0
         Line(
-            pattern=re.compile(rb"setting loss scale to: (%b)" % NUMBER),
+            pattern=re.compile(rb"setting loss scale to: (%b)" % VALUE),
             names=("loss_scale",),
             fixed={"skipped_step": b"1"},
             step=Step.NEXT,

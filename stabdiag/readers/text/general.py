@@ -30,9 +30,9 @@ _LONGEST: Final = 2000
 
 # loss: 2.31, "lr"=1e-4, grad norm: 0.5 – and loss 2.31 for words that are known to be measured.
 _PAIR: Final = re.compile(
-    rb"([A-Za-z][\w./-]{0,60}(?: [a-z]\w{0,20}){0,2})[\"']? ?[:=] {0,12}(%b)(?![\w.:/-])"
+    rb"([A-Za-z][\w./-]{0,60}(?: [a-z]\w{0,20}){0,2})[\"']? ?[:=] {0,12}(%b)(?![\w.:/\[-])"
     rb"|((?:[A-Za-z]\w{0,20}[ /])?[\w./-]{0,40}?(?:[Ll]oss|lr|[Nn]orm|ppl|[Aa]cc(?:uracy)?))"
-    rb" {1,12}(%b)(?![\w.:/-])" % (NUMBER, NUMBER)
+    rb" {1,12}(%b)(?![\w.:/\[-])" % (NUMBER, NUMBER)
 )
 _COUNTER: Final = re.compile(
     rb"(?<![A-Za-z])(global[ _]step|step|iteration|iter|num_updates|update|batch|epoch)s?"
@@ -94,14 +94,16 @@ def _rising(counts: list[int]) -> float:
 
 
 def _lines(data: bytes) -> Iterator[tuple[int, int]]:
-    """Yield begin and end of each line that may name a loss, of a long one what is nearest."""
+    """Yield begin and end of each line that may name a loss, a long one in pieces."""
+    end = 0
     place = data.find(_ANCHOR)
     while place >= 0:
-        begin = max(data.rfind(b"\n", 0, place) + 1, place - _LONGEST)
+        near = max(place - _LONGEST, end)
+        begin = max(data.rfind(b"\n", near, place) + 1, near)
         end = data.find(b"\n", place, begin + _LONGEST)
-        end = end if end >= 0 else min(begin + _LONGEST, len(data))
-        yield begin, max(end, place + len(_ANCHOR))
-        place = data.find(_ANCHOR, max(end, place + len(_ANCHOR)))
+        end = end if end >= 0 else max(min(begin + _LONGEST, len(data)), place + len(_ANCHOR))
+        yield begin, end
+        place = data.find(_ANCHOR, end)
 
 
 def _record(line: bytes) -> dict[str, bytes]:
@@ -136,8 +138,10 @@ class _Measured:
         """Return all lines of this kind; those with the same names make one part."""
         shapes: dict[tuple[str, ...], tuple[list[int], list[tuple[bytes, ...]]]] = {}
         for begin, end in _lines(data):
-            counters = {word.lower(): count for word, count in _COUNTER.findall(data, begin, end)}
-            if self.counter not in counters:
+            found = list(_COUNTER.finditer(data, begin, end))
+            counters = {one[1].lower(): one[2] for one in found}
+            start = next((m.start() for m in found if m[1].lower() == self.counter), None)
+            if start is None:
                 continue
             record = _record(data[begin:end])
             if not any("loss" in name.lower() for name in record):
@@ -146,7 +150,7 @@ class _Measured:
                 name = _STEP if word == self.counter else word.decode()
                 record[name] = count
             starts, rows = shapes.setdefault(tuple(record), ([], []))
-            starts.append(begin)
+            starts.append(start)
             rows.append(tuple(record.values()))
         return [
             Part(names=names, starts=starts, cells=list(zip(*rows, strict=True)))

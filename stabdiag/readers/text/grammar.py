@@ -12,24 +12,25 @@ if TYPE_CHECKING:
 
     Cells = Sequence[bytes | None]
 
-# A number as programs print it, NaN and infinity among them, where something else follows at once.
+# A number as programs print it, NaN and infinity among them. What must follow it is the pattern's
+# concern: another rank's line may cut a number short.
 NUMBER: Final = rb"[-+]?(?:\d[\d.]{0,40}(?:[eE][-+]?\d{1,4})?|\.\d{1,40}|[nN][aA][nN]|[iI][nN][fF])"
 
-# The same where a blank or the end of the line follows: found in half the time.
-VALUE: Final = rb"[-+.\w]{1,40}"
+# The same where only a blank or the end of the line may follow: found in half the time.
+VALUE: Final = rb"[-+.\w]{1,40}(?!\S)"
 
 
 class Step(Enum):
     """The step of a line that names none.
 
     SAME is that of the line before it. NEXT is the step after that, and one more for each further
-    such line, up to the next step that is named. THEN is the step after the last of these. COMING
-    is the next step that is named.
+    such line, up to the next step that is named; LAST is the last of these. COMING is the next step
+    that is named.
     """
 
     SAME = 0
     NEXT = 1
-    THEN = 2
+    LAST = 2
     COMING = 3
 
 

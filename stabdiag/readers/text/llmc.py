@@ -24,8 +24,9 @@ GRAMMAR = Grammar(
         # step    1/19560 | loss 11.0091 (+nanz)| norm 15.3713 (+nanz)| lr 8.57e-07 | 3000.12 ms | …
         Line(
             pattern=re.compile(
-                rb"step {1,12}(\d{1,12})/\d{1,12} \| (?:train )?loss (%b) ?(?:\([^)\n]{0,20}\) ?)?"
-                rb"\| norm (%b) ?(?:\([^)\n]{0,20}\) ?)?\| lr (%b)" % (NUMBER, NUMBER, NUMBER)
+                rb"step {1,12}(\d{1,12})/\d{1,12} \| (?:train )?loss {1,8}(%b) ?"
+                rb"(?:\([^)\n]{0,20}\) ?)?\| norm {1,8}(%b) ?(?:\([^)\n]{0,20}\) ?)?"
+                rb"\| lr {1,8}(%b)(?!\S)" % (NUMBER, NUMBER, NUMBER)
             ),
             names=("s", "loss", "norm", "lr"),
         ),

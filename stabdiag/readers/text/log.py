@@ -15,6 +15,7 @@ from stabdiag.readers.text.ranks import ranks_of
 from stabdiag.readers.text.table import Table
 
 if TYPE_CHECKING:
+    import re
     from collections.abc import Callable, Mapping
 
     from stabdiag.readers.source import Stream
@@ -58,11 +59,12 @@ def read_log(stream: Stream, grammar: Grammar, *, size: int = _BLOCK) -> Columns
         if block.too_long:
             bad.append(BadLine(line=line, reason=f"longer than {LONGEST_LINE >> 20} MB"))
         text = Text(b"\n" if block.too_long else block.data, first_line=line)
+        found = [(kind, part) for kind in grammar.kinds for part in kind.find(text.data)]
         if grammar.config is not None and not table and offset < _CONFIG_WITHIN:
-            config = {**_arguments(grammar, text.data), **config}
-        for kind in grammar.kinds:
-            for part in kind.find(text.data):
-                table.add(kind, part, ranks_of(text.data, part.starts), offset)
+            until = min((min(part.starts) for _, part in found), default=len(text.data))
+            config = {**_arguments(grammar.config, text.data[:until]), **config}
+        for kind, part in found:
+            table.add(kind, part, ranks_of(text.data, part.starts), offset)
         messages.look(text, offset)
         offset += len(text.data)
         line += block.data.count(b"\n")
@@ -89,12 +91,12 @@ def read_log(stream: Stream, grammar: Grammar, *, size: int = _BLOCK) -> Columns
     )
 
 
-def _arguments(grammar: Grammar, data: bytes) -> Mapping[str, object]:
+def _arguments(pattern: re.Pattern[bytes], data: bytes) -> Mapping[str, object]:
     """Return the arguments that the log prints, each as the value that it spells."""
-    assert grammar.config is not None
-    found = {}
-    for name, value in grammar.config.findall(data):
-        found[name.decode("utf-8", "replace").strip()] = _value(value.decode("utf-8", "replace"))
+    found: dict[str, object] = {}
+    for name, value in pattern.findall(data):
+        spelt = _value(value.decode("utf-8", "replace"))
+        found.setdefault(name.decode("utf-8", "replace").strip(), spelt)
     return found
 
 

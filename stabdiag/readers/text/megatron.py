@@ -20,7 +20,9 @@ GRAMMAR = Grammar(
     step="iteration",
     kinds=(
         Line(
-            pattern=re.compile(rb"iteration {1,12}(\d{1,12})/ {0,12}\d{1,12} \|([^\n]{1,4000})"),
+            pattern=re.compile(
+                rb"iteration(?<!, iteration) {1,12}(\d{1,12})/ {0,12}\d{1,12} \|([^\n]{1,4000})"
+            ),
             names=("iteration",),
             pairs=_FIELDS,
         ),
@@ -35,6 +37,7 @@ GRAMMAR = Grammar(
         ),
         *SCALE,
     ),
+    joined=True,
     config=re.compile(rb"\W(\w{1,80}) \.{3,80} ([^\n]{1,200})"),
 )
 

@@ -77,10 +77,8 @@ _ANCHORS: Final = tuple(dict.fromkeys(anchor for sort in SORTS for anchor in sor
 _TRACEBACK: Final = b"Traceback (most recent call last)"
 _TRACEBACK_TITLE: Final = "traceback"
 
-# A traceback ends on the first line that is not indented; one longer than this is not followed.
-_FRAMES: Final = re.compile(
-    rb"[^\n]{0,2000}\n((?:[^\n]{0,64}?[ \t]{2}[^\n]{0,2000}\n){0,200})([^\n]{0,2000})"
-)
+# So many lines of a traceback are followed to the one that names the exception.
+_FRAMES: Final = 400
 
 _LONGEST: Final = 200
 _BEFORE: Final = 200
@@ -88,6 +86,9 @@ _AFTER: Final = 2000
 
 # Messages of one sort that are told one by one; the others are counted.
 _TOLD: Final = 5
+
+# Tracebacks that are followed to their end: each rank of a crash may write one.
+_FOLLOWED: Final = 1000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,13 +112,22 @@ class Messages:
     def look(self, text: Text, offset: int) -> None:
         """Find the messages of a text that lies ``offset`` bytes into the log."""
         for place, title, line in _found(text.data):
-            self._counts[title] = self._counts.get(title, 0) + 1
-            told = self._told.setdefault(title, [])
-            said = inert(line, _LONGEST)
-            if len(told) < _TOLD and all(one.text != said for one in told):
-                told.append(
-                    _Told(title=title, text=said, line=text.line_at(place), place=offset + place)
-                )
+            self._add(text, offset, place, title, line)
+        for place in _places(text.data, _TRACEBACK):
+            counted = self._counts.get(_TRACEBACK_TITLE, 0)
+            said = _exception(text.data, place) if counted < _FOLLOWED else b""
+            self._add(text, offset, place, _TRACEBACK_TITLE, said)
+
+    def _add(self, text: Text, offset: int, place: int, title: str, line: bytes) -> None:
+        self._counts[title] = self._counts.get(title, 0) + 1
+        told = self._told.setdefault(title, [])
+        if len(told) >= _TOLD:
+            return
+        said = inert(line, _LONGEST)
+        if all(one.text != said for one in told):
+            told.append(
+                _Told(title=title, text=said, line=text.line_at(place), place=offset + place)
+            )
 
     def events(self, step_at: Callable[[int], int | None]) -> tuple[Event, ...]:
         """Return the messages as events, in the order of the log."""
@@ -145,24 +155,44 @@ class Messages:
 def _found(data: bytes) -> Iterator[tuple[int, str, bytes]]:
     """Yield place, title and line of each message."""
     for anchor in _ANCHORS:
-        sorts = None
-        seen = -1
+        sorts = [sort for sort in SORTS if anchor in sort.anchors]
+        seen = 0
         for place in _places(data, anchor):
-            begin = max(data.rfind(b"\n", 0, place) + 1, place - _BEFORE)
-            if begin <= seen:
+            if place < seen:
                 continue
-            seen = place
-            sorts = sorts or [sort for sort in SORTS if anchor in sort.anchors]
+            begin = max(_begin(data, place), seen)
             end = data.find(b"\n", place, place + _AFTER)
-            line = data[begin : end if end >= 0 else place + _AFTER]
+            seen = end if end >= 0 else place + _AFTER
+            line = data[begin:seen]
             for sort in sorts:
                 if sort.line.search(line) and _first_anchor(sort, line) == anchor:
                     yield begin, sort.title, line
                     break
-    for place in _places(data, _TRACEBACK):
-        frames = _FRAMES.match(data, place)
-        last = frames.group(2) if frames else b""
-        yield place, _TRACEBACK_TITLE, last or data[place : place + len(_TRACEBACK)]
+
+
+def _exception(data: bytes, place: int) -> bytes:
+    """Return the line on which the traceback that begins at a place ends.
+
+    It is the first that is not indented, of those that begin as the traceback's own line does: each
+    rank may name itself.
+    """
+    prefix = data[_begin(data, place) : place]
+    for _ in range(_FRAMES):
+        start = data.find(b"\n", place, place + _AFTER) + 1
+        if start in (0, len(data)):
+            break
+        place = start + len(prefix)
+        if data.startswith(prefix, start) and data[place : place + 1] not in (b" ", b"\t", b"\n"):
+            end = data.find(b"\n", place, place + _AFTER)
+            return data[place : end if end >= 0 else place + _AFTER]
+        place = start
+    return _TRACEBACK
+
+
+def _begin(data: bytes, place: int) -> int:
+    """Return where the line of a place begins, or what is near enough of a long line."""
+    near = max(place - _BEFORE, 0)
+    return max(data.rfind(b"\n", near, place) + 1, near)
 
 
 def _first_anchor(sort: Sort, line: bytes) -> bytes | None:

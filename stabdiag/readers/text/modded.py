@@ -16,7 +16,7 @@ GRAMMAR = Grammar(
                 rb"step:(\d{1,12})/\d{1,12} ((?:train_loss|val_loss|train_time):[^\n]{1,1000})"
             ),
             names=("step",),
-            pairs=re.compile(rb"(\w{1,80}):(%b)" % NUMBER),
+            pairs=re.compile(rb"(\w{1,80}):(%b)(?:ms)?(?!\S)" % NUMBER),
         ),
     ),
 )

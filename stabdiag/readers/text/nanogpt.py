@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from stabdiag.readers.text.grammar import NUMBER, Grammar, Line
+from stabdiag.readers.text.grammar import NUMBER, VALUE, Grammar, Line
 from stabdiag.readers.text.log import functions_of
 
 GRAMMAR = Grammar(
@@ -20,7 +20,7 @@ GRAMMAR = Grammar(
         ),
         Line(
             pattern=re.compile(
-                rb"step (\d{1,12}): train loss (%b), val loss (%b)" % (NUMBER, NUMBER)
+                rb"step (\d{1,12}): train loss (%b), val loss (%b)" % (NUMBER, VALUE)
             ),
             names=("iter", "train loss", "val loss"),
         ),

@@ -25,6 +25,9 @@ _LABEL: Final = re.compile(
     rb"|(\d{1,6}): |\[1,(\d{1,6})\]<std(?:out|err)>:)"
 )
 
+# What stands between the start of a line and what is read of it: labels, times, loggers' names.
+_LONGEST_PREFIX: Final = 400
+
 # If none of so many lines names its rank, none does.
 _SAMPLE: Final = 32
 
@@ -37,8 +40,8 @@ def ranks_of(data: bytes, starts: Sequence[int]) -> Ranks | None:
 
 
 def _rank(data: bytes, start: int) -> int:
-    begin = data.rfind(b"\n", 0, start + 1) + 1
-    if begin >= start:
+    begin = data.rfind(b"\n", max(start - _LONGEST_PREFIX, 0), start + 1) + 1
+    if begin == 0 or begin >= start:
         return NO_RANK
     label = _LABEL.match(data, begin, start)
     return int(next(filter(None, label.groups()))) if label else NO_RANK
@@ -47,18 +50,20 @@ def _rank(data: bytes, start: int) -> int:
 def of_one_rank(kinds: Ints, steps: Floats, ranks: Ranks) -> NDArray[np.bool_]:
     """Return which lines count, all of shape (lines,), in the order of the log.
 
-    Of each kind of line those of one rank count: of the rank that wrote most, else of the first.
-    Where it has none for a step, the first line of another rank stands in.
+    Of each kind of line those of one rank count: of the rank that told of most steps, else of the
+    first. Where it has none for a step, the first line of another rank stands in.
     """
     kept = np.ones(len(ranks), dtype=bool)
     if not (ranks != NO_RANK).any():
         return kept
     for kind in np.unique(kinds):
         mine = np.flatnonzero((kinds == kind) & (ranks != NO_RANK))
-        found, first, count = np.unique(ranks[mine], return_index=True, return_counts=True)
+        found, first = np.unique(ranks[mine], return_index=True)
         if len(found) < 2:
             continue
-        home = found[np.lexsort((first, -count))[0]]
+        known = mine[~np.isnan(steps[mine])]
+        told_of = [len(np.unique(steps[known[ranks[known] == rank]])) for rank in found]
+        home = found[np.lexsort((first, -np.array(told_of)))[0]]
         others = mine[ranks[mine] != home]
         kept[others] = False
         told = np.unique(steps[mine[ranks[mine] == home]])

@@ -198,7 +198,7 @@ def _filled(steps: Floats, how: Ints) -> Floats:
     ways = {
         Step.SAME: before,
         Step.NEXT: next_one,
-        Step.THEN: next_one + 1,
+        Step.LAST: next_one,
         Step.COMING: np.where(np.isnan(after), before, after),
     }
     filled = np.choose(how, [ways[step] for step in Step])

@@ -9,7 +9,7 @@ from stabdiag.readers.text.log import functions_of
 
 # tps: 7,012
 _FIELDS = re.compile(
-    rb"([a-zA-Z]\w{0,60}): {1,12}(\d{1,3}(?:,\d{3}){1,6}(?:\.\d{1,9})?|%b)" % NUMBER
+    rb"([a-zA-Z]\w{0,60}): {1,12}(\d{1,3}(?:,\d{3}){1,6}(?:\.\d{1,9})?|%b)(?=\s|GiB|%%)" % NUMBER
 )
 
 GRAMMAR = Grammar(
@@ -25,7 +25,7 @@ GRAMMAR = Grammar(
             pattern=re.compile(rb" - validate step: {1,12}(\d{1,12})  (loss: {1,12}[^\n]{1,2000})"),
             names=("step",),
             pairs=_FIELDS,
-            named=lambda name: f"validate {name}",
+            named=lambda name: f"validation {name}",
         ),
     ),
 )
