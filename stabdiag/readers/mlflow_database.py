@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import sqlite3
 import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
@@ -12,8 +11,11 @@ from stabdiag.errors import NoUsableRecord
 from stabdiag.history import Event, EventKind
 from stabdiag.readers.mlflow import settings
 from stabdiag.readers.points import Points
+from stabdiag.readers.sqlite_file import DAMAGE, reason
 
 if TYPE_CHECKING:
+    import sqlite3
+
     from stabdiag.readers.columns import Columns
 
 TABLES: Final = frozenset({"experiments", "runs", "metrics", "params"})
@@ -55,17 +57,19 @@ def _points(database: sqlite3.Connection, run: str) -> tuple[Points, tuple[str, 
     points = Points()
     try:
         _take(points, database.execute(_POINTS.format(""), [run]))
-    except sqlite3.DatabaseError as error:
+    except DAMAGE as error:
         points = Points()
-        with suppress(sqlite3.DatabaseError):
+        with suppress(*DAMAGE):
             _take(points, database.execute(_POINTS.format("NOT INDEXED"), [run]))
-        return points, (f"the metrics are damaged ({error}): read as far as they go",)
+        return points, (f"the metrics are damaged ({reason(error)}): read as far as they go",)
     return points, ()
 
 
 def _take(points: Points, rows: sqlite3.Cursor) -> None:
     for metric, step, value, is_nan, time in rows:
-        points.add(metric, step, value_of(value, is_nan=is_nan), time=time)
+        # Where a page is damaged anything may stand in a column, whatever its type.
+        if isinstance(metric, str) and isinstance(step, int) and isinstance(value, int | float):
+            points.add(metric, step, value_of(value, is_nan=bool(is_nan)), time=time or 0)
 
 
 def _about(count: int, run: str, name: str) -> tuple[Event, ...]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 from typing import TYPE_CHECKING, Final
 
 from stabdiag.errors import NoUsableRecord
@@ -11,8 +10,11 @@ from stabdiag.history import Event, EventKind
 from stabdiag.readers.columns import Columns
 from stabdiag.readers.nested import Record, flattened
 from stabdiag.readers.pieces import join, rows_of
+from stabdiag.readers.sqlite_file import DAMAGE, reason
 
 if TYPE_CHECKING:
+    import sqlite3
+
     from stabdiag.readers.pieces import Rows
 
 TABLES: Final = frozenset({"metrics", "configs"})
@@ -66,8 +68,8 @@ def _chunks(database: sqlite3.Connection, key: str, run: str) -> tuple[list[Rows
             if len(records) == _BUNCH:
                 chunks.append(_chunk(records))
                 records = []
-    except sqlite3.DatabaseError as error:
-        damage = (f"the metrics are damaged ({error}): read as far as they go",)
+    except DAMAGE as error:
+        damage = (f"the metrics are damaged ({reason(error)}): read as far as they go",)
     return [*chunks, *([_chunk(records)] if records else [])], damage
 
 
