@@ -62,13 +62,15 @@ def progress(logs: Sequence[str]) -> AbstractContextManager[object]:
         return nullcontext()
     paths = [Path(log) for log in logs if log != "-" and "://" not in log]
     size = sum(path.stat().st_size for path in paths if path.is_file())
-    at_once = size < _LARGE and all(path.is_file() for path in paths)
-    if at_once and len(paths) + logs.count("-") == len(logs):
+    waits = any("://" in log for log in logs) or any(path.is_dir() for path in paths)
+    if size < _LARGE and not waits:
         return nullcontext()
     from rich.console import Console
     from rich.text import Text
 
-    named = logs[0].partition("?")[0].rstrip("/").rpartition("/")[2] or logs[0]
+    from stabdiag.places.remote import shown
+
+    first = shown(logs[0]) if "://" in logs[0] else logs[0].rstrip("/").rpartition("/")[2]
     more = f" and {len(logs) - 1} more" if len(logs) > 1 else ""
     told = f", {size / 1e6:.0f} MB" if size >= _LARGE else ""
-    return Console(stderr=True).status(Text(f"Reading {ascii(named)[1:-1]}{more}{told} …"))
+    return Console(stderr=True).status(Text(f"Reading {ascii(first)[1:-1]}{more}{told} …"))

@@ -34,9 +34,9 @@ def shown(url: str) -> str:
     try:
         parts = urlsplit(url)
     except ValueError:
-        return f"{url.partition('://')[0]}://…"
+        return f"{url.partition('://')[0]}://..."
     host = parts.netloc.rpartition("@")[2]
-    query = "?…" if parts.query else ""
+    query = "?..." if parts.query else ""
     return f"{parts.scheme}://{host}{parts.path}{query}"
 
 
