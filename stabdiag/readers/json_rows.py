@@ -16,9 +16,10 @@ DECODER: Final = json.JSONDecoder(strict=False, parse_int=float)
 # Decoding a bunch of lines at once takes half the time of one after the other.
 _BUNCH: Final = 500
 
-# A string, which is left alone, or a non-finite number as C, Python or Rust print it.
+# A string, which is left alone, or a non-finite number as C, Python or Rust print it. A string that
+# has no end is one up to the end of the text: else each of its quotes would be tried as a start.
 _NON_FINITE: Final = re.compile(
-    r'"(?:[^"\\]|\\.)*"|[-+]?(?:nan(?:\(\w*\))?|inf(?:inity)?)\b', re.IGNORECASE
+    r'"(?:[^"\\]|(?s:\\.))*+\\?(?:"|\Z)|[-+]?(?:nan(?:\(\w*\))?|inf(?:inity)?)\b', re.IGNORECASE
 )
 
 _SPACE: Final = re.compile(r"\s*")

@@ -20,7 +20,8 @@ _SPACE: Final = re.compile(r"[ \t\r\n]*")
 _END_OF_RECORD: Final = re.compile(r"\}(?=\s*[,\]])")
 _TO_THE_NEXT: Final = re.compile(r"\}\s*,\s*(?=\{)")
 
-_READ: Final = 1 << 20
+# Little is held at a time: an error of the decoder costs what stands before it.
+_READ: Final = 1 << 17
 
 # So much of a list of plain values is decoded at once.
 _BUNCH: Final = 1 << 16
@@ -44,11 +45,13 @@ class Document:
         self._at = 0
         self._ended = False
         self._lines = 0
+        self._counted = 0  # up to here the line ends of the text are counted
 
-    @property
     def line(self) -> int:
-        """The number of the line, from 1."""
-        return self._lines + self._text.count("\n", 0, self._at) + 1
+        """Return the number of the line, from 1."""
+        self._lines += self._text.count("\n", self._counted, self._at)
+        self._counted = self._at
+        return self._lines + 1
 
     def peek(self) -> str:
         """Return the next character that is no blank; an empty string at the end."""
@@ -79,13 +82,13 @@ class Document:
         self._expect("[")
         return self.peek()
 
-    def bunches(self) -> Iterator[list[object]]:
+    def bunches(self, *, together: bool = True) -> Iterator[list[object]]:
         """Yield the elements of an open list, many at a time where they are plain.
 
-        Plain are numbers and words, and records without lists or records in them.
+        Plain are numbers and words, and records without lists or records in them. A list that was
+        found to hold something else is not to be read ``together`` any more.
         """
         end = "}" if self.peek() == "{" else ""
-        together = True
         while self.peek() != "]":
             found = self._bunch(end) if together else None
             if found is None:
@@ -183,9 +186,9 @@ class Document:
             return False
         data = self._stream.read(max(_READ, len(self._text) - self._at))
         self._ended = not data
-        self._lines += self._text.count("\n", 0, self._at)
+        self.line()
         self._text = self._text[self._at :] + self._decode(data, final=self._ended)
-        self._at = 0
+        self._at = self._counted = 0
         return not self._ended
 
 

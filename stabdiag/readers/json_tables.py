@@ -52,10 +52,10 @@ def read_tables(stream: Stream) -> Tables:
             try:
                 _walk(document, (), tables, single)
             finally:
-                bare.append({"/".join(path): value for path, value in single.items()})
+                bare.append({"/".join(path): value for path, value in single.items() if path})
                 tables.values.update(single)
     except Broken as broken:
-        tables.bad.append(BadLine(line=document.line, reason=str(broken)))
+        tables.bad.append(BadLine(line=document.line(), reason=str(broken)))
     if not (tables.records or tables.columns or tables.indexed) and any(bare):
         # Objects one after the other, each over several lines: every one is a record.
         tables.records[()] = [rows_of([record for record in bare if record])]
@@ -96,13 +96,13 @@ def _read_records(document: Document, chunks: list[Rows], bad: list[BadLine]) ->
     try:
         while True:
             try:
-                for bunch in document.bunches():
+                for bunch in document.bunches(together=not bad):
                     records += [record for record in bunch if isinstance(record, dict)]
                     if len(records) >= _RECORDS:
                         chunks.append(_chunk(records))
                         records = []
             except Broken as broken:
-                line = document.line
+                line = document.line()
                 if not document.skip_to_next_record():
                     raise
                 bad.append(BadLine(line=line, reason=str(broken)))

@@ -25,7 +25,8 @@ def read(stream: Stream) -> Columns:
     found = [path for path in tables.records if path[-1:] == ("log_history",)]
     records = tables.records[found[0]] if found else []
     above = found[0][:-1] if found else ()
-    beside = {path[-1]: value for path, value in tables.values.items() if path[:-1] == above}
+    values = tables.values.items()
+    beside = {path[-1]: value for path, value in values if path and path[:-1] == above}
     columns = columns_of(stream, records, tables, "trainer-state", beside)
     return _without_the_summary(columns)
 

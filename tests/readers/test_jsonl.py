@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from stabdiag.errors import LogError, NoUsableRecord
+from stabdiag.errors import NoUsableRecord
 from stabdiag.readers import read_columns
 
 
