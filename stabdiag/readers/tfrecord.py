@@ -35,6 +35,9 @@ _LARGEST_CHECKED: Final = 1 << 12
 # No event with anything to read is larger; what lies in a frame beyond this is passed over.
 _LARGEST_HELD: Final = 1 << 26
 
+# The next head mostly follows within a record's length; a longer search takes longer stretches.
+_STRETCH: Final = 1 << 9
+
 _TABLE: Final = np.array(CRC_TABLE, dtype=np.uint32)
 
 
@@ -127,14 +130,18 @@ class Frames:
 
 def _next_head(data: bytes, start: int) -> int:
     """Return where the next head is, or where one may begin that the data does not hold whole."""
-    last = len(data) - _HEAD.size + 1
-    if start >= last:
-        return start
     block = np.frombuffer(data, dtype=np.uint8)
-    places = np.arange(start, last)
-    sums = _checksums(block, places, np.full(len(places), 8))
-    found = np.flatnonzero(sums == _words(block, places + 8))
-    return int(places[found[0]]) if len(found) else last
+    last = len(data) - _HEAD.size + 1
+    stretch = _STRETCH
+    while start < last:
+        places = np.arange(start, min(start + stretch, last))
+        sums = _checksums(block, places, np.full(len(places), 8))
+        found = np.flatnonzero(sums == _words(block, places + 8))
+        if len(found):
+            return int(places[found[0]])
+        start += len(places)
+        stretch *= 4
+    return start
 
 
 def _checksums(block: Bytes, starts: Ints, lengths: Ints) -> Words:
