@@ -229,6 +229,7 @@ def test_a_large_log_shows_that_it_is_being_read(
         (["nope://me:password@host?token=1"], "Reading nope://host?... …"),
         (["runs/log.jsonl"], None),
         (["runs/log.jsonl", "none.jsonl"], None),
+        (["x" * 5000], None),
     ],
 )
 def test_what_may_take_long_shows_that_it_is_being_read(

@@ -61,8 +61,11 @@ def progress(logs: Sequence[str]) -> AbstractContextManager[object]:
     if not sys.stderr.isatty():
         return nullcontext()
     paths = [Path(log) for log in logs if log != "-" and "://" not in log]
-    size = sum(path.stat().st_size for path in paths if path.is_file())
-    waits = any("://" in log for log in logs) or any(path.is_dir() for path in paths)
+    try:
+        size = sum(path.stat().st_size for path in paths if path.is_file())
+        waits = any("://" in log for log in logs) or any(path.is_dir() for path in paths)
+    except OSError:  # reading will say what is wrong
+        return nullcontext()
     if size < _LARGE and not waits:
         return nullcontext()
     from rich.console import Console

@@ -81,7 +81,12 @@ class Folder:
         )
 
     def streams(self, entries: Sequence[Entry]) -> Generator[tuple[Entry, Stream]]:
-        """Open one file after the other."""
+        """Open one file after the other; what cannot be opened is left out, with a note."""
         for entry in entries:
-            with open_stream(entry.key) as stream:
+            try:
+                stream = open_stream(entry.key)
+            except LogError as error:
+                self.notes.append(str(error))
+                continue
+            with stream:
                 yield entry, stream

@@ -76,7 +76,7 @@ def _read(source: str, format: str | None) -> Found:
         return Found(columns=read_url(source))
     if "://" in source:
         return _remote(source, format)
-    if source != "-" and Path(source).is_dir():
+    if source != "-" and _is_folder(Path(source)):
         from stabdiag.places.folder import Folder
 
         return _chosen(Folder(Path(source)), format)
@@ -88,6 +88,13 @@ def _read(source: str, format: str | None) -> Found:
     if stream.name == STANDARD_INPUT:
         return Found(columns=columns)
     return _with(columns, *_beside_file(Path(source), Path(source).parent))
+
+
+def _is_folder(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except OSError:  # a name too long, a folder above that is locked: opening it says so
+        return False
 
 
 def _remote(url: str, format: str | None) -> Found:
@@ -154,8 +161,9 @@ def _chosen(place: Place, format: str | None) -> Found:
 
 def _only(place: Place, entry: Entry, format: str | None) -> Columns:
     with closing(place.streams([entry])) as streams:
-        _, stream = next(streams)
-        return read_stream(stream, format=format)
+        for _, stream in streams:
+            return read_stream(stream, format=format)
+    raise NoUsableRecord("; ".join([f"{place.name}: cannot be read", *place.notes]))
 
 
 def _with(columns: Columns, manifest: Manifest, events: Sequence[Event]) -> Found:

@@ -112,9 +112,14 @@ class Remote:
                 )
 
     def streams(self, entries: Sequence[Entry]) -> Generator[tuple[Entry, Stream]]:
-        """Open one file after the other."""
+        """Open one file after the other; what cannot be opened is left out, with a note."""
         for entry in entries:
-            with self._open(entry.key, f"{self.name}/{entry.path}") as stream:
+            try:
+                stream = self._open(entry.key, f"{self.name}/{entry.path}")
+            except LogError as error:
+                self.notes.append(str(error))
+                continue
+            with stream:
                 yield entry, stream
 
     def _open(self, path: str, name: str) -> Stream:

@@ -14,6 +14,7 @@ from pyarrow import parquet
 import stabdiag
 from stabdiag.errors import LogError, NoUsableRecord
 from stabdiag.places import read_place
+from stabdiag.places.look import logs_in
 
 HOUR = 3600.0
 
@@ -177,6 +178,43 @@ def test_a_folder_in_it_that_may_not_be_listed(put, cells, tmp_path, monkeypatch
     monkeypatch.setattr("os.scandir", refuse)
     assert taken(tmp_path) == "run.csv"
     assert told(tmp_path) == [f"{tmp_path}/locked could not be opened (Permission denied)"]
+
+
+def test_a_file_that_may_not_be_read(put, cells, tmp_path, monkeypatch):
+    put("run.csv", cells(0, 50))
+    locked = put("logs/run.csv", cells(0, 90))
+    open_file = Path.open
+
+    def refuse(path, *args, **how):
+        if path == locked:
+            raise PermissionError(13, "Permission denied")
+        return open_file(path, *args, **how)
+
+    monkeypatch.setattr(Path, "open", refuse)
+    assert taken(tmp_path) == "run.csv"
+    refused = f"{locked}: may not be read by you; change its permissions"
+    assert told(tmp_path) == [refused]
+    with pytest.raises(NoUsableRecord, match="change its permissions"):
+        read_place([tmp_path / "logs"])
+
+
+def test_a_file_that_is_gone_when_it_is_read(put, cells, tmp_path, monkeypatch):
+    log = put("run.csv", cells(0, 50))
+    look = logs_in
+
+    def then_gone(place, entries):
+        logs = look(place, entries)
+        log.unlink()
+        return logs
+
+    monkeypatch.setattr("stabdiag.places.look.logs_in", then_gone)
+    with pytest.raises(NoUsableRecord, match=r"cannot be read; .*run\.csv: no such file"):
+        read_place([tmp_path])
+
+
+def test_a_name_that_is_too_long(tmp_path):
+    with pytest.raises(LogError, match=r"cannot be opened \(File name too long\)"):
+        read_place([tmp_path / ("x" * 5000)])
 
 
 def test_a_format_that_shows_nothing_before_its_end(put, cells, tmp_path):

@@ -117,6 +117,25 @@ def test_a_folder_that_is_too_large(memory, cells, monkeypatch):
     assert "the folder was not looked at as a whole: it is too large" in [e.message for e in events]
 
 
+def test_a_file_that_cannot_be_opened(memory, cells, monkeypatch):
+    memory("run/metrics.csv", cells(0, 50))
+    memory("run/logs/metrics.csv", cells(0, 90))
+    kind = type(fsspec.filesystem("memory"))
+    open_file = kind.open
+
+    def refuse(self: object, path: str, *args: object, **how: object) -> object:
+        if "logs" in path:
+            raise PermissionError(path)
+        return open_file(self, path, *args, **how)
+
+    monkeypatch.setattr(kind, "open", refuse)
+    columns = read_place(["memory://run"]).columns
+    assert columns.rows == 50
+    assert [event.message for event in columns.events] == [
+        "memory://run/logs/metrics.csv: may not be read by you; check your credentials"
+    ]
+
+
 def test_a_folder_in_it_that_cannot_be_listed(memory, cells, monkeypatch):
     memory("run/metrics.csv", cells(0, 50))
     memory("run/below/metrics.csv", cells(0, 90))
