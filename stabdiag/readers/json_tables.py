@@ -22,6 +22,8 @@ _RECORDS: Final = 20_000
 # Logs lie no deeper; what does is taken as one value.
 _DEEPEST: Final = 20
 
+_POINT: Final = ("wall_time", "step", "value")
+
 _INDEX: Final = re.compile(r"\d{1,15}", re.ASCII)
 
 
@@ -84,10 +86,24 @@ def _walk_list(document: Document, path: Path, tables: Tables) -> None:
     if first == "{":
         _read_records(document, tables.records.setdefault(path, []), tables.bad)
         return
+    if first == "[":
+        _read_points(document, tables.records.setdefault(path, []))
+        return
     pieces: list[Piece] = []
-    if first != "[":
-        tables.columns[path] = pieces
+    tables.columns[path] = pieces
     pieces.extend(map(piece_of, document.bunches()))  # and keeps them where the list breaks off
+
+
+def _read_points(document: Document, chunks: list[Rows]) -> None:
+    """Read an open list of lists: TensorBoard downloads a chart as [[time, step, value], …]."""
+    points: list[Record] = []
+    try:
+        for bunch in document.bunches(together=False):
+            lists = (one for one in bunch if isinstance(one, list))
+            points += [dict(zip(_POINT, one, strict=True)) for one in lists if len(one) == 3]
+    finally:
+        if points:
+            chunks.append(_chunk(points))
 
 
 def _read_records(document: Document, chunks: list[Rows], bad: list[BadLine]) -> None:

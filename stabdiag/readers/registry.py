@@ -92,10 +92,10 @@ READERS: Final = (
     ),
     Reader(
         name="json",
-        title="a JSON document, as Chainer, pandas or the tests of Megatron-LM write it",
+        title="a JSON document, as Chainer, pandas, TensorBoard or Megatron-LM's tests write it",
         module="stabdiag.readers.json_document",
         suffixes=(".json",),
-        recognised="one JSON list of objects, or one object of lists or over several lines",
+        recognised="a JSON list of objects or lists, or one object of lists or over several lines",
         loses="all tables but the largest; lists of another length than the longest",
         example='[{"iteration": 100, "main/loss": 2.31}, {"iteration": 200, "main/loss": 2.25}]',
     ),

@@ -171,12 +171,7 @@ def _about_folder(path: Path) -> str:
     if logs:
         shown = ", ".join(logs[:3]) + (", …" if len(logs) > 3 else "")
         return f"{path}: a folder, not a log; give one of the files in it ({shown})"
-    if any("tfevents" in name for name in names):
-        return (
-            f"{path}: a folder of TensorBoard event files; export its scalars as CSV with the"
-            " columns step, loss, …, and give that file"
-        )
-    return f"{path}: a folder, not a log; give a file of JSON lines, CSV or Parquet"
+    return f"{path}: a folder, not a log; give one of the files in it"
 
 
 def _reason(error: Exception) -> str:

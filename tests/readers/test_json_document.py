@@ -167,6 +167,13 @@ def test_a_broken_record_is_left_out(log):
     assert (columns.bad_count, columns.bad_lines[0].line) == (1, 3)
 
 
+def test_a_chart_that_tensorboard_downloads(log):
+    columns = log("[[1767225600.1, 1, 2.5], [1767225601.2, 2, NaN], [1767225602.3, 3")
+    assert values(columns, "step") == [1, 2]
+    np.testing.assert_array_equal(columns.load("value").values, [2.5, np.nan])
+    assert columns.bad_count == 1
+
+
 def test_what_is_left_out_is_said(log):
     columns = log({"loss": [3.0, 2.0, 1.0], "val_loss": [2.5], "layers": [{"name": "a"}]})
     assert columns.names == ("loss",)
@@ -175,7 +182,7 @@ def test_what_is_left_out_is_said(log):
     assert columns.notes == ("other lists of records are left out: val",)
 
 
-@pytest.mark.parametrize("text", ["[]", "[[1, 2], [3, 4]]", '{"a": [', "[{"])
+@pytest.mark.parametrize("text", ["[]", "[[1, 2], [3, 4]]", "[[[1, 2, 3]]]", '{"a": [', "[{"])
 def test_documents_without_a_table(log, text):
     with pytest.raises(NoUsableRecord, match=r"run\.json: no record could be read"):
         log(text)
