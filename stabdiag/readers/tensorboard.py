@@ -109,7 +109,7 @@ def _read(stream: Stream, *, prefix: str) -> _Part:
             continue
         part.begun = min(part.begun, event.wall_time)
         part.take(event)
-    more = f"{foreign} records of {stream.name} are no events of TensorBoard and left out"
+    more = f"{foreign} of the records of {stream.name} cannot be parsed: left out"
     part.notes = (*stream.notes, *frames.notes(), *([more] if foreign else []))
     return part
 

@@ -2,35 +2,24 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any, Final
-
-import numpy as np
 
 from stabdiag.errors import NoUsableRecord
 from stabdiag.history import Event, EventKind
 from stabdiag.readers.columns import Columns
-from stabdiag.readers.pieces import Rows, join, piece_of
+from stabdiag.readers.pieces import join
 from stabdiag.readers.wandb_console import Console
+from stabdiag.readers.wandb_history import History, decoded
 
 if TYPE_CHECKING:
     from stabdiag.readers.columns import Column
-    from stabdiag.readers.pieces import Piece
     from stabdiag.readers.source import Stream
 
 _MAGIC: Final = b":W&B"
 _HEADER: Final = 7
 
-# So many records are gathered before they are put into columns.
-_BUNCH: Final = 4096
-
 # W&B's own settings among those of the run.
 _OWN: Final = "_wandb"
-
-_STEP: Final = "_step"
-
-# What an object that is no record names its kind with: a histogram, a picture, a table.
-_MEDIA: Final = "_type"
 
 
 def recognises(head: bytes, *, whole: bool) -> bool:
@@ -57,7 +46,7 @@ def read(stream: Stream) -> Columns:
             foreign += 1
     notes = [*stream.notes, *records.notes()]
     if foreign:
-        notes.append(f"{foreign} records of {stream.name} are no records of W&B and left out")
+        notes.append(f"{foreign} of the records of {stream.name} cannot be parsed: left out")
     return run.columns(stream.name, tuple(notes))
 
 
@@ -68,14 +57,14 @@ class _Run:
         self._config: dict[str, object] = {}
         self._console = Console()
         self._exit_code: int | None = None
-        self._bunch = _Bunch()
-        self._chunks: list[Rows] = []
+        self._history = History()
 
     def take(self, record: Any) -> None:
         """Take a record."""
         kind = record.WhichOneof("record_type")
         if kind == "history":
-            self._take_history(record.history)
+            self._history.take(record.history)
+            self._console.logged(record.history.step.num)
         elif kind == "config":
             self._take_config(record.config)
         elif kind == "run":
@@ -87,7 +76,7 @@ class _Run:
 
     def columns(self, name: str, notes: tuple[str, ...]) -> Columns:
         """Return the columns of all history that was taken."""
-        chunks = [*self._chunks, *([self._bunch.chunk()] if self._bunch.rows else [])]
+        chunks = self._history.chunks()
         if not chunks:
             why = f" ({notes[0]})" if notes else ""
             raise NoUsableRecord(f"{name}: no record could be read; the run logged nothing{why}")
@@ -108,16 +97,6 @@ class _Run:
             config=self._config,
         )
 
-    def _take_history(self, history: Any) -> None:
-        bunch = self._bunch
-        for item in history.item:
-            bunch.add(item.key or "/".join(item.nested_key), item.value_json)
-        bunch.end(history.step.num)
-        self._console.logged(history.step.num)
-        if bunch.rows == _BUNCH:
-            self._chunks.append(bunch.chunk())
-            self._bunch = _Bunch()
-
     def _end(self) -> tuple[Event, ...]:
         """Return how the run ended, if not well."""
         if self._exit_code == 0:
@@ -130,55 +109,9 @@ class _Run:
 
     def _take_config(self, config: Any) -> None:
         for item in config.update:
-            path = _path(item)
+            path = list(item.nested_key) or [item.key]
             if path[0] != _OWN:
-                self._config[".".join(path)] = _decoded(item.value_json)
-
-
-class _Bunch:
-    """Some records by column: the rows that have it, and their values as JSON."""
-
-    def __init__(self) -> None:
-        self.rows = 0
-        self._cells: dict[str, tuple[list[int], list[str]]] = {}
-
-    def add(self, name: str, text: str) -> None:
-        """Add a member, written as JSON, to the record that is being gathered."""
-        if text.startswith(("{", "[")):
-            self._add_members(name, _decoded(text))
-            return
-        cells = self._cells.get(name)
-        if cells is None:
-            cells = self._cells[name] = ([], [])
-        cells[0].append(self.rows)
-        cells[1].append(text)
-
-    def end(self, step: int) -> None:
-        """End the record; the oldest files tell the step only beside its members."""
-        if _STEP not in self._cells or self._cells[_STEP][0][-1] != self.rows:
-            self.add(_STEP, str(step))
-        self.rows += 1
-
-    def chunk(self) -> Rows:
-        """Return the records; of a name that a record has twice the last value holds."""
-        chunk = Rows(rows=self.rows)
-        for name, (rows, texts) in self._cells.items():
-            chunk.parts[name] = [(np.array(rows, dtype=np.intp), _piece(texts))]
-        return chunk
-
-    def _add_members(self, name: str, value: object) -> None:
-        if isinstance(value, dict) and _MEDIA not in value:
-            for key, member in value.items():
-                self._add_members(f"{name}/{key}", member)
-        elif not isinstance(value, dict | list):
-            self.add(name, json.dumps(value))
-
-
-def _piece(texts: list[str]) -> Piece:
-    try:
-        return piece_of(list(map(float, texts)))
-    except ValueError:
-        return piece_of(list(map(_decoded, texts)))
+                self._config[".".join(path)] = decoded(item.value_json)
 
 
 def _is_summary(content: bytes) -> bool:
@@ -193,15 +126,3 @@ def _is_summary(content: bytes) -> bool:
             at += 1
         at += 1
     return content[at : at + 1] == b"\x1a"
-
-
-def _path(item: Any) -> list[str]:
-    return list(item.nested_key) or [item.key]
-
-
-def _decoded(text: str) -> object:
-    """Return a value written as JSON; what is none is a word."""
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return text
