@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from stabdiag.readers.columns import Columns
     from stabdiag.readers.source import Stream
 
-# Time in milliseconds, value, step.
-_LINE: Final = re.compile(rb"(\d{1,18}) (\S{1,32}) (-?\d{1,18})\r?", re.ASCII)
+# Time in milliseconds, value, step, data set and its digest; early versions wrote no step.
+_LINE: Final = re.compile(rb"(\d{1,18}) (\S{1,32})(?: (-?\d{1,18})(?: \S+ \S+)?)?\r?", re.ASCII)
 
 _LONGEST_PARAMETER: Final = 1 << 16
 
@@ -60,7 +60,7 @@ def _read_metric(metric: str, stream: Stream, points: Points) -> list[str]:
             if found is None or value is None:
                 unreadable += bool(line.strip())
             else:
-                points.add(metric, int(found[3]), value, time=int(found[1]))
+                points.add(metric, int(found[3] or 0), value, time=int(found[1]))
     notes = list(stream.notes)
     if unreadable:
         lines_were = "lines were" if unreadable > 1 else "line was"

@@ -196,6 +196,11 @@ def test_lines_that_are_no_points(folder):
     assert columns.notes == ("2 lines were not readable in the metric lr",)
 
 
+def test_lines_of_other_versions(folder):
+    lines = b"1700000000000 0.5\n1700000000001 0.25 7 corpus 1f2e\n"
+    assert points(run_columns(folder.path, lr=lines), "lr") == [(0, 0.5), (7, 0.25)]
+
+
 def test_no_metrics():
     with pytest.raises(NoUsableRecord, match="no record could be read; it holds no scalars"):
         mlflow.read_run(
