@@ -23,8 +23,8 @@ GRAMMAR = Grammar(
             ),
         ),
         Line(
-            pattern=re.compile(rb"Test net output #\d{1,4}: ([^\n=]{1,80} = %b)(?!\S)" % NUMBER),
-            pairs=re.compile(rb"([^\n=]{1,80}) = (%b)" % NUMBER),
+            pattern=re.compile(rb"Test net output #\d{1,4}: ([^\n=]{1,80}) = (%b)(?!\S)" % NUMBER),
+            one_pair=True,
             named=lambda name: f"test {name}",
             tells=False,
         ),

@@ -7,8 +7,6 @@ import re
 from stabdiag.readers.text.grammar import NUMBER, Grammar, Line
 from stabdiag.readers.text.log import functions_of
 
-_VALUE = re.compile(rb"([^\n]{1,200}): (%b)(?=\s)" % NUMBER)
-
 GRAMMAR = Grammar(
     name="composer",
     step="step",
@@ -20,8 +18,8 @@ GRAMMAR = Grammar(
             begins=True,
             tells=False,
         ),
-        Line(pattern=re.compile(rb"\t Train ([^\n]{1,300}\n)"), pairs=_VALUE),
-        Line(pattern=re.compile(rb"\t (Eval [^\n]{1,300}\n)"), pairs=_VALUE),
+        Line(pattern=re.compile(rb"\t Train ([^\n:]{1,300}): (%b)(?=\s)" % NUMBER), one_pair=True),
+        Line(pattern=re.compile(rb"\t (Eval [^\n:]{1,300}): (%b)(?=\s)" % NUMBER), one_pair=True),
     ),
     joined=True,
 )

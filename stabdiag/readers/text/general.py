@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import TYPE_CHECKING, Final
 
 from stabdiag.errors import NoUsableRecord
@@ -17,9 +17,10 @@ from stabdiag.history import Event, EventKind
 from stabdiag.readers.text.clean import Text
 from stabdiag.readers.text.grammar import NUMBER, Grammar, Part, Step
 from stabdiag.readers.text.log import read_log
+from stabdiag.readers.text.shapes import pattern_of, usual_line
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from stabdiag.readers.columns import Columns
     from stabdiag.readers.source import Stream
@@ -43,7 +44,9 @@ _EVALUATION: Final = re.compile(
     rb"(?<![A-Za-z])(?:val|valid|validation|eval|evaluation|test|dev)(?![A-Za-z_])", re.IGNORECASE
 )
 
-_LOOKED_AT: Final = 20_000
+_STEP: Final = "step"
+
+_LOOKED_AT: Final = 1_000
 _FEWEST: Final = 3
 _RISING: Final = 0.8
 
@@ -68,15 +71,11 @@ class Evidence:
 def evidence(data: bytes) -> Evidence | None:
     """Return what speaks for the lines being a log, or None if it is not enough."""
     counters: dict[tuple[bytes, str], list[int]] = defaultdict(list)
-    for number, (begin, end) in enumerate(_lines(data)):
-        if number >= _LOOKED_AT:
-            break
-        record = _record(data[begin:end])
-        loss = next((name for name in record if "loss" in name.lower()), None)
-        if loss is None:
-            continue
-        for word, count in _COUNTER.findall(data, begin, end):
-            counters[word.lower(), loss].append(int(count))
+    for begin, end in islice(_lines(data), _LOOKED_AT):
+        loss = next((name for name in _spans(data[begin:end]) if "loss" in name.lower()), None)
+        if loss is not None:
+            for word, count in _COUNTER.findall(data, begin, end):
+                counters[word.lower(), loss].append(int(count))
     found = [
         Evidence(counter=word, loss=loss, lines=len(counts), rising=_rising(counts))
         for (word, loss), counts in counters.items()
@@ -106,18 +105,30 @@ def _lines(data: bytes) -> Iterator[tuple[int, int]]:
         place = data.find(_ANCHOR, end)
 
 
-def _record(line: bytes) -> dict[str, bytes]:
-    """Return the names and values of a line, the first of each name."""
-    record: dict[str, bytes] = {}
+def _spans(line: bytes, counter: bytes | None = None) -> dict[str, tuple[int, int]]:
+    """Return where the values of a line stand, by their names; the first of each name counts.
+
+    The ``counter`` is called step, other counters by their own names.
+    """
+    counters = {one[1].lower(): one.span(2) for one in _COUNTER.finditer(line)}
+    taken = set(counters.values())
+    pairs: dict[str, tuple[int, int]] = {}
     first = None
     for match in _PAIR.finditer(line):
-        if first is None:
-            first = match.start()
-        name, value, word, number = match.groups()
-        record.setdefault((name or word).decode("utf-8", "replace"), value or number)
+        group = 2 if match[2] is not None else 4
+        if match.span(group) not in taken:
+            first = match.start() if first is None else first
+            pairs.setdefault(match[group - 1].decode("utf-8", "replace"), match.span(group))
     if first and _EVALUATION.search(line, 0, first):
-        return {f"val {name}": value for name, value in record.items()}
-    return record
+        pairs = {f"val {name}": span for name, span in pairs.items()}
+    if counter is None:
+        return pairs
+    named = {_STEP if word == counter else word.decode(): at for word, at in counters.items()}
+    return {**pairs, **named}
+
+
+def _has_a_loss(names: Iterable[str]) -> bool:
+    return any("loss" in name.lower() for name in names)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,29 +147,37 @@ class _Measured:
 
     def find(self, data: bytes) -> list[Part]:
         """Return all lines of this kind; those with the same names make one part."""
-        shapes: dict[tuple[str, ...], tuple[list[int], list[tuple[bytes, ...]]]] = {}
-        for begin, end in _lines(data):
-            found = list(_COUNTER.finditer(data, begin, end))
-            counters = {one[1].lower(): one[2] for one in found}
-            start = next((m.start() for m in found if m[1].lower() == self.counter), None)
-            if start is None:
+        places = list(_lines(data))
+        lines = [data[begin:end] for begin, end in places]
+        usual, quick = self._usual(lines)
+        shapes: dict[tuple[str, ...], tuple[list[int], list[tuple[bytes, ...]]]] = {usual: ([], [])}
+        starts, rows = shapes[usual]
+        number = usual.index(_STEP) + 1 if usual else 0
+        for (begin, _), line in zip(places, lines, strict=True):
+            if quick is not None and (match := quick.fullmatch(line)):
+                starts.append(begin + match.start(number))
+                rows.append(match.groups())
                 continue
-            record = _record(data[begin:end])
-            if not any("loss" in name.lower() for name in record):
-                continue
-            for word, count in counters.items():
-                name = _STEP if word == self.counter else word.decode()
-                record[name] = count
-            starts, rows = shapes.setdefault(tuple(record), ([], []))
-            starts.append(start)
-            rows.append(tuple(record.values()))
+            spans = _spans(line, self.counter)
+            if _STEP in spans and _has_a_loss(spans):
+                others = shapes.setdefault(tuple(spans), ([], []))
+                others[0].append(begin + spans[_STEP][0])
+                others[1].append(tuple(line[at:to] for at, to in spans.values()))
         return [
-            Part(names=names, starts=starts, cells=list(zip(*rows, strict=True)))
-            for names, (starts, rows) in shapes.items()
+            Part(names=names, starts=at, cells=list(zip(*cells, strict=True)))
+            for names, (at, cells) in shapes.items()
+            if at
         ]
 
-
-_STEP: Final = "step"
+    def _usual(self, lines: list[bytes]) -> tuple[tuple[str, ...], re.Pattern[bytes] | None]:
+        """Return the names of most lines, and the pattern that finds their values."""
+        line = usual_line(lines)
+        spans = _spans(line, self.counter) if line is not None else {}
+        if line is None or _STEP not in spans or not _has_a_loss(spans):
+            return (), None
+        ordered = sorted(spans.items(), key=lambda item: item[1])
+        pattern = pattern_of(line, [span for _, span in ordered])
+        return tuple(name for name, _ in ordered), pattern
 
 
 def recognises(head: bytes, *, whole: bool) -> bool:

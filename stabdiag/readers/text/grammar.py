@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Final, Protocol
 
+from stabdiag.readers.text.shapes import usual_shape
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
@@ -75,15 +77,17 @@ class Line:
 
     The ``pattern`` begins with a fixed text, for which ``re`` searches fast, and each repetition in
     it has an upper bound, so that no line is gone over and over. Its groups give the columns
-    ``names``. With ``pairs``, one more group holds names and values, which ``pairs`` takes apart;
-    ``named`` turns such a name into that of a column (None leaves it out). ``fixed`` are columns
-    that the line stands for without naming them. ``told_by`` is what tells the framework, where the
-    pattern itself would take the lines of others too.
+    ``names``. With ``pairs``, one more group holds names and values, which ``pairs`` takes apart by
+    its two groups; with ``one_pair``, two groups are a name and its value. ``named`` turns such a
+    name into that of a column (None leaves it out). ``fixed`` are columns that the line stands for
+    without naming them. ``told_by`` is what tells the framework, where the pattern itself would
+    take the lines of others too.
     """
 
     pattern: re.Pattern[bytes]
     names: tuple[str, ...] = ()
     pairs: re.Pattern[bytes] | None = None
+    one_pair: bool = False
     named: Callable[[str], str | None] = str
     fixed: Mapping[str, bytes] = field(default_factory=dict)
     told_by: re.Pattern[bytes] | None = None
@@ -103,33 +107,55 @@ class Line:
             return []
         starts = [match.start() for match in matches]
         columns: list[Cells] = list(zip(*[match.groups() for match in matches], strict=True))
-        if self.pairs is None:
-            return [self._part(self.names, starts, columns)]
-        return self._apart(self.pairs, starts, columns)
+        if self.one_pair:
+            return self._by_name(starts, columns)
+        if self.pairs is not None:
+            return self._apart(self.pairs, starts, columns)
+        return [self._part(self.names, starts, columns)]
+
+    def _by_name(self, starts: list[int], columns: list[Cells]) -> list[Part]:
+        """Return a part for each name that lines of one name and one value have."""
+        found: dict[bytes | None, tuple[list[int], list[bytes | None]]] = {}
+        for start, name, value in zip(starts, *columns, strict=True):
+            at, cells = found.setdefault(name, ([], []))
+            at.append(start)
+            cells.append(value)
+        return [
+            self._part([self.named((name or b"").decode("utf-8", "replace").strip())], at, [cells])
+            for name, (at, cells) in found.items()
+        ]
 
     def _apart(
         self, pairs: re.Pattern[bytes], starts: list[int], columns: list[Cells]
     ) -> list[Part]:
         """Take names and values apart; lines with the same names make one part."""
         own, tails = columns[:-1], columns[-1]
+        usual = usual_shape(tails, pairs)
         shapes: dict[tuple[bytes, ...], tuple[list[int], list[tuple[bytes, ...]]]] = {}
+        if usual is not None:
+            shapes[usual.names] = rows, cells = ([], [])
+            match = usual.pattern.fullmatch
         for row, tail in enumerate(tails):
-            found = pairs.findall(tail or b"")
-            if found:
-                written, values = zip(*found, strict=True)
-                rows, cells = shapes.setdefault(written, ([], []))
+            if usual is not None and (quick := match(tail or b"")):
                 rows.append(row)
-                cells.append(values)
+                cells.append(quick.groups())
+            elif found := pairs.findall(tail or b""):
+                written, values = zip(*found, strict=True)
+                others = shapes.setdefault(written, ([], []))
+                others[0].append(row)
+                others[1].append(values)
         parts = []
         for written, (rows, cells) in shapes.items():
-            named = [self.named(name.decode("utf-8", "replace").strip()) for name in written]
-            parts.append(
-                self._part(
-                    [*self.names, *named],
-                    [starts[row] for row in rows],
-                    [*([column[row] for row in rows] for column in own), *zip(*cells, strict=True)],
+            if rows:
+                named = [self.named(name.decode("utf-8", "replace").strip()) for name in written]
+                taken = [[column[row] for row in rows] for column in own]
+                parts.append(
+                    self._part(
+                        [*self.names, *named],
+                        [starts[row] for row in rows],
+                        [*taken, *zip(*cells, strict=True)],
+                    )
                 )
-            )
         return parts
 
     def _part(

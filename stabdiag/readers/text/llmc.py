@@ -19,8 +19,10 @@ GRAMMAR = Grammar(
             names=("s", "trl", "lr", "norm"),
         ),
         # s:250 tel:6.5012
-        Line(pattern=re.compile(rb"s:(\d{1,12}) tel:(%b)" % VALUE), names=("s", "tel")),
-        Line(pattern=re.compile(rb"s:(\d{1,12}) eval:(%b)" % VALUE), names=("s", "eval")),
+        Line(
+            pattern=re.compile(rb"s:(\d{1,12}) (?:tel:(%b)|eval:(%b))" % (VALUE, VALUE)),
+            names=("s", "tel", "eval"),
+        ),
         # step    1/19560 | loss 11.0091 (+nanz)| norm 15.3713 (+nanz)| lr 8.57e-07 | 3000.12 ms | …
         Line(
             pattern=re.compile(

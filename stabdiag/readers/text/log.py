@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from stabdiag.readers.text.grammar import Grammar
 
 # Measured: with more at a time, the garbage collector goes over the same matches again and again.
-_BLOCK: Final = 1 << 17
+_BLOCK: Final = 1 << 16
 
 _SHOWN: Final = 20
 

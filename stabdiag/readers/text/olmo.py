@@ -18,10 +18,10 @@ GRAMMAR = Grammar(
         ),
         Line(
             pattern=re.compile(
-                rb" {4}((?:train|optim|throughput|system|gpu_memory|checkpoint|eval|batch)"
-                rb"[^\n=]{1,200}=[^\n]{1,60}\n)"
+                rb"    ((?:train|optim|throughput|system|gpu_memory|checkpoint|eval|batch)"
+                rb"[^\n=]{1,200})=(\d{1,3}(?:,\d{3}){1,6}|%b)(?=\s)" % NUMBER
             ),
-            pairs=re.compile(rb"([^=\n]{1,200})=(\d{1,3}(?:,\d{3}){1,6}|%b)(?=\s)" % NUMBER),
+            one_pair=True,
             tells=False,
         ),
     ),

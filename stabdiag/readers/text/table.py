@@ -27,19 +27,36 @@ if TYPE_CHECKING:
 _NOTHING: Final = (ABSENT, np.nan, "")
 _THOUSANDS: Final = re.compile(rb",(?=\d{3}(?:\D|$))")
 
+# After so many lines the import of Arrow is paid back.
+_MANY: Final = 50_000
+
 # A column of lines that only tell the step: of how many. A bar of another length is not the
 # training's.
 TOTAL: Final = "total"
 
 
-def piece_of(cells: Cells) -> Piece:
-    """Return the piece that cells make; None is a cell that its line does not have."""
+def piece_of(cells: Cells, *, many: bool = False) -> Piece:
+    """Return the piece that cells make; None is a cell that its line does not have.
+
+    Where there are ``many`` in all, Arrow is asked first: it takes a third of the time.
+    """
     try:
-        values = np.array(list(map(float, cells)))  # type: ignore[arg-type]  # None is caught
-    except (TypeError, ValueError):
-        pass
-    else:
-        return Piece(values=values, states=np.full(len(values), NUMBER, dtype=np.uint8))
+        values = _by_arrow(cells) if many else np.array(list(map(float, cells)))  # type: ignore[arg-type]
+    except (TypeError, ValueError):  # a None, or a word; Arrow's errors are ValueErrors
+        return _from_meanings(cells)
+    return Piece(values=values, states=np.full(len(cells), NUMBER, dtype=np.uint8))
+
+
+def _by_arrow(cells: Cells) -> Floats:
+    import pyarrow as pa
+
+    texts = pa.array(cells, type=pa.binary()).cast(pa.string())
+    if texts.null_count:
+        raise TypeError
+    return np.array(texts.cast(pa.float64()))
+
+
+def _from_meanings(cells: Cells) -> Piece:
     meanings = [_NOTHING if cell is None else _meaning(cell) for cell in cells]
     return Piece(
         values=np.array([one[1] for one in meanings], dtype=np.float64),
@@ -86,6 +103,7 @@ class Table:
         """Take the lines of ``grammar``."""
         self._grammar = grammar
         self._stored: list[_Stored] = []
+        self._lines = 0
 
     def __bool__(self) -> bool:
         return any(one.kind.is_record for one in self._stored)

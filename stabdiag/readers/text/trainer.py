@@ -32,17 +32,17 @@ GRAMMAR = Grammar(
     step="global_step",
     kinds=(
         Line(
-            pattern=re.compile(rb"\{(?=[^\n{}]{0,2000}%b)('[^\n{}]{1,4000}\})" % _LOSS),
+            pattern=re.compile(rb"\{(?=[^\n{}]{0,2000}?%b)('[^\n{}]{1,4000}\})" % _LOSS),
             pairs=re.compile(rb"'([^'\n]{1,80})': '?(%b)'?[,}]" % NUMBER),
             named=lambda name: "global_step" if name in ("step", "global_steps") else name,
             told_by=re.compile(
-                rb"\{'(?=[^\n{}]{0,2000}%b)(?=[^\n{}]{0,2000}%b)" % (_LOSS[1:], _CLOCK[1:])
+                rb"\{'(?=[^\n{}]{0,2000}?%b)(?=[^\n{}]{0,2000}?%b)" % (_LOSS[1:], _CLOCK[1:])
             ),
             step=Step.COMING,
         ),
         #  10%|█         | 500/5000 [01:00<08:59, 8.34it/s]
         Line(
-            pattern=re.compile(rb"%%\|[^|\n]{0,400}\| (\d{1,12})/(\d{1,12}) \[" % ()),
+            pattern=re.compile(rb"%\|[^|\n]{0,400}\| (\d{1,12})/(\d{1,12}) \["),
             names=("global_step", TOTAL),
             is_record=False,
             tells=False,

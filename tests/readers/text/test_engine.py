@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import io
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from stabdiag.readers.source import Stream
 from stabdiag.readers.text.clean import Text, inert
+from stabdiag.readers.text.formats import TEXT_READERS
 from stabdiag.readers.text.grammar import NUMBER, VALUE, Grammar, Line, Step
 from stabdiag.readers.text.log import read_log
 from stabdiag.readers.text.ranks import NO_RANK, of_one_rank, ranks_of
+from stabdiag.readers.text.shapes import usual_shape
+from stabdiag.readers.text.table import piece_of
+
+SAMPLES = Path(__file__).parents[1] / "samples"
 
 A = Line(pattern=re.compile(rb"a(\d{1,9}):(%b)" % NUMBER), names=("step", "a"))
 B = Line(pattern=re.compile(rb"b:(%b)" % NUMBER), names=("b",))
@@ -146,3 +152,45 @@ class TestRanks:
 
     def test_lines_without_a_rank_all_count(self):
         assert of_one_rank(np.zeros(3, int), np.arange(3.0), np.full(3, NO_RANK)).all()
+
+
+class TestFastPaths:
+    """What is fast gives what is slow."""
+
+    @pytest.mark.parametrize("one", TEXT_READERS, ids=lambda one: one.name)
+    def test_the_usual_shape_of_lines(self, one, monkeypatch):
+        text = b"".join(path.read_bytes() for path in sorted((SAMPLES / one.name).iterdir()))
+
+        def read():
+            columns = one.read(Stream("run.log", io.BytesIO(text)))
+            return {name: columns.load(name) for name in sorted(columns.names)}
+
+        monkeypatch.setattr("stabdiag.readers.text.shapes._FEWEST", 1)
+        fast = read()
+        monkeypatch.setattr("stabdiag.readers.text.shapes._FEWEST", 10**9)
+        slow = read()
+        assert list(fast) == list(slow)
+        for name in slow:
+            np.testing.assert_array_equal(fast[name].present, slow[name].present)
+            np.testing.assert_array_equal(fast[name].values, slow[name].values)
+
+    def test_a_shape_takes_other_numbers_and_blanks(self):
+        pairs = re.compile(rb"(\w+): {1,9}(%b)" % NUMBER)
+        lines = [b"eta: 1  [10:00:%02d] a:  %d  b: %g (50%%)" % (n, n, n / 7) for n in range(40)]
+        shape = usual_shape(lines, pairs)
+        assert shape.names == (b"eta", b"a", b"b")
+        assert all(shape.pattern.fullmatch(line) for line in lines)
+        assert shape.pattern.fullmatch(b"eta: 2  [1:00] a:    -1.5e-09  b: nan (1%)")
+        for other in (b"eta: 1  [10:00:00] a: 1  c: 2 (50%)", lines[0] + b"x", b"", b"eta: 1"):
+            assert shape.pattern.fullmatch(other) is None
+
+    def test_numbers_by_arrow(self):
+        cells = [b"1", b"-1.5e-09", b".5", b"nan", b"-nan", b"inf", b"-inf", b"1e400", b"007"]
+        plain, fast = piece_of(cells), piece_of(cells, many=True)
+        np.testing.assert_array_equal(plain.values, fast.values)
+        np.testing.assert_array_equal(plain.states, fast.states)
+        for odd in ([b"1", None], [b"1", b"word"], [b"1", b"1,234"], [b"\xff", b"+1"]):
+            plain, fast = piece_of(odd), piece_of(odd, many=True)
+            np.testing.assert_array_equal(plain.values, fast.values)
+            np.testing.assert_array_equal(plain.states, fast.states)
+            assert list(plain.words) == list(fast.words)
