@@ -135,6 +135,15 @@ def test_a_log_that_only_says_that_it_was_converted_is_read_as_any(tmp_path, ste
     assert read(tmp_path / "run.parquet").series["loss"].column == "train_loss"
 
 
+def test_words_under_the_name_of_a_role_are_no_series(tmp_path):
+    metadata = b'{"schema": 1, "source": "x", "manifest": {}, "events": []}'
+    table = pa.table({"step": [1, 2], "loss": [3.0, 2.0], "lr": ["high", "low"]})
+    parquet.write_table(table.replace_schema_metadata({KEY: metadata}), tmp_path / "run.parquet")
+    history = read(tmp_path / "run.parquet")
+    assert set(history.series) == {"loss"}
+    assert any("holds words" in event.message for event in history.events)
+
+
 def test_it_is_written_whole_or_not_at_all(tmp_path):
     log = RUNS / "spike-lr-jump" / "log.jsonl"
     with pytest.raises(StabdiagError, match="cannot be written"):

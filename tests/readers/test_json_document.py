@@ -140,6 +140,28 @@ def test_the_mean_of_the_summary_is_no_loss(tmp_path):
         diagnose(path)
 
 
+def test_a_training_loss_of_another_name_beside_a_runtime_stays(log):
+    history = [{"step": n, "train_loss": 3.0 - n} for n in (1, 2)]
+    columns = log({"log_history": [*history, {"step": 2, "train_runtime": 12.5}]})
+    assert values(columns, "train_loss") == [2.0, 1.0, None]
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ('{"loss": [1, 2], 3: [4]}', "not JSON"),
+        ('{"loss": [1, 2] "lr": [3, 4]}', "not JSON"),
+        ('{"loss": [1, 2], "lr"', "breaks off"),
+        ('{"loss": [1, 2], "lr": [3, 4', "breaks off"),
+    ],
+)
+def test_what_comes_before_a_fault_is_read(tmp_path, text, reason):
+    (tmp_path / "run.json").write_text(text, encoding="utf-8")
+    columns = read_columns(tmp_path / "run.json", format="json")
+    assert values(columns, "loss") == [1, 2]
+    assert [bad.reason for bad in columns.bad_lines] == [reason]
+
+
 @INDENTS
 @pytest.mark.parametrize("key", ["log_history", None])
 def test_cut_anywhere_every_whole_record_is_read(indent, key):
