@@ -9,8 +9,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from stabdiag.errors import LogError
-from stabdiag.readers import mlflow_database, trackio
-from stabdiag.readers.sqlite_file import DAMAGE, cut_off, opened, reason
 
 if TYPE_CHECKING:
     from stabdiag.readers.columns import Columns
@@ -26,6 +24,9 @@ def recognises(head: bytes, *, whole: bool) -> bool:
 
 def read(stream: Stream) -> Columns:
     """Read the newest run of a database."""
+    from stabdiag.readers import mlflow_database, trackio
+    from stabdiag.readers.sqlite_file import DAMAGE, cut_off, opened, reason
+
     with stream.on_disk(".db") as path:
         notes = (*stream.notes, *cut_off(path, stream.name))
         try:

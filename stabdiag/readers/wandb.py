@@ -8,12 +8,12 @@ from stabdiag.errors import NoUsableRecord
 from stabdiag.history import Event, EventKind
 from stabdiag.readers.columns import Columns
 from stabdiag.readers.pieces import join
-from stabdiag.readers.wandb_console import Console
 from stabdiag.readers.wandb_history import History, decoded
 
 if TYPE_CHECKING:
     from stabdiag.readers.columns import Column
     from stabdiag.readers.source import Stream
+    from stabdiag.readers.wandb_console import Console
 
 _MAGIC: Final = b":W&B"
 _HEADER: Final = 7
@@ -33,9 +33,10 @@ def read(stream: Stream) -> Columns:
     from wandb.proto.wandb_internal_pb2 import Record
 
     from stabdiag.readers.leveldb import Records
+    from stabdiag.readers.wandb_console import Console
 
     records = Records(stream, header=_HEADER)
-    run = _Run()
+    run = _Run(Console())
     foreign = 0
     for content in records:
         if _is_summary(content):
@@ -53,9 +54,9 @@ def read(stream: Stream) -> Columns:
 class _Run:
     """What the records of a run tell."""
 
-    def __init__(self) -> None:
+    def __init__(self, console: Console) -> None:
         self._config: dict[str, object] = {}
-        self._console = Console()
+        self._console = console
         self._exit_code: int | None = None
         self._history = History()
 
