@@ -25,6 +25,6 @@ def written_whole(output: Path) -> Iterator[Path]:
         yield part
         part.replace(output)
     except OSError as error:
-        raise StabdiagError(f"{output}: cannot be written ({error.strerror or error})") from None
+        raise StabdiagError(f"{output}: cannot be written ({error.strerror})") from None
     finally:
         part.unlink(missing_ok=True)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from stabdiag.errors import NoUsableRecord
 from stabdiag.files import written_whole
 from stabdiag.manifest_keys import KEYS
 from stabdiag.readers.converted import KEY, as_metadata
@@ -25,11 +26,14 @@ def write_parquet(history: History, manifest: Manifest, output: Path) -> None:
     What was not logged at a step is null there; a NaN stays one.
 
     Raises:
+        NoUsableRecord: If there is nothing to write.
         StabdiagError: If the file cannot be written.
     """
     import pyarrow as pa
     from pyarrow import parquet
 
+    if not history.series:
+        raise NoUsableRecord(f"{history.source.name}: nothing in it can be used or converted")
     steps = np.unique(np.concatenate([one.steps for one in history.series.values()]))
     columns: dict[str, Any] = {"step": pa.array(steps)}
     columns |= {role: _column(one, steps) for role, one in history.series.items()}
@@ -44,8 +48,8 @@ def write_parquet(history: History, manifest: Manifest, output: Path) -> None:
     table = pa.table(columns).replace_schema_metadata(
         {KEY: as_metadata(config, told, history.events)}
     )
-    with written_whole(output) as part:
-        parquet.write_table(table, part)
+    with written_whole(output) as part, part.open("wb") as file:
+        parquet.write_table(table, file)
 
 
 def _column(series: Series, steps: NDArray[np.int64]) -> Any:

@@ -146,7 +146,7 @@ def test_words_under_the_name_of_a_role_are_no_series(tmp_path):
 
 def test_it_is_written_whole_or_not_at_all(tmp_path):
     log = RUNS / "spike-lr-jump" / "log.jsonl"
-    with pytest.raises(StabdiagError, match="cannot be written"):
+    with pytest.raises(StabdiagError, match=r"cannot be written \(No such file or directory\)$"):
         convert(log, tmp_path / "nowhere" / "run.parquet")
     (tmp_path / "folder").mkdir()
     with pytest.raises(StabdiagError, match="cannot be written"):
@@ -159,6 +159,13 @@ def test_it_is_written_whole_or_not_at_all(tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["folder", "run.parquet"]
     convert(log, output)
     assert output.read_bytes().startswith(b"PAR1")
+
+
+def test_a_log_of_placeholders_has_nothing_to_convert(tmp_path):
+    records = [{"step": n, "grad_norm": 0.0} for n in range(9)]
+    with pytest.raises(LogError, match="nothing in it can be used"):
+        convert(records, tmp_path / "run.parquet")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_the_command(tmp_path, monkeypatch, capsys):
