@@ -32,7 +32,8 @@ BREAKS_OFF = "run breaks off inside a record; all before that is read"
 def run_file(tmp_path_factory) -> Path:
     """A run that the installed W&B wrote, in a process of its own as it starts others."""
     folder = tmp_path_factory.mktemp("wandb")
-    environment = {**os.environ, "WANDB_CONFIG_DIR": str(folder), "WANDB_CACHE_DIR": str(folder)}
+    folders = {name: str(folder) for name in ("WANDB_CONFIG_DIR", "WANDB_CACHE_DIR")}
+    environment = {**os.environ, **folders, "WANDB_ERROR_REPORTING": "false"}
     environment.pop("PYTHONPATH", None)
     subprocess.run(
         [sys.executable, str(WRITER), str(folder)],
