@@ -98,6 +98,17 @@ with open({file!r}, "rb") as file:
                 rows.append(row)
 """
 PANDAS_JSON = "import pandas; pandas.read_json({file!r}, lines=True)"
+BY_LINE = (
+    "import re\n"
+    "field = re.compile(r'([^:|]+): +([^ |]+) *[|]')\n"
+    "for line in open({file!r}):\n"
+    "    if ' iteration ' in line: [float(value) for _, value in field.findall(line)[2:]]"
+)
+TEXTS_BY_LINE = (
+    "texts = [b'iteration ', b'Traceback', b'Killed', b'SIG', b'rror', b'ut of memory',"
+    " b'atchdog', b'inimum', b'Loss is ', b'NaN in ', b'Segmentation', b'validation loss']\n"
+    "for line in open({file!r}, 'rb'): [text for text in texts if text in line]"
+)
 CASES = (
     Case(
         name="jsonl",
@@ -153,6 +164,16 @@ CASES = (
         name="wandb",
         log="run.wandb",
         against=(Reference(name="W&B's records, one by one", code=WANDB, target=1.0),),
+    ),
+    Case(
+        name="text",
+        log="megatron.log",
+        against=(Reference(name="a regular expression, line by line", code=BY_LINE, target=1.5),),
+    ),
+    Case(
+        name="warnings",
+        log="warnings.log",
+        against=(Reference(name="a dozen texts, line by line", code=TEXTS_BY_LINE, target=1.0),),
     ),
     Case(
         name="small",
