@@ -170,7 +170,7 @@ def test_a_disk_that_fails(tmp_path, monkeypatch):
 
 
 def test_folders(tmp_path):
-    with pytest.raises(LogError, match="a folder, not a log; give one of the files in it$"):
+    with pytest.raises(LogError, match=r"a folder, not a log; give one of the files in it$"):
         read_columns(tmp_path)
     (tmp_path / "metrics.csv").touch()
     with pytest.raises(LogError, match=r"give one of the files in it \(metrics\.csv\)"):
