@@ -175,9 +175,11 @@ class _Measured:
         spans = _spans(line, self.counter) if line is not None else {}
         if line is None or _STEP not in spans or not _has_a_loss(spans):
             return (), None
-        ordered = sorted(spans.items(), key=lambda item: item[1])
-        pattern = pattern_of(line, [span for _, span in ordered])
-        return tuple(name for name, _ in ordered), pattern
+        values = sorted(spans.items(), key=lambda item: item[1])
+        names = [one.span(1 if one[2] is not None else 3) for one in _PAIR.finditer(line)]
+        names += [one.span(1) for one in _COUNTER.finditer(line)]
+        pattern = pattern_of(line, [span for _, span in values], names)
+        return (tuple(name for name, _ in values), pattern) if pattern else ((), None)
 
 
 def recognises(head: bytes, *, whole: bool) -> bool:

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    Span = tuple[int, int]
+
 # Below so many lines a pattern of their own is not worth its making.
 _FEWEST: Final = 32
 
@@ -45,18 +47,30 @@ def usual_shape(lines: Sequence[bytes | None], pairs: re.Pattern[bytes]) -> Shap
     found = list(pairs.finditer(line)) if line else []
     if line is None or not found:
         return None
-    pattern = pattern_of(line, [match.span(2) for match in found])
-    return Shape(names=tuple(match[1] for match in found), pattern=pattern)
+    names, values = ([match.span(group) for match in found] for group in (1, 2))
+    pattern = pattern_of(line, values, names)
+    return pattern and Shape(names=tuple(match[1] for match in found), pattern=pattern)
 
 
-def pattern_of(line: bytes, values: Sequence[tuple[int, int]]) -> re.Pattern[bytes]:
-    """Return a pattern for all lines like this one; ``values`` are the spans of its groups."""
+def pattern_of(
+    line: bytes, values: Sequence[Span], names: Sequence[Span]
+) -> re.Pattern[bytes] | None:
+    """Return a pattern for all lines like this one, with the same names and other values.
+
+    ``values`` and ``names`` are spans of the line; those of the values become groups, in order.
+    Spans that overlap may make a pattern that does not take its own line: it is None then.
+    """
     source = []
     end = 0
-    for begin, after in values:
-        source += [_loosely(line[end:begin]), _VALUE]
-        end = after
-    return re.compile(b"".join([*source, _loosely(line[end:])]))
+    spans = [*((span, True) for span in values), *((span, False) for span in names)]
+    for (begin, after), is_value in sorted(spans):
+        source.append(_loosely(line[end:begin]))
+        source.append(_VALUE if is_value else re.escape(line[max(begin, end) : after]))
+        end = max(end, after)
+    pattern = re.compile(b"".join([*source, _loosely(line[end:])]))
+    match = pattern.fullmatch(line)
+    wanted = tuple(line[begin:after] for begin, after in sorted(values))
+    return pattern if match is not None and match.groups() == wanted else None
 
 
 def _loosely(between: bytes) -> bytes:

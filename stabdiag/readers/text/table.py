@@ -111,7 +111,12 @@ class Table:
     def add(self, kind: Kind, part: Part, ranks: Ranks | None, offset: int) -> None:
         """Keep lines that were found ``offset`` bytes into the log."""
         at = np.array(part.starts, dtype=np.int64)
-        pieces = {name: piece_of(cells) for name, cells in zip(part.names, part.cells, strict=True)}
+        self._lines += len(at)
+        many = self._lines > _MANY
+        pieces = {
+            name: piece_of(cells, many=many)
+            for name, cells in zip(part.names, part.cells, strict=True)
+        }
         given = pieces.get(self._grammar.step)
         steps = np.full(len(at), np.nan)
         if given is not None:

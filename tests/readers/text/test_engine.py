@@ -184,6 +184,17 @@ class TestFastPaths:
         for other in (b"eta: 1  [10:00:00] a: 1  c: 2 (50%)", lines[0] + b"x", b"", b"eta: 1"):
             assert shape.pattern.fullmatch(other) is None
 
+    def test_digits_of_a_name_are_not_other_numbers(self):
+        pairs = re.compile(rb"(\w+): (%b)" % NUMBER)
+        shape = usual_shape([b"acc1: 0.5 acc5: 0.75"] * 40, pairs)
+        assert shape.pattern.fullmatch(b"acc1: 0.25 acc5: 0.5")
+        assert shape.pattern.fullmatch(b"acc5: 0.25 acc1: 0.5") is None
+
+    def test_names_that_differ_by_a_digit_only(self, values):
+        lines = "".join(f"step {n} loss_{n % 2 + 1}: {n}.5 aux: 1.0\n" for n in range(100))
+        found = values("text", lines)
+        assert found["loss_1"] == [n + 0.5 if n % 2 == 0 else None for n in range(100)]
+
     def test_numbers_by_arrow(self):
         cells = [b"1", b"-1.5e-09", b".5", b"nan", b"-nan", b"inf", b"-inf", b"1e400", b"007"]
         plain, fast = piece_of(cells), piece_of(cells, many=True)

@@ -16,7 +16,6 @@ from stabdiag.readers.source import Stream
 from stabdiag.readers.text import general, messages, ranks
 from stabdiag.readers.text.formats import TEXT_READERS
 from stabdiag.readers.text.grammar import Line
-from stabdiag.readers.text.grammars import GRAMMARS
 from stabdiag.readers.text.messages import SORTS
 
 SAMPLES = Path(__file__).parents[1] / "samples"
@@ -92,7 +91,8 @@ def test_a_cut_anywhere(one):
 
 def patterns() -> dict[str, re.Pattern[bytes]]:
     found: dict[str, re.Pattern[bytes]] = {}
-    for grammar in GRAMMARS:
+    modules = [import_module(one.module) for one in TEXT_READERS]
+    for grammar in [module.GRAMMAR for module in modules if hasattr(module, "GRAMMAR")]:
         lines = [kind for kind in grammar.kinds if isinstance(kind, Line)]
         for number, line in enumerate(lines):
             own = {"pattern": line.pattern, "pairs": line.pairs, "told": line.told_by}
