@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from stabdiag.readers.source import Stream
     from stabdiag.readers.text.grammar import Grammar
 
-# Measured: with more at a time, the garbage collector goes over the same matches again and again.
+# Measured from 32 kB to 4 MB: the matches of a larger block do not fit the processor's caches.
 _BLOCK: Final = 1 << 16
 
 _SHOWN: Final = 20

@@ -27,33 +27,18 @@ if TYPE_CHECKING:
 _NOTHING: Final = (ABSENT, np.nan, "")
 _THOUSANDS: Final = re.compile(rb",(?=\d{3}(?:\D|$))")
 
-# After so many lines the import of Arrow is paid back.
-_MANY: Final = 50_000
-
 # A column of lines that only tell the step: of how many. A bar of another length is not the
 # training's.
 TOTAL: Final = "total"
 
 
-def piece_of(cells: Cells, *, many: bool = False) -> Piece:
-    """Return the piece that cells make; None is a cell that its line does not have.
-
-    Where there are ``many`` in all, Arrow is asked first: it takes a third of the time.
-    """
+def piece_of(cells: Cells) -> Piece:
+    """Return the piece that cells make; None is a cell that its line does not have."""
     try:
-        values = _by_arrow(cells) if many else np.array(list(map(float, cells)))  # type: ignore[arg-type]
-    except (TypeError, ValueError):  # a None, or a word; Arrow's errors are ValueErrors
+        values = np.array(list(map(float, cells)))  # type: ignore[arg-type]  # None is caught
+    except (TypeError, ValueError):
         return _from_meanings(cells)
     return Piece(values=values, states=np.full(len(cells), NUMBER, dtype=np.uint8))
-
-
-def _by_arrow(cells: Cells) -> Floats:
-    import pyarrow as pa
-
-    texts = pa.array(cells, type=pa.binary()).cast(pa.string())
-    if texts.null_count:
-        raise TypeError
-    return np.array(texts.cast(pa.float64()))
 
 
 def _from_meanings(cells: Cells) -> Piece:
@@ -103,7 +88,6 @@ class Table:
         """Take the lines of ``grammar``."""
         self._grammar = grammar
         self._stored: list[_Stored] = []
-        self._lines = 0
 
     def __bool__(self) -> bool:
         return any(one.kind.is_record for one in self._stored)
@@ -111,12 +95,7 @@ class Table:
     def add(self, kind: Kind, part: Part, ranks: Ranks | None, offset: int) -> None:
         """Keep lines that were found ``offset`` bytes into the log."""
         at = np.array(part.starts, dtype=np.int64)
-        self._lines += len(at)
-        many = self._lines > _MANY
-        pieces = {
-            name: piece_of(cells, many=many)
-            for name, cells in zip(part.names, part.cells, strict=True)
-        }
+        pieces = {name: piece_of(cells) for name, cells in zip(part.names, part.cells, strict=True)}
         given = pieces.get(self._grammar.step)
         steps = np.full(len(at), np.nan)
         if given is not None:

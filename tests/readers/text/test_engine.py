@@ -16,7 +16,6 @@ from stabdiag.readers.text.grammar import NUMBER, VALUE, Grammar, Line, Step
 from stabdiag.readers.text.log import read_log
 from stabdiag.readers.text.ranks import NO_RANK, of_one_rank, ranks_of
 from stabdiag.readers.text.shapes import usual_shape
-from stabdiag.readers.text.table import piece_of
 
 SAMPLES = Path(__file__).parents[1] / "samples"
 
@@ -194,14 +193,3 @@ class TestFastPaths:
         lines = "".join(f"step {n} loss_{n % 2 + 1}: {n}.5 aux: 1.0\n" for n in range(100))
         found = values("text", lines)
         assert found["loss_1"] == [n + 0.5 if n % 2 == 0 else None for n in range(100)]
-
-    def test_numbers_by_arrow(self):
-        cells = [b"1", b"-1.5e-09", b".5", b"nan", b"-nan", b"inf", b"-inf", b"1e400", b"007"]
-        plain, fast = piece_of(cells), piece_of(cells, many=True)
-        np.testing.assert_array_equal(plain.values, fast.values)
-        np.testing.assert_array_equal(plain.states, fast.states)
-        for odd in ([b"1", None], [b"1", b"word"], [b"1", b"1,234"], [b"\xff", b"+1"]):
-            plain, fast = piece_of(odd), piece_of(odd, many=True)
-            np.testing.assert_array_equal(plain.values, fast.values)
-            np.testing.assert_array_equal(plain.states, fast.states)
-            assert list(plain.words) == list(fast.words)
