@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import re
+import tracemalloc
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 
@@ -12,6 +14,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from stabdiag.errors import LogError
+from stabdiag.readers.blocks import blocks
+from stabdiag.readers.registry import reader
 from stabdiag.readers.source import Stream
 from stabdiag.readers.text import general, messages, ranks
 from stabdiag.readers.text.formats import TEXT_READERS
@@ -177,9 +181,37 @@ def test_lines_that_are_made_to_be_slow(one):
 
 
 def test_a_line_without_an_end_is_not_gathered(monkeypatch):
-    monkeypatch.setattr("stabdiag.readers.blocks.LONGEST_LINE", 1000)
-    text = b"s:1 trl:3.5\n" + b"x" * 5000 + b"\ns:2 trl:3.25\n"
-    columns = TEXT_READERS[[one.name for one in TEXT_READERS].index("llmc")].read(
-        Stream("run.log", io.BytesIO(text))
+    short = partial(blocks, longest=1000)
+    monkeypatch.setattr(
+        "stabdiag.readers.text.log.blocks", lambda stream, size: short(stream, size=min(size, 500))
     )
+    text = b"s:1 trl:3.5\n" + b"x" * 5000 + b"\ns:2 trl:3.25\nKilled\n"
+    columns = reader("llmc").read(Stream("run.log", io.BytesIO(text)))
     assert columns.load("trl").values.tolist() == [3.5, 3.25]
+    assert [bad.line for bad in columns.bad_lines] == [2]
+    assert [event.line for event in columns.events] == [4]
+
+
+class _Endless:
+    """A log of warnings that is made while it is read, with a record here and there."""
+
+    def __init__(self, size: int) -> None:
+        self._left = size
+
+    def read(self, size: int, /) -> bytes:
+        if self._left <= 0:
+            return b""
+        self._left -= size
+        line = b"node-3: UserWarning: 1Torch was not compiled with flash attention.\n"
+        return b"s:1 trl:3.5\nKilled\n" + line * (size // len(line))
+
+
+def test_memory_does_not_grow_with_what_is_not_kept():
+    peaks = []
+    for size in (1 << 21, 1 << 24):
+        tracemalloc.start()
+        columns = reader("llmc").read(Stream("run.log", _Endless(size)))
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+        assert columns.rows == size >> 16
+    assert peaks[1] < peaks[0] + (1 << 19)
