@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from stabdiag.readers.pieces import Piece, Rows
-from stabdiag.readers.text.grammar import Grammar, Kind, Part, Step
+from stabdiag.readers.text.grammar import Grammar, Kind, Part
 from stabdiag.readers.text.ranks import NO_RANK, of_one_rank
+from stabdiag.readers.text.steps import filled
 from stabdiag.readers.words import ABSENT, NUMBER, WORD, meaning
 
 if TYPE_CHECKING:
@@ -123,7 +124,7 @@ class Table:
         ranks = np.concatenate([one.ranks for one in stored])[order]
         kept = of_one_rank(kind, steps, ranks)
         how = _each([one.kind.step.value for one in stored], stored)[order]
-        steps[kept] = _filled(steps[kept], how[kept])
+        steps[kept] = filled(steps[kept], how[kept])
         record = kept & _each([one.kind.is_record for one in stored], stored)[order].astype(bool)
         new = record.copy()
         if self._grammar.joined:
@@ -181,39 +182,6 @@ def _each(values: list[int] | list[bool], stored: list[_Stored]) -> Ints:
 def _taken(piece: Piece, which: NDArray[np.bool_]) -> Piece:
     words = np.array(piece.words, dtype=object)[which[piece.states == WORD]]
     return Piece(values=piece.values[which], states=piece.states[which], words=words.tolist())
-
-
-def _filled(steps: Floats, how: Ints) -> Floats:
-    """Return steps with those filled in that lines do not name; see ``Step``."""
-    known = ~np.isnan(steps)
-    if known.all():
-        return steps
-    number = np.arange(len(steps))
-    last = np.maximum.accumulate(np.where(known, number, -1))
-    before = np.where(last >= 0, steps[last], _start(steps[known]))
-    coming = np.minimum.accumulate(np.where(known, number, len(steps))[::-1])[::-1]
-    after = np.append(steps, np.nan)[coming]
-    counted = np.cumsum((how == Step.NEXT.value) & ~known)
-    since = counted - np.where(last >= 0, counted[last], 0)
-    limit = np.where(after > before, after, np.inf)
-    next_one = np.minimum(np.nan_to_num(before) + since, limit)
-    ways = {
-        Step.SAME: before,
-        Step.NEXT: next_one,
-        Step.LAST: next_one,
-        Step.COMING: np.where(np.isnan(after), before, after),
-    }
-    filled = np.choose(how, [ways[step] for step in Step])
-    return np.where(known, steps, filled)
-
-
-def _start(known: Floats) -> float:
-    """Return the step before the first that is named: a log may begin with an evaluation."""
-    if not len(known):
-        return np.nan
-    later = known[known > known[0]]
-    stride = later[0] - known[0] if len(later) else 1.0
-    return max(float(known[0] - stride), 0.0)
 
 
 def _new_records(steps: Floats, begins: Ints) -> NDArray[np.bool_]:
