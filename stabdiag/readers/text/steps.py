@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 def filled(steps: Floats, how: Ints) -> Floats:
     """Return steps with those filled in that lines do not name; see ``Step``.
 
-    Both are of shape (lines,), in the order of the log; a step that is not named is NaN, and ``how``
-    holds the values of ``Step``.
+    Both are of shape (lines,), in the order of the log; a step that is not named is NaN, and
+    ``how`` holds the values of ``Step``.
     """
     known = ~np.isnan(steps)
     if known.all():
