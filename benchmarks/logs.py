@@ -22,6 +22,13 @@ if TYPE_CHECKING:
 SEED = 20240229
 SMALL_ROWS = 1_000
 CHUNK = 50_000
+MEGATRON = (
+    " [2026-01-05 10:00:00] iteration %8d/ 1000000 | consumed samples: %12d |"
+    " elapsed time per iteration (ms): %.1f | learning rate: %.6E | global batch size:  1024 |"
+    " lm loss: %.6E | loss scale: 1.0 | grad norm: %.3f | number of skipped iterations:   0 |"
+    " number of nan iterations:   0 |\n"
+)
+WARNING = "node-%d: UserWarning: 1Torch was not compiled with flash attention (at %d).\n"
 MANIFEST = {"dtype": "bf16", "optimizer": "adamw", "grad_clip": 1.0, "checkpoint_every": 1000}
 
 
@@ -61,6 +68,14 @@ def json_lines(data: pa.Table) -> Iterable[str]:
         yield "".join(line % row for row in zip(*columns, strict=True))
 
 
+def megatron_lines(data: pa.Table) -> Iterable[str]:
+    """Yield the rows as Megatron-LM prints them, a chunk at a time."""
+    names = ("step", "step", "step_time", "learning_rate", "loss", "grad_norm")
+    for batch in data.select(list(dict.fromkeys(names))).to_batches(max_chunksize=CHUNK):
+        columns = (batch.column(name).to_pylist() for name in names)
+        yield "".join(MEGATRON % row for row in zip(*columns, strict=True))
+
+
 def write(folder: Path, rows: int) -> None:
     """Write all logs into a folder."""
     data = table(rows)
@@ -75,6 +90,11 @@ def write(folder: Path, rows: int) -> None:
     parquet.write_table(data, folder / "run.parquet")
     with (folder / "small.jsonl").open("w", encoding="utf-8") as small:
         small.writelines(json_lines(table(SMALL_ROWS)))
+    with (folder / "megatron.log").open("w", encoding="utf-8") as log:
+        log.writelines(megatron_lines(data))
+    with (folder / "warnings.log").open("w", encoding="utf-8") as log:
+        log.writelines(megatron_lines(data.slice(0, SMALL_ROWS)))
+        log.writelines(WARNING % (row % 64, row) for row in range(4 * rows))
     (folder / "manifest.json").write_text(json.dumps(MANIFEST), encoding="utf-8")
 
 

@@ -1,6 +1,6 @@
 """Measure stabdiag beside what it is built on, as whole processes, in one run.
 
-python benchmarks/speed.py                      everything, some five minutes on two cores
+python benchmarks/speed.py                      everything, some eight minutes on two cores
 python benchmarks/speed.py --rows 100000        a shorter log
 python benchmarks/speed.py --only csv small     some of the cases
 
@@ -58,7 +58,57 @@ class Run:
 
 
 ARROW_JSON = "import pyarrow.json; pyarrow.json.read_json({file!r})"
+# The event files of TensorBoard and the runs of W&B have one row for so many of the others.
+FEWER = 20
+
+EVENTS = """
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+events = EventAccumulator({file!r}, {{"scalars": 0}}).Reload()
+for tag in events.Tags()["scalars"]: events.Scalars(tag)
+"""
+# The reader in Python that W&B had, DataStore, is no longer in the package. This is what it did,
+# and what it takes besides to have the history.
+WANDB = """
+import json, struct, zlib
+from wandb.proto.wandb_internal_pb2 import Record
+sums = [zlib.crc32(bytes([kind])) for kind in range(5)]
+rows, parts, at = [], b"", 7
+with open({file!r}, "rb") as file:
+    file.read(7)
+    while True:
+        left = 32768 - at % 32768
+        if left < 7:
+            file.read(left)
+            at += left
+        head = file.read(7)
+        if len(head) < 7: break
+        sum, length, kind = struct.unpack("<IHB", head)
+        data = file.read(length)
+        assert zlib.crc32(data, sums[kind]) & 0xffffffff == sum
+        at += 7 + length
+        parts += data
+        if kind in (1, 4):
+            record = Record()
+            record.ParseFromString(parts)
+            parts = b""
+            if record.WhichOneof("record_type") == "history":
+                row = {{}}
+                for item in record.history.item:
+                    row[item.key or "/".join(item.nested_key)] = json.loads(item.value_json)
+                rows.append(row)
+"""
 PANDAS_JSON = "import pandas; pandas.read_json({file!r}, lines=True)"
+BY_LINE = (
+    "import re\n"
+    "field = re.compile(r'([^:|]+): +([^ |]+) *[|]')\n"
+    "for line in open({file!r}):\n"
+    "    if ' iteration ' in line: [float(value) for _, value in field.findall(line)[2:]]"
+)
+TEXTS_BY_LINE = (
+    "texts = [b'iteration ', b'Traceback', b'Killed', b'SIG', b'rror', b'ut of memory',"
+    " b'atchdog', b'inimum', b'Loss is ', b'NaN in ', b'Segmentation', b'validation loss']\n"
+    "for line in open({file!r}, 'rb'): [text for text in texts if text in line]"
+)
 CASES = (
     Case(
         name="jsonl",
@@ -104,6 +154,26 @@ CASES = (
                 target=1.0,
             ),
         ),
+    ),
+    Case(
+        name="tensorboard",
+        log="run.tfevents",
+        against=(Reference(name="EventAccumulator", code=EVENTS, target=1.0),),
+    ),
+    Case(
+        name="wandb",
+        log="run.wandb",
+        against=(Reference(name="W&B's records, one by one", code=WANDB, target=1.0),),
+    ),
+    Case(
+        name="text",
+        log="megatron.log",
+        against=(Reference(name="a regular expression, line by line", code=BY_LINE, target=1.5),),
+    ),
+    Case(
+        name="warnings",
+        log="warnings.log",
+        against=(Reference(name="a dozen texts, line by line", code=TEXTS_BY_LINE, target=1.0),),
     ),
     Case(
         name="small",
@@ -204,8 +274,9 @@ def logs(folder: Path, rows: int) -> Path:
     here = folder / f"{rows}-rows"
     if not (here / "manifest.json").exists():  # the last that is written
         print(f"writing logs of {rows:,} rows to {here}", file=sys.stderr)
-        script = str(Path(__file__).with_name("logs.py"))
-        subprocess.run([sys.executable, script, str(here), "--rows", str(rows)], check=True)
+        for script, count in (("stores.py", rows // FEWER), ("logs.py", rows)):
+            command = [sys.executable, str(Path(__file__).with_name(script)), str(here)]
+            subprocess.run([*command, "--rows", str(count)], check=True)
     return here
 
 

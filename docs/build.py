@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+from build_formats import formats_page
 
 import stabdiag
 from stabdiag.explain.pages import PAGES, page
@@ -100,6 +101,7 @@ def generated() -> Iterable[tuple[Path, str]]:
     for name in PAGES:
         yield ROOT / "docs" / f"{name}.md", page(name)
     yield ROOT / "docs" / "failure-modes.md", failure_modes()
+    yield ROOT / "docs" / "formats.md", formats_page()
     yield ROOT / "docs" / "report.svg", picture("spike-lr-jump")
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     for name, table in (("roles", roles), ("manifest", manifest)):

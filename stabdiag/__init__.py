@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from stabdiag.api import diagnose, read
+    from stabdiag.api import convert, diagnose, read
     from stabdiag.errors import StabdiagError
     from stabdiag.history import History
     from stabdiag.limits import Limits
@@ -19,6 +19,7 @@ __all__ = [
     "Report",
     "StabdiagError",
     "__version__",
+    "convert",
     "diagnose",
     "read",
 ]
@@ -29,6 +30,7 @@ _HOMES = {
     "Manifest": "stabdiag.manifest",
     "Report": "stabdiag.report",
     "StabdiagError": "stabdiag.errors",
+    "convert": "stabdiag.api",
     "diagnose": "stabdiag.api",
     "read": "stabdiag.api",
 }

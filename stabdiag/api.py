@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from stabdiag.assemble import build_history
 from stabdiag.errors import NoUsableRecord
+from stabdiag.history import History
 from stabdiag.infer import infer
 from stabdiag.limits import Limits
-from stabdiag.manifest import Manifest, find_manifest, parse_manifest, read_manifest
-from stabdiag.readers import from_object, read_columns
+from stabdiag.manifest import Manifest, parse_manifest, read_manifest
+from stabdiag.places import Found, read_place
+from stabdiag.readers import from_object
 from stabdiag.report import Report
 from stabdiag.roles import may_serve
 from stabdiag.tree.case import Case
 from stabdiag.tree.unlogged import not_logged
 from stabdiag.tree.walk import walk
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from stabdiag.history import History
 
 
 def read(
@@ -30,24 +27,23 @@ def read(
     columns: Mapping[str, str] | None = None,
     attempt: int | None = None,
     limits: Limits | None = None,
+    format: str | None = None,
 ) -> History:
     """Read a log into a history.
 
     Args:
-        source: a path (``-`` is standard input), a DataFrame, an Arrow table, or a mapping of
-            arrays.
+        source: a path (``-`` is standard input) or URL of a log, a folder or an archive; a list of
+            these for several files of one run; a DataFrame, an Arrow table, or a mapping of arrays.
         columns: column names by role, where they are not recognised: ``{"loss": "train/ce"}``.
         attempt: which of several appended runs to take, from 1; the last by default.
         limits: thresholds; the defaults if not given.
+        format: how the log is to be read, by a name of ``stabdiag formats``; recognised if not
+            given.
 
     Raises:
         LogError: if the log cannot be read or holds no usable record.
     """
-    if isinstance(source, str | os.PathLike):
-        named = set((columns or {}).values())
-        raw = read_columns(source, wanted=lambda name: name in named or may_serve(name))
-    else:
-        raw = from_object(source)
+    raw = _found(source, format, columns).columns
     return build_history(raw, limits or Limits(), chosen=columns, attempt=attempt)
 
 
@@ -55,20 +51,26 @@ def diagnose(
     source: object,
     *,
     manifest: Manifest | Mapping[str, object] | str | Path | None = None,
+    settings: Mapping[str, object] | None = None,
     limits: Limits | Mapping[str, object] | None = None,
     columns: Mapping[str, str] | None = None,
     attempt: int | None = None,
     literal: bool = False,
+    format: str | None = None,
 ) -> Report:
     """Diagnose one run.
 
     Args:
-        source: a path, a DataFrame, an Arrow table, a mapping of arrays, or a ``History``.
-        manifest: a manifest, its path, or its values; the one beside the log if not given.
+        source: a path or URL, a list of these for several files of one run, a DataFrame, an Arrow
+            table, a mapping of arrays, or a ``History``.
+        manifest: a manifest, its path, or its values; what lies beside the log if not given.
+        settings: manifest fields that go before those of the manifest: ``{"dtype": "fp16"}``.
         limits: thresholds, or values by dotted name: ``{"spike.sigma": 4}``.
         columns: column names by role, where they are not recognised.
         attempt: which of several appended runs to take, from 1; the last by default.
         literal: apply the decision tree to the letter.
+        format: how the log is to be read, by a name of ``stabdiag formats``; recognised if not
+            given.
 
     Raises:
         LogError: if the log cannot be read or holds no usable record.
@@ -79,18 +81,11 @@ def diagnose(
     >>> report.diagnosis.slug
     'nan-dtype-unknown'
     """
-    from stabdiag.history import History
-
-    held = limits if isinstance(limits, Limits) else Limits().override(limits or {})
-    if isinstance(source, History):
-        history = source
-        if not len(history.series.get("loss", ())):
-            raise NoUsableRecord(
-                f"{history.source.name}: the history has no loss; a diagnosis needs one"
-            )
-    else:
-        history = read(source, columns=columns, attempt=attempt, limits=held)
-    known = infer(_manifest(source, manifest), history)
+    held = _limits(limits)
+    history, told = _loaded(
+        source, manifest, settings, limits=held, columns=columns, attempt=attempt, format=format
+    )
+    known = infer(told, history)
     case = Case(history=history, manifest=known, limits=held, literal=literal)
     found = walk(case)
     return Report(
@@ -105,16 +100,89 @@ def diagnose(
     )
 
 
-def _manifest(
-    source: object, manifest: Manifest | Mapping[str, object] | str | Path | None
-) -> Manifest:
+def convert(
+    source: object,
+    output: str | Path,
+    *,
+    manifest: Manifest | Mapping[str, object] | str | Path | None = None,
+    settings: Mapping[str, object] | None = None,
+    limits: Limits | Mapping[str, object] | None = None,
+    columns: Mapping[str, str] | None = None,
+    attempt: int | None = None,
+    format: str | None = None,
+) -> History:
+    """Write the history of a run as Parquet, with what is known of the run, and return it.
+
+    The file is written as a whole or not at all. Whatever is asked of it has the answers that the
+    log gives; the arguments are those of ``diagnose``.
+
+    Raises:
+        LogError: if the log cannot be read or holds no usable record.
+        ManifestError: if the manifest cannot be read.
+        StabdiagError: if the file cannot be written.
+    """
+    from stabdiag.store import write_parquet
+
+    history, told = _loaded(
+        source,
+        manifest,
+        settings,
+        limits=_limits(limits),
+        columns=columns,
+        attempt=attempt,
+        format=format,
+    )
+    write_parquet(history, told, Path(output))
+    return history
+
+
+def _limits(limits: Limits | Mapping[str, object] | None) -> Limits:
+    return limits if isinstance(limits, Limits) else Limits().override(limits or {})
+
+
+def _loaded(
+    source: object,
+    manifest: Manifest | Mapping[str, object] | str | Path | None,
+    settings: Mapping[str, object] | None,
+    *,
+    limits: Limits,
+    columns: Mapping[str, str] | None,
+    attempt: int | None,
+    format: str | None,
+) -> tuple[History, Manifest]:
+    """Return a run's history and all that is told of it, the word of a flag first."""
+    given = None if manifest is None else _given(manifest)
+    if isinstance(source, History):
+        history, beside = source, Manifest()
+        if not len(history.series.get("loss", ())):
+            raise NoUsableRecord(
+                f"{history.source.name}: the history has no loss; a diagnosis needs one"
+            )
+    else:
+        place = _found(source, format, columns)
+        history = build_history(place.columns, limits, chosen=columns, attempt=attempt)
+        beside = place.manifest
+    told = (beside if given is None else given).override(settings or {})
+    return history, told.completed(history.config)
+
+
+def _found(source: object, format: str | None, columns: Mapping[str, str] | None) -> Found:
+    """Return the raw columns of a source, and the manifest beside it."""
+    named = set((columns or {}).values())
+
+    def wanted(name: str) -> bool:
+        return name in named or may_serve(name)
+
+    if isinstance(source, str | os.PathLike):
+        return read_place([source], format=format, wanted=wanted)
+    if isinstance(source, Sequence) and all(isinstance(one, str | os.PathLike) for one in source):
+        return read_place(source, format=format, wanted=wanted)
+    return Found(columns=from_object(source))
+
+
+def _given(manifest: Manifest | Mapping[str, object] | str | Path) -> Manifest:
     if isinstance(manifest, Manifest):
         return manifest
     if isinstance(manifest, Mapping):
         return parse_manifest(manifest)
-    if manifest is not None:
-        return read_manifest(manifest)
-    if isinstance(source, str | os.PathLike):
-        beside = find_manifest(os.fspath(source))
-        return read_manifest(beside) if beside else Manifest()
-    return Manifest()
+    return read_manifest(manifest)

@@ -60,15 +60,21 @@ class EventKind(StrEnum):
     COLUMN = "column"
     STEPS = "steps"
     INFERRED = "inferred"
+    MESSAGE = "message"
+    PLACE = "place"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Event:
-    """Something that happened to the log: a rewind, a new attempt, unreadable lines."""
+    """Something that happened to the log: a rewind, a new attempt, a message among its lines.
+
+    ``line`` is the number of the line, from 1, that the event was read from.
+    """
 
     kind: EventKind
     message: str
     step: int | None = None
+    line: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,12 +91,16 @@ class Source:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class History:
-    """All series of one run by role, its events, and where it was read from."""
+    """All series of one run by role, its events, and where it was read from.
+
+    ``config`` is what the log itself tells of the run's configuration, in the log's own words.
+    """
 
     series: Mapping[str, Series]
     source: Source
     events: tuple[Event, ...] = ()
     columns: Mapping[str, str] = field(default_factory=dict)
+    config: Mapping[str, object] = field(default_factory=dict)
 
     def get(self, role: str) -> Series | None:
         """Return the series of a role, or None where nothing was logged for it."""

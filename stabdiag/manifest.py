@@ -1,22 +1,24 @@
 """The manifest: what the run was configured to do.
 
-A manifest is a JSON or TOML object beside the log. Common spellings are understood, flat or
+A manifest is a JSON, TOML or YAML object beside the log. Common spellings are understood, flat or
 nested; keys that are not understood are kept and never fatal.
 """
 
 from __future__ import annotations
 
-import json
-import tomllib
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from stabdiag.errors import ManifestError, did_you_mean
 from stabdiag.manifest_keys import KEYS, flag, number, plain
+from stabdiag.manifest_text import mapping_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+
+# No configuration is nested deeper; what is, stays one value.
+_DEEPEST = 20
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,8 +26,8 @@ class Manifest:
     """What is known of a run's configuration; None where it is not known.
 
     Counts are in optimizer steps. ``inferred`` names the fields that were read off the log and on
-    what grounds, ``overridden`` those given by hand, and ``unknown`` keeps the keys that were not
-    understood.
+    what grounds, ``overridden`` those given by hand, ``logged`` those that the log itself tells,
+    and ``unknown`` keeps the keys that were not understood.
     """
 
     dtype: str | None = None
@@ -46,6 +48,7 @@ class Manifest:
     path: str | None = None
     inferred: Mapping[str, str] = field(default_factory=dict)
     overridden: tuple[str, ...] = ()
+    logged: tuple[str, ...] = ()
     unknown: Mapping[str, Any] = field(default_factory=dict)
 
     def override(self, values: Mapping[str, object]) -> Manifest:
@@ -66,6 +69,29 @@ class Manifest:
             changes[name] = parsed
         return replace(self, **changes, overridden=(*self.overridden, *changes))
 
+    def completed(self, config: Mapping[str, object]) -> Manifest:
+        """Return the manifest with what the log itself tells, where it says nothing."""
+        new = self._gaps(parse_manifest(config))
+        return replace(self, **new, logged=(*self.logged, *new)) if new else self
+
+    def beside(self, other: Manifest) -> Manifest:
+        """Return the manifest with what another file tells, where this one says nothing."""
+        paths = [path for path in (self.path, other.path) if path]
+        return replace(
+            self,
+            **self._gaps(other),
+            path=", ".join(paths) or None,
+            unknown={**other.unknown, **self.unknown},
+        )
+
+    def _gaps(self, other: Manifest) -> dict[str, Any]:
+        """Return the fields that are known of the other manifest alone."""
+        return {
+            key.name: getattr(other, key.name)
+            for key in KEYS
+            if getattr(self, key.name) is None and getattr(other, key.name) is not None
+        }
+
 
 def parse_manifest(raw: Mapping[str, Any], path: str | None = None) -> Manifest:
     """Read a manifest from a mapping, nested or flat, in any of the common spellings."""
@@ -81,13 +107,16 @@ def parse_manifest(raw: Mapping[str, Any], path: str | None = None) -> Manifest:
                 used.add(spelled[name])
                 break
     flags, flag_names = _dtype_flags(flat, spelled)
-    if "dtype" not in found and flags is not None:
+    # Beside a flag that is on, fp32 is the type of the weights, as the HF Trainer logs them.
+    if flags is not None and found.get("dtype", "fp32") == "fp32":
         found["dtype"] = flags
     used |= flag_names
     if "static_loss_scale" not in found:
         static = _is_static(flat, spelled)
         if static is not None:
             found["static_loss_scale"] = static
+    if "save_strategy" in spelled and not _is_by_steps(flat[spelled["save_strategy"]]):
+        found.pop("checkpoint_every", None)
     unknown = {name: value for name, value in flat.items() if name not in used}
     return Manifest(**found, path=path, unknown=unknown)
 
@@ -120,6 +149,11 @@ def _dtype_flags(
     return ("fp32" if len(told) > 1 else None), used
 
 
+def _is_by_steps(strategy: object) -> bool:
+    """Tell whether the HF Trainer saves by steps; its ``save_steps`` means nothing otherwise."""
+    return str(strategy).lower().rpartition(".")[2] == "steps"
+
+
 def _is_static(flat: Mapping[str, Any], spelled: Mapping[str, str]) -> bool | None:
     """Read a fixed loss scale: DeepSpeed writes 0 for a dynamic one, Megatron null."""
     for name in ("fp16_loss_scale", "loss_scale", "loss_scaling"):
@@ -133,48 +167,24 @@ def _is_static(flat: Mapping[str, Any], spelled: Mapping[str, str]) -> bool | No
     return None
 
 
-def _flatten(raw: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+def _flatten(raw: Mapping[str, Any], prefix: str = "", depth: int = 0) -> Iterator[tuple[str, Any]]:
     for name, value in raw.items():
         full = f"{prefix}{name}"
-        if isinstance(value, dict):
-            yield from _flatten(value, f"{full}.")
+        if isinstance(value, dict) and depth < _DEEPEST:
+            yield from _flatten(value, f"{full}.", depth + 1)
         else:
             yield full, value
 
 
 def read_manifest(path: str | Path) -> Manifest:
-    """Read a manifest file, JSON or TOML.
+    """Read a manifest file: JSON, TOML or YAML.
 
     Raises:
         ManifestError: if it cannot be read or is not one object.
     """
     path = Path(path)
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        data = path.read_bytes()
     except OSError as error:
         raise ManifestError(f"{path}: {error.strerror or error}; check --manifest") from error
-    except UnicodeDecodeError:
-        raise ManifestError(f"{path}: not a text file; a manifest is a JSON object") from None
-    try:
-        raw = tomllib.loads(text) if path.suffix == ".toml" else json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise ManifestError(
-            f"{path}: not valid {'TOML' if path.suffix == '.toml' else 'JSON'} ({error})"
-        ) from None
-    if not isinstance(raw, dict):
-        kinds = {list: "a list", str: "a string", bool: "true or false", type(None): "null"}
-        kind = kinds.get(type(raw), "a number")
-        raise ManifestError(
-            f'{path}: a manifest is one JSON object such as {{"dtype": "fp16"}}, not {kind}'
-        )
-    return parse_manifest(raw, str(path))
-
-
-def find_manifest(log: str | Path) -> Path | None:
-    """Return the manifest that lies beside a log: ``<stem>.manifest.json`` or ``manifest.json``."""
-    log = Path(log)
-    if str(log) == "-" or "://" in str(log):
-        return None
-    stem = log.name.partition(".")[0]
-    names = (f"{log.stem}.manifest.json", f"{stem}.manifest.json", "manifest.json")
-    return next((log.parent / name for name in names if (log.parent / name).is_file()), None)
+    return parse_manifest(mapping_of(str(path), data), str(path))

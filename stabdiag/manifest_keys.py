@@ -40,7 +40,9 @@ def _dtype(value: object) -> str | None:
 
 
 def number(value: object) -> float | None:
-    """Return a finite number, or None for what is none."""
+    """Return a finite number, or None for what is none; fairseq writes one in a list."""
+    if isinstance(value, list) and len(value) == 1:
+        value = value[0]
     if isinstance(value, bool):
         return None
     try:
@@ -51,7 +53,8 @@ def number(value: object) -> float | None:
 
 
 def _count(value: object) -> int | None:
-    read = number(value)
+    """Return a whole number; Composer counts its steps as ``100ba``."""
+    read = number(value.removesuffix("ba") if isinstance(value, str) else value)
     return int(read) if read is not None and read >= 0 and read == int(read) else None
 
 
@@ -88,6 +91,7 @@ KEYS: tuple[Key, ...] = (
         names=(
             *("dtype", "precision", "mixed_precision", "torch_dtype", "param_dtype"),
             *("compute_dtype", "amp_dtype", "training_dtype", "autocast_dtype"),
+            *("params_dtype", "mixed_precision_param"),
         ),
     ),
     Key(
@@ -108,6 +112,7 @@ KEYS: tuple[Key, ...] = (
             "base_lr",
             "optimizer_params_lr",
             "optimizer_lr",
+            "lr0",
         ),
     ),
     Key(
@@ -117,6 +122,7 @@ KEYS: tuple[Key, ...] = (
         names=(
             *("warmup_steps", "warmup", "lr_warmup_iters", "warmup_iters", "num_warmup_steps"),
             *("scheduler_params_warmup_num_steps", "warmup_updates", "lr_warmup_steps"),
+            "t_warmup",
         ),
     ),
     Key(
@@ -126,7 +132,7 @@ KEYS: tuple[Key, ...] = (
         names=(
             *("total_steps", "max_steps", "train_iters", "max_iters", "num_steps", "steps"),
             *("num_training_steps", "max_update", "max_updates", "train_steps", "training_steps"),
-            "scheduler_params_total_num_steps",
+            *("scheduler_params_total_num_steps", "max_duration"),
         ),
     ),
     Key(
@@ -135,7 +141,7 @@ KEYS: tuple[Key, ...] = (
         parse=_word,
         names=(
             *("schedule", "lr_schedule", "lr_scheduler_type", "lr_decay_style", "lr_scheduler"),
-            *("scheduler", "scheduler_type"),
+            *("scheduler", "scheduler_type", "scheduler_name", "sched_name"),
         ),
     ),
     Key(
@@ -144,7 +150,8 @@ KEYS: tuple[Key, ...] = (
         parse=number,
         names=(
             *("grad_clip", "clip_grad", "max_grad_norm", "gradient_clipping", "clip_norm"),
-            *("gradient_clip_val", "clip", "grad_clip_norm", "gradient_clip"),
+            *("gradient_clip_val", "clip", "grad_clip_norm", "gradient_clip", "max_norm"),
+            "clipping_threshold",
         ),
     ),
     Key(
@@ -160,7 +167,7 @@ KEYS: tuple[Key, ...] = (
         names=(
             *("checkpoint_every", "save_interval", "save_steps", "checkpoint_interval"),
             *("ckpt_every", "checkpoint_every_n_steps", "every_n_train_steps", "save_every"),
-            "checkpoint_steps",
+            *("checkpoint_steps", "save_interval_updates"),
         ),
     ),
     Key(

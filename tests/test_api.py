@@ -365,3 +365,30 @@ def test_any_log_gives_a_report_or_one_of_our_own_errors(
     assert report.diagnosis is report.findings[0]
     assert report.trail[0].question == "Q1.1"
     assert all(finding.first_action for finding in report.findings)
+
+
+class TestWithoutALoss:
+    def test_the_evaluation_loss_stands_in(self):
+        report = stabdiag.diagnose(
+            {"step": range(0, 4000, 100), "eval_loss": [2.0] * 39 + [float("nan")]}
+        )
+        assert report.diagnosis.slug == "nan-dtype-unknown"
+        assert report.history.series["loss"].column == "eval_loss"
+        assert any("stands in for it" in event.message for event in report.history.events)
+
+    def test_what_needs_no_loss_is_told(self):
+        norms = [1.0] * 200 + [float("inf")] * 20
+        report = stabdiag.diagnose(
+            {"step": range(220), "grad_norm": norms}, manifest={"bf16": True}
+        )
+        assert report.diagnosis.slug == "gradient-overflow"
+        answers = {answer.question: answer.verdict.value for answer in report.trail}
+        assert (answers["Q1.1"], answers["Q2.1"], answers["Q3.1"]) == ("unknown", "unknown", "yes")
+
+    def test_where_that_says_nothing_either(self):
+        report = stabdiag.diagnose(
+            {"step": range(220), "grad_norm": [1.0] * 220}, manifest={"bf16": True}
+        )
+        assert report.diagnosis.slug == "insufficient-data"
+        assert report.diagnosis.summary == "No loss was logged: nothing to judge by."
+        assert report.diagnosis.first_action.startswith("Log the loss (every step, or")

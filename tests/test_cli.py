@@ -213,11 +213,40 @@ def test_a_large_log_shows_that_it_is_being_read(
 ) -> None:
     log = runs / "spike-lr-jump" / "log.jsonl"
     assert "Reading" not in stabdiag("diagnose", log).err
-    monkeypatch.setattr("stabdiag.cli._LARGE", 0)
+    monkeypatch.setattr("stabdiag.cli.terminal._LARGE", 0)
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
     monkeypatch.setenv("TERM", "xterm")
     result = stabdiag("diagnose", log)
     assert "Reading log.jsonl" in result.err
+    assert "Reading" not in result.out
+
+
+@pytest.mark.parametrize(
+    ("logs", "told"),
+    [
+        (["."], "Reading . …"),
+        (["runs/", "runs/log.jsonl"], "Reading runs and 1 more …"),
+        (["nope://me:password@host?token=1"], "Reading nope://host?... …"),
+        (["runs/log.jsonl"], None),
+        (["runs/log.jsonl", "none.jsonl"], None),
+        (["x" * 5000], None),
+    ],
+)
+def test_what_may_take_long_shows_that_it_is_being_read(
+    stabdiag: Callable[..., Result],
+    runs: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    logs: list[str],
+    told: str | None,
+) -> None:
+    (tmp_path / "runs").symlink_to(runs / "spike-lr-jump")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    monkeypatch.setenv("TERM", "xterm")
+    result = stabdiag("diagnose", *logs)
+    assert told in result.err if told else "Reading" not in result.err
+    assert "password" not in result.err
     assert "Reading" not in result.out
 
 

@@ -11,7 +11,7 @@ import pytest
 from stabdiag.errors import ManifestError
 from stabdiag.history import History, Series, Source
 from stabdiag.infer import infer
-from stabdiag.manifest import KEYS, Manifest, find_manifest, parse_manifest, read_manifest
+from stabdiag.manifest import KEYS, Manifest, parse_manifest, read_manifest
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -62,6 +62,27 @@ LIGHTNING = {
     "trainer": {"precision": "16-mixed", "gradient_clip_val": 0.5, "max_steps": 1000},
     "model": {"optimizer": "sgd", "lr": 0.1},
     "checkpoint": {"every_n_train_steps": 200},
+}
+TORCHTITAN = {
+    "optimizer": {"name": "AdamW", "lr": 3e-4},
+    "lr_scheduler": {"warmup_steps": 200},
+    "training": {"steps": 1000, "max_norm": 1.0, "mixed_precision_param": "bfloat16"},
+    "checkpoint": {"interval": 500},
+}
+FAIRSEQ = {
+    "common": {"fp16": True, "fp16_scale_window": 128, "seed": 7},
+    "optimization": {"lr": [0.0005], "max_update": 9000, "clip_norm": 0.1},
+    "lr_scheduler": {"_name": "inverse_sqrt", "warmup_updates": 400},
+    "checkpoint": {"save_interval_updates": 250},
+}
+COMPOSER = {
+    "max_duration": "4800ba",
+    "save_interval": "1000ba",
+    "precision": "amp_bf16",
+    "optimizer": {"name": "decoupled_adamw", "lr": 6e-4},
+    "scheduler": {"name": "cosine_with_warmup", "t_warmup": "100ba"},
+    "algorithms": {"gradient_clipping": {"clipping_threshold": 1.0, "clipping_type": "norm"}},
+    "eval_interval": "1ep",
 }
 
 
@@ -140,6 +161,47 @@ def known(manifest: Manifest) -> dict[str, Any]:
             },
             id="Lightning",
         ),
+        pytest.param(
+            TORCHTITAN,
+            {
+                "dtype": "bf16",
+                "optimizer": "AdamW",
+                "peak_lr": 3e-4,
+                "warmup_steps": 200,
+                "total_steps": 1000,
+                "grad_clip": 1.0,
+                "checkpoint_every": 500,
+            },
+            id="torchtitan",
+        ),
+        pytest.param(
+            FAIRSEQ,
+            {
+                "dtype": "fp16",
+                "peak_lr": 0.0005,
+                "warmup_steps": 400,
+                "total_steps": 9000,
+                "grad_clip": 0.1,
+                "checkpoint_every": 250,
+                "loss_scale_window": 128,
+                "seed": 7,
+            },
+            id="fairseq",
+        ),
+        pytest.param(
+            COMPOSER,
+            {
+                "dtype": "bf16",
+                "optimizer": "decoupled_adamw",
+                "peak_lr": 6e-4,
+                "warmup_steps": 100,
+                "total_steps": 4800,
+                "schedule": "cosine_with_warmup",
+                "grad_clip": 1.0,
+                "checkpoint_every": 1000,
+            },
+            id="Composer",
+        ),
     ],
 )
 def test_frameworks(raw: dict[str, Any], expected: dict[str, Any]) -> None:
@@ -181,6 +243,11 @@ def test_frameworks(raw: dict[str, Any], expected: dict[str, Any]) -> None:
 )
 def test_spellings_of_the_dtype(dtype: str | None, raw: dict[str, Any]) -> None:
     assert parse_manifest(raw).dtype == dtype
+
+
+def test_the_type_of_the_weights_does_not_go_before_a_flag() -> None:
+    assert parse_manifest({"bf16": True, "fp16": False, "torch_dtype": "float32"}).dtype == "bf16"
+    assert parse_manifest({"bf16": False, "torch_dtype": "float32"}).dtype == "fp32"
 
 
 def test_a_dtype_goes_before_a_flag() -> None:
@@ -232,7 +299,7 @@ def test_unknown_keys_are_kept() -> None:
         {"checkpoint_every": "often"},
         {"checkpoint_every": float("nan")},
         {"checkpoint_every": float("inf")},
-        {"checkpoint_every": [100]},
+        {"checkpoint_every": [100, 200]},
         {"optimizer": 3},
         {"optimizer": ""},
         {"lr": "auto"},
@@ -250,6 +317,17 @@ def test_values_that_cannot_be_are_unknown_and_never_fatal(raw: dict[str, Any]) 
 def test_numbers_may_be_written_as_words() -> None:
     manifest = parse_manifest({"learning_rate": "3e-4", "save_steps": "500", "warmup": 0})
     assert (manifest.peak_lr, manifest.checkpoint_every, manifest.warmup_steps) == (3e-4, 500, 0)
+
+
+@pytest.mark.parametrize(
+    ("strategy", "every"),
+    [("steps", 500), ("IntervalStrategy.STEPS", 500), ("epoch", None), ("no", None), (None, None)],
+)
+def test_the_steps_between_checkpoints_count_where_they_are_saved_by_steps(
+    strategy: str | None, every: int | None
+) -> None:
+    raw = {"save_steps": 500, "save_strategy": strategy}
+    assert parse_manifest(raw).checkpoint_every == every
 
 
 # Given by hand.
@@ -330,27 +408,79 @@ def test_files_that_cannot_be_read(tmp_path: Path, name: str) -> None:
         read_manifest(tmp_path / name)
 
 
+YAML = """
+learning_rate: 1e-4  # YAML 1.1 takes this for a word
+trainer: &trainer
+  precision: 16-mixed
+  max_steps: 1000
+again: *trainer
+optimizer: !!python/object:torch.optim.AdamW {eps: 1}
+shape: !!python/tuple [1, 2]
+path: !!python/object/apply:pathlib.Path [run]
+device: !!python/name:torch.device cuda
+"""
+
+
+def test_yaml(tmp_path: Path) -> None:
+    (tmp_path / "hparams.yaml").write_text(YAML, encoding="utf-8")
+    manifest = read_manifest(tmp_path / "hparams.yaml")
+    assert (manifest.peak_lr, manifest.dtype, manifest.total_steps) == (1e-4, "fp16", 1000)
+    assert manifest.unknown["shape"] == [1, 2]
+    assert manifest.unknown["device"] == "cuda"
+
+
+def test_yaml_of_wandb(tmp_path: Path) -> None:
+    text = "wandb_version: 1\nlr:\n  desc: null\n  value: 0.1\nopt:\n  value: {fp16: true}\n"
+    (tmp_path / "config.yaml").write_text(text, encoding="utf-8")
+    manifest = read_manifest(tmp_path / "config.yaml")
+    assert (manifest.peak_lr, manifest.dtype) == (0.1, "fp16")
+
+
+def laughs() -> str:
+    """Return a few lines of YAML that refer to one another a thousand million times."""
+    lines = ["a0: &a0 {x: 1}"]
+    lines += [
+        f"a{n}: &a{n} {{{', '.join(f'k{k}: *a{n - 1}' for k in range(9))}}}" for n in range(1, 10)
+    ]
+    return "\n".join(lines)
+
+
 @pytest.mark.parametrize(
-    ("log", "there", "found"),
+    ("text", "message"),
     [
-        ("run.jsonl", ["manifest.json"], "manifest.json"),
-        ("run.jsonl", ["manifest.json", "run.manifest.json"], "run.manifest.json"),
-        ("run.jsonl.gz", ["run.manifest.json"], "run.manifest.json"),
-        ("run.v2.jsonl", ["run.v2.manifest.json", "run.manifest.json"], "run.v2.manifest.json"),
-        ("run.jsonl", ["other.manifest.json"], None),
+        ("a: [1", "not valid YAML (while parsing a flow sequence"),
+        ("- 1\n", "a manifest is one JSON object"),
+        ("", "not null"),
+        ("a: &a {b: *a}", "not valid YAML (more values than a configuration has)"),
+        (laughs(), "not valid YAML (more values than a configuration has)"),
+        ("[" * 5000, "not valid YAML ("),
+        ("a: !!python/object/apply:os.system {[1]: 2}", "not valid YAML ("),
+        ("a: 2026-99-99 99:99:99", "not valid YAML (month must be in 1..12"),
     ],
 )
-def test_the_manifest_beside_a_log(
-    tmp_path: Path, log: str, there: list[str], found: str | None
-) -> None:
-    for name in there:
-        (tmp_path / name).write_text("{}", encoding="utf-8")
-    assert find_manifest(tmp_path / log) == (tmp_path / found if found else None)
+def test_yaml_that_is_no_manifest(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "m.yaml"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(ManifestError) as caught:
+        read_manifest(path)
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("log", ["-", "https://example.org/run.jsonl"])
-def test_streams_have_nothing_beside_them(log: str) -> None:
-    assert find_manifest(log) is None
+def test_what_is_nested_without_end_stays_one_value() -> None:
+    deep: dict[str, Any] = {"lr": 1.0}
+    for _ in range(500):
+        deep = {"a": deep}
+    assert parse_manifest(deep).peak_lr is None
+    assert len(parse_manifest(deep).unknown) == 1
+
+
+def test_what_lies_beside_one_manifest_fills_its_gaps() -> None:
+    first = parse_manifest({"dtype": "fp16", "x": 1}, "a.json")
+    both = first.beside(parse_manifest({"dtype": "bf16", "lr": 0.1, "x": 2, "y": 3}, "b.json"))
+    assert (both.dtype, both.peak_lr, both.path) == ("fp16", 0.1, "a.json, b.json")
+    assert both.unknown == {"x": 1, "y": 3}
+    assert Manifest().beside(Manifest()) == Manifest()
 
 
 # Read off the log.

@@ -12,16 +12,18 @@ from stabdiag.roles import ROLES, assign, is_evaluation, may_serve, normal
 NAMES = {
     "step": (
         *("step", "global_step", "_step", "iteration", "iter", "num_updates"),
-        *("trainer/global_step", "update", "s:"),
+        *("trainer/global_step", "update", "s:", "train/global_step", "misc/nupdates"),
+        *("train/n_updates", "time/total_timesteps"),
     ),
     "loss": (
         *("loss", "train/loss", "train_loss", "train_loss_step", "training_loss", "lm loss"),
         *("lm-loss", "loss/train/total", "train/CE loss", "loss_metrics/global_avg_loss"),
-        *("reduced_train_loss", "total_loss", "trl:", "Loss"),
+        *("reduced_train_loss", "total_loss", "trl:", "Loss", "main/loss"),
     ),
     "eval_loss": (
         *("eval_loss", "eval/loss", "val/loss", "val_loss", "valid_loss", "validation/loss"),
         *("lm loss validation", "validation_metrics/loss", "eval/lm/loss"),
+        "validation/main/loss",
     ),
     "grad_norm": (
         *("grad_norm", "train/grad_norm", "train_grad_norm", "grad-norm", "grad norm", "gnorm"),
@@ -30,7 +32,7 @@ NAMES = {
     "lr": (
         *("lr", "learning_rate", "learning-rate", "learning rate", "train/learning_rate"),
         *("lr-AdamW", "lr-AdamW/group0", "lr-SGD/pg1", "optim/LR0", "optim/LR (group 0)"),
-        *("Train/Samples/lr", "current_lr"),
+        *("Train/Samples/lr", "current_lr", "x/lr0", "lr/pg0"),
     ),
     "loss_scale": (
         *("loss_scale", "loss-scale", "loss scale", "amp_loss_scale", "train_loss_scale"),
@@ -81,6 +83,63 @@ def test_of_several_losses_by_their_looks_the_shortest_is_taken() -> None:
     assert found.columns["loss"] == "mlm_loss"
     assert found.columns["eval_loss"] == "val/x_loss"
     assert "also possible: student_kl_loss" in found.notes[0]
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        ("train/box_loss", "train/cls_loss", "train/dfl_loss"),
+        ("loss_bbox", "loss_cls", "loss_mask"),
+        ("policy loss", "value loss", "entropy loss"),
+    ],
+)
+def test_the_parts_of_a_loss_are_summed_where_no_total_is_logged(parts: tuple[str, ...]) -> None:
+    found = assign(["step", *parts, "val/box_loss", "val/cls_loss"])
+    assert sorted(found.parts["loss"]) == sorted(parts)
+    assert sorted(found.parts["eval_loss"]) == ["val/box_loss", "val/cls_loss"]
+    assert "serves as the loss: no total is logged" in found.notes[0]
+    assert assign([*parts, "total_loss"]).parts == {}
+    assert assign([*parts], {"loss": parts[0]}).columns == {"loss": parts[0]}
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("running_loss", "batch_loss"),
+        ("loss_ema", "loss_raw"),
+        ("loss_0", "loss_1"),
+        ("student_kl_loss", "mlm_loss"),
+    ],
+)
+def test_two_readings_of_one_loss_are_no_parts(names: tuple[str, ...]) -> None:
+    assert assign(names).parts == {}
+
+
+@pytest.mark.parametrize(
+    ("names", "loss"),
+    [
+        (("gen/loss", "dis/loss"), "dis/loss"),
+        (("loss_G", "loss_D"), "loss_D"),
+        (("g_loss", "d_loss_real", "d_loss_fake"), "d_loss_real"),
+    ],
+)
+def test_of_two_opponents_the_discriminator_counts(names: tuple[str, ...], loss: str) -> None:
+    found = assign(names)
+    assert found.columns["loss"] == loss
+    assert found.notes == (
+        f"took {loss!r} as the loss: a generator trains against a discriminator",
+    )
+
+
+def test_the_name_of_a_run_before_that_of_a_metric() -> None:
+    names = ["Step", "amber-lake-3 - train/loss", "amber-lake-3 - train/loss__MIN"]
+    assert assign(names).columns == {"step": "Step", "loss": "amber-lake-3 - train/loss"}
+
+
+def test_the_one_value_of_a_table_is_its_loss() -> None:
+    names = ["Wall time", "Step", "Value"]
+    assert assign(names).columns == {"step": "Step", "loss": "Value"}
+    assert assign([*names, "loss"]).columns["loss"] == "loss"
 
 
 def test_a_name_serves_one_role() -> None:

@@ -9,7 +9,9 @@ import numpy as np
 
 from stabdiag.assemble.losses import read_losses
 from stabdiag.assemble.order import find_order
+from stabdiag.assemble.settled import settled_history
 from stabdiag.assemble.steps import read_steps
+from stabdiag.assemble.totals import with_totals
 from stabdiag.errors import ColumnError, LogError, NoUsableRecord
 from stabdiag.history import Event, EventKind, History, Series, Source
 from stabdiag.roles import assign
@@ -50,20 +52,22 @@ def build_history(
         attempt: which of several appended runs to take, from 1; the last where it is None.
 
     Raises:
-        ColumnError: if there is no loss, or a chosen column does not exist.
+        ColumnError: if there is no loss nor anything else to go by, or a chosen column does not
+            exist.
         LogError: if there is no such attempt.
         NoUsableRecord: if no record has both a loss and a step.
     """
+    if columns.settled and not chosen and attempt in (None, 1):
+        settled = settled_history(columns)
+        if settled is not None:
+            return settled
     assignment = assign(columns.names, chosen)
-    names = assignment.columns
-    if "loss" not in names:
-        raise ColumnError(
-            f"{columns.source}: no column looks like a training loss (it has "
-            f"{_some(columns.names)}); name it with --column loss=NAME"
-        )
+    columns, roles = with_totals(columns, assignment)
+    names, stand_in = _with_a_loss(columns, roles)
     clock = read_steps(columns, names)
     events = [*_unreadable(columns), *clock.events]
-    events += [Event(kind=EventKind.COLUMN, message=note) for note in assignment.notes]
+    notes = (*assignment.notes, *stand_in)
+    events += [Event(kind=EventKind.COLUMN, message=note) for note in notes]
     data, dropped = _load(columns, names)
     events += dropped
     losses = read_losses(columns, data, names, limits, clock.steps, clock.usable)
@@ -78,7 +82,7 @@ def build_history(
             f"{columns.source}: there is no attempt {number}; it holds {len(order.runs)}"
         )
     run = order.runs[number - 1]
-    if not (run & losses.records).any():
+    if "loss" in names and not (run & losses.records).any():
         raise NoUsableRecord(f"{columns.source}: no record has both a step and a loss")
     if len(order.runs) > 1:
         message = (
@@ -88,7 +92,9 @@ def build_history(
         events.append(Event(kind=EventKind.ATTEMPT, message=message))
     steps = order.steps[run]
     taken = _Run(steps=order.steps, records=run, rising=bool(np.all(steps[1:] > steps[:-1])))
-    series = {"loss": taken.series("loss", names["loss"], losses.values, losses.records)}
+    series = {}
+    if "loss" in names:
+        series["loss"] = taken.series("loss", names["loss"], losses.values, losses.records)
     for role, column in data.items():
         if role != "loss":
             one = taken.series(role, names[role], column.values, column.present)
@@ -96,7 +102,8 @@ def build_history(
                 series[role] = one
     return History(
         series=series,
-        events=tuple(events),
+        events=(*columns.events, *events),
+        config=columns.config,
         source=Source(
             name=columns.source,
             format=columns.format,
@@ -105,6 +112,28 @@ def build_history(
             attempts=len(order.runs),
             attempt=number,
         ),
+    )
+
+
+def _with_a_loss(
+    columns: Columns, names: Mapping[str, str]
+) -> tuple[Mapping[str, str], tuple[str, ...]]:
+    """Return the columns' names by role, with what stands in for a loss that was not logged.
+
+    That is the evaluation loss. Where there is none either, a log that tells of overflows is still
+    worth reading: §3 needs no loss.
+    """
+    if "loss" in names:
+        return names, ()
+    if "eval_loss" in names:
+        others = {role: name for role, name in names.items() if role != "eval_loss"}
+        note = f"no training loss was logged: {names['eval_loss']!r} stands in for it"
+        return {**others, "loss": names["eval_loss"]}, (note,)
+    if "loss_scale" in names or "grad_norm" in names:
+        return names, ("no loss was logged: only what needs none can be told",)
+    raise ColumnError(
+        f"{columns.source}: no column looks like a training loss (it has "
+        f"{_some(columns.names)}); name it with --column loss=NAME"
     )
 
 

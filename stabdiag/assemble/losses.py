@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stabdiag.assemble.hidden import find_hidden, hidden_norms
+from stabdiag.assemble.skipped import wholly_skipped
 from stabdiag.history import Event, EventKind
 from stabdiag.roles import is_evaluation
 
@@ -22,9 +23,6 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Ints = NDArray[np.int64]
     Mask = NDArray[np.bool_]
-
-# Formats that tell a null that was written from a key that was not.
-_TELLS_NULL = ("jsonl", "memory")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -54,17 +52,24 @@ def read_losses(
         steps: shape (rows,), for the events.
         usable: shape (rows,), the records that have a step; a loss of others is not missed.
     """
-    loss = data["loss"]
+    loss = data.get("loss")
+    if loss is None:
+        nothing = np.zeros(columns.rows, dtype=bool)
+        return Losses(values=np.full(columns.rows, np.nan), records=nothing)
     company = {role: column for role, column in data.items() if role not in ("loss", "eval_loss")}
-    events = _mark_norms(loss, company, null_is_nan=columns.format in _TELLS_NULL)
-    gaps = not loss.present.all()
+    events = _mark_norms(loss, company, null_is_nan=columns.tells_null)
     data.update(company)
+    skipped = wholly_skipped(data.get("skipped"), names.get("skipped", ""), steps)
+    if skipped.any():
+        # What stands there, nothing or 0.0, is the loss of no step.
+        loss = replace(loss, present=loss.present & ~(skipped & (loss.values == 0.0)))
+    gaps = not loss.present.all()
     found = find_hidden(
         loss,
         company,
-        _evaluation(columns, names) if gaps else np.zeros(columns.rows, bool),
+        _evaluation(columns, names) | skipped if gaps else np.zeros(columns.rows, bool),
         absent_records=limits.nan.absent_records,
-        null_is_nan=columns.format in _TELLS_NULL,
+        null_is_nan=columns.tells_null,
     )
     records, values = loss.present.copy(), loss.values
     for hidden in found:

@@ -117,8 +117,20 @@ def _walk(
     runs = []
     for begin, end in zip(begins, [*begins[1:], len(steps)], strict=True):
         mine = usable & (number >= begin) & (number < end)
+        if turns:
+            _catch_up(steps, mine, is_loss)
         runs.append(_kept(steps, mine, is_loss))
     return Order(steps=steps, runs=tuple(runs), events=tuple(events))
+
+
+def _catch_up(steps: Ints, run: Mask, is_loss: Mask) -> None:
+    """Put evaluation records behind the training that they follow; ``steps`` is changed in place.
+
+    Where the counter starts again with each epoch, evaluation has a counter of its own.
+    """
+    last = np.maximum.accumulate(np.where(run & is_loss, np.arange(len(steps)), -1))
+    behind = run & ~is_loss & (last >= 0) & (steps < steps[last])
+    steps[behind] = steps[last[behind]]
 
 
 def _epoch_turns(rows: Ints, back: Ints, epochs: Floats) -> bool:

@@ -159,6 +159,7 @@ def _event(event: Event) -> Json:
         "kind": event.kind.value,
         "message": escape(event.message),
         "step": _scalar(event.step),
+        "line": _scalar(event.line),
     }
 
 
@@ -180,6 +181,7 @@ def _manifest(manifest: Manifest) -> Json:
         "values": _mapping({name: value for name, value in values.items() if value is not None}),
         "inferred": _mapping(manifest.inferred),
         "overridden": [escape(name) for name in manifest.overridden],
+        "logged": [escape(name) for name in manifest.logged],
         # The keys alone: a configuration may hold what nobody wants in a report.
         "unknown": [escape(str(key)) for key in manifest.unknown],
     }

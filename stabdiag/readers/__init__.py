@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from stabdiag.readers.columns import BadLine, Column, Columns, every_column
 from stabdiag.readers.compressed import unpacked
+from stabdiag.readers.encoding import decoded
 from stabdiag.readers.registry import reader
 from stabdiag.readers.sniff import refuse_empty, sniff
 from stabdiag.readers.source import open_stream
@@ -14,14 +15,25 @@ if TYPE_CHECKING:
     import os
 
     from stabdiag.readers.columns import Wanted
+    from stabdiag.readers.source import Stream
 
-__all__ = ["BadLine", "Column", "Columns", "from_object", "read_columns"]
+__all__ = ["BadLine", "Column", "Columns", "from_object", "read_columns", "read_stream"]
 
 
-def read_columns(
-    source: str | os.PathLike[str], *, format: str | None = None, wanted: Wanted = every_column
-) -> Columns:
+def read_columns(source: str | os.PathLike[str], *, format: str | None = None) -> Columns:
     """Read a log, or standard input for ``-``; its format is recognised unless it is given.
+
+    Raises:
+        LogError: If the log cannot be read, in one line that says what to do about it.
+    """
+    with open_stream(source) as stream:
+        return read_stream(stream, format=format)
+
+
+def read_stream(
+    stream: Stream, *, format: str | None = None, wanted: Wanted = every_column
+) -> Columns:
+    """Read a log from a stream, packed or not.
 
     Columns that are not ``wanted``, by their names, need not be loadable: CSV is read in a third of
     the time where most columns are of no interest.
@@ -30,10 +42,10 @@ def read_columns(
         LogError: If the log cannot be read, in one line that says what to do about it.
     """
     chosen = None if format is None else reader(format)
-    with open_stream(source) as stream:
-        plain = unpacked(stream)
-        refuse_empty(plain)
-        return (chosen or sniff(plain)).read(plain, wanted)
+    plain = decoded(unpacked(stream))
+    plain.wanted = wanted
+    refuse_empty(plain)
+    return (chosen or sniff(plain)).read(plain)
 
 
 def from_object(table: object) -> Columns:

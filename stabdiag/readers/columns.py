@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from numpy.typing import NDArray
+
+    from stabdiag.history import Event
 
     Wanted: TypeAlias = Callable[[str], bool]
 
@@ -52,7 +54,11 @@ class Columns:
     """The columns of one log by name, in the order in which they first appear.
 
     ``load(name)`` returns one column; a log of thousands of columns pays for those it uses.
-    ``bad_lines`` holds the first few unreadable records, ``bad_count`` counts them all.
+    ``bad_lines`` holds the first few unreadable records, ``bad_count`` counts them all. ``events``
+    are messages found in the log, and ``config`` is what the log itself tells of the run's
+    configuration; it is understood as a manifest is. ``tells_null`` says that the format tells a
+    null that was written from a value that was not. ``settled`` columns are those of a converted
+    log: each has the name of its role, and the steps rise.
     """
 
     source: str
@@ -63,3 +69,7 @@ class Columns:
     bad_lines: tuple[BadLine, ...] = ()
     bad_count: int = 0
     notes: tuple[str, ...] = ()
+    events: tuple[Event, ...] = ()
+    config: Mapping[str, object] = field(default_factory=dict)
+    tells_null: bool = False
+    settled: bool = False

@@ -5,29 +5,38 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol
 
 from stabdiag.errors import LogError
+from stabdiag.readers.bombs import Gauge
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from stabdiag.readers.source import Stream
 
-# Small bites bound what a bite can unpack to; no packer here gains more than about 1000:1.
+# What is read, and what is unpacked of it, at a time: bzip2 can make a gigabyte of 64 kB.
 _BITE = 1 << 16
+_MOUTHFUL = 1 << 20
+
+# xz -9 needs 65 MB; a header can ask for 4 GB.
+_XZ_MEMORY = 1 << 28
 
 
 class Decompressor(Protocol):
-    """What ``zlib``, ``bz2`` and ``lzma`` have in common."""
+    """What ``bz2`` and ``lzma`` have in common."""
 
     @property
     def eof(self) -> bool:
         """Whether a packed stream has come to its end."""
 
     @property
+    def needs_input(self) -> bool:
+        """Whether nothing more comes out before more goes in."""
+
+    @property
     def unused_data(self) -> bytes:
         """The bytes after that end."""
 
-    def decompress(self, data: bytes, /) -> bytes:
-        """Return what these bytes unpack to, as far as it is settled."""
+    def decompress(self, data: bytes, max_length: int) -> bytes:
+        """Return what these bytes unpack to, as far as it is settled, up to a length."""
 
 
 def unpacked(stream: Stream) -> Stream:
@@ -41,10 +50,36 @@ def unpacked(stream: Stream) -> Stream:
     return stream
 
 
-def _gzip() -> Decompressor:
-    import zlib
+def inflated(stream: Stream) -> Stream:
+    """Return the stream of the bytes that a member of a ZIP archive unpacks to."""
+    return stream.unpacked(_Members(stream, "packed", lambda: _Zlib(wbits=-15)))
 
-    return zlib.decompressobj(wbits=31)
+
+class _Zlib:
+    """``zlib`` with the habits of ``bz2`` and ``lzma``."""
+
+    def __init__(self, wbits: int) -> None:
+        import zlib
+
+        self._inner = zlib.decompressobj(wbits=wbits)
+        self.needs_input = True
+
+    @property
+    def eof(self) -> bool:
+        return self._inner.eof
+
+    @property
+    def unused_data(self) -> bytes:
+        return self._inner.unused_data
+
+    def decompress(self, data: bytes, max_length: int) -> bytes:
+        found = self._inner.decompress(self._inner.unconsumed_tail + data, max_length)
+        self.needs_input = len(found) < max_length
+        return found
+
+
+def _gzip() -> Decompressor:
+    return _Zlib(wbits=31)
 
 
 def _bzip2() -> Decompressor:
@@ -56,7 +91,7 @@ def _bzip2() -> Decompressor:
 def _xz() -> Decompressor:
     import lzma
 
-    return lzma.LZMADecompressor()
+    return lzma.LZMADecompressor(memlimit=_XZ_MEMORY)
 
 
 _PACKINGS: tuple[tuple[bytes, str, Callable[[], Decompressor]], ...] = (
@@ -77,6 +112,7 @@ class _Members:
         self._stream = stream
         self._packing = packing
         self._make = make
+        self._gauge = Gauge(stream.name)
         self._member: Decompressor | None = make()
         self._waiting = b""
         self._ready = b""
@@ -88,20 +124,23 @@ class _Members:
         return found
 
     def _next(self, member: Decompressor) -> bytes:
-        bite = self._waiting or self._stream.read(_BITE)
-        self._waiting = b""
-        if not bite:
-            self._end("breaks off; everything before the cut was read")
-            return b""
+        bite = b""
+        if member.needs_input:
+            bite = self._waiting or self._gauge.took(self._stream.read(_BITE))
+            self._waiting = b""
+            if not bite:
+                self._end("breaks off; everything before the cut was read")
+                return b""
         try:
-            found = member.decompress(bite)
+            found = member.decompress(bite, _MOUTHFUL)
         except Exception as error:  # noqa: BLE001 - zlib, bz2 and lzma share no base of errors
             self._end(f"is damaged ({error}); everything before the damage was read")
             return b""
         if member.eof:
-            self._waiting = member.unused_data.lstrip(b"\0") or self._stream.read(_BITE)
+            self._waiting = member.unused_data.lstrip(b"\0")
+            self._waiting = self._waiting or self._gauge.took(self._stream.read(_BITE))
             self._member = self._make() if self._waiting else None
-        return found
+        return self._gauge.gave(found)
 
     def _end(self, why: str) -> None:
         self._member = None
@@ -115,8 +154,9 @@ class _Zstandard:
         import pyarrow as pa
 
         self._stream = stream
+        self._gauge = Gauge(stream.name)
         try:
-            file: Any = _File(stream)
+            file: Any = _File(stream, self._gauge)
             self._raw: Any = pa.CompressedInputStream(pa.PythonFile(file, mode="r"), "zstd")
         except (NotImplementedError, pa.ArrowException) as error:
             raise LogError(
@@ -135,7 +175,7 @@ class _Zstandard:
             )
             self._raw = _Nothing()
             return bytes(found.rstrip(b"\0"))
-        return bytes(found[:count])
+        return self._gauge.gave(bytes(found[:count]))
 
 
 class _Nothing:
@@ -148,11 +188,12 @@ class _File:
 
     closed = False
 
-    def __init__(self, stream: Stream) -> None:
+    def __init__(self, stream: Stream, gauge: Gauge) -> None:
         self._stream = stream
+        self._gauge = gauge
 
     def read(self, size: int, /) -> bytes:
-        return self._stream.read(size)
+        return self._gauge.took(self._stream.read(size))
 
     def close(self) -> None:
         self.closed = True

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from stabdiag.errors import LogError, NoUsableRecord
 from stabdiag.readers.blocks import BLOCK, LONGEST_LINE, Block, blocks, in_order
-from stabdiag.readers.columns import BadLine, Columns, every_column
+from stabdiag.readers.columns import BadLine, Columns
 from stabdiag.readers.csv_dialect import Dialect, dialect_of, has_no_header
 from stabdiag.readers.csv_rows import Parsed, read_lines
 from stabdiag.readers.pieces import Chunk, Rows, join
@@ -22,6 +22,14 @@ if TYPE_CHECKING:
 SMALL: Final = 1 << 19
 
 _SHOWN: Final = 20
+
+
+def recognises(head: bytes, *, whole: bool) -> bool:
+    """Return whether the head of a file is CSV, its header missing or not."""
+    text = head.removeprefix(b"\xef\xbb\xbf")
+    if text.lstrip()[:1] in {b"{", b"["}:
+        return False
+    return dialect_of(text, whole=whole) is not None or has_no_header(text)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,29 +60,30 @@ class _Fast:
         return _tolerant(block, under, self.delimiter)
 
 
-def _tolerant(block: Block, names: tuple[str, ...], delimiter: str) -> _Result:
-    parsed = read_lines(b"\n" if block.too_long else block.data, names, delimiter)
+def _tolerant(
+    block: Block, names: tuple[str, ...], delimiter: str, *, commas: bool = False
+) -> _Result:
+    data = b"\n" if block.too_long else block.data
+    parsed = read_lines(data, names, delimiter, commas=commas)
     if block.too_long:
         parsed.bad = [BadLine(line=1, reason=f"longer than {LONGEST_LINE >> 20} MB")]
     return _Result(chunk=parsed.chunk, parsed=parsed, under=names)
 
 
-def read(
-    stream: Stream, wanted: Wanted = every_column, *, small: int = SMALL, size: int = BLOCK
-) -> Columns:
+def read(stream: Stream, *, small: int = SMALL, size: int = BLOCK) -> Columns:
     """Read a stream of CSV; a log of up to ``small`` bytes without Arrow.
 
     Columns that are not wanted stay text: to make numbers of them takes most of the time.
     """
     dialect = _dialect(stream)
-    fast = len(stream.peek(small + 1)) > small
+    fast = len(stream.peek(small + 1)) > small and not dialect.commas
     stream.read(dialect.start)
     chunks: list[Chunk] = []
     bad: list[BadLine] = []
     repeated: list[int] = []
     renamed: list[int] = []
     bad_count, lines = 0, dialect.lines
-    for result in _results(stream, dialect, wanted, size, fast=fast):
+    for result in _results(stream, dialect, size, fast=fast):
         parsed = result.parsed
         bad_count += len(parsed.bad)
         bad += [_moved(one, lines) for one in parsed.bad[: _SHOWN - len(bad)]]
@@ -122,10 +131,8 @@ def _moved(bad: BadLine, lines: int) -> BadLine:
     return BadLine(line=lines + bad.line, reason=bad.reason)
 
 
-def _results(
-    stream: Stream, dialect: Dialect, wanted: Wanted, size: int, *, fast: bool
-) -> Iterator[_Result]:
-    work = _Fast(delimiter=dialect.delimiter, names=dialect.names, wanted=wanted)
+def _results(stream: Stream, dialect: Dialect, size: int, *, fast: bool) -> Iterator[_Result]:
+    work = _Fast(delimiter=dialect.delimiter, names=dialect.names, wanted=stream.wanted)
     cut = blocks(stream, size=size)
     if fast:
         for block, found in in_order(work, cut):
@@ -135,7 +142,7 @@ def _results(
             yield result
     else:
         for block in cut:
-            result = _tolerant(block, work.names, work.delimiter)
+            result = _tolerant(block, work.names, work.delimiter, commas=dialect.commas)
             work.names = result.parsed.names
             yield result
 

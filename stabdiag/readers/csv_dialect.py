@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -19,12 +20,23 @@ _RAGGED: Final = 0.2
 
 _LONGEST_NAME: Final = 200
 
+# What Excel writes above the header where it is told to name the delimiter.
+_NAMED_DELIMITER: Final = re.compile(r"\ufeff?sep=.\r?")
+
+# Numbers where the comma is the decimal point, and the point parts the thousands.
+_COMMA: Final = re.compile(r"[-+]?(?:\d+|[1-9]\d{0,2}(?:\.\d{3})+),\d+(?:[eE][-+]?\d+)?", re.ASCII)
+_THOUSANDS: Final = re.compile(r"[-+]?[1-9]\d{0,2}(?:\.\d{3})+", re.ASCII)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Dialect:
-    """The delimiter and the first header; ``start`` is where the records begin."""
+    """The delimiter and the first header; ``start`` is where the records begin.
+
+    ``commas`` says that the comma is the decimal point, as in what Excel writes in most of Europe.
+    """
 
     delimiter: str
+    commas: bool
     names: tuple[str, ...]
     start: int
     lines: int
@@ -41,6 +53,16 @@ def cells_of(line: str, delimiter: str) -> list[str]:
     except csv.Error:
         row = line.split(delimiter)
     return [cell.strip() for cell in row]
+
+
+def with_points(cells: Sequence[str]) -> list[str]:
+    """Return cells whose numbers have decimal commas with points instead."""
+    return [
+        cell.replace(".", "").replace(",", ".")
+        if _COMMA.fullmatch(cell) or _THOUSANDS.fullmatch(cell)
+        else cell
+        for cell in cells
+    ]
 
 
 def unnamed(number: int) -> str:
@@ -94,7 +116,7 @@ def dialect_of(head: bytes, *, whole: bool) -> Dialect | None:
     lines = head.decode("utf-8", "replace").split("\n")
     if len(lines) > 1 and not (whole and lines[-1]):
         lines.pop()
-    places = [n for n, line in enumerate(lines) if line.strip() and not line.startswith("#")]
+    places = [n for n, line in enumerate(lines) if _is_content(line)]
     if not places:
         return None
     first, *rest = places[: _LINES + 1]
@@ -105,9 +127,13 @@ def dialect_of(head: bytes, *, whole: bool) -> Dialect | None:
         rows = rows[: next(again, len(rows))]
         if len(header) == 1 and any(other in lines[first] for other in DELIMITERS):
             continue
+        commas = delimiter != "," and any(_COMMA.fullmatch(c) for row in rows for c in row)
+        if commas:
+            rows = list(map(with_points, rows))
         if is_header(header) and _are_records(rows, len(header)):
             return Dialect(
                 delimiter=delimiter,
+                commas=commas,
                 names=names_of(header),
                 start=_offset(head, first + 1),
                 lines=first + 1,
@@ -116,11 +142,16 @@ def dialect_of(head: bytes, *, whole: bool) -> Dialect | None:
         if len(above) == len(header) and is_header(above) and _are_records([header], len(above)):
             return Dialect(
                 delimiter=delimiter,
+                commas=commas,
                 names=names_of(above),
                 start=_offset(head, first),
                 lines=first,
             )
     return None
+
+
+def _is_content(line: str) -> bool:
+    return bool(line.strip()) and line[0] != "#" and not _NAMED_DELIMITER.fullmatch(line)
 
 
 def has_no_header(head: bytes) -> bool:

@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 
 from stabdiag.readers.columns import BadLine
-from stabdiag.readers.csv_dialect import cells_of, is_next_header, names_of
+from stabdiag.readers.csv_dialect import cells_of, is_next_header, names_of, with_points
 from stabdiag.readers.pieces import Rows, piece_of_cells
 
 # A quoted cell may run over as many lines; an unpaired quote must not swallow the file.
@@ -29,8 +29,10 @@ class Parsed:
     renamed: list[int] = field(default_factory=list)
 
 
-def read_lines(block: bytes, names: tuple[str, ...], delimiter: str) -> Parsed:
-    """Read the records of a block that come under a header."""
+def read_lines(
+    block: bytes, names: tuple[str, ...], delimiter: str, *, commas: bool = False
+) -> Parsed:
+    """Read the records of a block that come under a header, with decimal commas or points."""
     lines = block.decode("utf-8", "replace").split("\n")
     last_is_cut = bool(lines[-1])
     if not last_is_cut:
@@ -58,7 +60,7 @@ def read_lines(block: bytes, names: tuple[str, ...], delimiter: str) -> Parsed:
             cut = last_is_cut and at == len(lines) and len(cells) < width
             parsed.bad.append(BadLine(line=number, reason=_why(len(cells), width, cut=cut)))
         else:
-            sections[-1][1].append(cells)
+            sections[-1][1].append(with_points(cells) if commas else cells)
             at += more
     parsed.chunk = _chunk(sections)
     return parsed

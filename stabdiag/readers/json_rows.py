@@ -11,14 +11,15 @@ from stabdiag.readers.nested import Record, flattened
 from stabdiag.readers.pieces import Rows, rows_of
 
 # Integers as floats: what they end up as, and spared the limit on the digits of an int.
-_DECODER: Final = json.JSONDecoder(strict=False, parse_int=float)
+DECODER: Final = json.JSONDecoder(strict=False, parse_int=float)
 
 # Decoding a bunch of lines at once takes half the time of one after the other.
 _BUNCH: Final = 500
 
-# A string, which is left alone, or a non-finite number as C, Python or Rust print it.
+# A string, which is left alone, or a non-finite number as C, Python or Rust print it. A string that
+# has no end is one up to the end of the text: else each of its quotes would be tried as a start.
 _NON_FINITE: Final = re.compile(
-    r'"(?:[^"\\]|\\.)*"|[-+]?(?:nan(?:\(\w*\))?|inf(?:inity)?)\b', re.IGNORECASE
+    r'"(?:[^"\\]|(?s:\\.))*+\\?(?:"|\Z)|[-+]?(?:nan(?:\(\w*\))?|inf(?:inity)?)\b', re.IGNORECASE
 )
 
 _SPACE: Final = re.compile(r"\s*")
@@ -57,9 +58,9 @@ def decode_line(line: str) -> tuple[list[Record], str]:
     found, end, reason = _decode_along(line)
     if not reason:
         return found, ""
-    mended = _NON_FINITE.sub(_as_json, line)
-    if mended != line:
-        again, _, still = _decode_along(mended)
+    better = mended(line)
+    if better != line:
+        again, _, still = _decode_along(better)
         if not still:
             return again, ""
     rescued = _after_a_cut(line, end)
@@ -71,7 +72,7 @@ def _decode_bunch(lines: list[str]) -> list[Record] | None:
     if not all(line[0] == "{" and line[-1] == "}" for line in lines):
         return None
     try:
-        records = _DECODER.decode(f"[{','.join(lines)}]")
+        records = DECODER.decode(f"[{','.join(lines)}]")
     except (ValueError, RecursionError):
         return None
     whole = len(records) == len(lines) and all(type(record) is dict for record in records)
@@ -84,7 +85,7 @@ def _decode_along(line: str) -> tuple[list[Record], int, str]:
     end = 0
     while end < len(line):
         try:
-            value, stop = _DECODER.raw_decode(line, end)
+            value, stop = DECODER.raw_decode(line, end)
         except RecursionError:
             return found, end, "nested too deeply"
         except ValueError as error:
@@ -124,6 +125,11 @@ def _after_a_cut(line: str, start: int) -> list[Record]:
         if not reason:
             return found
     return []
+
+
+def mended(text: str) -> str:
+    """Return JSON whose non-finite numbers are spelt as Python's decoder knows them."""
+    return _NON_FINITE.sub(_as_json, text)
 
 
 def _as_json(match: re.Match[str]) -> str:

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Final
 
 from stabdiag.errors import NoUsableRecord
 from stabdiag.readers.blocks import BLOCK, LONGEST_LINE, Block, blocks, in_order
-from stabdiag.readers.columns import BadLine, Columns, every_column
-from stabdiag.readers.json_rows import read_lines
+from stabdiag.readers.columns import BadLine, Columns
+from stabdiag.readers.json_rows import decode_line, read_lines
+from stabdiag.readers.json_shapes import is_document
 from stabdiag.readers.pieces import join
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from stabdiag.readers.columns import Wanted
     from stabdiag.readers.pieces import Chunk
     from stabdiag.readers.source import Stream
 
@@ -26,6 +26,22 @@ _SHOWN: Final = 20
 
 # So many blocks that Arrow refuses, none that it reads, and it is not asked any more.
 _PATIENCE: Final = 4
+
+# A first line that breaks off is no reason to give up on the ones below it.
+_LINES: Final = 20
+
+
+def recognises(head: bytes, *, whole: bool) -> bool:
+    """Return whether a line at the head of a file is one JSON object, and the file not another."""
+    text = head.removeprefix(b"\xef\xbb\xbf")
+    lines = [line.strip() for line in text.split(b"\n", _LINES + 1)]
+    if not whole and len(lines) > 1:
+        lines.pop()
+    lines = [line for line in lines if line][:_LINES]
+    if not lines or is_document(text, whole=whole):
+        return False
+    decoded = (decode_line(line.decode("utf-8", "replace")) for line in lines)
+    return any(records and not reason for records, reason in decoded)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,9 +77,7 @@ def _tolerant(block: Block) -> _Result:
     return _Result(chunk=chunk, lines=lines, bad=bad)
 
 
-def read(
-    stream: Stream, _wanted: Wanted = every_column, *, small: int = SMALL, size: int = BLOCK
-) -> Columns:
+def read(stream: Stream, *, small: int = SMALL, size: int = BLOCK) -> Columns:
     """Read a stream of JSON lines; a log of up to ``small`` bytes without Arrow."""
     whole = len(stream.peek(small + 1)) <= small
     chunks: list[Chunk] = []
@@ -86,6 +100,7 @@ def read(
         bad_lines=tuple(bad),
         bad_count=bad_count,
         notes=tuple(stream.notes),
+        tells_null=True,
     )
 
 

@@ -49,6 +49,7 @@ def _columns(pieces: dict[str, Piece], kind: str) -> Columns:
         names=tuple(pieces),
         rows=rows,
         load=lambda name: join([Single(name=name, of=pieces[name])], name),
+        tells_null=True,
     )
 
 
@@ -63,6 +64,7 @@ def _of_records(records: list[dict[str, object]], kind: str) -> Columns:
         names=tuple(names),
         rows=len(records),
         load=lambda name: join(chunks, name),
+        tells_null=True,
     )
 
 

@@ -5,22 +5,29 @@ from __future__ import annotations
 import io
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
-from pyarrow import parquet
-
 from stabdiag.errors import ColumnError, LogError, NoUsableRecord
-from stabdiag.readers.arrow import leaf, leaves, piece_of_array
-from stabdiag.readers.columns import Columns, every_column
+from stabdiag.readers.columns import Columns
+from stabdiag.readers.converted import from_metadata
 from stabdiag.readers.pieces import Single, join
 from stabdiag.readers.words import NULL
 
 if TYPE_CHECKING:
-    from stabdiag.readers.columns import Column, Wanted
+    from stabdiag.readers.columns import Column
     from stabdiag.readers.source import Stream
 
 
-def read(stream: Stream, _wanted: Wanted = every_column) -> Columns:
+def recognises(head: bytes, *, whole: bool) -> bool:
+    """Return whether the head of a file is that of Parquet."""
+    return head.startswith(b"PAR1")
+
+
+def read(stream: Stream) -> Columns:
     """Read a Parquet file."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    from stabdiag.readers.arrow import leaf, leaves, piece_of_array
+
     name = stream.name
     try:
         # A file is mapped by its path; what comes through a pipe has to be held.
@@ -50,6 +57,7 @@ def read(stream: Stream, _wanted: Wanted = every_column) -> Columns:
         ]
         return join(chunks, column)
 
+    told = from_metadata(schema.metadata or {})
     return Columns(
         source=name,
         format="parquet",
@@ -57,6 +65,9 @@ def read(stream: Stream, _wanted: Wanted = every_column) -> Columns:
         rows=rows,
         load=load,
         notes=tuple(stream.notes),
+        events=told.events if told else (),
+        config=told.config if told else {},
+        settled=told is not None and places.get("step") == (0,),
     )
 
 

@@ -86,6 +86,15 @@ def _from_meanings(meanings: Iterable[tuple[int, float, str]], count: int) -> Pi
     )
 
 
+def stretched(pieces: Sequence[Piece]) -> Piece:
+    """Return the one piece that several make, one after the other."""
+    return Piece(
+        values=np.concatenate([np.empty(0), *(piece.values for piece in pieces)]),
+        states=np.concatenate([np.empty(0, np.uint8), *(piece.states for piece in pieces)]),
+        words=[word for piece in pieces for word in piece.words],
+    )
+
+
 def join(chunks: Sequence[Chunk], name: str) -> Column:
     """Return the whole column that the chunks' pieces make."""
     if len(chunks) == 1 and (whole := chunks[0].piece(name)) is not None:

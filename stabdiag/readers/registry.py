@@ -1,55 +1,114 @@
-"""The formats that can be read: one row each."""
+"""The formats that can be read: one row each, in the order in which they are asked.
+
+A format's module exports two functions:
+
+    recognises(head: bytes, *, whole: bool) -> bool
+        whether the first lines of a file (all of it, if ``whole``) are of this format; cheap, and
+        never fails
+    read(stream: Stream) -> Columns
+        the log; what is heavy to import is imported here, inside
+
+The quick formats come first and a module is imported only when it is asked, so that a small log of
+JSON lines does not wait for twenty others.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from importlib import import_module
-from typing import TYPE_CHECKING, Final, cast
+from typing import Final
 
 from stabdiag.errors import LogError, did_you_mean
-from stabdiag.readers.columns import every_column
+from stabdiag.readers.reader import Reader
+from stabdiag.readers.text.formats import TEXT_READERS
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from stabdiag.readers.columns import Columns, Wanted
-    from stabdiag.readers.source import Stream
-
-
-@dataclass(frozen=True, kw_only=True)
-class Reader:
-    """A format: its name, the module that reads it, its suffixes, and how it is recognised."""
-
-    name: str
-    module: str
-    suffixes: tuple[str, ...]
-    recognised: str
-
-    def read(self, stream: Stream, wanted: Wanted = every_column) -> Columns:
-        """Read a stream; the module, and what it imports, is loaded only now."""
-        read = cast("Callable[[Stream, Wanted], Columns]", import_module(self.module).read)
-        return read(stream, wanted)
-
+__all__ = ["READERS", "Reader", "reader"]
 
 READERS: Final = (
     Reader(
+        name="parquet",
+        title="Parquet",
+        module="stabdiag.readers.parquet",
+        suffixes=(".parquet", ".pq"),
+        recognised="begins with the bytes PAR1",
+        loses="columns that are no numbers, words or times",
+        binary=True,
+    ),
+    Reader(
         name="jsonl",
+        title="JSON lines, as mmdetection, detectron2, MAE, BEiT or W&B write them",
         module="stabdiag.readers.jsonl",
         suffixes=(".jsonl", ".ndjson", ".json"),
-        recognised="a line that is one JSON object",
+        recognised="a line among the first that is one JSON object",
+        loses="lists of more than one number, but for their first",
+        example='{"step": 100, "loss": 2.31, "grad_norm": 0.84, "lr": 0.0003}',
     ),
     Reader(
         name="csv",
+        title="CSV, as Lightning, Keras, YOLO, Stable-Baselines, W&B or Excel write it",
         module="stabdiag.readers.csv",
         suffixes=(".csv", ".tsv"),
         recognised="a line of names over lines of as many cells, most of them numbers",
+        loses="comments",
+        example="step,loss,grad_norm,lr",
     ),
     Reader(
-        name="parquet",
-        module="stabdiag.readers.parquet",
-        suffixes=(".parquet", ".pq"),
-        recognised="the bytes PAR1",
+        name="tensorboard",
+        title="a TensorBoard event file",
+        module="stabdiag.readers.tensorboard",
+        suffixes=(".tfevents",),
+        recognised="a first record that tells brain.Event and its version",
+        extra="tensorboard",
+        packages=("tensorboard",),
+        loses="histograms, pictures, graphs, times; of texts all but settings",
+        binary=True,
     ),
+    Reader(
+        name="wandb",
+        title="a run file of W&B",
+        module="stabdiag.readers.wandb",
+        suffixes=(".wandb",),
+        recognised="begins with the bytes :W&B",
+        extra="wandb",
+        packages=("wandb",),
+        loses="lists, pictures and tables, system metrics, the summary",
+        binary=True,
+    ),
+    Reader(
+        name="sqlite",
+        title="a database of MLflow or Trackio",
+        module="stabdiag.readers.sqlite",
+        suffixes=(".db", ".sqlite", ".sqlite3"),
+        recognised="begins with the bytes SQLite format 3; its tables tell whose it is",
+        loses="all runs but the newest; tags, traces, system metrics of Trackio",
+        binary=True,
+    ),
+    Reader(
+        name="trainer-state",
+        title="the state of the HF Trainer, trainer_state.json",
+        module="stabdiag.readers.trainer_state",
+        suffixes=(".json",),
+        recognised="one JSON object with a list called log_history",
+        loses="what callbacks keep; the mean loss of the summary at the end is not a training loss",
+        example='"log_history": [{"epoch": 0.1, "loss": 2.31, "grad_norm": 0.84, "step": 10}, …]',
+    ),
+    Reader(
+        name="json",
+        title="a JSON document, as Chainer, pandas, TensorBoard or Megatron-LM's tests write it",
+        module="stabdiag.readers.json_document",
+        suffixes=(".json",),
+        recognised="a JSON list of objects or lists, or one object of lists or over several lines",
+        loses="all tables but the largest; lists of another length than the longest",
+        example='[{"iteration": 100, "main/loss": 2.31}, {"iteration": 200, "main/loss": 2.25}]',
+    ),
+    Reader(
+        name="mlflow-metric",
+        title="a metric file of MLflow",
+        module="stabdiag.readers.mlflow_metric",
+        suffixes=(),
+        recognised="lines of a time in milliseconds, a value and a step",
+        loses="nothing; it is one metric, and has the name of the file",
+        example="1767225600000 2.31 100",
+    ),
+    *TEXT_READERS,
 )
 
 

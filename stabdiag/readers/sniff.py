@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from stabdiag.errors import LogError, NoUsableRecord
+from stabdiag.errors import NoUsableRecord
 from stabdiag.readers import refusals
-from stabdiag.readers.csv_dialect import dialect_of, has_no_header
-from stabdiag.readers.json_rows import decode_line
 from stabdiag.readers.registry import READERS, Reader, reader
 
 if TYPE_CHECKING:
     from stabdiag.readers.source import Stream
 
-_PARQUET = b"PAR1"
+# The formats that may be damaged from their first line on and are still known by their suffix.
+_PROMISED: Final = ("jsonl", "csv")
 
-# A first line that breaks off is no reason to give up on the ones below it.
-_LINES = 20
+# How far into a text log its lines are looked for, twice.
+_LOOKS: Final = (1 << 22, 1 << 24)
+
+_QUICK: Final = tuple(one for one in READERS if not one.text)
+_TEXT: Final = tuple(one for one in READERS if one.text and not (one.patient or one.last_resort))
+_PATIENT: Final = tuple(one for one in READERS if one.patient)
+_LAST: Final = tuple(one for one in READERS if one.last_resort)
 
 
 def refuse_empty(stream: Stream) -> None:
@@ -26,49 +30,51 @@ def refuse_empty(stream: Stream) -> None:
 
 
 def sniff(stream: Stream) -> Reader:
-    """Return the reader of a stream, or raise a LogError that says what the stream looks like."""
+    """Return the reader of a stream, or raise an error that says what the stream looks like."""
     head, whole = stream.head()
-    name = recognised(head, whole=whole) or _by_suffix(stream.name, head)
-    if name is None:
-        raise LogError(refusals.sentence(stream, head, whole=whole))
-    return reader(name)
+    found = _first(_QUICK, head, whole=whole)
+    if found is None and refusals.binary(head) is None:
+        found = _text(stream) or _by_suffix(stream.name, head) or _last_resort(stream)
+    if found is None:
+        raise NoUsableRecord(refusals.sentence(stream, head))
+    return found
 
 
 def recognised(head: bytes, *, whole: bool) -> str | None:
     """Return the name of the format that the head of a file shows, if any; never fails."""
-    if head.startswith(_PARQUET):
-        return "parquet"
-    if refusals.binary(head) is not None:
-        return None
-    text = head.removeprefix(b"\xef\xbb\xbf")
-    if _is_json_lines(text, whole=whole):
-        return "jsonl"
-    if text.lstrip()[:1] in {b"{", b"["}:
-        return None
-    if dialect_of(text, whole=whole) is not None or has_no_header(text):
-        return "csv"
-    return None
+    found = _first(READERS, head, whole=whole)
+    return None if found is None else found.name
 
 
-def _is_json_lines(head: bytes, *, whole: bool) -> bool:
-    lines = [line.strip() for line in head.split(b"\n", _LINES + 1)]
-    if not whole and len(lines) > 1:
-        lines.pop()
-    lines = [line for line in lines if line][:_LINES]
-    if not lines or refusals.is_document(head, whole=whole):
-        return False
-    decoded = (decode_line(line.decode("utf-8", "replace")) for line in lines)
-    return any(records and not reason for records, reason in decoded)
+def _first(readers: tuple[Reader, ...], head: bytes, *, whole: bool) -> Reader | None:
+    asked = [one for one in readers if one.binary]
+    if refusals.binary(head) is None:
+        # What is heavy to import reads bytes: a small text log does not wait for it.
+        asked = [one for one in readers if not one.binary] + asked
+    return next((one for one in asked if one.recognises(head, whole=whole)), None)
 
 
-def _by_suffix(name: str, head: bytes) -> str | None:
-    """Return the format that the name promises, unless the content plainly breaks the promise."""
-    if refusals.binary(head) is not None or refusals.is_document(head, whole=True):
-        return None
+def _text(stream: Stream) -> Reader | None:
+    """Look further into a text log, whose first lines may be anything; see ``Reader``."""
+    for size in _LOOKS:
+        head = stream.peek(size)
+        found = _first(_TEXT, head, whole=len(head) < size)
+        if found is not None or len(head) < size:
+            break
+    return found or _first(_PATIENT, head, whole=len(head) < size)
+
+
+def _last_resort(stream: Stream) -> Reader | None:
+    head = stream.peek(_LOOKS[-1])
+    return _first(_LAST, head, whole=len(head) < _LOOKS[-1])
+
+
+def _by_suffix(name: str, head: bytes) -> Reader | None:
+    """Return the format that the name promises, where the content does not say."""
     stem = name.lower()
     for packed in (".gz", ".bz2", ".xz", ".zst"):
         stem = stem.removesuffix(packed)
-    for one in READERS:
-        if one.name != "parquet" and stem.endswith(one.suffixes):
-            return one.name
-    return "jsonl" if head.lstrip().startswith(b'{"') else None
+    for one in map(reader, _PROMISED):
+        if stem.endswith(one.suffixes):
+            return one
+    return reader("jsonl") if head.lstrip().startswith(b'{"') else None

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Protocol
 
 from stabdiag.errors import LogError
+from stabdiag.readers.columns import every_column
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from types import TracebackType
+
+    from stabdiag.readers.columns import Wanted
 
 STANDARD_INPUT = "standard input"
 
@@ -33,6 +38,7 @@ class Stream:
         self.name = name
         self.path = path
         self.notes: list[str] = []
+        self.wanted: Wanted = every_column
         self._raw = raw
         self._ahead = b""
 
@@ -96,6 +102,25 @@ class Stream:
             parts.append(more)
         return b"".join(parts)
 
+    @contextmanager
+    def on_disk(self, suffix: str = "") -> Iterator[Path]:
+        """Give the path of a file that holds the bytes, for libraries that want one.
+
+        It is the log itself where it lies on a disk just as it is, else a copy that goes with the
+        context.
+        """
+        if self.path is not None:
+            yield self.path
+            return
+        import tempfile
+
+        with tempfile.TemporaryDirectory(prefix="stabdiag-") as folder:
+            copy = Path(folder) / f"log{suffix}"
+            with copy.open("wb") as file:
+                while data := self.read(1 << 22):
+                    file.write(data)
+            yield copy
+
     def unpacked(self, raw: Raw) -> Stream:
         """Return a stream of the bytes that these unpack to."""
         inner = Stream(self.name, raw)
@@ -150,12 +175,7 @@ def _about_folder(path: Path) -> str:
     if logs:
         shown = ", ".join(logs[:3]) + (", …" if len(logs) > 3 else "")
         return f"{path}: a folder, not a log; give one of the files in it ({shown})"
-    if any("tfevents" in name for name in names):
-        return (
-            f"{path}: a folder of TensorBoard event files; export its scalars as CSV with the"
-            " columns step, loss, …, and give that file"
-        )
-    return f"{path}: a folder, not a log; give a file of JSON lines, CSV or Parquet"
+    return f"{path}: a folder, not a log; give one of the files in it"
 
 
 def _reason(error: Exception) -> str:

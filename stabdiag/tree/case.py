@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stabdiag.history import Series
 from stabdiag.stats.literal import literal_spikes
 from stabdiag.stats.repeats import any_again, steps_since_seen
 from stabdiag.stats.rise import Rise, net_rise
@@ -21,11 +22,13 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from stabdiag.history import History, Series
+    from stabdiag.history import History
     from stabdiag.limits import Limits
     from stabdiag.manifest import Manifest
 
     Floats = NDArray[np.float64]
+
+_NO_LOSS = Series(role="loss", column="loss", steps=np.empty(0, dtype=np.int64), values=np.empty(0))
 
 # A rise of so many times the run's own ups and downs is obvious.
 _OBVIOUS = 2.5
@@ -65,8 +68,9 @@ class Case:
 
     @cached_property
     def loss(self) -> Series:
-        """The finite losses."""
-        return self.history.series["loss"].finite()
+        """The finite losses; none where no loss was logged."""
+        loss = self.history.get("loss")
+        return loss.finite() if loss is not None else _NO_LOSS
 
     @cached_property
     def stride(self) -> float:

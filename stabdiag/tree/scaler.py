@@ -75,10 +75,11 @@ def overflows(case: Case) -> Overflows:
         new = fell[~_near(fell, known, 2 * case.stride)] if len(known) else fell
         found.append(new)
     steps = np.sort(np.concatenate(found))  # no step is in both
-    calibrating = _calibration(steps, case.loss.steps, case.stride)
+    begun, ended = _ends(case)
+    calibrating = _calibration(steps, begun, case.stride)
     interval, source = _interval(case, doublings, scale)
-    after = int(steps[calibrating]) if calibrating < len(steps) else case.loss.steps[-1]
-    first = int(steps[calibrating - 1]) if calibrating else int(case.loss.steps[0])
+    after = int(steps[calibrating]) if calibrating < len(steps) else ended
+    first = int(steps[calibrating - 1]) if calibrating else begun
     span = float((case.history.last_step or after) - first)
     return Overflows(
         steps=steps,
@@ -128,10 +129,16 @@ def _near(steps: Ints, known: Ints, margin: float) -> NDArray[np.bool_]:
     return (place >= 0) & (steps - known[np.maximum(place, 0)] <= margin)
 
 
-def _calibration(steps: Ints, logged: Ints, stride: float) -> int:
+def _ends(case: Case) -> tuple[int, int]:
+    """Return the first and the last step of the loss, or of all series where it was not logged."""
+    logged = [case.loss] if len(case.loss) else [s for s in case.history.series.values() if len(s)]
+    return min(int(s.steps[0]) for s in logged), max(int(s.steps[-1]) for s in logged)
+
+
+def _calibration(steps: Ints, begun: int, stride: float) -> int:
     """Return how many overflows, from the first on, belong to the calibration at the start."""
     patience = max(_CALIBRATED_AFTER, 3 * stride)
-    before = int(logged[0])
+    before = begun
     for count, step in enumerate(steps.tolist()):
         if step - before > patience:
             return count

@@ -151,14 +151,20 @@ def _finding(case: Case, slug: str, answers: dict[str, Answer]) -> Finding:
     )
 
 
+def _logged(case: Case) -> str:
+    loss = case.history.get("loss")
+    if loss is None or not len(loss):
+        return "No loss was logged"
+    losses = "1 loss" if len(loss) == 1 else f"{len(loss)} losses"
+    return f"{losses} from step {int(loss.steps[0])} to {int(loss.steps[-1])}"
+
+
 def _nothing_found(case: Case, trail: tuple[Answer, ...]) -> Finding:
     """Return ``healthy``, or ``insufficient-data`` where the main questions could not be asked."""
     open_ = {answer.question for answer in trail if answer.verdict is Verdict.UNKNOWN}
     slug = "insufficient-data" if {"Q2.1", "Q4.1"} <= open_ else "healthy"
     outcome = BY_SLUG[slug]
-    loss = case.history.series["loss"]
-    losses = "1 loss" if len(loss) == 1 else f"{len(loss)} losses"
-    logged = f"{losses} from step {int(loss.steps[0])} to {int(loss.steps[-1])}"
+    logged = _logged(case)
     if slug == "healthy":
         unclear = f"; not testable: {', '.join(sorted(open_))}" if open_ else ""
         summary = f"{logged}: no NaN, no spike beyond this run's own noise, no climb{unclear}."
@@ -166,11 +172,10 @@ def _nothing_found(case: Case, trail: tuple[Answer, ...]) -> Finding:
             summary = f"{logged}: nothing wrong in what could be tested{unclear}."
         first = "Nothing needs to be done."
     else:
-        summary = f"{logged}: too few to judge spikes or trends by."
-        first = (
-            f"Log the loss more often (every step, or at least {case.spike_window} points) and "
-            "diagnose again."
-        )
+        few = "too few to judge spikes or trends by" if len(case.loss) else "nothing to judge by"
+        summary = f"{logged}: {few}."
+        often = "more often (every step, or" if len(case.loss) else "(every step, or"
+        first = f"Log the loss {often} at least {case.spike_window} points) and diagnose again."
     return Finding(
         slug=slug,
         severity=outcome.severity,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 
 from stabdiag.errors import LogError
@@ -171,3 +172,17 @@ def test_a_rewind_after_a_counter_that_started_again(build: Build) -> None:
     history = build([*turned, *again])
     assert history.series["loss"].steps.tolist() == list(range(220))
     assert marks(history) == [0] * 150 + [1] * 70
+
+
+def test_evaluation_with_a_counter_of_its_own_stands_behind_its_epoch(build: Build) -> None:
+    log: list[Record] = []
+    for epoch in range(1, 4):
+        log += [
+            {"epoch": epoch, "iter": n, "loss": 3.0 - epoch * 0.1 - n * 1e-3, "lr": 1.0 / epoch}
+            for n in (50, 100, 150)
+        ]
+        log.append({"epoch": epoch, "iter": 40, "lr": 1.0 / epoch, "val_loss": 2.0})
+    history = build(log)
+    assert history.series["loss"].steps.tolist() == list(range(50, 500, 50))
+    assert history.series["eval_loss"].steps.tolist() == [150, 300, 450]
+    assert np.all(np.diff(history.series["lr"].values) <= 0)

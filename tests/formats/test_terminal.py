@@ -14,6 +14,7 @@ from rich.console import Console
 from stabdiag.findings import Severity, Verdict
 from stabdiag.formats import render
 from stabdiag.formats.terminal import to_html
+from stabdiag.history import Event, EventKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -153,3 +154,31 @@ def test_html_is_escaped(persistent: Report, renamed: Callable[..., Report]):
     assert "&lt;script&gt;" in page
     assert page.startswith("<pre")
     assert "[spike-persistent]" in persistent._repr_html_()
+
+
+def said(report: Report, count: int) -> Report:
+    """Return the report on a log in which messages stand."""
+    events = tuple(
+        Event(kind=EventKind.MESSAGE, message=f"CUDA out of memory, time {n}", line=800 + n)
+        for n in range(count)
+    )
+    return replace(report, history=replace(report.history, events=events))
+
+
+def test_messages_of_the_log_are_shown_with_their_lines(report: Report):
+    assert "The log says" not in render(report, "terminal")
+    text = render(said(report, 2), "terminal")
+    assert "The log says\n  CUDA out of memory, time 0 (line 800)\n" in text
+    assert text.count("CUDA out of memory") == 2
+
+
+def test_of_many_messages_the_last_are_shown(report: Report):
+    text = render(said(report, 9), "terminal")
+    assert "The log says  the last 5 of 9\n  CUDA out of memory, time 4 (line 804)\n" in text
+    assert render(said(report, 9), "terminal", verbose=True).count("CUDA out of memory") == 9
+
+
+def test_what_the_log_tells_of_the_manifest_is_said(report: Report):
+    known = replace(report.manifest, total_steps=4000, seed=7, logged=("total_steps", "seed"))
+    text = render(replace(report, manifest=known), "terminal", width=100)
+    assert "the log tells total_steps 4000, seed 7" in text

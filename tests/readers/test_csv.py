@@ -134,9 +134,7 @@ def test_a_header_and_nothing_else(log):
 @pytest.mark.parametrize(
     "text",
     [
-        "I0120 20:02:17.761525 solver.cpp:46] Iteration 0, loss = 6.9\nI0120 step, 1, 2\n",
-        "step:1/100 train_loss:10.8\nstep:2/100 train_loss:10.7\n",
-        "epoch 1, loss 2.5\nepoch 2, loss 2.4\nepoch 3, loss 2.3\n",
+        "loading\nI0120 20:02:17.761525 net.cpp:46] Iteration 0, done\nI0120 step, 1, 2\n",
         "import os\nimport sys\nx = 1\n",
         "name,city\nada,london\nalan,wilmslow\n",
     ],
@@ -194,9 +192,36 @@ def test_columns_that_nobody_wants_are_left_out(tmp_path: Path) -> None:
     path = tmp_path / "run.csv"
     path.write_text("host,step,loss,note\n" + "a,1,2.5,x\nb,2,none,y\n" * 1000, encoding="utf-8")
     with open_stream(path) as stream:
-        columns = csv.read(stream, {"step", "loss"}.__contains__, small=0, size=4096)
+        stream.wanted = {"step", "loss"}.__contains__
+        columns = csv.read(stream, small=0, size=4096)
     assert columns.names == ("host", "step", "loss", "note")
     assert columns.load("step").values.tolist() == [1.0, 2.0] * 1000
     assert columns.load("loss").present.tolist() == [True, False] * 1000
     with pytest.raises(KeyError):
         columns.load("host")
+
+
+EXCEL = "Step;Loss;Learning Rate\r\n1;2,345;1,0E-04\r\n2;-1.002,5;0,001\r\n1.000;nan;\r\n"
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-be-sig"])
+@pytest.mark.parametrize("above", ["", "sep=;\r\n"])
+@pytest.mark.parametrize("delimiter", [";", "\t"])
+def test_what_excel_writes_with_decimal_commas(tmp_path, encoding, above, delimiter):
+    text = (above + EXCEL).replace(";", delimiter)
+    if encoding == "utf-16-be-sig":
+        content = b"\xfe\xff" + text.encode("utf-16-be")
+    else:
+        content = text.encode(encoding)
+    (tmp_path / "run.csv").write_bytes(content)
+    columns = read_columns(tmp_path / "run.csv")
+    assert columns.names == ("Step", "Loss", "Learning Rate")
+    assert columns.load("Step").values.tolist() == [1, 2, 1000]
+    np.testing.assert_array_equal(columns.load("Loss").values, [2.345, -1002.5, np.nan])
+    assert columns.load("Loss").present.all()
+    assert columns.load("Learning Rate").values[:2].tolist() == [1e-4, 1e-3]
+
+
+def test_a_comma_between_cells_is_no_decimal_point(tmp_path):
+    (tmp_path / "run.csv").write_text("step,loss\n1,234\n2,235\n", encoding="utf-8")
+    assert read_columns(tmp_path / "run.csv").load("loss").values.tolist() == [234, 235]

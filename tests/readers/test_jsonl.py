@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from stabdiag.errors import LogError, NoUsableRecord
+from stabdiag.errors import NoUsableRecord
 from stabdiag.readers import read_columns
 
 
@@ -175,28 +174,6 @@ def test_deep_nesting(log):
 def test_no_record(log):
     with pytest.raises(NoUsableRecord, match=r"run\.jsonl: no record could be read .*expected one"):
         log('{"step": 1, "lo')
-
-
-@pytest.mark.parametrize(
-    ("document", "steps"),
-    [
-        ({"best": 1, "log_history": [{"step": 1}, {"step": 2}]}, [1, 2]),
-        ([{"step": 1}, {"step": 2}], [1, 2]),
-        ({"step": [1, 2], "loss": [3, 4]}, [1, 2]),
-    ],
-)
-@pytest.mark.parametrize("indent", [None, 2])
-def test_the_advice_about_a_document_works(tmp_path, shell, document, steps, indent):
-    (tmp_path / "it's a run.json").write_text(json.dumps(document, indent=indent))
-    with pytest.raises(LogError, match="one JSON document, not JSON lines") as caught:
-        read_columns(tmp_path / "it's a run.json")
-    shell(str(caught.value).partition("with: ")[2], tmp_path)
-    assert read_columns(tmp_path / "run.jsonl").load("step").values.tolist() == steps
-
-
-def test_a_document_of_another_kind(log):
-    with pytest.raises(LogError, match="write its records one a line"):
-        log('{\n "loss": {"start_step": 1, "values": {"1": 2.5}}\n}\n', "golden.json")
 
 
 class TestFast:

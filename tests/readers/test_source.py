@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 import threading
+import zlib
 from pathlib import Path
 
 import pyarrow as pa
@@ -169,10 +170,7 @@ def test_a_disk_that_fails(tmp_path, monkeypatch):
 
 
 def test_folders(tmp_path):
-    with pytest.raises(LogError, match="a folder, not a log; give a file of JSON lines"):
-        read_columns(tmp_path)
-    (tmp_path / "events.out.tfevents.1").touch()
-    with pytest.raises(LogError, match="TensorBoard event files"):
+    with pytest.raises(LogError, match=r"a folder, not a log; give one of the files in it$"):
         read_columns(tmp_path)
     (tmp_path / "metrics.csv").touch()
     with pytest.raises(LogError, match=r"give one of the files in it \(metrics\.csv\)"):
@@ -195,3 +193,36 @@ def test_a_named_pipe(tmp_path):
     writer.start()
     assert read_columns(pipe).load("step").values.tolist() == [1, 2]
     writer.join()
+
+
+def zeros(packer, blocks: int) -> bytes:
+    """Return so many times 16 MB of zeros, packed."""
+    return b"".join([*(packer.compress(bytes(1 << 24)) for _ in range(blocks)), packer.flush()])
+
+
+@pytest.mark.parametrize("kind", ["gz", "bz2", "xz", "zst"])
+def test_a_file_that_unpacks_to_more_than_a_log_does(tmp_path, kind, monkeypatch):
+    monkeypatch.setattr("stabdiag.readers.bombs._FROM", 1 << 25)
+    path = tmp_path / "run.jsonl"
+    if kind == "zst":
+        path.write_bytes(zstandard(bytes(1 << 27)))
+    else:
+        packer = {
+            "gz": lambda: zlib.compressobj(wbits=31),
+            "bz2": bz2.BZ2Compressor,
+            "xz": lambda: lzma.LZMACompressor(preset=0),
+        }[kind]()
+        path.write_bytes(zeros(packer, 8))
+    message = r"run\.jsonl: unpacks to more than 500 times its size, as no log does"
+    with pytest.raises(LogError, match=message):
+        read_columns(path, format="jsonl")
+
+
+def test_what_a_bite_unpacks_to_is_not_held_at_once(tmp_path):
+    path = tmp_path / "run.jsonl"
+    line = b'{"step": 1, "loss": 2.5}' + b" " * 1000 + b"\n"
+    for pack in (gzip.compress, bz2.compress, lzma.compress):
+        path.write_bytes(pack(line * 5000) + pack(line))
+        columns = read_columns(path)
+        assert columns.rows == 5001
+        assert columns.notes == ()

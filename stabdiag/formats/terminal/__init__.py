@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 LAYOUT = (
     sections.head,
     sections.actions,
+    sections.messages,
     evidence.evidence,
     trail.trail,
     sections.also_found,

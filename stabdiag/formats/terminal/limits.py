@@ -10,6 +10,7 @@ from rich.text import Text
 from stabdiag.formats.limits.rows import ROWS, bounds, filled, source
 from stabdiag.formats.terminal.console import console_for, written
 from stabdiag.formats.terminal.page import MAX_WIDTH, Page, number
+from stabdiag.formats.terminal.table import GAP, columns
 from stabdiag.limits import TREE
 
 if TYPE_CHECKING:
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 
 _NARROW = 4
 _LEGEND = "FROM: tree, as the decision tree has it; ours, calibrated here. All limits follow."
-_GAP = 2
 
 
 def limits_page(
@@ -36,33 +36,16 @@ def limits_page(
 
 def _reference(limits: Limits, page: Page) -> Iterator[Text]:
     """Yield the quick reference as a table; FROM tells the tree's thresholds from our own."""
-    third = (page.width - 2 * _NARROW - 4 * _GAP) // 3
+    third = (page.width - 2 * _NARROW - 4 * GAP) // 3
     widths = (_NARROW, third, third, third, _NARROW)
     head = ("NODE", "SYMPTOM", "THRESHOLD", "FIRST ACTION", "FROM")
-    yield from _columns(head, widths, page, "bold")
+    yield from columns(head, widths, page, "bold")
     for row in ROWS:
         said = "tree" if TREE in source(row, limits) else "ours"
         cells = (row.node, row.symptom, filled(row, limits), row.first_action, said)
-        yield from _columns(cells, widths, page)
+        yield from columns(cells, widths, page)
     yield Text("")
     yield from page.wrap(page.text(_LEGEND, "dim"))
-
-
-def _columns(
-    cells: tuple[str, ...], widths: tuple[int, ...], page: Page, style: str = ""
-) -> Iterator[Text]:
-    """Yield one row of a table, as many lines high as its highest cell."""
-    wrapped = [
-        Page(width=width, ascii=page.ascii).wrap(page.text(cell, style))
-        for cell, width in zip(cells, widths, strict=True)
-    ]
-    for i in range(max(map(len, wrapped))):
-        parts = []
-        for lines, width in zip(wrapped, widths, strict=True):
-            part = lines[i] if i < len(lines) else Text("")
-            part.pad_right(width + _GAP - part.cell_len)
-            parts.append(part)
-        yield page.line(*parts)
 
 
 def _declared(limits: Limits, page: Page) -> Iterator[Text]:

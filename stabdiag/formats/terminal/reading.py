@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from stabdiag.formats.terminal.page import number
+from stabdiag.history import EventKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,7 +22,11 @@ def reading(report: Report, page: Page) -> Iterator[Text]:
         *_columns(report, page),
         ("manifest", "; ".join(_manifest(report, page))),
         *_limits(report),
-        *((event.kind.value, event.message) for event in report.history.events),
+        *(
+            (event.kind.value, event.message)
+            for event in report.history.events
+            if event.kind is not EventKind.MESSAGE  # those stand in a section of their own
+        ),
     ]
     width = max(len(name) for name, _ in notes)
     yield from page.heading("How the log was read")
@@ -41,6 +46,9 @@ def _manifest(report: Report, page: Page) -> Iterator[str]:
     yield manifest.path or "none found"
     for name in manifest.overridden:
         yield f"{name} {number(getattr(manifest, name, None))} was set by a flag"
+    if manifest.logged:
+        told = (f"{name} {number(getattr(manifest, name, None))}" for name in manifest.logged)
+        yield f"the log tells {', '.join(told)}"
     for name, why in manifest.inferred.items():
         yield f"{name} {number(getattr(manifest, name, None))} is inferred: {why}"
     if page.verbose and manifest.unknown:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from stabdiag.findings import AskedOf, Finding, Severity
+from stabdiag.history import EventKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,6 +28,9 @@ ACCENT = {
     Severity.OK: "green",
 }
 _ROLE_WIDTH = 30
+
+# Of the messages in a log the last ones tell how it ended.
+_MESSAGES = 5
 
 
 def head(report: Report, page: Page) -> Iterator[Text]:
@@ -52,6 +56,19 @@ def actions(report: Report, page: Page) -> Iterator[Text]:
         yield from page.heading("Then")
         for i, action in enumerate(found.next_actions, start=1):
             yield from page.wrap(action, f"  {i}. ")
+
+
+def messages(report: Report, page: Page) -> Iterator[Text]:
+    """Yield what the log says in words: out of memory, a time-out, a traceback."""
+    said = [e for e in report.history.events if e.kind is EventKind.MESSAGE]
+    if not said:
+        return
+    shown = said if page.verbose else said[-_MESSAGES:]
+    more = f"the last {len(shown)} of {len(said)}" if len(shown) < len(said) else ""
+    yield from page.heading("The log says", more)
+    for event in shown:
+        where = "" if event.line is None else f" (line {event.line})"
+        yield from page.wrap(f"{event.message}{where}", "  ", "    ")
 
 
 def also_found(report: Report, page: Page) -> Iterator[Text]:

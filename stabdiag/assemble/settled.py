@@ -1,0 +1,47 @@
+"""The history in a log that ``stabdiag convert`` has written: everything in it is decided."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stabdiag.history import History, Series, Source
+from stabdiag.roles import ROLES
+
+if TYPE_CHECKING:
+    from stabdiag.readers.columns import Columns
+
+
+_ROLES = frozenset(role.name for role in ROLES)
+
+
+def _role(name: str) -> str:
+    return name.partition("/")[0]
+
+
+def settled_history(columns: Columns) -> History | None:
+    """Return the history whose series the columns are, each under the name of its role.
+
+    None if the log only says that it was converted: a column has another name or holds words, or
+    the steps do not rise from row to row.
+    """
+    clock = columns.load("step")
+    rising = clock.present.all() and np.all(np.diff(clock.values) > 0)
+    if clock.is_text or not rising or not _ROLES.issuperset(map(_role, columns.names)):
+        return None
+    steps = clock.values.astype(np.int64)
+    series = {}
+    for role in columns.names:
+        if role == "step":
+            continue
+        column = columns.load(role)
+        if column.is_text:
+            return None
+        values, logged = column.values, column.present
+        if not logged.all():
+            values = values[logged]
+        at = steps if len(values) == len(steps) else steps[logged]
+        series[role] = Series(role=role, column=role, steps=at, values=values)
+    source = Source(name=columns.source, format=columns.format, records=columns.rows)
+    return History(series=series, source=source, events=columns.events, config=columns.config)

@@ -1,0 +1,40 @@
+"""Intervals of which the loss scaler skipped every step: they have no loss, and that is no NaN."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stabdiag.roles import normal
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from stabdiag.readers.columns import Column
+
+    Ints = NDArray[np.int64]
+    Mask = NDArray[np.bool_]
+
+# Megatron counts since its last record; what others call skipped counts since the run began.
+_SINCE_THE_LAST = "number_of_skipped_iterations"
+
+
+def wholly_skipped(skipped: Column | None, name: str, steps: Ints) -> Mask:
+    """Return the records, of shape (rows,), whose steps since the record before were all skipped.
+
+    Megatron then prints no loss, or 0.0. It prints none either where the loss is NaN: what tells
+    the two apart is the number of skipped steps.
+    """
+    records = np.zeros(len(steps), dtype=bool)
+    if skipped is None or normal(name) != _SINCE_THE_LAST:
+        return records
+    rows = np.flatnonzero(skipped.present)
+    if not len(rows):
+        return records
+    gaps = np.diff(steps[rows])
+    usual = int(np.median(gaps[gaps > 0])) if (gaps > 0).any() else 1
+    # The record before the first, and that before a resume, are not known.
+    intervals = np.concatenate([[usual], np.where(gaps > 0, gaps, usual)])
+    records[rows] = (skipped.values[rows] > 0) & (skipped.values[rows] >= intervals)
+    return records

@@ -1,0 +1,121 @@
+"""``stabdiag diagnose``."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from stabdiag.cli.options import (
+    Attempt,
+    Color,
+    ColumnNames,
+    ConfigFile,
+    Dtype,
+    LimitFlags,
+    LogFormat,
+    Logs,
+    ManifestFile,
+    Output,
+    Settings,
+    columns_of,
+    limits_of,
+    settings_of,
+)
+from stabdiag.cli.terminal import progress, terminal, write
+
+if TYPE_CHECKING:
+    from stabdiag.findings import Finding
+
+
+class FailOn(StrEnum):
+    """The severity from which on the exit code is 1."""
+
+    ERROR = "error"
+    WARNING = "warning"
+    NEVER = "never"
+
+
+EPILOG = """
+**Examples**
+
+`stabdiag diagnose run.jsonl`
+
+`stabdiag diagnose lightning_logs`: a folder, the best log in it
+
+`stabdiag diagnose slurm-101.out slurm-102.out`: several attempts at one run
+
+`stabdiag diagnose run.tar.gz`, `stabdiag diagnose s3://bucket/run/metrics.jsonl`
+
+`stabdiag diagnose metrics.csv --dtype fp16 --column loss=train/ce`
+
+`stabdiag diagnose run.parquet --manifest config.json --format json -o report.json`
+
+`zcat run.jsonl.gz | stabdiag diagnose - --fail-on warning`
+
+**Exit codes**: 0 nothing at or above `--fail-on`; 1 something; 2 unreadable input or usage.
+"""
+
+
+def diagnose(
+    logs: Logs,
+    manifest: ManifestFile = None,
+    dtype: Dtype = None,
+    settings: Settings = None,
+    columns: ColumnNames = None,
+    attempt: Attempt = None,
+    log_format: LogFormat = None,
+    limit: LimitFlags = None,
+    config: ConfigFile = None,
+    format: Annotated[
+        str, typer.Option("--format", "-f", help="terminal, json or svg.")
+    ] = "terminal",
+    output: Output = None,
+    fail_on: Annotated[
+        FailOn, typer.Option("--fail-on", help="The severity from which on the exit code is 1.")
+    ] = FailOn.ERROR,
+    literal: Annotated[
+        bool, typer.Option("--literal", help="Apply the decision tree to the letter.")
+    ] = False,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="Show every question with its numbers.")
+    ] = False,
+    color: Color = None,
+) -> None:
+    """Read a log, walk the decision tree, print one diagnosis and the first action to take."""
+    from stabdiag.api import diagnose as run
+
+    limits = limits_of(limit, config)
+    with progress(logs):
+        report = run(
+            logs,
+            manifest=manifest,
+            settings=settings_of(settings, dtype),
+            limits=limits,
+            columns=columns_of(columns),
+            attempt=attempt,
+            literal=literal,
+            format=log_format,
+        )
+    from stabdiag.formats import render
+
+    shown = terminal(output, color)
+    text = render(
+        report,
+        format,
+        verbose=verbose,
+        width=shown.width,
+        color=shown.color,
+        encoding=shown.encoding,
+    )
+    write(text, output)
+    raise typer.Exit(_code(report.diagnosis, fail_on))
+
+
+def _code(diagnosis: Finding, fail_on: FailOn) -> int:
+    from stabdiag.findings import Severity
+
+    if fail_on is FailOn.NEVER:
+        return 0
+    return int(diagnosis.severity.rank <= Severity(fail_on.value).rank)

@@ -1,0 +1,114 @@
+"""The options that several commands take."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from stabdiag.errors import ManifestError
+
+if TYPE_CHECKING:
+    from stabdiag.limits import Limits
+
+Logs = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="LOG...",
+        help="A log as its framework wrote it, a folder, an archive or a URL; several files of "
+        "one run; `-` is standard input.",
+    ),
+]
+ManifestFile = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="What the run was configured to do. By default what lies beside the log: "
+        "`<log>.manifest.json`, `manifest.json`, `training_args.json`, `config.yaml`, …",
+    ),
+]
+Dtype = Annotated[
+    str | None,
+    typer.Option(metavar="DTYPE", help="fp16, bf16 or fp32; overrides the manifest."),
+]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="FIELD=VALUE",
+        help="Override a manifest field: `checkpoint_every=500`, `grad_clip=1`. Repeatable.",
+    ),
+]
+ColumnNames = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--column",
+        metavar="ROLE=NAME",
+        help="Name the column of a role: `loss=train/ce`. Repeatable.",
+    ),
+]
+Attempt = Annotated[
+    int | None,
+    typer.Option(metavar="N", help="Which of several appended runs; the last by default."),
+]
+LogFormat = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        help="How the log is to be read, where it is not recognised; `stabdiag formats` lists "
+        "the names.",
+    ),
+]
+LimitFlags = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--limit", metavar="NAME=VALUE", help="Change a threshold: `spike.sigma=4`. Repeatable."
+    ),
+]
+ConfigFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--config",
+        metavar="FILE",
+        help="Thresholds from this TOML file instead of `pyproject.toml` and `stabdiag.toml`.",
+    ),
+]
+Output = Annotated[
+    Path | None,
+    typer.Option("--output", "-o", metavar="FILE", help="Write to a file instead."),
+]
+Color = Annotated[
+    bool | None,
+    typer.Option(
+        "--color/--no-color",
+        help="Colour, or none; by default as the terminal can.",
+        show_default=False,
+    ),
+]
+
+
+def limits_of(flags: list[str] | None, config: Path | None) -> Limits:
+    """Return the limits in force under these options."""
+    from stabdiag.config import configured_limits
+
+    return configured_limits(Path.cwd(), config=config, flags=flags or ())
+
+
+def settings_of(settings: list[str] | None, dtype: str | None) -> dict[str, object]:
+    """Return the manifest fields that these options give."""
+    given: dict[str, object] = dict(_pair(one, "--set") for one in settings or ())
+    return given if dtype is None else {**given, "dtype": dtype}
+
+
+def columns_of(columns: list[str] | None) -> dict[str, str]:
+    """Return the columns by role that these options name."""
+    return dict(_pair(one, "--column") for one in columns or ())
+
+
+def _pair(text: str, flag: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not name.strip():
+        wants = {"--column": "ROLE=NAME such as loss=train/ce"}.get(flag, "FIELD=VALUE")
+        raise ManifestError(f"{flag} wants {wants}, not {text!r}")
+    return name.strip(), value

@@ -1,0 +1,79 @@
+"""What is written, and where: the terminal, or a file."""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from stabdiag.files import written_whole
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from contextlib import AbstractContextManager
+
+# Logs from so many bytes on take longer than people wait without a sign of life.
+_LARGE = 100_000_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Terminal:
+    """What the terminal, or the file that stands for it, can show."""
+
+    width: int
+    color: bool
+    encoding: str
+
+
+def terminal(output: Path | None, color: bool | None) -> Terminal:
+    """Return what the terminal, or the file that stands for it, can show."""
+    tty = output is None and sys.stdout.isatty()
+    wanted = tty and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    width = 80
+    if tty:
+        import shutil
+
+        width = max(shutil.get_terminal_size().columns, 40)
+    encoding = "utf-8" if output else (sys.stdout.encoding or "ascii")
+    return Terminal(width=width, color=wanted if color is None else color, encoding=encoding)
+
+
+def write(text: str, output: Path | None) -> None:
+    """Write to the terminal, or to a file as a whole or not at all."""
+    text = text if text.endswith("\n") else f"{text}\n"
+    if output is None:
+        try:
+            sys.stdout.write(text)
+            sys.stdout.flush()
+        except BrokenPipeError:
+            # Whoever read us has enough; keep the interpreter from complaining at its end.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return
+    with written_whole(output) as part:
+        part.write_text(text, encoding="utf-8")
+
+
+def progress(logs: Sequence[str]) -> AbstractContextManager[object]:
+    """Show on a terminal that something is read that may take long; nothing otherwise."""
+    if not sys.stderr.isatty():
+        return nullcontext()
+    paths = [Path(log) for log in logs if log != "-" and "://" not in log]
+    try:
+        size = sum(path.stat().st_size for path in paths if path.is_file())
+        waits = any("://" in log for log in logs) or any(path.is_dir() for path in paths)
+    except OSError:  # reading will say what is wrong
+        return nullcontext()
+    if size < _LARGE and not waits:
+        return nullcontext()
+    from rich.console import Console
+    from rich.text import Text
+
+    from stabdiag.places.remote import shown
+
+    first = shown(logs[0]) if "://" in logs[0] else logs[0].rstrip("/").rpartition("/")[2]
+    more = f" and {len(logs) - 1} more" if len(logs) > 1 else ""
+    told = f", {size / 1e6:.0f} MB" if size >= _LARGE else ""
+    return Console(stderr=True).status(Text(f"Reading {ascii(first)[1:-1]}{more}{told} …"))

@@ -1,0 +1,60 @@
+"""The formats of logs that can be read, as Markdown and JSON."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogFormat:
+    """A format: what it is, how it is told, and whether it can be read here.
+
+    ``state`` is ``built in``, ``installed``, or ``missing`` where the ``extra`` is needed.
+    """
+
+    name: str
+    title: str
+    recognised: str
+    state: str
+    extra: str | None
+    loses: str
+    example: str
+
+    @property
+    def install(self) -> str | None:
+        """The command that installs what is missing."""
+        return f"pip install 'stabdiag[{self.extra}]'" if self.state == "missing" else None
+
+
+def markdown(formats: Sequence[LogFormat]) -> str:
+    """Return the formats as a Markdown table."""
+    head = ("Name", "What it is", "State", "How it is recognised")
+    rows = [head, ("---",) * len(head)]
+    for one in formats:
+        state = f"missing: `{one.install}`" if one.install else one.state
+        rows.append((f"`{one.name}`", one.title, state, one.recognised))
+    lines = ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows]
+    return "\n".join(lines) + "\n"
+
+
+def as_json(formats: Sequence[LogFormat]) -> str:
+    """Return the formats as strict JSON."""
+    rows = [
+        {
+            "name": one.name,
+            "title": one.title,
+            "state": one.state,
+            "extra": one.extra,
+            "install": one.install,
+            "recognised": one.recognised,
+            "loses": one.loses,
+            "example": one.example,
+        }
+        for one in formats
+    ]
+    return json.dumps({"schema": 1, "formats": rows}, indent=2)

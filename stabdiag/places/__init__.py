@@ -1,0 +1,10 @@
+"""From what the user names to the columns of one log, and the manifest that lies beside it.
+
+A place is a file, standard input, a folder, an archive, a URL, or several of these for one run.
+"""
+
+from __future__ import annotations
+
+from stabdiag.places.read import Found, read_place
+
+__all__ = ["Found", "read_place"]

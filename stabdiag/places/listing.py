@@ -1,0 +1,56 @@
+"""What lies in a place: files by their path in it, whatever the place is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Sequence
+    from pathlib import PurePosixPath
+
+    from stabdiag.readers.source import Stream
+
+# So many files are listed, and so many levels deep is looked for them.
+MOST_FILES: Final = 10_000
+DEEPEST: Final = 6
+
+# Folders in which no run logs.
+_NO_LOGS: Final = frozenset({"__pycache__", "node_modules", "site-packages", "__MACOSX"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """A file in a place.
+
+    ``path`` is its path in the place, ``size`` its size in bytes and ``written`` when it was last
+    written to, in seconds, where that is known. ``key`` is how the place itself knows it.
+    """
+
+    path: PurePosixPath
+    size: int | None
+    written: float | None
+    key: str
+
+
+class Place(Protocol):
+    """A folder, an archive, or a folder behind a URL."""
+
+    @property
+    def name(self) -> str:
+        """The name by which a report calls the place."""
+
+    @property
+    def notes(self) -> list[str]:
+        """What was left out, and why."""
+
+    def entries(self) -> Sequence[Entry]:
+        """Return the files in the place."""
+
+    def streams(self, entries: Sequence[Entry]) -> Generator[tuple[Entry, Stream]]:
+        """Open one file after the other, in the order of the place; each before the next is."""
+
+
+def is_skipped(folder: str) -> bool:
+    """Tell whether a folder of this name holds no logs; Hydra keeps the configuration hidden."""
+    return folder in _NO_LOGS or (folder.startswith(".") and folder != ".hydra")

@@ -1,0 +1,253 @@
+"""A place is opened, the best log in it chosen and read, and what lies beside it looked for."""
+
+from __future__ import annotations
+
+import os
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Final
+
+from stabdiag.errors import LogError, NoUsableRecord
+from stabdiag.history import Event, EventKind
+from stabdiag.manifest import Manifest
+from stabdiag.places import beside, stores
+from stabdiag.places.members import is_tar, is_zip
+from stabdiag.readers import read_stream
+from stabdiag.readers.columns import every_column
+from stabdiag.readers.registry import reader
+from stabdiag.readers.source import STANDARD_INPUT, Stream, open_stream
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from stabdiag.places.listing import Entry, Place
+    from stabdiag.places.remote import Remote
+    from stabdiag.readers.columns import Columns, Wanted
+
+# What is looked at to tell an archive: the header of its first member, packed.
+_HEAD: Final = 1 << 16
+
+# So many logs that were not taken are named.
+_SHOWN: Final = 3
+
+_ARCHIVES: Final = (".tar", ".tgz", ".zip", ".tar.gz", ".tar.bz2", ".tar.xz", ".tar.zst")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Found:
+    """A log's columns, and the manifest that lies beside it."""
+
+    columns: Columns
+    manifest: Manifest = field(default_factory=Manifest)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Asked:
+    """What is asked of a log: its format, if it is not to be recognised, and its columns."""
+
+    format: str | None
+    wanted: Wanted
+
+    def read(self, stream: Stream) -> Columns:
+        return read_stream(stream, format=self.format, wanted=self.wanted)
+
+
+def read_place(
+    sources: Sequence[str | os.PathLike[str]],
+    *,
+    format: str | None = None,
+    wanted: Wanted = every_column,
+) -> Found:
+    """Read the log that a place holds, or several places as one run.
+
+    Raises:
+        LogError: if there is none, or it cannot be read.
+    """
+    if not sources:
+        raise LogError("no log is given; give a file, a folder or a URL")
+    asked = _Asked(format=format, wanted=wanted)
+    found, empty = [], []
+    for source in sources:
+        try:
+            found.append(_read(os.fspath(source), asked))
+        except NoUsableRecord as error:  # an attempt may have ended before it logged
+            empty.append(error)
+    if not found:
+        raise empty[0]
+    told = [_event(f"left out: {error}") for error in empty]
+    if len(found) == 1:
+        return _with(found[0].columns, found[0].manifest, told)
+    from stabdiag.places.several import one_log
+
+    known = Manifest()
+    for one in reversed(found):  # a later attempt may have been configured anew
+        known = known.beside(one.manifest)
+    name = f"{found[0].columns.source} and {len(found) - 1} more"
+    return _with(one_log([one.columns for one in found], name), known, told)
+
+
+def _read(source: str, asked: _Asked) -> Found:
+    if source.startswith("mlflow://"):
+        from stabdiag.readers.mlflow_tracking import read_url
+
+        return Found(columns=read_url(source))
+    if "://" in source:
+        return _remote(source, asked)
+    if source != "-" and _is_folder(Path(source)):
+        from stabdiag.places.folder import Folder
+
+        return _chosen(Folder(Path(source)), asked)
+    with open_stream(source) as stream:
+        archive = _archive(stream, asked)
+        if archive is not None:
+            return archive
+        columns = asked.read(stream)
+    if stream.name == STANDARD_INPUT:
+        return Found(columns=columns)
+    return _with(columns, *_beside_file(Path(source), Path(source).parent))
+
+
+def _is_folder(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except OSError:  # a name too long, a folder above that is locked: opening it says so
+        return False
+
+
+def _remote(url: str, asked: _Asked) -> Found:
+    from stabdiag.places.remote import Remote
+
+    remote = Remote(url)
+    if remote.is_folder():
+        return _chosen(remote, asked)
+    with remote.open() as stream:
+        archive = _archive(stream, asked)
+        if archive is not None:
+            return archive
+        columns = asked.read(stream)
+    return _with(columns, *_beside_url(remote))
+
+
+def _archive(stream: Stream, asked: _Asked) -> Found | None:
+    """Read an archive, which is a place of its own, or return None if it is none."""
+    head = stream.peek(_HEAD)
+    if is_tar(head):
+        from stabdiag.places.tar import Tar
+
+        with stream.on_disk() as path:
+            return _chosen(Tar(stream.name, path), asked)
+    if is_zip(head):
+        from stabdiag.places.zip import Zip, open_zip
+
+        with stream.on_disk() as path, open_zip(stream.name, path) as archive:
+            return _chosen(Zip(stream.name, archive), asked)
+    return None
+
+
+def _chosen(place: Place, asked: _Asked) -> Found:
+    """Read the best log of a place with many files."""
+    from stabdiag.places.choose import choose
+    from stabdiag.places.folder import Folder
+    from stabdiag.places.look import logs_in
+
+    entries = place.entries()
+    logs = logs_in(place, entries)
+    if asked.format is not None:
+        logs = [log for log in logs if log.format == asked.format]
+    if not logs:
+        raise NoUsableRecord(_nothing(place, entries, asked.format))
+    choice = choose(logs)
+    log = choice.taken
+    run = stores.run_of(log)
+    files = [log.entry] if run is None else stores.files_of(run, log, logs, entries)
+    if run is None or reader(log.format).missing:
+        columns = _only(place, log.entry, asked)
+    else:
+        name = place.name if run == PurePosixPath() else f"{place.name}/{run}"
+        columns = stores.read_run(log, run, place.streams(files), name)
+    if isinstance(place, Folder):
+        manifest, events = _beside_file(Path(log.entry.key), place.path)
+    else:
+        manifest, events = _beside_member(place, log.path, entries)
+    taken = str(run or log.path)
+    names = dict.fromkeys(str(stores.run_of(one) or one.path) for one in choice.others)
+    others = [name for name in names if name != taken]
+    told = [*_told(taken, others), *_archives(entries), *dict.fromkeys(place.notes)]
+    return _with(columns, manifest, [*map(_event, told), *events])
+
+
+def _only(place: Place, entry: Entry, asked: _Asked) -> Columns:
+    with closing(place.streams([entry])) as streams:
+        for _, stream in streams:
+            return asked.read(stream)
+    raise NoUsableRecord("; ".join([f"{place.name}: cannot be read", *place.notes]))
+
+
+def _with(columns: Columns, manifest: Manifest, events: Sequence[Event]) -> Found:
+    return Found(columns=replace(columns, events=(*events, *columns.events)), manifest=manifest)
+
+
+def _beside_file(log: Path, root: Path) -> tuple[Manifest, list[Event]]:
+    def read(path: PurePosixPath) -> bytes | None:
+        file = Path(path)
+        try:
+            small = file.is_file() and file.stat().st_size <= beside.LARGEST
+            return file.read_bytes() if small and file != log else None
+        except OSError:
+            return None
+
+    paths = beside.paths(PurePosixPath(log.as_posix()), PurePosixPath(root.as_posix()))
+    return beside.manifest_beside(paths, read)
+
+
+def _beside_member(
+    place: Place, log: PurePosixPath, entries: Iterable[Entry]
+) -> tuple[Manifest, list[Event]]:
+    lying = {one.path: one for one in entries}
+    paths = list(beside.paths(log, PurePosixPath()))
+    texts: dict[PurePosixPath, bytes] = {}
+    there = [lying[path] for names in paths for path in names if path in lying]
+    for entry, stream in place.streams(there):
+        text = stream.peek(beside.LARGEST + 1)
+        if len(text) <= beside.LARGEST:
+            texts[entry.path] = text
+    return beside.manifest_beside(paths, texts.get, lambda path: f"{place.name}/{path}")
+
+
+def _beside_url(remote: Remote) -> tuple[Manifest, list[Event]]:
+    """Look for the manifest alone: each name is a request."""
+    names = map(PurePosixPath, beside.written_for(remote.name))
+    manifest, _ = beside.manifest_beside(
+        [names],
+        lambda path: remote.read_beside(str(path), beside.LARGEST),
+        lambda path: f"{remote.name.rpartition('/')[0]}/{path}",
+    )
+    return manifest, []  # a server may answer with a page of its own, whatever is asked for
+
+
+def _told(taken: str, others: Sequence[str]) -> Iterator[str]:
+    """Yield which of several logs was taken."""
+    if others:
+        shown = ", ".join(others[:_SHOWN])
+        more = f" and {len(others) - _SHOWN} more" if len(others) > _SHOWN else ""
+        yield f"took {taken} of {1 + len(others)} logs; not read: {shown}{more}"
+
+
+def _archives(entries: Iterable[Entry]) -> Iterator[str]:
+    packed = [str(one.path) for one in entries if one.path.name.lower().endswith(_ARCHIVES)]
+    if packed:
+        more = f" and {len(packed) - 1} more" if len(packed) > 1 else ""
+        yield f"archives were not looked into: {packed[0]}{more}"
+
+
+def _nothing(place: Place, entries: Sequence[Entry], format: str | None) -> str:
+    files = "1 file" if len(entries) == 1 else f"{len(entries)} files"
+    what = "a log" if format is None else f"a log in the format {format}"
+    told = [f"{place.name}: no file in it is {what} ({files} looked at)", *_archives(entries)]
+    told += dict.fromkeys(place.notes)
+    return "; ".join([*told, "stabdiag formats lists what can be read"])
+
+
+def _event(message: str) -> Event:
+    return Event(kind=EventKind.PLACE, message=message)

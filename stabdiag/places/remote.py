@@ -1,0 +1,211 @@
+"""Files and folders behind URLs, by way of fsspec."""
+
+from __future__ import annotations
+
+import re
+from importlib.util import find_spec
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias
+from urllib.parse import urlsplit
+
+from stabdiag.errors import LogError, did_you_mean
+from stabdiag.places.listing import DEEPEST, MOST_FILES, Entry, is_skipped
+from stabdiag.readers.source import Stream
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Sequence
+
+# fsspec's types are none.
+FileSystem: TypeAlias = Any
+
+# Each listing is a request or more.
+_MOST_LISTINGS: Final = 100
+
+# Seconds until a server that says nothing is given up; a long log may take longer as a whole.
+_CONNECT: Final = 20
+_SILENCE: Final = 60
+
+_INSTALL: Final = "pip install 'stabdiag[remote]'"
+_PACKAGES: Final = {"http": "aiohttp", "https": "aiohttp", "sftp": "paramiko", "ssh": "paramiko"}
+
+
+def shown(url: str) -> str:
+    """Return a URL without what may be secret: a password, a signature."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return f"{url.partition('://')[0]}://..."
+    host = parts.netloc.rpartition("@")[2]
+    query = "?..." if parts.query else ""
+    return f"{parts.scheme}://{host}{parts.path}{query}"
+
+
+class Remote:
+    """A URL: one file, or a folder."""
+
+    def __init__(self, url: str) -> None:
+        """Find the URL's file system, whose package may not be installed."""
+        self.url = url
+        self.name = shown(url).rstrip("/")
+        self.notes: list[str] = []
+        self._files, self._path = _file_system(url)
+
+    def is_folder(self) -> bool:
+        """Tell whether the URL is that of a folder; a web server's are those that end in ``/``."""
+        if self._is_web():
+            return self.url.endswith("/")
+        try:
+            return bool(self._files.info(self._path)["type"] == "directory")
+        except Exception as error:  # noqa: BLE001 - each file system has errors of its own
+            _fail(self.name, error)
+
+    def open(self) -> Stream:
+        """Open the URL's file."""
+        return self._open(self._path, self.name)
+
+    def read_beside(self, name: str, most: int) -> bytes | None:
+        """Return a small file that lies beside the URL's, or None."""
+        path = f"{self._path.rpartition('/')[0]}/{name}"
+        try:
+            with self._open(path, name) as stream:
+                data = stream.peek(most + 1)
+        except LogError:
+            return None
+        return data if len(data) <= most else None
+
+    def entries(self) -> Sequence[Entry]:
+        """Return the files in the URL's folder, those of the upper levels first."""
+        found: list[Entry] = []
+        level = [self._path.rstrip("/") + "/" * self._is_web()]
+        listings = 0
+        for _ in range(DEEPEST):
+            below: list[str] = []
+            for folder in level[: _MOST_LISTINGS - listings]:
+                listings += 1
+                self._list(folder, found, below)
+            level = below
+        if listings == _MOST_LISTINGS or len(found) > MOST_FILES:
+            self.notes.append("the folder was not looked at as a whole: it is too large")
+        return found[:MOST_FILES]
+
+    def _list(self, folder: str, found: list[Entry], below: list[str]) -> None:
+        try:
+            there = self._files.ls(folder, detail=True)
+        except Exception as error:  # noqa: BLE001 - each file system has errors of its own
+            if found or below:
+                self.notes.append("a folder in it could not be listed")
+                return
+            _fail(self.name, error)
+        root = self._path.rstrip("/") + "/"
+        for one in sorted(there, key=lambda one: str(one["name"])):
+            path = str(one["name"])
+            name = path.rstrip("/").rpartition("/")[2]
+            if not path.startswith(root) or path.rstrip("/") == folder.rstrip("/"):
+                continue
+            if one["type"] == "directory":
+                if not is_skipped(name):
+                    below.append(path)
+            else:
+                inside = PurePosixPath(path.removeprefix(root))
+                found.append(
+                    Entry(path=inside, size=one.get("size"), written=_written(one), key=path)
+                )
+
+    def streams(self, entries: Sequence[Entry]) -> Generator[tuple[Entry, Stream]]:
+        """Open one file after the other; what cannot be opened is left out, with a note."""
+        for entry in entries:
+            try:
+                stream = self._open(entry.key, f"{self.name}/{entry.path}")
+            except LogError as error:
+                self.notes.append(str(error))
+                continue
+            with stream:
+                yield entry, stream
+
+    def _open(self, path: str, name: str) -> Stream:
+        how = {"block_size": 0} if self._is_web() else {}  # 0: from begin to end, in one request
+        try:
+            return Stream(name, _Raw(name, self._files.open(path, "rb", **how)))
+        except Exception as error:  # noqa: BLE001 - each file system has errors of its own
+            _fail(name, error)
+
+    def _is_web(self) -> bool:
+        return self.url.startswith(("http://", "https://"))
+
+
+class _Raw:
+    """The bytes of a remote file; whatever goes wrong on the way is one line."""
+
+    def __init__(self, name: str, file: Any) -> None:
+        self._name = name
+        self._file = file
+
+    def read(self, size: int, /) -> bytes:
+        try:
+            return bytes(self._file.read(size))
+        except Exception as error:  # noqa: BLE001 - each file system has errors of its own
+            _fail(self._name, error)
+
+    def close(self) -> None:
+        self._file.close()
+
+
+def _file_system(url: str) -> tuple[FileSystem, str]:
+    """Return the file system of a URL and the path in it."""
+    name, protocol = shown(url), url.partition("://")[0].lower()
+    if find_spec("fsspec") is None:
+        raise LogError(f"{name}: to read URLs, install fsspec: {_INSTALL}")
+    from fsspec.core import url_to_fs
+    from fsspec.registry import known_implementations
+
+    if protocol not in known_implementations:
+        hint = did_you_mean(protocol, known_implementations)
+        raise LogError(f"{name}: unknown protocol {protocol!r}{hint}")
+    try:
+        files, path = url_to_fs(url, skip_instance_cache=True, **_options(protocol))
+    except ImportError:
+        package = _PACKAGES.get(protocol) or known_implementations[protocol]["class"].split(".")[0]
+        raise LogError(
+            f"{name}: to read {protocol}:// URLs, install {package}: {_INSTALL} {package}"
+        ) from None
+    except Exception as error:  # noqa: BLE001 - each file system has errors of its own
+        _fail(name, error)
+    return files, path
+
+
+def _options(protocol: str) -> dict[str, Any]:
+    if protocol not in ("http", "https"):
+        return {}
+    from aiohttp import ClientTimeout
+
+    timeout = ClientTimeout(total=None, sock_connect=_CONNECT, sock_read=_SILENCE)
+    return {"client_kwargs": {"timeout": timeout}}
+
+
+def _written(one: dict[str, Any]) -> float | None:
+    """Return when a file was written, by whichever name its file system tells it."""
+    for key in ("mtime", "LastModified", "last_modified", "updated", "created"):
+        when: Any = one.get(key)
+        if isinstance(when, int | float):
+            return float(when)
+        if hasattr(when, "timestamp"):
+            return float(when.timestamp())
+    return None
+
+
+def _fail(name: str, error: Exception) -> NoReturn:
+    """Raise an error for what went wrong; messages of others may hold the whole URL."""
+    if isinstance(error.__cause__, Exception):  # what the web says, fsspec turns into "not found"
+        error = error.__cause__
+    status = getattr(error, "status", None)
+    if isinstance(error, FileNotFoundError) or status in (404, 410):
+        raise LogError(f"{name}: no such file; check the URL") from None
+    if isinstance(error, PermissionError) or status in (401, 403):
+        raise LogError(f"{name}: may not be read by you; check your credentials") from None
+    if isinstance(error, TimeoutError) or "Timeout" in type(error).__name__:
+        raise LogError(f"{name}: no answer in time; try again, or fetch the file") from None
+    if status is not None:
+        raise LogError(f"{name}: the server answers with {status}; check the URL") from None
+    lines = str(error).splitlines() or [""]
+    reason = re.sub(r"\S*://\S*", "…", lines[0])[:200] or type(error).__name__
+    raise LogError(f"{name}: cannot be read ({reason}); check the URL") from None

@@ -1,0 +1,200 @@
+"""Several files of one run as one log.
+
+Files with a training loss are attempts at the run, one after the other: in the order of their first
+steps, or where these overlap in the order of the numbers in their names (``slurm-101.out``,
+``slurm-102.out``). What an evaluation's file holds, or one without a training loss, stands beside
+them, step by step.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from stabdiag.history import Event, EventKind
+from stabdiag.places.choose import natural
+from stabdiag.readers.columns import Column, Columns
+from stabdiag.roles import assign, is_evaluation
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+    Rows = NDArray[np.intp]
+
+_SHOWN: Final = 20
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Part:
+    """One file: its own names by those in the whole, and its steps, NaN where it has none."""
+
+    columns: Columns
+    roles: dict[str, str]
+    names: dict[str, str]
+    steps: Floats
+
+    @property
+    def file(self) -> str:
+        """The file's name, without the folders that it lies in."""
+        return self.columns.source.rpartition("/")[2]
+
+    @property
+    def span(self) -> tuple[float, float]:
+        """The lowest and the highest step; infinite where there is none."""
+        logged = self.steps[np.isfinite(self.steps)]
+        return (float(logged.min()), float(logged.max())) if len(logged) else (np.inf, np.inf)
+
+
+def one_log(files: Sequence[Columns], name: str) -> Columns:
+    """Return the columns of several files, at least two, as those of one log of this name."""
+    training, beside = _sorted_out(files)
+    training, rule = _in_order(training)
+    parts = [*training, *beside]
+    rows = _rows(training, beside)
+    events = [_event(_told(training, beside, rule))]
+    for part in parts:
+        events += [replace(e, message=f"{part.file}: {e.message}") for e in part.columns.events]
+    config: dict[str, object] = {}
+    for part in training:
+        config |= part.columns.config
+    return Columns(
+        source=name,
+        format=" + ".join(dict.fromkeys(part.columns.format for part in parts)),
+        names=tuple(dict.fromkeys(name for part in parts for name in part.names)),
+        rows=1 + max((int(where.max()) for where in rows if len(where)), default=-1),
+        load=lambda column: _load(parts, rows, column),
+        bad_lines=tuple(bad for part in parts for bad in part.columns.bad_lines)[:_SHOWN],
+        bad_count=sum(part.columns.bad_count for part in parts),
+        notes=tuple(f"{part.file}: {note}" for part in parts for note in part.columns.notes),
+        events=tuple(events),
+        config=config,
+        tells_null=all(part.columns.tells_null for part in parts),
+    )
+
+
+def _sorted_out(files: Sequence[Columns]) -> tuple[list[_Part], list[_Part]]:
+    """Return the attempts at the run, and what stands beside them."""
+    evaluations = [is_evaluation(one.source.rpartition("/")[2]) for one in files]
+    if all(evaluations):
+        evaluations = [False] * len(files)
+    roles: dict[str, str] = {}
+    parts = [
+        (_part(one, roles, is_eval=is_eval), is_eval)
+        for one, is_eval in sorted(zip(files, evaluations, strict=True), key=lambda one: one[1])
+    ]
+    attempts = [part for part, is_eval in parts if "loss" in part.roles and not is_eval]
+    if not attempts:  # none has a name that looks like a loss; the user may yet name it
+        attempts = [part for part, is_eval in parts if not is_eval]
+    return attempts, [part for part, _ in parts if part not in attempts]
+
+
+def _part(columns: Columns, roles: dict[str, str], *, is_eval: bool) -> _Part:
+    """Give a file's columns the names by which its roles go in the files before it."""
+    own = dict(assign(columns.names).columns)
+    names: dict[str, str] = {}
+    for role, name in own.items():
+        if not is_eval or role in ("step", "epoch"):
+            names[roles.setdefault(role, name)] = name
+    for name in columns.names:
+        if name not in names.values():
+            names.setdefault(f"eval/{name}" if is_eval and not is_evaluation(name) else name, name)
+    return _Part(columns=columns, roles=own, names=names, steps=_steps(columns, own))
+
+
+def _steps(columns: Columns, roles: dict[str, str]) -> Floats:
+    name = roles.get("step") or roles.get("epoch")
+    if name is None:
+        return np.full(columns.rows, np.nan)
+    column = columns.load(name)
+    return np.where(column.present & (not column.is_text), column.values, np.nan)
+
+
+def _in_order(parts: list[_Part]) -> tuple[list[_Part], str]:
+    """Return the attempts in the order in which they ran, and what that order is."""
+    parts = sorted(parts, key=lambda part: part.span[0])
+    spans = [part.span for part in parts]
+    apart = all(one[1] < other[0] for one, other in pairwise(spans))
+    if not apart and _are_numbered([part.columns.source for part in parts]):
+        return sorted(parts, key=lambda part: natural(part.columns.source)), "of their numbers"
+    return parts, "of their first steps"
+
+
+def _are_numbered(names: list[str]) -> bool:
+    """Tell whether each name differs from the next in a number first."""
+    keys = sorted(map(natural, names))
+    for one, other in pairwise(keys):
+        differ = [(a, b) for a, b in zip(one, other, strict=False) if a != b]
+        if not differ or differ[0][0][0] != differ[0][1][0]:
+            return False
+    return True
+
+
+def _rows(training: list[_Part], beside: list[_Part]) -> list[Rows]:
+    """Return the row in the whole of each row of each part.
+
+    What stands beside the attempts goes to the row of its step, or to one of its own; where steps
+    go back, rows of its own come last, since the order of the others means something.
+    """
+    steps = np.concatenate([part.steps for part in training])
+    ends = np.cumsum([len(part.steps) for part in training])
+    rows = [np.arange(end - len(part.steps), end) for end, part in zip(ends, training, strict=True)]
+    for part in beside:
+        order = np.argsort(steps, kind="stable")
+        at = np.searchsorted(steps[order], part.steps, side="right") - 1
+        last = order[np.maximum(at, 0)]
+        there = (at >= 0) & (steps[last] == part.steps)
+        new = len(steps) + np.cumsum(~there) - 1
+        rows.append(np.where(there, last, new))
+        steps = np.append(steps, part.steps[~there])
+    if beside and np.all(np.diff(steps[: ends[-1]]) >= 0):  # False without steps, too
+        place = np.empty(len(steps), np.intp)
+        place[np.argsort(steps, kind="stable")] = np.arange(len(steps))
+        rows = [place[where] for where in rows]
+    return rows
+
+
+def _load(parts: Sequence[_Part], rows: Sequence[Rows], name: str) -> Column:
+    """Return a column of the whole; words count only where no file has numbers."""
+    total = 1 + max((int(where.max()) for where in rows if len(where)), default=-1)
+    values = np.full(total, np.nan)
+    present, null = np.zeros(total, bool), np.zeros(total, bool)
+    found = [
+        (part.columns.load(part.names[name]), where)
+        for part, where in zip(parts, rows, strict=True)
+        if name in part.names
+    ]
+    is_text = all(column.is_text for column, _ in found)
+    strays = codes = 0
+    for column, where in found:
+        strays += column.strays
+        if column.is_text and not is_text:
+            strays += int(column.present.sum())
+            continue
+        # The codes of words are each file's own: two files' words are never taken for equal.
+        shift = codes if is_text else 0
+        values[where[column.present]] = column.values[column.present] + shift
+        codes += int(np.max(column.values[column.present], initial=-1)) + 1 if is_text else 0
+        present[where] |= column.present
+        null[where] |= column.null
+    return Column(
+        values=values, present=present, null=null & ~present, is_text=is_text, strays=strays
+    )
+
+
+def _told(training: list[_Part], beside: list[_Part], rule: str) -> str:
+    told = f"read as one run: {', '.join(part.file for part in training)}"
+    if len(training) > 1:
+        told += f", in the order {rule}"
+    if beside:
+        told += f"; beside it {', '.join(part.file for part in beside)}"
+    return told
+
+
+def _event(message: str) -> Event:
+    return Event(kind=EventKind.PLACE, message=message)

@@ -1,0 +1,66 @@
+"""Runs that are kept in several files: TensorBoard's folders, MLflow's file store."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import PurePosixPath
+
+    from stabdiag.places.listing import Entry
+    from stabdiag.places.look import Log
+    from stabdiag.readers.columns import Columns
+    from stabdiag.readers.source import Stream
+
+TENSORBOARD: Final = "tensorboard"
+MLFLOW: Final = "mlflow-metric"
+
+# Keras keeps what it trains and what it evaluates in folders of their own, of one run.
+_SIDES: Final = frozenset({"train", "training", "val", "valid", "validation", "eval", "test"})
+
+# PyTorch's add_hparams writes to a folder below that of the run, named by the time.
+_HYPER_PARAMETERS: Final = re.compile(r"\d{9,11}\.\d+")
+
+
+def run_of(log: Log) -> PurePosixPath | None:
+    """Return the folder of the run that a log is one file of; None where the log is one file."""
+    folder = log.path.parent
+    if log.format == TENSORBOARD:
+        return folder.parent if folder.name.lower() in _SIDES else folder
+    if log.format == MLFLOW:
+        above = [one for one in (folder, *folder.parents) if one.name == "metrics"]
+        return above[-1].parent if above else None
+    return None
+
+
+def files_of(
+    run: PurePosixPath, log: Log, logs: Iterable[Log], entries: Iterable[Entry]
+) -> list[Entry]:
+    """Return the files of the run that a log belongs to."""
+    if log.format == TENSORBOARD:
+        events = [one for one in logs if one.format == TENSORBOARD]
+        return [one.entry for one in events if _lies_in(run, one.path.parent)]
+    folders = (run / "metrics", run / "params")
+    return [one for one in entries if any(folder in one.path.parents for folder in folders)]
+
+
+def _lies_in(run: PurePosixPath, folder: PurePosixPath) -> bool:
+    name = folder.name.lower()
+    belongs = name in _SIDES or _HYPER_PARAMETERS.fullmatch(name) is not None
+    return folder == run or (folder.parent == run and belongs)
+
+
+def read_run(
+    log: Log, run: PurePosixPath, files: Iterable[tuple[Entry, Stream]], name: str
+) -> Columns:
+    """Read the files of a run as one log of this name."""
+    inside = ((entry.path.relative_to(run), stream) for entry, stream in files)
+    if log.format == TENSORBOARD:
+        from stabdiag.readers import tensorboard
+
+        return tensorboard.read_files(inside, name)
+    from stabdiag.readers import mlflow
+
+    return mlflow.read_run(inside, name)

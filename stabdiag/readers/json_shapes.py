@@ -1,0 +1,68 @@
+"""What a text of JSON is: one document, or an object a line."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from stabdiag.readers.json_rows import DECODER, mended
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+# A list of objects or of lists, as against a line of text that begins with a bracket.
+_LIST: Final = re.compile(rb"\[\s*(?:\{\s*(?:[\"}]|\Z)|\[|\]|\Z)")
+
+# An object whose first member is a list, or an object again.
+_TABLE_FIRST: Final = re.compile(rb'\{\s*"(?:[^"\\]|\\.)*"\s*:\s*(?:\{\s*"|\[)')
+
+_HISTORY: Final = re.compile(rb'"log_history"\s*:\s*\[')
+
+# A record may hold the learning rates of its groups; a list of more values is a column.
+_LONG: Final = 16
+
+
+def is_document(head: bytes, *, whole: bool) -> bool:
+    """Return whether a text is one JSON document instead of an object a line."""
+    text = head.removeprefix(b"\xef\xbb\xbf").strip()
+    if text.startswith(b"["):
+        return _LIST.match(text) is not None
+    if not text.startswith(b"{"):
+        return False
+    if holds_history(text):
+        return True
+    first, _, rest = text.partition(b"\n")
+    first = first.strip()
+    if rest:
+        opened = first.endswith((b"[", b"{"))
+        return opened or (first.endswith(b",") and rest.lstrip().startswith(b'"'))
+    return _is_table(first) if whole else _TABLE_FIRST.match(text) is not None
+
+
+def holds_history(head: bytes) -> bool:
+    """Return whether the head of a JSON text is that of a state of the HF Trainer."""
+    return _HISTORY.search(head) is not None
+
+
+def _is_table(line: bytes) -> bool:
+    """Return whether a lone line holds whole columns or records rather than one record."""
+    try:
+        value = DECODER.decode(mended(line.decode("utf-8", "replace")))
+    except (ValueError, RecursionError):
+        return _TABLE_FIRST.match(line) is not None and line.count(b"[") > line.count(b"]")
+    leaves = list(_leaves(value))
+    lists = [leaf for leaf in leaves if isinstance(leaf, list)]
+    if any(len(one) > _LONG or (one and isinstance(one[0], dict)) for one in lists):
+        return True
+    return len(lists) == len(leaves) and any(len(one) > 1 for one in lists)
+
+
+def _leaves(value: object) -> Iterator[object]:
+    """Yield what is no object; one whose keys are all whole numbers stands for a list."""
+    if not isinstance(value, dict):
+        yield value
+    elif len(value) > 1 and all(map(str.isdigit, value)):
+        yield list(value.values())
+    else:
+        for member in value.values():
+            yield from _leaves(member)

@@ -1,0 +1,135 @@
+"""What a JSON document holds: records, columns, and single values by the way to each of them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from stabdiag.readers.columns import BadLine
+from stabdiag.readers.json_stream import Broken, Document
+from stabdiag.readers.nested import Record, flattened
+from stabdiag.readers.pieces import Piece, Rows, piece_of, rows_of
+
+if TYPE_CHECKING:
+    from stabdiag.readers.source import Stream
+
+Path = tuple[str, ...]
+
+# So many records are held as Python's objects before they become arrays.
+_RECORDS: Final = 20_000
+
+# Logs lie no deeper; what does is taken as one value.
+_DEEPEST: Final = 20
+
+_POINT: Final = ("wall_time", "step", "value")
+
+_INDEX: Final = re.compile(r"\d{1,15}", re.ASCII)
+
+
+@dataclass(kw_only=True)
+class Tables:
+    """The tables of a document, each under the keys that lead to it.
+
+    ``records`` are lists of objects, ``columns`` lists of plain values, ``indexed`` objects whose
+    keys are whole numbers (with those keys first), ``values`` all else. ``bad`` says where the
+    document could not be read.
+    """
+
+    records: dict[Path, list[Rows]] = field(default_factory=dict)
+    columns: dict[Path, list[Piece]] = field(default_factory=dict)
+    indexed: dict[Path, tuple[list[int], list[object]]] = field(default_factory=dict)
+    values: dict[Path, object] = field(default_factory=dict)
+    bad: list[BadLine] = field(default_factory=list)
+
+
+def read_tables(stream: Stream) -> Tables:
+    """Read documents, mostly one, up to where they break off."""
+    document = Document(stream)
+    tables = Tables()
+    bare: list[Record] = []
+    try:
+        while document.peek():
+            single: dict[Path, object] = {}
+            try:
+                _walk(document, (), tables, single)
+            finally:
+                bare.append({"/".join(path): value for path, value in single.items() if path})
+                tables.values.update(single)
+    except Broken as broken:
+        tables.bad.append(BadLine(line=document.line(), reason=str(broken)))
+    if not (tables.records or tables.columns or tables.indexed) and any(bare):
+        # Objects one after the other, each over several lines: every one is a record.
+        tables.records[()] = [rows_of([record for record in bare if record])]
+    return tables
+
+
+def _walk(document: Document, path: Path, tables: Tables, single: dict[Path, object]) -> None:
+    """Take one value apart, as far as tables may lie in it."""
+    opening = document.peek()
+    if opening == "{" and len(path) < _DEEPEST:
+        for key in document.members():
+            if _INDEX.fullmatch(key) and document.peek() not in ("{", "["):
+                keys, values = tables.indexed.setdefault(path, ([], []))
+                values.append(document.value())
+                keys.append(int(key))
+            else:
+                _walk(document, (*path, key), tables, single)
+    elif opening == "[" and len(path) < _DEEPEST:
+        _walk_list(document, path, tables)
+    else:
+        single[path] = document.value()
+
+
+def _walk_list(document: Document, path: Path, tables: Tables) -> None:
+    first = document.open_list()
+    if first == "{":
+        _read_records(document, tables.records.setdefault(path, []), tables.bad)
+        return
+    if first == "[":
+        _read_points(document, tables.records.setdefault(path, []))
+        return
+    pieces: list[Piece] = []
+    tables.columns[path] = pieces
+    pieces.extend(map(piece_of, document.bunches()))  # and keeps them where the list breaks off
+
+
+def _read_points(document: Document, chunks: list[Rows]) -> None:
+    """Read an open list of lists: TensorBoard downloads a chart as [[time, step, value], …]."""
+    points: list[Record] = []
+    try:
+        for bunch in document.bunches(together=False):
+            lists = (one for one in bunch if isinstance(one, list))
+            points += [dict(zip(_POINT, one, strict=True)) for one in lists if len(one) == 3]
+    finally:
+        if points:
+            chunks.append(_chunk(points))
+
+
+def _read_records(document: Document, chunks: list[Rows], bad: list[BadLine]) -> None:
+    """Read an open list of objects; a broken one is left out, if another follows it."""
+    records: list[Record] = []
+    try:
+        while True:
+            try:
+                for bunch in document.bunches(together=not bad):
+                    records += [record for record in bunch if isinstance(record, dict)]
+                    if len(records) >= _RECORDS:
+                        chunks.append(_chunk(records))
+                        records = []
+            except Broken as broken:
+                line = document.line()
+                if not document.skip_to_next_record():
+                    raise
+                bad.append(BadLine(line=line, reason=str(broken)))
+            else:
+                return
+    finally:
+        if records:
+            chunks.append(_chunk(records))
+
+
+def _chunk(records: list[Record]) -> Rows:
+    if any(type(value) is dict for record in records for value in record.values()):
+        return rows_of(*flattened(records))
+    return rows_of(records)

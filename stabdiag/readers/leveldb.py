@@ -1,0 +1,109 @@
+"""The records of a LevelDB log, in which W&B keeps a run.
+
+The file is cut into blocks of 32 KiB, and a record into fragments that do not cross them. A
+fragment is a checksum (4 bytes), its length (2), whether it is the whole record or its first,
+middle or last part (1), and the content. What follows damage is found at the next block.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from stabdiag.readers.source import Stream
+
+_BLOCK: Final = 1 << 15
+_HEAD: Final = struct.Struct("<IHB")
+_WHOLE, _FIRST, _MIDDLE, _LAST = range(1, 5)
+_SUMS: Final = {kind: zlib.crc32(bytes([kind])) for kind in (_WHOLE, _FIRST, _MIDDLE, _LAST)}
+
+
+class Records:
+    """The records of a stream, and what was found to be wrong with them.
+
+    ``header`` bytes at the start of the file are the caller's; they count in the first block.
+    """
+
+    def __init__(self, stream: Stream, *, header: int) -> None:
+        self._stream = stream
+        self._header = header
+        self._parts: list[bytes] = []
+        self._damaged = 0
+        self._cut = False
+
+    def __iter__(self) -> Iterator[bytes]:
+        """Return the sound records, in their order."""
+        at = self._header
+        block = self._stream.read(_BLOCK)
+        while block:
+            following = self._stream.read(_BLOCK) if len(block) == _BLOCK else b""
+            yield from self._of_block(block, at, last=not following)
+            block, at = following, 0
+        self._cut = self._cut or bool(self._parts)
+
+    def notes(self) -> tuple[str, ...]:
+        """Return what there is to be said, once all records are read."""
+        name = self._stream.name
+        found = []
+        if self._damaged:
+            places = "places" if self._damaged > 1 else "place"
+            found.append(f"{name} is damaged in {self._damaged} {places}: what lies there is lost")
+        if self._cut:
+            found.append(f"{name} breaks off inside a record; all before that is read")
+        return tuple(found)
+
+    def _of_block(self, block: bytes, at: int, *, last: bool) -> Iterator[bytes]:
+        """Return the records that end in a block."""
+        # What is too short for a head at the end of a block is filled up.
+        while at < len(block) and at + _HEAD.size <= _BLOCK:
+            fragment = _fragment(block, at)
+            if fragment is None:
+                self._parts = []
+                if last and _is_cut(block, at):
+                    self._cut = True
+                    return
+                self._damaged += 1
+                at = _end(block, at)
+                # The length may be what is damaged.
+                if _fragment(block, at) is None:
+                    return
+                continue
+            kind, content = fragment
+            at += _HEAD.size + len(content)
+            if kind == _WHOLE:
+                self._parts = []
+                yield content
+            elif kind == _FIRST:
+                self._parts = [content]
+            elif self._parts:  # its first part may be lost
+                self._parts.append(content)
+                if kind == _LAST:
+                    yield b"".join(self._parts)
+                    self._parts = []
+
+
+def _fragment(block: bytes, at: int) -> tuple[int, bytes] | None:
+    """Return kind and content of a sound fragment, or None where there is none."""
+    if at + _HEAD.size > len(block):
+        return None
+    checksum, _, kind = _HEAD.unpack_from(block, at)
+    content = block[at + _HEAD.size : _end(block, at)]
+    if kind not in _SUMS or zlib.crc32(content, _SUMS[kind]) != checksum:
+        return None
+    return kind, content
+
+
+def _end(block: bytes, at: int) -> int:
+    """Return where a fragment ends by its own length, or the block, if its head is not whole."""
+    if at + _HEAD.size > len(block):
+        return _BLOCK
+    return at + _HEAD.size + int(_HEAD.unpack_from(block, at)[1])
+
+
+def _is_cut(block: bytes, at: int) -> bool:
+    """Tell whether what is no fragment is one that the file's end cuts, or space never written."""
+    return len(block) < _end(block, at) <= _BLOCK or not any(block[at:])

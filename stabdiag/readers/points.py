@@ -1,0 +1,179 @@
+"""Scalars that were written one by one, put together into records.
+
+TensorBoard and MLflow write a point (tag, step, value) at a time. The points of one step, whenever
+they were written, become one record; where a tag goes back in its steps, a new attempt begins.
+"""
+
+from __future__ import annotations
+
+from array import array
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stabdiag.errors import NoUsableRecord
+from stabdiag.readers.columns import Column, Columns
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from stabdiag.history import Event
+
+    Ints = NDArray[np.int64]
+
+_STEP = "step"
+
+
+class Points:
+    """Points in the order in which they were written, or with the time that tells it."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[str, int] = {}
+        self._tags = array("q")
+        self._steps = array("q")
+        self._values = array("d")
+        self._times = array("q")
+
+    def __len__(self) -> int:
+        return len(self._tags)
+
+    def add(self, tag: str, step: int, value: float, time: int = 0) -> None:
+        """Take one more point; of those of one time the first that is taken comes first."""
+        self._tags.append(self._numbers.setdefault(tag, len(self._numbers)))
+        self._steps.append(step)
+        self._values.append(value)
+        self._times.append(time)
+
+    def extend(self, later: Points, prefix: str = "") -> None:
+        """Take the points that were written after these, their tags with the prefix."""
+        names = [prefix + tag for tag in later._numbers]
+        numbers = [self._numbers.setdefault(name, len(self._numbers)) for name in names]
+        self._tags.extend(numbers[number] for number in later._tags)
+        self._steps.extend(later._steps)
+        self._values.extend(later._values)
+        self._times.extend(later._times)
+
+    def columns(
+        self,
+        *,
+        source: str,
+        format: str,
+        notes: tuple[str, ...] = (),
+        events: tuple[Event, ...] = (),
+        config: Mapping[str, object] | None = None,
+    ) -> Columns:
+        """Return a column of steps and one for each tag.
+
+        Points that all have one step were written without: their number serves as the step then.
+
+        Raises:
+            NoUsableRecord: If there is no point.
+        """
+        if not len(self):
+            why = f" ({notes[0]})" if notes else ""
+            raise NoUsableRecord(f"{source}: no record could be read; it holds no scalars{why}")
+        order = np.argsort(np.frombuffer(self._times, dtype=np.int64), kind="stable")
+        tags = np.frombuffer(self._tags, dtype=np.int64)[order]
+        steps = np.frombuffer(self._steps, dtype=np.int64)[order]
+        values = np.frombuffer(self._values, dtype=np.float64)[order]
+        records = _records(tags, steps)
+        counted = len(records.steps) == 1 or bool((steps != steps[0]).any())
+        by_tag = np.argsort(tags, kind="stable")
+        ends = np.cumsum(np.bincount(tags)).tolist()
+        table = _Table(
+            step_of=records.steps,
+            row_of=records.rows[by_tag],
+            values=values[by_tag],
+            parts={
+                name: slice(ends[number - 1] if number else 0, ends[number])
+                for name, number in self._numbers.items()
+                if not (counted and name == _STEP)
+            },
+        )
+        return Columns(
+            source=source,
+            format=format,
+            names=(*([_STEP] if counted else []), *table.parts),
+            rows=len(records.steps),
+            load=table.column,
+            notes=notes,
+            events=events,
+            config=config or {},
+        )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Records:
+    """The record of each point, shape (points,), and the step of each record."""
+
+    rows: Ints
+    steps: Ints
+
+
+def _records(tags: Ints, steps: Ints) -> _Records:
+    """Give each point its record: one for each attempt, step, and repetition of a tag at a step."""
+    attempts = _attempts(tags, steps)
+    order = np.lexsort((steps, tags, attempts))
+    again = _same(order, attempts, tags, steps)
+    number = np.arange(len(order))
+    repetition = np.empty(len(order), dtype=np.int64)
+    repetition[order] = number - np.maximum.accumulate(np.where(again, 0, number))
+    order = np.lexsort((repetition, steps, attempts))
+    first = ~_same(order, attempts, steps, repetition)
+    rows = np.empty(len(order), dtype=np.int64)
+    rows[order] = np.cumsum(first) - 1
+    return _Records(rows=rows, steps=steps[order][first])
+
+
+def _same(order: Ints, *keys: Ints) -> NDArray[np.bool_]:
+    """Return which points have the keys of the one before them in the order."""
+    same = np.ones(len(order), dtype=np.bool_)
+    same[0] = False
+    for key in keys:
+        ordered = key[order]
+        same[1:] &= ordered[1:] == ordered[:-1]
+    return same
+
+
+def _attempts(tags: Ints, steps: Ints) -> Ints:
+    """Number the attempts: one ends where a tag has a lower step than it had in it before."""
+    order = np.argsort(tags, kind="stable")
+    falls = (np.diff(tags[order]) == 0) & (np.diff(steps[order]) < 0)
+    attempts = np.zeros(len(tags), dtype=np.int64)
+    if not falls.any():
+        return attempts
+    last: dict[int, int] = {}
+    attempt = 0
+    for point, (tag, step) in enumerate(zip(tags.tolist(), steps.tolist(), strict=True)):
+        if step < last.get(tag, step):
+            attempt += 1
+            last.clear()
+        last[tag] = step
+        attempts[point] = attempt
+    return attempts
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Table:
+    """The step of each record, and the points sorted by tag, each tag a part of them."""
+
+    step_of: Ints
+    row_of: Ints
+    values: NDArray[np.float64]
+    parts: Mapping[str, slice]
+
+    def column(self, name: str) -> Column:
+        """Return the column of a tag, or that of the steps."""
+        count = len(self.step_of)
+        nothing = np.zeros(count, dtype=np.bool_)
+        part = self.parts.get(name)
+        if part is None:
+            return Column(values=self.step_of.astype(np.float64), present=~nothing, null=nothing)
+        values = np.full(count, np.nan)
+        present = nothing.copy()
+        values[self.row_of[part]] = self.values[part]
+        present[self.row_of[part]] = True
+        return Column(values=values, present=present, null=nothing)

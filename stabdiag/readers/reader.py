@@ -1,0 +1,67 @@
+"""What a format is to the program: a row of the table of readers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, cast
+
+from stabdiag.errors import LogError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from stabdiag.readers.columns import Columns
+    from stabdiag.readers.source import Stream
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reader:
+    """A format.
+
+    ``title`` says what it is, ``recognised`` in one sentence how it is told, ``loses`` what of it
+    no diagnosis uses, and ``example`` shows a line. ``extra`` is the optional extra that brings
+    the ``packages`` (by the names under which they are imported) which read it. A ``binary`` format
+    is asked about bytes that are no text. A ``text`` log may begin with megabytes of other lines,
+    so it is asked about a longer head; a ``patient`` one may itself be what stands in the log of
+    another, so it is asked after them. A ``last_resort`` takes what no other format knows.
+    """
+
+    name: str
+    title: str
+    module: str
+    suffixes: tuple[str, ...]
+    recognised: str
+    extra: str | None = None
+    packages: tuple[str, ...] = ()
+    loses: str = ""
+    example: str = ""
+    binary: bool = False
+    text: bool = False
+    patient: bool = False
+    last_resort: bool = False
+
+    def recognises(self, head: bytes, *, whole: bool) -> bool:
+        """Return whether the head of a file is of this format; its module is loaded only now."""
+        recognises: Callable[..., bool] = import_module(self.module).recognises
+        return recognises(head, whole=whole)
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """The packages that are needed and are not installed."""
+        return tuple(package for package in self.packages if find_spec(package) is None)
+
+    def read(self, stream: Stream) -> Columns:
+        """Read a stream.
+
+        Raises:
+            LogError: If it cannot be read, or the packages for it are not installed.
+        """
+        if self.missing:
+            raise LogError(
+                f"{stream.name}: {self.title}; to read it, install {' and '.join(self.missing)}:"
+                f" pip install 'stabdiag[{self.extra}]'"
+            )
+        read = cast("Callable[[Stream], Columns]", import_module(self.module).read)
+        return read(stream)

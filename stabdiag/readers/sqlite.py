@@ -1,0 +1,48 @@
+"""SQLite databases that hold runs: MLflow's tracking database, and a project of Trackio.
+
+They are read as they lie on the disk, and never written to. MLflow refuses a database that another
+version has made until it is upgraded; it and Trackio change what they open.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from stabdiag.errors import LogError
+
+if TYPE_CHECKING:
+    from stabdiag.readers.columns import Columns
+    from stabdiag.readers.source import Stream
+
+_MAGIC: Final = b"SQLite format 3\0"
+
+
+def recognises(head: bytes, *, whole: bool) -> bool:
+    """Return whether the head of a file is that of a SQLite database."""
+    return head.startswith(_MAGIC)
+
+
+def read(stream: Stream) -> Columns:
+    """Read the newest run of a database."""
+    from stabdiag.readers import mlflow_database, trackio
+    from stabdiag.readers.sqlite_file import DAMAGE, cut_off, opened, reason
+
+    with stream.on_disk(".db") as path:
+        notes = (*stream.notes, *cut_off(path, stream.name))
+        try:
+            with opened(path) as database:
+                names = database.execute("SELECT name FROM sqlite_schema")
+                tables = {str(name) for (name,) in names}
+                if tables >= mlflow_database.TABLES:
+                    return mlflow_database.read(database, stream.name, notes)
+                if tables >= trackio.TABLES:
+                    return trackio.read(database, stream.name, notes)
+        except DAMAGE as error:
+            raise LogError(
+                f"{stream.name}: a SQLite database that is cut off or damaged ({reason(error)});"
+                " recover it first: sqlite3 FILE .recover"
+            ) from error
+    shown = ", ".join(map(repr, sorted(tables)[:5])) or "no tables"
+    raise LogError(
+        f"{stream.name}: a SQLite database of neither MLflow nor Trackio (it holds {shown})"
+    )

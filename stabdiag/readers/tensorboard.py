@@ -1,0 +1,131 @@
+"""TensorBoard event files: the scalars of one run, and the configuration written beside them."""
+
+from __future__ import annotations
+
+import math
+import struct
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Any, Final
+
+from stabdiag.readers.points import Points
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from stabdiag.readers.columns import Columns
+    from stabdiag.readers.source import Stream
+
+# The first event of every file tells the version of the format.
+_VERSION: Final = b"brain.Event:"
+
+_FLOAT32: Final = 1
+_SINGLE: Final = struct.Struct("<f")
+
+# Whose tensors are numbers that change with the step; some writers name no plugin.
+_SCALARS: Final = frozenset({"", "scalars"})
+_CONFIGURATION: Final = frozenset({"text", "hparams"})
+
+
+def recognises(head: bytes, *, whole: bool) -> bool:
+    """Return whether the head of a file is that of an event file."""
+    return _VERSION in head[:64]
+
+
+def read(stream: Stream) -> Columns:
+    """Read an event file."""
+    return read_files([(PurePosixPath(), stream)], stream.name)
+
+
+def read_files(files: Iterable[tuple[PurePosixPath, Stream]], name: str) -> Columns:
+    """Read the event files of one run, each with its path in the run's folder, in any order.
+
+    They are put in the order in which they were begun. The tags of a file in a folder below, as
+    Keras writes ``train`` and ``validation``, get the name of that folder before theirs.
+    """
+    parts = [_read(stream, prefix=_prefix(path)) for path, stream in files]
+    parts.sort(key=lambda part: part.begun)
+    points = Points()
+    config: dict[str, object] = {}
+    for part in parts:
+        points.extend(part.points)
+        config |= part.config
+    notes = tuple(note for part in parts for note in part.notes)
+    return points.columns(source=name, format="tensorboard", notes=notes, config=config)
+
+
+def _prefix(path: PurePosixPath) -> str:
+    folder = path.parent.as_posix()
+    return "" if folder == "." else f"{folder}/"
+
+
+@dataclass(kw_only=True)
+class _Part:
+    """What one event file holds; ``begun`` is when its first event was written."""
+
+    prefix: str
+    points: Points = field(default_factory=Points)
+    config: dict[str, object] = field(default_factory=dict)
+    begun: float = math.inf
+    notes: tuple[str, ...] = ()
+    plugins: dict[str, str] = field(default_factory=dict)
+
+    def take(self, event: Any) -> None:
+        """Take what an event tells."""
+        for value in event.summary.value:
+            if value.HasField("simple_value"):
+                self.points.add(self.prefix + value.tag, event.step, value.simple_value)
+            elif value.HasField("tensor") or value.HasField("metadata"):
+                self._take_tensor(event.step, value)
+
+    def _take_tensor(self, step: int, value: Any) -> None:
+        # Only the first value of a tag has to say which plugin it belongs to.
+        named = value.metadata.plugin_data.plugin_name
+        plugin = self.plugins.setdefault(value.tag, named)
+        if plugin in _SCALARS:
+            number = _number(value.tensor)
+            if number is not None:
+                self.points.add(self.prefix + value.tag, step, number)
+        elif plugin in _CONFIGURATION:
+            from stabdiag.readers.tensorboard_config import told
+
+            self.config |= told(value)
+
+
+def _read(stream: Stream, *, prefix: str) -> _Part:
+    from google.protobuf.message import DecodeError
+    from tensorboard.compat.proto.event_pb2 import Event
+
+    from stabdiag.readers.tfrecord import Frames
+
+    part = _Part(prefix=prefix)
+    frames = Frames(stream)
+    foreign = 0
+    for content in frames:
+        try:
+            event = Event.FromString(content)
+        except DecodeError:
+            foreign += 1
+            continue
+        part.begun = min(part.begun, event.wall_time)
+        part.take(event)
+    more = f"{foreign} of the records of {stream.name} cannot be parsed: left out"
+    part.notes = (*stream.notes, *frames.notes(), *([more] if foreign else []))
+    return part
+
+
+def _number(tensor: Any) -> float | None:
+    """Return the number in a tensor of one element, or None for anything else."""
+    if tensor.dtype == _FLOAT32:  # nearly all; the library takes long to import
+        if len(tensor.float_val) == 1:
+            return float(tensor.float_val[0])
+        if len(tensor.tensor_content) == _SINGLE.size:
+            return float(_SINGLE.unpack(tensor.tensor_content)[0])
+    if any(dimension.size != 1 for dimension in tensor.tensor_shape.dim):
+        return None
+    from tensorboard.util.tensor_util import make_ndarray
+
+    try:
+        return float(make_ndarray(tensor).item())
+    except (TypeError, ValueError):
+        return None

@@ -1,0 +1,55 @@
+"""Blocks of a text log without what terminals add: colours, and the returns of progress bars."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+# Colours and the movements of the cursor (ECMA-48), and the titles that shells set.
+_ANSI: Final = re.compile(
+    rb"\x1b(?:\[[0-9;?]{0,32}[ -/]{0,4}[@-~]|\][^\x07\x1b\n]{0,256}\x07|[=>])"
+)
+
+_NO_BREAKS: Final = np.empty(0, dtype=np.int64)
+
+
+class Text:
+    """A stretch of whole lines, cleaned.
+
+    ``data`` begins with a line end, so that a pattern can ask for the start of any line. A lone
+    carriage return has become a line end in it, which ``line_at`` does not count.
+    """
+
+    def __init__(self, block: bytes, *, first_line: int) -> None:
+        """Clean ``block``, whose first line has the number ``first_line``."""
+        if b"\x1b" in block:
+            block = _ANSI.sub(b"", block)
+        self._first = first_line
+        self._breaks = _NO_BREAKS
+        if b"\r" in block:
+            block = block.replace(b"\r\n", b"\n")
+            if b"\r" in block:
+                self._breaks = _places(block, b"\r")
+                block = block.replace(b"\r", b"\n")
+        self.data = b"\n" + block
+
+    def line_at(self, place: int) -> int:
+        """Return the number of the line, from 1, that a place in ``data`` lies on."""
+        ends = self.data.count(b"\n", 1, max(place, 1))
+        return self._first + ends - int(np.searchsorted(self._breaks, place - 1))
+
+
+def _places(block: bytes, byte: bytes) -> NDArray[np.int64]:
+    return np.flatnonzero(np.frombuffer(block, dtype=np.uint8) == byte[0])
+
+
+def inert(line: bytes, longest: int) -> str:
+    """Return a line as text that does nothing on any terminal, cut to ``longest`` characters."""
+    text = _ANSI.sub(b"", line[: 8 * longest]).decode("utf-8", "replace")
+    text = " ".join("".join(c if c.isprintable() else " " for c in text).split())
+    return text if len(text) <= longest else text[: longest - 1] + "…"

@@ -1,0 +1,72 @@
+"""fairseq: JSON and text, of steps, epochs and validations, and the overflows between them."""
+
+from __future__ import annotations
+
+import re
+
+from stabdiag.readers.text.grammar import NUMBER, VALUE, Grammar, Line, Step
+from stabdiag.readers.text.log import functions_of
+
+_MEMBERS = re.compile(rb'"([^"\n]{1,80})": "?(%b)"?[,}]' % NUMBER)
+_EQUALS = re.compile(rb"([\w.]{1,80})=(%b)(?=[,\s])" % NUMBER)
+_BARS = re.compile(rb"\| ([\w.]{1,80}) (%b)(?= \||\s)" % NUMBER)
+
+
+def _of_epoch(name: str) -> str:
+    """The mean of an epoch is no loss of a step, but its step is a step."""
+    bare = name.removeprefix("train_")
+    return bare if bare in ("num_updates", "epoch") else f"train_{bare}"
+
+
+def _of_validation(name: str) -> str:
+    bare = name.removeprefix("valid_")
+    return bare if bare in ("num_updates", "epoch") else f"valid_{bare}"
+
+
+GRAMMAR = Grammar(
+    name="fairseq",
+    step="num_updates",
+    kinds=(
+        # … | train_inner | {"epoch": 1, "update": 0.5, "loss": "4.2", "num_updates": "100", …}
+        Line(pattern=re.compile(rb"train_inner \| \{([^\n]{1,4000})"), pairs=_MEMBERS),
+        # … | train_inner | epoch 001:     50 / 3400 loss=15.3, ppl=40000, num_updates=50, …
+        Line(
+            pattern=re.compile(
+                rb"epoch (\d{1,6}): {1,12}\d{1,12} / \d{1,12} "
+                rb"(?=[^\n]{0,2000}num_updates=)([^\n]{1,4000})"
+            ),
+            names=("epoch",),
+            pairs=_EQUALS,
+        ),
+        Line(
+            pattern=re.compile(rb"\| train \| \{([^\n]{1,4000})"),
+            pairs=_MEMBERS,
+            named=_of_epoch,
+        ),
+        Line(
+            pattern=re.compile(rb"\| train \| epoch \d{1,6} (\| [^\n]{1,4000}\n)"),
+            pairs=_BARS,
+            named=_of_epoch,
+        ),
+        Line(
+            pattern=re.compile(rb"\| valid \| \{([^\n]{1,4000})"),
+            pairs=_MEMBERS,
+            named=_of_validation,
+        ),
+        Line(
+            pattern=re.compile(rb"\| epoch \d{1,6} \| valid on (['\w][^\n]{1,4000}\n)"),
+            pairs=_BARS,
+            named=_of_validation,
+        ),
+        # NOTE: gradient overflow detected, ignoring gradient, setting loss scale to: 64.0
+        Line(
+            pattern=re.compile(rb"setting loss scale to: (%b)" % VALUE),
+            names=("loss_scale",),
+            fixed={"skipped_step": b"1"},
+            step=Step.NEXT,
+            tells=False,
+        ),
+    ),
+)
+
+recognises, read = functions_of(GRAMMAR)

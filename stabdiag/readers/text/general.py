@@ -1,0 +1,209 @@
+"""Any log of names and values: ``Step 100 | loss: 2.31 | lr: 0.0003``.
+
+There is no format to know here, only evidence: the same name of a loss on line after line, and
+beside it a counter that rises. How good the evidence is stands in the report.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from dataclasses import dataclass, replace
+from itertools import islice, pairwise
+from typing import TYPE_CHECKING, Final
+
+from stabdiag.errors import NoUsableRecord
+from stabdiag.history import Event, EventKind
+from stabdiag.readers.text.clean import Text
+from stabdiag.readers.text.grammar import NUMBER, Grammar, Part, Step
+from stabdiag.readers.text.log import read_log
+from stabdiag.readers.text.shapes import pattern_of, usual_line
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from stabdiag.readers.columns import Columns
+    from stabdiag.readers.source import Stream
+
+# What every line that counts has in common: loss, Loss, train_loss, …
+_ANCHOR: Final = b"oss"
+_LONGEST: Final = 2000
+
+# loss: 2.31, "lr"=1e-4, grad norm: 0.5 – and loss 2.31 for words that are known to be measured.
+_PAIR: Final = re.compile(
+    rb"([A-Za-z][\w./-]{0,60}(?: [a-z]\w{0,20}){0,2})[\"']? ?[:=] {0,12}(%b)(?![\w.:/\[-])"
+    rb"|((?:[A-Za-z]\w{0,20}[ /])?[\w./-]{0,40}?(?:[Ll]oss|lr|[Nn]orm|ppl|[Aa]cc(?:uracy)?))"
+    rb" {1,12}(%b)(?![\w.:/\[-])" % (NUMBER, NUMBER)
+)
+_COUNTER: Final = re.compile(
+    rb"(?<![A-Za-z])(global[ _]step|step|iteration|iter|num_updates|update|batch|epoch)s?"
+    rb"[\"']?[\s:=#\[(]{1,12}(\d{1,12})(?![\d.\w])",
+    re.IGNORECASE,
+)
+_EVALUATION: Final = re.compile(
+    rb"(?<![A-Za-z])(?:val|valid|validation|eval|evaluation|test|dev)(?![A-Za-z_])", re.IGNORECASE
+)
+
+_STEP: Final = "step"
+
+_LOOKED_AT: Final = 1_000
+_FEWEST: Final = 3
+_RISING: Final = 0.8
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evidence:
+    """What speaks for a log: which counter, over how many lines, and how often it rose."""
+
+    counter: bytes
+    loss: str
+    lines: int
+    rising: float
+
+    @property
+    def certainty(self) -> str:
+        """How sure it is that this is a log of a training, in a word."""
+        if self.lines >= 50 and self.rising >= 0.99:
+            return "sure"
+        return "likely" if self.lines >= 10 and self.rising >= 0.9 else "unsure"
+
+
+def evidence(data: bytes) -> Evidence | None:
+    """Return what speaks for the lines being a log, or None if it is not enough."""
+    counters: dict[tuple[bytes, str], list[int]] = defaultdict(list)
+    for begin, end in islice(_lines(data), _LOOKED_AT):
+        loss = next((name for name in _spans(data[begin:end]) if "loss" in name.lower()), None)
+        if loss is not None:
+            for word, count in _COUNTER.findall(data, begin, end):
+                counters[word.lower(), loss].append(int(count))
+    found = [
+        Evidence(counter=word, loss=loss, lines=len(counts), rising=_rising(counts))
+        for (word, loss), counts in counters.items()
+        if len(set(counts)) >= _FEWEST
+    ]
+    # Of counters that stand on the same lines the finest tells the step, unless it starts over.
+    found.sort(key=lambda one: (one.counter == b"epoch", -one.lines, -one.rising))
+    return next((one for one in found if one.rising >= _RISING), None)
+
+
+def _rising(counts: list[int]) -> float:
+    steps = [after - before for before, after in pairwise(counts)]
+    moved = [step for step in steps if step]
+    return sum(step > 0 for step in moved) / len(moved) if moved else 0.0
+
+
+def _lines(data: bytes) -> Iterator[tuple[int, int]]:
+    """Yield begin and end of each line that may name a loss, a long one in pieces."""
+    end = 0
+    place = data.find(_ANCHOR)
+    while place >= 0:
+        near = max(place - _LONGEST, end)
+        begin = max(data.rfind(b"\n", near, place) + 1, near)
+        end = data.find(b"\n", place, begin + _LONGEST)
+        end = end if end >= 0 else max(min(begin + _LONGEST, len(data)), place + len(_ANCHOR))
+        yield begin, end
+        place = data.find(_ANCHOR, end)
+
+
+def _spans(line: bytes, counter: bytes | None = None) -> dict[str, tuple[int, int]]:
+    """Return where the values of a line stand, by their names; the first of each name counts.
+
+    The ``counter`` is called step, other counters by their own names.
+    """
+    counters = {one[1].lower(): one.span(2) for one in _COUNTER.finditer(line)}
+    taken = set(counters.values())
+    pairs: dict[str, tuple[int, int]] = {}
+    first = None
+    for match in _PAIR.finditer(line):
+        group = 2 if match[2] is not None else 4
+        if match.span(group) not in taken:
+            first = match.start() if first is None else first
+            pairs.setdefault(match[group - 1].decode("utf-8", "replace"), match.span(group))
+    if first and _EVALUATION.search(line, 0, first):
+        pairs = {f"val {name}": span for name, span in pairs.items()}
+    if counter is None:
+        return pairs
+    named = {_STEP if word == counter else word.decode(): at for word, at in counters.items()}
+    return {**pairs, **named}
+
+
+def _has_a_loss(names: Iterable[str]) -> bool:
+    return any("loss" in name.lower() for name in names)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Measured:
+    """Lines with a loss and the counter."""
+
+    counter: bytes
+    tells: bool = True
+    begins: bool = False
+    step: Step = Step.SAME
+    is_record: bool = True
+
+    def search(self, data: bytes) -> bool:
+        """Return whether there is such a line."""
+        return bool(self.find(data))
+
+    def find(self, data: bytes) -> list[Part]:
+        """Return all lines of this kind; those with the same names make one part."""
+        places = list(_lines(data))
+        lines = [data[begin:end] for begin, end in places]
+        usual, quick = self._usual(lines)
+        shapes: dict[tuple[str, ...], tuple[list[int], list[tuple[bytes, ...]]]] = {usual: ([], [])}
+        starts, rows = shapes[usual]
+        number = usual.index(_STEP) + 1 if usual else 0
+        for (begin, _), line in zip(places, lines, strict=True):
+            if quick is not None and (match := quick.fullmatch(line)):
+                starts.append(begin + match.start(number))
+                rows.append(match.groups())
+                continue
+            spans = _spans(line, self.counter)
+            if _STEP in spans and _has_a_loss(spans):
+                others = shapes.setdefault(tuple(spans), ([], []))
+                others[0].append(begin + spans[_STEP][0])
+                others[1].append(tuple(line[at:to] for at, to in spans.values()))
+        return [
+            Part(names=names, starts=at, cells=list(zip(*cells, strict=True)))
+            for names, (at, cells) in shapes.items()
+            if at
+        ]
+
+    def _usual(self, lines: list[bytes]) -> tuple[tuple[str, ...], re.Pattern[bytes] | None]:
+        """Return the names of most lines, and the pattern that finds their values."""
+        line = usual_line(lines)
+        spans = _spans(line, self.counter) if line is not None else {}
+        if line is None or _STEP not in spans or not _has_a_loss(spans):
+            return (), None
+        values = sorted(spans.items(), key=lambda item: item[1])
+        names = [one.span(1 if one[2] is not None else 3) for one in _PAIR.finditer(line)]
+        names += [one.span(1) for one in _COUNTER.finditer(line)]
+        pattern = pattern_of(line, [span for _, span in values], names)
+        return (tuple(name for name, _ in values), pattern) if pattern else ((), None)
+
+
+def recognises(head: bytes, *, whole: bool) -> bool:
+    """Return whether the same names recur, a loss among them, as a counter rises."""
+    return evidence(Text(head, first_line=1).data) is not None
+
+
+def read(stream: Stream) -> Columns:
+    """Read a log by its names and values."""
+    head = stream.peek(1 << 24)
+    found = evidence(Text(head, first_line=1).data)
+    if found is None:
+        raise NoUsableRecord(
+            f"{stream.name}: no record could be read; expected lines with a step and a loss, such"
+            " as Step 100 | loss: 2.31"
+        )
+    grammar = Grammar(name="text", step=_STEP, kinds=(_Measured(counter=found.counter),))
+    columns = read_log(stream, grammar)
+    told = Event(
+        kind=EventKind.COLUMN,
+        message=(
+            f"read by its names and values ({found.certainty}): {found.loss!r} stands on"
+            f" {found.lines} lines on which {found.counter.decode()!r} rises {found.rising:.0%} of"
+            " the time"
+        ),
+    )
+    return replace(columns, events=(told, *columns.events))

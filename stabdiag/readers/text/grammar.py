@@ -1,0 +1,189 @@
+"""What a framework's log looks like: the lines that carry numbers, and what these are called."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TYPE_CHECKING, Final, Protocol
+
+from stabdiag.readers.text.shapes import usual_shape
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    Cells = Sequence[bytes | None]
+
+# A number as programs print it, NaN and infinity among them. What must follow it is the pattern's
+# concern: another rank's line may cut a number short.
+NUMBER: Final = rb"[-+]?(?:\d[\d.]{0,40}(?:[eE][-+]?\d{1,4})?|\.\d{1,40}|[nN][aA][nN]|[iI][nN][fF])"
+
+# The same where only a blank or the end of the line may follow: found in half the time.
+VALUE: Final = rb"[-+.\w]{1,40}(?!\S)"
+
+
+class Step(Enum):
+    """The step of a line that names none.
+
+    SAME is that of the line before it. NEXT is the step after that, and one more for each further
+    such line, up to the next step that is named; LAST is the last of these. COMING is the next step
+    that is named.
+    """
+
+    SAME = 0
+    NEXT = 1
+    LAST = 2
+    COMING = 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """Lines that carry the same columns: where they start in the text, and their cells."""
+
+    names: tuple[str, ...]
+    starts: Sequence[int]
+    cells: Sequence[Cells]
+
+
+class Kind(Protocol):
+    """One kind of line."""
+
+    @property
+    def tells(self) -> bool:
+        """Whether a log with such a line is of this framework."""
+
+    @property
+    def begins(self) -> bool:
+        """Whether the line begins a record."""
+
+    @property
+    def step(self) -> Step:
+        """The step of a line that names none."""
+
+    @property
+    def is_record(self) -> bool:
+        """Whether the line makes a record, or merely tells at which step the log is."""
+
+    def find(self, data: bytes) -> list[Part]:
+        """Return all lines of this kind."""
+
+    def search(self, data: bytes) -> bool:
+        """Return whether there is such a line."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Line:
+    """A line that a regular expression finds.
+
+    The ``pattern`` begins with a fixed text, for which ``re`` searches fast, and each repetition in
+    it has an upper bound, so that no line is gone over and over. Its groups give the columns
+    ``names``. With ``pairs``, one more group holds names and values, which ``pairs`` takes apart by
+    its two groups; with ``one_pair``, two groups are a name and its value. ``named`` turns such a
+    name into that of a column (None leaves it out). ``fixed`` are columns that the line stands for
+    without naming them. ``told_by`` is what tells the framework, where the pattern itself would
+    take the lines of others too.
+    """
+
+    pattern: re.Pattern[bytes]
+    names: tuple[str, ...] = ()
+    pairs: re.Pattern[bytes] | None = None
+    one_pair: bool = False
+    named: Callable[[str], str | None] = str
+    fixed: Mapping[str, bytes] = field(default_factory=dict)
+    told_by: re.Pattern[bytes] | None = None
+    tells: bool = True
+    begins: bool = False
+    step: Step = Step.SAME
+    is_record: bool = True
+
+    def search(self, data: bytes) -> bool:
+        """Return whether there is such a line."""
+        return (self.told_by or self.pattern).search(data) is not None
+
+    def find(self, data: bytes) -> list[Part]:
+        """Return all lines of this kind."""
+        matches = list(self.pattern.finditer(data))
+        if not matches:
+            return []
+        starts = [match.start() for match in matches]
+        columns: list[Cells] = list(zip(*[match.groups() for match in matches], strict=True))
+        if self.one_pair:
+            return self._by_name(starts, columns)
+        if self.pairs is not None:
+            return self._apart(self.pairs, starts, columns)
+        return [self._part(self.names, starts, columns)]
+
+    def _by_name(self, starts: list[int], columns: list[Cells]) -> list[Part]:
+        """Return a part for each name that lines of one name and one value have."""
+        found: dict[bytes | None, tuple[list[int], list[bytes | None]]] = {}
+        for start, name, value in zip(starts, *columns, strict=True):
+            at, cells = found.setdefault(name, ([], []))
+            at.append(start)
+            cells.append(value)
+        return [
+            self._part([self.named((name or b"").decode("utf-8", "replace").strip())], at, [cells])
+            for name, (at, cells) in found.items()
+        ]
+
+    def _apart(
+        self, pairs: re.Pattern[bytes], starts: list[int], columns: list[Cells]
+    ) -> list[Part]:
+        """Take names and values apart; lines with the same names make one part."""
+        own, tails = columns[:-1], columns[-1]
+        usual = usual_shape(tails, pairs)
+        shapes: dict[tuple[bytes, ...], tuple[list[int], list[tuple[bytes, ...]]]] = {}
+        if usual is not None:
+            shapes[usual.names] = rows, cells = ([], [])
+            match = usual.pattern.fullmatch
+        for row, tail in enumerate(tails):
+            if usual is not None and (quick := match(tail or b"")):
+                rows.append(row)
+                cells.append(quick.groups())
+            elif found := pairs.findall(tail or b""):
+                written, values = zip(*found, strict=True)
+                others = shapes.setdefault(written, ([], []))
+                others[0].append(row)
+                others[1].append(values)
+        parts = []
+        for written, (rows, cells) in shapes.items():
+            if rows:
+                named = [self.named(name.decode("utf-8", "replace").strip()) for name in written]
+                taken = [[column[row] for row in rows] for column in own]
+                parts.append(
+                    self._part(
+                        [*self.names, *named],
+                        [starts[row] for row in rows],
+                        [*taken, *zip(*cells, strict=True)],
+                    )
+                )
+        return parts
+
+    def _part(
+        self, names: Sequence[str | None], starts: list[int], columns: Sequence[Cells]
+    ) -> Part:
+        cells: dict[str, Cells] = {}
+        for name, column in zip(names, columns, strict=True):
+            if name is not None:
+                cells.setdefault(name, column)
+        for name, cell in self.fixed.items():
+            cells[name] = [cell] * len(starts)
+        return Part(names=tuple(cells), starts=starts, cells=list(cells.values()))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Grammar:
+    """The log of a framework: the kinds of its lines, and the name of the column of steps.
+
+    With ``joined``, lines of one step that follow each other make one record. ``config`` finds the
+    arguments that are printed before the first record: names and values.
+    """
+
+    name: str
+    step: str
+    kinds: tuple[Kind, ...]
+    joined: bool = False
+    config: re.Pattern[bytes] | None = None
+
+    def recognises(self, data: bytes) -> bool:
+        """Return whether a line that tells this framework is in cleaned lines."""
+        return any(kind.tells and kind.search(data) for kind in self.kinds)

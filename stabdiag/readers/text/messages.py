@@ -1,0 +1,207 @@
+"""Lines that say in words what no scalar tells: out of memory, a timeout, a traceback."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from stabdiag.history import Event, EventKind
+from stabdiag.readers.text.clean import inert
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from stabdiag.readers.text.clean import Text
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sort:
+    """A sort of message: ``line`` is what a line must look like, ``anchors`` which text it holds.
+
+    Each anchor is looked for in the whole log, so there are few of them, and sorts share them.
+    """
+
+    title: str
+    anchors: tuple[bytes, ...]
+    line: re.Pattern[bytes]
+
+
+SORTS: Final = (
+    Sort(
+        title="out of memory",
+        anchors=(b"rror", b"ut of memory"),
+        line=re.compile(
+            rb"(?:CUDA|HIP|XPU) out of memory|OutOfMemoryError: |CUDA_ERROR_OUT_OF_MEMORY"
+            rb"|RESOURCE_EXHAUSTED: Out of memory|Out of memory: Killed process|oom.kill"
+        ),
+    ),
+    Sort(
+        title="collective communication failed",
+        anchors=(b"rror", b"atchdog"),
+        line=re.compile(
+            rb"collective operation timeout|ncclSystemError|NCCL error|ncclInternalError"
+            rb"|ncclUnhandledCudaError|ncclRemoteError|atchdog (?:got stuck|thread terminated)"
+        ),
+    ),
+    Sort(
+        title="the loss scale cannot fall any further",
+        anchors=(b"inimum",),
+        line=re.compile(rb"loss scale already at minimum|inimum loss scale reached \(\d"),
+    ),
+    Sort(
+        title="a value that is not finite",
+        anchors=(b"Loss is ", b"NaN in "),
+        line=re.compile(
+            rb"Loss is (?:nan|inf)|found (?:NaN|Inf) in (?:local|forward|grad|loss|param)"
+        ),
+    ),
+    Sort(
+        title="CUDA error",
+        anchors=(b"rror",),
+        line=re.compile(rb"CUDA error: (?!out of memory)"),
+    ),
+    Sort(
+        title="killed",
+        anchors=(b"SIG", b"Killed", b"Segmentation", b"rror"),
+        line=re.compile(
+            rb"(?:[Rr]eceived|[Gg]ot|[Cc]aught|by|with|exitcode|\*\*\*)[^\n]{0,60}SIG[A-Z]{3,4}"
+            rb"|Signal \d{1,2} \(SIG|Segmentation fault(?: \(core|\s{0,9}$)|CANCELLED AT"
+            rb"|DUE TO TIME LIMIT|\bKilled\s{0,80}$|\bKilled\s{1,80}(?:python|torchrun|srun)"
+        ),
+    ),
+)
+
+_ANCHORS: Final = tuple(dict.fromkeys(anchor for sort in SORTS for anchor in sort.anchors))
+
+_TRACEBACK: Final = b"Traceback (most recent call last)"
+_TRACEBACK_TITLE: Final = "traceback"
+
+# So many lines of a traceback are followed to the one that names the exception.
+_FRAMES: Final = 400
+
+_LONGEST: Final = 200
+_BEFORE: Final = 200
+_AFTER: Final = 2000
+
+# Messages of one sort that are told one by one; the others are counted.
+_TOLD: Final = 5
+
+# Tracebacks that are followed to their end: each rank of a crash may write one.
+_FOLLOWED: Final = 1000
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Told:
+    """A message: its sort, its text, its line, and its place in the log, by which the step goes."""
+
+    title: str
+    text: str
+    line: int
+    place: int
+
+
+class Messages:
+    """Gathers messages block by block."""
+
+    def __init__(self) -> None:
+        """Begin with none."""
+        self._told: dict[str, list[_Told]] = {}
+        self._counts: dict[str, int] = {}
+
+    def look(self, text: Text, offset: int) -> None:
+        """Find the messages of a text that lies ``offset`` bytes into the log."""
+        for place, title, line in _found(text.data):
+            self._add(text, offset, place, title, line)
+        for place in _places(text.data, _TRACEBACK):
+            counted = self._counts.get(_TRACEBACK_TITLE, 0)
+            said = _exception(text.data, place) if counted < _FOLLOWED else b""
+            self._add(text, offset, place, _TRACEBACK_TITLE, said)
+
+    def _add(self, text: Text, offset: int, place: int, title: str, line: bytes) -> None:
+        self._counts[title] = self._counts.get(title, 0) + 1
+        told = self._told.setdefault(title, [])
+        if len(told) >= _TOLD:
+            return
+        said = inert(line, _LONGEST)
+        if all(one.text != said for one in told):
+            told.append(
+                _Told(title=title, text=said, line=text.line_at(place), place=offset + place)
+            )
+
+    def events(self, step_at: Callable[[int], int | None]) -> tuple[Event, ...]:
+        """Return the messages as events, in the order of the log."""
+        events = []
+        for title, told in self._told.items():
+            made = [
+                Event(
+                    kind=EventKind.MESSAGE,
+                    message=f"{title}: {one.text}",
+                    step=step_at(one.place),
+                    line=one.line,
+                )
+                for one in told
+            ]
+            more = self._counts[title] - len(told)
+            if more:
+                lines = "line" if more == 1 else "lines"
+                made[-1] = replace(
+                    made[-1], message=f"{made[-1].message} (and {more} more such {lines})"
+                )
+            events += made
+        return tuple(sorted(events, key=lambda event: event.line or 0))
+
+
+def _found(data: bytes) -> Iterator[tuple[int, str, bytes]]:
+    """Yield place, title and line of each message."""
+    for anchor in _ANCHORS:
+        sorts = [sort for sort in SORTS if anchor in sort.anchors]
+        seen = 0
+        for place in _places(data, anchor):
+            if place < seen:
+                continue
+            begin = max(_begin(data, place), seen)
+            end = data.find(b"\n", place, place + _AFTER)
+            seen = end if end >= 0 else place + _AFTER
+            line = data[begin:seen]
+            for sort in sorts:
+                if sort.line.search(line) and _first_anchor(sort, line) == anchor:
+                    yield begin, sort.title, line
+                    break
+
+
+def _exception(data: bytes, place: int) -> bytes:
+    """Return the line on which the traceback that begins at a place ends.
+
+    It is the first that is not indented, of those that begin as the traceback's own line does: each
+    rank may name itself.
+    """
+    prefix = data[_begin(data, place) : place]
+    for _ in range(_FRAMES):
+        start = data.find(b"\n", place, place + _AFTER) + 1
+        if start in (0, len(data)):
+            break
+        place = start + len(prefix)
+        if data.startswith(prefix, start) and data[place : place + 1] not in (b" ", b"\t", b"\n"):
+            end = data.find(b"\n", place, place + _AFTER)
+            return data[place : end if end >= 0 else place + _AFTER]
+        place = start
+    return _TRACEBACK
+
+
+def _begin(data: bytes, place: int) -> int:
+    """Return where the line of a place begins, or what is near enough of a long line."""
+    near = max(place - _BEFORE, 0)
+    return max(data.rfind(b"\n", near, place) + 1, near)
+
+
+def _first_anchor(sort: Sort, line: bytes) -> bytes | None:
+    """Return the anchor by which a line that holds several of them counts."""
+    return next((anchor for anchor in sort.anchors if anchor in line), None)
+
+
+def _places(data: bytes, text: bytes) -> Iterator[int]:
+    place = data.find(text)
+    while place >= 0:
+        yield place
+        place = data.find(text, place + len(text))

@@ -1,0 +1,89 @@
+"""MLPerf: ``:::MLLOG {"key": "eval_accuracy", "value": 0.37, "metadata": {"epoch_num": 1}}``."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from stabdiag.readers.text.grammar import Grammar, Part, Step
+from stabdiag.readers.text.log import functions_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_MARK = b":::MLLOG {"
+_LONGEST = 20_000
+
+# Under which name a benchmark tells the place in the training, the best first.
+_CLOCKS = ("step", "step_num", "iteration", "samples_count", "epoch_num", "epoch_count")
+
+_MEASURED = ("loss", "eval", "throughput", "accuracy", "error", "tracked_stats", "learning_rate")
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Marked:
+    """The marked lines that carry a measurement: those that tell when it was taken."""
+
+    tells: bool = True
+    begins: bool = False
+    step: Step = Step.SAME
+    is_record: bool = True
+
+    def search(self, data: bytes) -> bool:
+        """Return whether there is a marked line."""
+        return _MARK in data
+
+    def find(self, data: bytes) -> list[Part]:
+        """Return all lines that carry measurements."""
+        shapes: dict[tuple[str, ...], tuple[list[int], list[tuple[bytes, ...]]]] = {}
+        for place, record in _records(data):
+            starts, rows = shapes.setdefault(tuple(record), ([], []))
+            starts.append(place)
+            rows.append(tuple(record.values()))
+        return [
+            Part(names=names, starts=starts, cells=list(zip(*rows, strict=True)))
+            for names, (starts, rows) in shapes.items()
+        ]
+
+
+def _records(data: bytes) -> Iterator[tuple[int, dict[str, bytes]]]:
+    place = data.find(_MARK)
+    while place >= 0:
+        end = data.find(b"\n", place)
+        end = min(len(data) if end < 0 else end, place + _LONGEST)
+        record = _record(data[place + len(_MARK) - 1 : end])
+        if record:
+            yield place, record
+        place = data.find(_MARK, place + len(_MARK))
+
+
+def _record(line: bytes) -> dict[str, bytes] | None:
+    try:
+        event = json.loads(line)
+        key, value, metadata = event["key"], event["value"], event["metadata"]
+    except (ValueError, RecursionError, KeyError, TypeError):
+        return None
+    clock = next((name for name in _CLOCKS if _is_number(_of(metadata, name))), None)
+    if clock is None or not isinstance(key, str) or not any(word in key for word in _MEASURED):
+        return None
+    values = value if isinstance(value, dict) else {key: value}
+    found = {name: _cell(one) for name, one in values.items() if _is_number(one)}
+    return {"step": _cell(metadata[clock]), **found} if found else None
+
+
+def _of(metadata: Any, name: str) -> object:
+    return metadata.get(name) if isinstance(metadata, dict) else None
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _cell(value: float) -> bytes:
+    return repr(value).encode()
+
+
+GRAMMAR = Grammar(name="mllog", step="step", kinds=(_Marked(),), joined=True)
+
+recognises, read = functions_of(GRAMMAR)

@@ -1,0 +1,194 @@
+"""Records put together from the lines that a grammar found, in the order of the log."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from stabdiag.readers.pieces import Piece, Rows
+from stabdiag.readers.text.grammar import Grammar, Kind, Part
+from stabdiag.readers.text.ranks import NO_RANK, of_one_rank
+from stabdiag.readers.text.steps import filled
+from stabdiag.readers.words import ABSENT, NUMBER, WORD, meaning
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from stabdiag.readers.text.grammar import Cells
+    from stabdiag.readers.text.ranks import Ranks
+
+    Ints = NDArray[np.int64]
+    Floats = NDArray[np.float64]
+
+_NOTHING: Final = (ABSENT, np.nan, "")
+_THOUSANDS: Final = re.compile(rb",(?=\d{3}(?:\D|$))")
+
+# A column of lines that only tell the step: of how many. A bar of another length is not the
+# training's.
+TOTAL: Final = "total"
+
+
+def piece_of(cells: Cells) -> Piece:
+    """Return the piece that cells make; None is a cell that its line does not have."""
+    try:
+        values = np.array(list(map(float, cells)))  # type: ignore[arg-type]  # None is caught
+    except (TypeError, ValueError):
+        return _from_meanings(cells)
+    return Piece(values=values, states=np.full(len(cells), NUMBER, dtype=np.uint8))
+
+
+def _from_meanings(cells: Cells) -> Piece:
+    meanings = [_NOTHING if cell is None else _meaning(cell) for cell in cells]
+    return Piece(
+        values=np.array([one[1] for one in meanings], dtype=np.float64),
+        states=np.array([one[0] for one in meanings], dtype=np.uint8),
+        words=[one[2] for one in meanings if one[0] == WORD],
+    )
+
+
+def _meaning(cell: bytes) -> tuple[int, float, str]:
+    """Return what a cell means; the thousands of a number may be set apart: 7,012."""
+    return meaning((_THOUSANDS.sub(b"", cell) if b"," in cell else cell).decode("utf-8", "replace"))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Stored:
+    """Lines of one kind with the same columns, by their places in the log."""
+
+    kind: Kind
+    at: Ints
+    steps: Floats
+    ranks: Ints
+    pieces: Mapping[str, Piece]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Finished:
+    """All records, and where in the log which step was reached: places rising, and steps."""
+
+    rows: Rows
+    places: Ints
+    steps: Floats
+    ranks: int
+
+    def step_at(self, place: int) -> int | None:
+        """Return the step that the log had reached at a place."""
+        before = int(np.searchsorted(self.places, place, side="right")) - 1
+        return int(self.steps[before]) if before >= 0 else None
+
+
+class Table:
+    """Gathers lines block by block."""
+
+    def __init__(self, grammar: Grammar) -> None:
+        """Take the lines of ``grammar``."""
+        self._grammar = grammar
+        self._stored: list[_Stored] = []
+
+    def __bool__(self) -> bool:
+        return any(one.kind.is_record for one in self._stored)
+
+    def add(self, kind: Kind, part: Part, ranks: Ranks | None, offset: int) -> None:
+        """Keep lines that were found ``offset`` bytes into the log."""
+        at = np.array(part.starts, dtype=np.int64)
+        pieces = {name: piece_of(cells) for name, cells in zip(part.names, part.cells, strict=True)}
+        given = pieces.get(self._grammar.step)
+        steps = np.full(len(at), np.nan)
+        if given is not None:
+            whole = (given.states == NUMBER) & (np.abs(given.values) < 2.0**53)
+            steps[whole] = given.values[whole]
+        self._stored.append(
+            _Stored(
+                kind=kind,
+                at=at + offset,
+                steps=steps,
+                ranks=np.full(len(at), NO_RANK) if ranks is None else ranks,
+                pieces=pieces,
+            )
+        )
+
+    def finished(self) -> Finished:
+        """Return the records in the order of the log, each line of several ranks once."""
+        stored = self._stored
+        _forget_other_bars(stored)
+        at = np.concatenate([one.at for one in stored])
+        order = np.argsort(at, kind="stable")
+        kinds = {id(one.kind): number for number, one in enumerate(stored)}
+        kind = _each([kinds[id(one.kind)] for one in stored], stored)[order]
+        steps = np.concatenate([one.steps for one in stored])[order]
+        ranks = np.concatenate([one.ranks for one in stored])[order]
+        kept = of_one_rank(kind, steps, ranks)
+        how = _each([one.kind.step.value for one in stored], stored)[order]
+        steps[kept] = filled(steps[kept], how[kept])
+        record = kept & _each([one.kind.is_record for one in stored], stored)[order].astype(bool)
+        new = record.copy()
+        if self._grammar.joined:
+            begins = _each([one.kind.begins for one in stored], stored)[order].astype(bool)
+            new[record] = _new_records(steps[record], begins[record])
+        number = np.cumsum(new) - 1
+        row = np.full(len(at), -1)
+        row[order[record]] = number[record]
+        rows = self._rows(row, int(new.sum()), steps[new])
+        reached = kept & ~np.isnan(steps)
+        return Finished(
+            rows=rows,
+            places=at[order][reached],
+            steps=steps[reached],
+            ranks=len(np.unique(ranks[ranks != NO_RANK])),
+        )
+
+    def _rows(self, row: Ints, count: int, steps: Floats) -> Rows:
+        """Spread the pieces over ``count`` rows; ``row`` is that of each line, -1 for none."""
+        rows = Rows(rows=count)
+        known = ~np.isnan(steps)
+        if known.any():
+            states = np.where(known, NUMBER, ABSENT).astype(np.uint8)
+            rows.parts[self._grammar.step] = [(None, Piece(values=steps, states=states))]
+        start = 0
+        for one in self._stored:
+            where = row[start : start + len(one.at)]
+            start += len(one.at)
+            for name, piece in one.pieces.items():
+                # What a line does not have another line of the same record may have.
+                taken = (where >= 0) & (piece.states != ABSENT)
+                if name == self._grammar.step or not taken.any():
+                    continue
+                whole = piece if taken.all() else _taken(piece, taken)
+                rows.parts.setdefault(name, []).append((where[taken], whole))
+        return rows
+
+
+def _forget_other_bars(stored: list[_Stored]) -> None:
+    """Take the steps from lines that count to another total than most of them do."""
+    bars = [one for one in stored if not one.kind.is_record and TOTAL in one.pieces]
+    if bars:
+        totals = np.concatenate([one.pieces[TOTAL].values for one in bars])
+        found, count = np.unique(totals, return_counts=True)
+        usual = found[np.argmax(count)]
+        for one in bars:
+            one.steps[one.pieces[TOTAL].values != usual] = np.nan
+
+
+def _each(values: list[int] | list[bool], stored: list[_Stored]) -> Ints:
+    """Return one value a stored part as one a line."""
+    return np.repeat(np.array(values, dtype=np.int64), [len(one.at) for one in stored])
+
+
+def _taken(piece: Piece, which: NDArray[np.bool_]) -> Piece:
+    words = np.array(piece.words, dtype=object)[which[piece.states == WORD]]
+    return Piece(values=piece.values[which], states=piece.states[which], words=words.tolist())
+
+
+def _new_records(steps: Floats, begins: Ints) -> NDArray[np.bool_]:
+    """Tell which lines begin a record: those that say so, and those of another step."""
+    new = begins.astype(bool)
+    if len(new):
+        new[0] = True
+        here, before = steps[1:], steps[:-1]
+        new[1:] |= (here != before) & ~(np.isnan(here) & np.isnan(before))
+    return new

@@ -1,0 +1,82 @@
+"""The HF Trainer on standard output: ``{'loss': 2.05, 'grad_norm': 0.5, …, 'epoch': 0.28}``.
+
+The line has no step. The progress bar that is drawn right after it has; without bars the epoch and
+the number of steps that the Trainer announced tell.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stabdiag.readers.columns import Column, Columns
+from stabdiag.readers.text.deepspeed import SCALE
+from stabdiag.readers.text.grammar import NUMBER, Grammar, Line, Step
+from stabdiag.readers.text.log import functions_of
+from stabdiag.readers.text.table import TOTAL
+
+if TYPE_CHECKING:
+    from stabdiag.readers.source import Stream
+
+_LOSS = rb"'(?:eval_(?:[^'\n]{1,60}_)?)?loss': '?[-+.\w]{1,40}'?[,}]"
+_CLOCK = rb"'(?:epoch|step|global_steps?)': "
+
+_STEPS = "Total optimization steps"
+_EPOCHS = "Num Epochs"
+
+GRAMMAR = Grammar(
+    name="hf-trainer-stdout",
+    step="global_step",
+    kinds=(
+        Line(
+            pattern=re.compile(rb"\{(?=[^\n{}]{0,2000}?%b)('[^\n{}]{1,4000}\})" % _LOSS),
+            pairs=re.compile(rb"'([^'\n]{1,80})': '?(%b)'?[,}]" % NUMBER),
+            named=lambda name: "global_step" if name in ("step", "global_steps") else name,
+            told_by=re.compile(
+                rb"\{'(?=[^\n{}]{0,2000}?%b)(?=[^\n{}]{0,2000}?%b)" % (_LOSS[1:], _CLOCK[1:])
+            ),
+            step=Step.COMING,
+        ),
+        #  10%|█         | 500/5000 [01:00<08:59, 8.34it/s]
+        Line(
+            pattern=re.compile(rb"%\|[^|\n]{0,400}\| (\d{1,12})/(\d{1,12}) \["),
+            names=("global_step", TOTAL),
+            is_record=False,
+            tells=False,
+        ),
+        *SCALE,
+    ),
+    config=re.compile(rb"(%b|%b) = ([\d,]{1,20})" % (_STEPS.encode(), _EPOCHS.encode())),
+)
+
+recognises, _read = functions_of(GRAMMAR)
+
+
+def read(stream: Stream) -> Columns:
+    """Read what the HF Trainer printed."""
+    columns = _read(stream)
+    steps = None if GRAMMAR.step in columns.names else _steps_of_epochs(columns)
+    if steps is None:
+        return columns
+
+    def load(name: str) -> Column:
+        return steps if name == GRAMMAR.step else columns.load(name)
+
+    return replace(columns, names=(GRAMMAR.step, *columns.names), load=load)
+
+
+def _steps_of_epochs(columns: Columns) -> Column | None:
+    """Return the steps that the epochs come to, if the log tells how many an epoch has."""
+    try:
+        total, epochs = (
+            float(str(columns.config[name]).replace(",", "")) for name in (_STEPS, _EPOCHS)
+        )
+    except (KeyError, ValueError):
+        return None
+    if "epoch" not in columns.names or not total or not epochs:
+        return None
+    epoch = columns.load("epoch")
+    return replace(epoch, values=np.round(epoch.values * total / epochs))

@@ -1,0 +1,167 @@
+"""The frames of a TFRecord file, in which TensorBoard's events lie.
+
+A frame is the length of its content (8 bytes), a checksum of that length (4), the content, and a
+checksum of the content (4). TensorBoard's own reader stops at the first damaged frame; this one
+leaves it out and looks for the next.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+from tensorboard.compat.tensorflow_stub.pywrap_tensorflow import CRC_TABLE, masked_crc32c
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from stabdiag.readers.source import Stream
+
+    Bytes = NDArray[np.uint8]
+    Ints = NDArray[np.int64]
+    Words = NDArray[np.uint32]
+
+_BLOCK: Final = 1 << 22
+_HEAD: Final = struct.Struct("<QI")
+_TAIL: Final = 4
+
+# A scalar takes some fifty bytes. The checksum of a picture or a graph is not worth its time, as
+# nothing is read from them.
+_LARGEST_CHECKED: Final = 1 << 12
+
+# No event with anything to read is larger; what lies in a frame beyond this is passed over.
+_LARGEST_HELD: Final = 1 << 26
+
+# The next head mostly follows within a record's length; a longer search takes longer stretches.
+_STRETCH: Final = 1 << 9
+
+_TABLE: Final = np.array(CRC_TABLE, dtype=np.uint32)
+
+
+class Frames:
+    """The contents of a stream's frames, and what was found to be wrong with them."""
+
+    def __init__(self, stream: Stream) -> None:
+        self._stream = stream
+        self._heads: set[bytes] = set()
+        self._damaged = 0
+        self._lost = 0
+        self._cut = False
+
+    def __iter__(self) -> Iterator[bytes]:
+        """Return the sound contents, in their order."""
+        data = b""
+        while more := self._stream.read(_BLOCK):
+            data += more
+            starts, lengths, end = self._chain(data)
+            for start, length in self._sound(data, starts, lengths):
+                yield data[start : start + length]
+            data = data[end:]
+        self._cut = self._cut or bool(data)
+
+    def notes(self) -> tuple[str, ...]:
+        """Return what there is to be said, once all frames are read."""
+        name = self._stream.name
+        found = []
+        if self._damaged:
+            records, are = ("records", "are") if self._damaged > 1 else ("record", "is")
+            found.append(
+                f"{self._damaged} {records} of {name} {are} damaged (wrong checksum) and left out"
+            )
+        if self._lost:
+            found.append(f"{self._lost} bytes of {name} are damaged: no record is found in them")
+        if self._cut:
+            found.append(f"{name} breaks off inside a record; all before that is read")
+        return tuple(found)
+
+    def _chain(self, data: bytes) -> tuple[list[int], list[int], int]:
+        """Return begins and lengths of the whole contents, and where the next frame begins."""
+        starts: list[int] = []
+        lengths: list[int] = []
+        at = 0
+        while at + _HEAD.size <= len(data):
+            head = data[at : at + _HEAD.size]
+            if head not in self._heads and not self._is_head(head):
+                found = _next_head(data, at + 1)
+                self._lost += found - at
+                at = found
+                continue
+            length: int = _HEAD.unpack(head)[0]
+            end = at + _HEAD.size + length + _TAIL
+            if end > len(data):
+                if length > _LARGEST_HELD:
+                    self._cut = not self._pass_over(end - len(data))
+                    at = len(data)
+                break
+            starts.append(at + _HEAD.size)
+            lengths.append(length)
+            at = end
+        return starts, lengths, at
+
+    def _is_head(self, head: bytes) -> bool:
+        """Check a head against its checksum, and know it the next time: few lengths recur."""
+        if _HEAD.unpack(head)[1] != masked_crc32c(head[:8]):
+            return False
+        self._heads.add(head)
+        return True
+
+    def _pass_over(self, count: int) -> bool:
+        while count > 0 and (passed := self._stream.read(min(count, _BLOCK))):
+            count -= len(passed)
+        return count == 0
+
+    def _sound(
+        self, data: bytes, starts: list[int], lengths: list[int]
+    ) -> Iterator[tuple[int, int]]:
+        block = np.frombuffer(data, dtype=np.uint8)
+        small = np.array([n <= _LARGEST_CHECKED for n in lengths], dtype=np.bool_)
+        begin, size = np.array(starts, dtype=np.int64), np.array(lengths, dtype=np.int64)
+        good = np.ones(len(starts), dtype=np.bool_)
+        stored = _words(block, (begin + size)[small])
+        good[small] = _checksums(block, begin[small], size[small]) == stored
+        self._damaged += int(np.count_nonzero(~good))
+        for start, length, sound in zip(starts, lengths, good.tolist(), strict=True):
+            if sound:
+                yield start, length
+
+
+def _next_head(data: bytes, start: int) -> int:
+    """Return where the next head is, or where one may begin that the data does not hold whole."""
+    block = np.frombuffer(data, dtype=np.uint8)
+    last = len(data) - _HEAD.size + 1
+    stretch = _STRETCH
+    while start < last:
+        places = np.arange(start, min(start + stretch, last))
+        sums = _checksums(block, places, np.full(len(places), 8))
+        found = np.flatnonzero(sums == _words(block, places + 8))
+        if len(found):
+            return int(places[found[0]])
+        start += len(places)
+        stretch *= 4
+    return start
+
+
+def _checksums(block: Bytes, starts: Ints, lengths: Ints) -> Words:
+    """Return the masked CRC-32C of many stretches of a block, all of them a byte at a time."""
+    order = np.argsort(-lengths, kind="stable")
+    begins, sizes = starts[order], lengths[order]
+    sums = np.full(len(starts), 0xFFFFFFFF, dtype=np.uint32)
+    longer = np.searchsorted(-sizes, -np.arange(int(sizes.max(initial=0))), side="left")
+    for place, count in enumerate(longer.tolist()):
+        part = sums[:count]
+        part[:] = _TABLE[(part ^ block[begins[:count] + place]) & 0xFF] ^ (part >> 8)
+    sums ^= np.uint32(0xFFFFFFFF)
+    masked = np.empty_like(sums)
+    masked[order] = ((sums >> 15) | (sums << 17)) + np.uint32(0xA282EAD8)
+    return masked
+
+
+def _words(block: Bytes, starts: Ints) -> Words:
+    """Return the four bytes at each start as a number, the lowest first."""
+    found = np.zeros(len(starts), dtype=np.uint32)
+    for place in range(4):
+        found |= block[starts + place].astype(np.uint32) << np.uint32(8 * place)
+    return found

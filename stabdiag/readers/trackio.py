@@ -1,0 +1,92 @@
+"""The newest run in a project of Trackio, which is a database of its own."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Final
+
+from stabdiag.errors import NoUsableRecord
+from stabdiag.history import Event, EventKind
+from stabdiag.readers.columns import Columns
+from stabdiag.readers.nested import Record, flattened
+from stabdiag.readers.pieces import join, rows_of
+from stabdiag.readers.sqlite_file import DAMAGE, reason
+
+if TYPE_CHECKING:
+    import sqlite3
+
+    from stabdiag.readers.pieces import Rows
+
+TABLES: Final = frozenset({"metrics", "configs"})
+
+# Without an index, which may be damaged where the table is not.
+_LAST: Final = "SELECT {}, run_name FROM metrics NOT INDEXED ORDER BY id DESC LIMIT 1"
+_COUNT: Final = "SELECT COUNT(DISTINCT {}) FROM metrics NOT INDEXED"
+_RECORDS: Final = "SELECT step, metrics FROM metrics NOT INDEXED WHERE {} = ? ORDER BY id"
+_CONFIG: Final = "SELECT config FROM configs WHERE {} = ?"
+
+_STEP: Final = "step"
+
+# So many records are gathered before they are put into columns.
+_BUNCH: Final = 4096
+
+
+def read(database: sqlite3.Connection, source: str, notes: tuple[str, ...]) -> Columns:
+    """Read the run that was logged to last."""
+    columns = {row[1] for row in database.execute("PRAGMA table_info(metrics)")}
+    # Earlier versions knew a run by its name alone.
+    key = "run_id" if "run_id" in columns else "run_name"
+    last = database.execute(_LAST.format(key)).fetchone()
+    run, name = last or ("", "")
+    chunks, damage = _chunks(database, key, run)
+    if not chunks:
+        why = damage[0] if damage else "no run in it logged anything"
+        raise NoUsableRecord(f"{source}: no record could be read; {why}")
+    (count,) = database.execute(_COUNT.format(key)).fetchone()
+    message = f"the project holds {count} runs; this is the latest, {name}"
+    events = [Event(kind=EventKind.ATTEMPT, message=message)] if count > 1 else []
+    return Columns(
+        source=source,
+        format="sqlite",
+        names=tuple(dict.fromkeys(name for chunk in chunks for name in chunk.names)),
+        rows=sum(chunk.rows for chunk in chunks),
+        load=lambda column: join(chunks, column),
+        notes=(*notes, *damage),
+        events=tuple(events),
+        config=_config(database, key, run),
+    )
+
+
+def _chunks(database: sqlite3.Connection, key: str, run: str) -> tuple[list[Rows], tuple[str, ...]]:
+    """Return the records of a run; of a damaged table those before the damage."""
+    chunks: list[Rows] = []
+    records: list[Record] = []
+    damage: tuple[str, ...] = ()
+    try:
+        for step, metrics in database.execute(_RECORDS.format(key), [run]):
+            records.append({_STEP: step, **_decoded(metrics)})
+            if len(records) == _BUNCH:
+                chunks.append(_chunk(records))
+                records = []
+    except DAMAGE as error:
+        damage = (f"the metrics are damaged ({reason(error)}): read as far as they go",)
+    return [*chunks, *([_chunk(records)] if records else [])], damage
+
+
+def _chunk(records: list[Record]) -> Rows:
+    flat, names = flattened(records)
+    return rows_of(flat, names)
+
+
+def _config(database: sqlite3.Connection, key: str, run: str) -> dict[str, object]:
+    found = database.execute(_CONFIG.format(key), [run]).fetchone()
+    config = _decoded(found[0]) if found else {}
+    return {name: value for name, value in config.items() if not name.startswith("_")}
+
+
+def _decoded(text: str | bytes) -> Record:
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}

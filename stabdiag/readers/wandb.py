@@ -1,0 +1,129 @@
+"""W&B runs as they lie on the disk: the ``.wandb`` file that every run writes, synced or not."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from stabdiag.errors import NoUsableRecord
+from stabdiag.history import Event, EventKind
+from stabdiag.readers.columns import Columns
+from stabdiag.readers.pieces import join
+from stabdiag.readers.wandb_history import History, decoded
+
+if TYPE_CHECKING:
+    from stabdiag.readers.columns import Column
+    from stabdiag.readers.source import Stream
+    from stabdiag.readers.wandb_console import Console
+
+_MAGIC: Final = b":W&B"
+_HEADER: Final = 7
+
+# W&B's own settings among those of the run.
+_OWN: Final = "_wandb"
+
+
+def recognises(head: bytes, *, whole: bool) -> bool:
+    """Return whether the head of a file is that of a W&B run."""
+    return head.startswith(_MAGIC)
+
+
+def read(stream: Stream) -> Columns:
+    """Read a ``.wandb`` file."""
+    from google.protobuf.message import DecodeError
+    from wandb.proto.wandb_internal_pb2 import Record
+
+    from stabdiag.readers.leveldb import Records
+    from stabdiag.readers.wandb_console import Console
+
+    records = Records(stream, header=_HEADER)
+    run = _Run(Console())
+    foreign = 0
+    for content in records:
+        if _is_summary(content):
+            continue
+        try:
+            run.take(Record.FromString(content))
+        except DecodeError:
+            foreign += 1
+    notes = [*stream.notes, *records.notes()]
+    if foreign:
+        notes.append(f"{foreign} of the records of {stream.name} cannot be parsed: left out")
+    return run.columns(stream.name, tuple(notes))
+
+
+class _Run:
+    """What the records of a run tell."""
+
+    def __init__(self, console: Console) -> None:
+        self._config: dict[str, object] = {}
+        self._console = console
+        self._exit_code: int | None = None
+        self._history = History()
+
+    def take(self, record: Any) -> None:
+        """Take a record."""
+        kind = record.WhichOneof("record_type")
+        if kind == "history":
+            self._history.take(record.history)
+            self._console.logged(record.history.step.num)
+        elif kind == "config":
+            self._take_config(record.config)
+        elif kind == "run":
+            self._take_config(record.run.config)
+        elif kind == "output_raw":
+            self._console.printed(record.output_raw.line)
+        elif kind == "exit":
+            self._exit_code = record.exit.exit_code
+
+    def columns(self, name: str, notes: tuple[str, ...]) -> Columns:
+        """Return the columns of all history that was taken."""
+        chunks = self._history.chunks()
+        if not chunks:
+            why = f" ({notes[0]})" if notes else ""
+            raise NoUsableRecord(f"{name}: no record could be read; the run logged nothing{why}")
+        # The members of a record stand in no order of their own.
+        names = sorted({name for chunk in chunks for name in chunk.names})
+
+        def load(column: str) -> Column:
+            return join(chunks, column)
+
+        return Columns(
+            source=name,
+            format="wandb",
+            names=tuple(names),
+            rows=sum(chunk.rows for chunk in chunks),
+            load=load,
+            notes=notes,
+            events=(*self._console.events(), *self._end()),
+            config=self._config,
+        )
+
+    def _end(self) -> tuple[Event, ...]:
+        """Return how the run ended, if not well."""
+        if self._exit_code == 0:
+            return ()
+        if self._exit_code is None:
+            message = "W&B recorded no end of the run: it was killed, or is still running"
+        else:
+            message = f"the run ended with exit code {self._exit_code}"
+        return (Event(kind=EventKind.MESSAGE, message=message),)
+
+    def _take_config(self, config: Any) -> None:
+        for item in config.update:
+            path = list(item.nested_key) or [item.key]
+            if path[0] != _OWN:
+                self._config[".".join(path)] = decoded(item.value_json)
+
+
+def _is_summary(content: bytes) -> bool:
+    """Tell whether a record is a summary: one follows each of the history and says the same.
+
+    Its number (field 1) may come before what it is (a summary is field 3, of a length of its own).
+    """
+    at = 0
+    if content.startswith(b"\x08"):
+        at = 1
+        while content[at : at + 1] >= b"\x80":
+            at += 1
+        at += 1
+    return content[at : at + 1] == b"\x1a"

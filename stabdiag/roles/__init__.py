@@ -1,0 +1,9 @@
+"""What columns mean: which of them serves which role."""
+
+from __future__ import annotations
+
+from stabdiag.roles.choice import Assignment, assign, may_serve
+from stabdiag.roles.names import is_evaluation, normal
+from stabdiag.roles.table import ROLES, Role
+
+__all__ = ["ROLES", "Assignment", "Role", "assign", "is_evaluation", "may_serve", "normal"]

@@ -1,0 +1,125 @@
+"""Canonical roles, and the names that frameworks give them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, kw_only=True)
+class Role:
+    """A role, and the names it goes by, preferred ones first.
+
+    Names are compared in lower case with every run of other characters as one ``_``. A role with
+    groups (``weight_norm/<group>``) also takes any name that begins with one of ``prefixes``.
+    ``training`` roles are logged with a training step, as against evaluation.
+    """
+
+    name: str
+    meaning: str
+    names: tuple[str, ...]
+    prefixes: tuple[str, ...] = ()
+    training: bool = True
+
+
+ROLES: tuple[Role, ...] = (
+    Role(
+        name="step",
+        meaning="optimizer step",
+        names=(
+            *("step", "global_step", "trainer_global_step", "train_global_step", "_step"),
+            *("iteration", "iter", "num_updates", "update", "updates", "train_step", "steps"),
+            *("optimizer_step", "n_iter", "iterations", "iter_num", "itr", "s"),
+            *("train_n_updates", "n_updates", "misc_nupdates", "nupdates", "time_iterations"),
+            *("time_total_timesteps", "misc_total_timesteps", "total_timesteps"),
+        ),
+    ),
+    Role(name="epoch", meaning="epoch, serves as step where there is none", names=("epoch",)),
+    Role(
+        name="loss",
+        meaning="training loss",
+        names=(
+            *("loss", "train_loss", "training_loss", "train_loss_step", "lm_loss"),
+            *("loss_train_total", "train_ce_loss", "loss_metrics_global_avg_loss"),
+            *("reduced_train_loss", "total_loss", "train_total_loss", "loss_train", "loss_total"),
+            *("ce_loss", "train_lm_loss", "cross_entropy", "nll_loss", "train_loss_epoch", "trl"),
+            *("epoch_loss", "train_epoch_loss", "batch_loss", "train_batch_loss"),
+            # The one metric of a file that holds no other is called so.
+            *("main_loss", "value"),
+        ),
+    ),
+    Role(
+        name="grad_norm",
+        meaning="norm of the gradient before clipping",
+        names=(
+            *("grad_norm", "train_grad_norm", "gradient_norm", "gnorm", "global_grad_norm"),
+            *("total_grad_norm", "grad_norm_total", "optim_total_grad_norm"),
+            *("l2_norm_grad_global", "gradnorm", "train_gradient_norm", "grad_2_0_norm_total"),
+            *("train_global_grad_norm", "norm"),
+        ),
+        prefixes=("grad_norm", "l2_norm_grad", "gradient_norm"),
+    ),
+    Role(
+        name="lr",
+        meaning="learning rate",
+        names=(
+            *("lr", "learning_rate", "train_learning_rate", "train_lr", "current_lr"),
+            *("lr_0", "lr_group0", "optim_lr", "train_samples_lr", "x_lr0", "learningrate"),
+            *("optim_learning_rate_group_0", "epoch_learning_rate", "train_epoch_learning_rate"),
+            "batch_learning_rate",
+        ),
+    ),
+    Role(
+        name="loss_scale",
+        meaning="loss scale of fp16 training",
+        names=(
+            # What DeepSpeed says itself holds more than what a framework above it prints.
+            "attempted_loss_scale",
+            *("loss_scale", "train_loss_scale", "amp_loss_scale", "train_samples_loss_scale"),
+            *("grad_scale", "scaler_scale", "lossscale", "grad_scaler_scale", "amp_scale"),
+            "loss_scaler",
+        ),
+    ),
+    Role(
+        name="weight_norm",
+        meaning="norm of the weights, one column a group",
+        names=("weight_norm", "param_norm", "params_norm", "train_param_norm", "weights_norm"),
+        prefixes=("weight_norm", "param_norm", "params_norm", "l2_norm_param", "weights_norm"),
+    ),
+    Role(
+        name="batch_id",
+        meaning="which batch the step was trained on",
+        names=("batch_id", "batch_index", "batch_idx", "batch_hash", "train_batch_id"),
+    ),
+    Role(
+        name="skipped",
+        meaning="steps that the scaler skipped",
+        names=(
+            *("skipped", "number_of_skipped_iterations", "optim_step_skipped", "skipped_steps"),
+            "skipped_step",
+        ),
+    ),
+    Role(
+        name="tokens_per_second",
+        meaning="throughput",
+        names=(
+            *("tokens_per_second", "tokens_per_sec", "throughput", "throughput_tps", "tps", "wps"),
+            *("train_samples_per_second", "samples_per_second", "throughput_device_tps"),
+        ),
+    ),
+    Role(
+        name="activation_norm",
+        meaning="size of the activations, one column a group",
+        names=("activation_norm", "activation_max", "max_activation"),
+        prefixes=("activation_norm", "activation_max", "activations"),
+    ),
+    Role(
+        name="eval_loss",
+        meaning="loss on held-back data",
+        names=(
+            *("eval_loss", "val_loss", "valid_loss", "validation_loss", "test_loss"),
+            *("lm_loss_validation", "validation_metrics_loss", "loss_eval_total", "dev_loss"),
+            *("lm_loss_value", "tel"),
+        ),
+        training=False,
+    ),
+)

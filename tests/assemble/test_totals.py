@@ -1,0 +1,44 @@
+"""A loss of which only the parts were logged."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+
+def test_the_sum_of_the_parts_serves_as_the_loss(build):
+    history = build(
+        [
+            {
+                "epoch": n,
+                "train/box_loss": 2.0 - 0.1 * n,
+                "train/cls_loss": 1.0,
+                "val/box_loss": 3.0,
+            }
+            for n in range(5)
+        ],
+        "csv",
+    )
+    loss = history.series["loss"]
+    assert loss.column == "train/box_loss + train/cls_loss"
+    np.testing.assert_allclose(loss.values, [3.0, 2.9, 2.8, 2.7, 2.6])
+    assert history.series["eval_loss"].column == "val/box_loss"
+    assert [e.message for e in history.events if "sum" in e.message] == [
+        "the sum of train/box_loss and train/cls_loss serves as the loss: no total is logged"
+    ]
+
+
+def test_a_part_that_is_nan_makes_the_loss_nan(build):
+    records = [
+        {"step": n, "loss_cls": 1.0, "loss_box": math.nan if n > 3 else 2.0} for n in range(9)
+    ]
+    loss = build(records).series["loss"]
+    assert np.isnan(loss.values).tolist() == [False] * 4 + [True] * 5
+
+
+def test_a_record_without_one_of_the_parts_has_no_loss(build):
+    records = [
+        {"step": n, "loss_cls": 1.0, **({"loss_box": 2.0} if n % 2 else {})} for n in range(8)
+    ]
+    assert build(records).series["loss"].steps.tolist() == [1, 3, 5, 7]

@@ -1,0 +1,305 @@
+"""Folders: the best log in them, and what lies beside it."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+import stabdiag
+from stabdiag.errors import LogError, NoUsableRecord
+from stabdiag.places import read_place
+from stabdiag.places.look import logs_in
+
+HOUR = 3600.0
+
+
+def taken(folder) -> str:
+    return read_place([folder]).columns.source.removeprefix(f"{folder}/")
+
+
+def told(folder) -> list[str]:
+    return [event.message for event in read_place([folder]).columns.events]
+
+
+def test_one_log_among_other_files(put, lines, tmp_path):
+    put("run/metrics.jsonl", lines(0, 50))
+    put("run/model.safetensors", b"\x10" * 100)
+    put("run/all_results.json", '{"train_loss": 2.0, "step": 50}')
+    put("run/notes.md", "step,loss\n1,2\n2,3\n")
+    put("run/empty.csv", "")
+    assert taken(tmp_path / "run") == "metrics.jsonl"
+    assert told(tmp_path / "run") == []
+
+
+def test_the_newest_of_runs_beside_each_other(put, cells, tmp_path):
+    for version, ago in ((0, 9 * HOUR), (2, HOUR), (10, 5 * HOUR)):
+        put(f"logs/version_{version}/metrics.csv", cells(0, 50 + version), ago)
+    assert taken(tmp_path / "logs") == "version_2/metrics.csv"
+    assert told(tmp_path / "logs") == [
+        "took version_2/metrics.csv of 3 logs; "
+        "not read: version_10/metrics.csv, version_0/metrics.csv"
+    ]
+
+
+def test_runs_of_one_age_go_by_their_numbers(put, cells, tmp_path):
+    for version in (9, 10, 8):
+        put(f"version_{version}/metrics.csv", cells(0, 50), version)
+    assert taken(tmp_path) == "version_10/metrics.csv"
+
+
+def test_of_several_ranks_the_first(put, lines, tmp_path):
+    for rank in (2, 10, 0, 1):
+        put(f"rank_{rank}.jsonl", lines(0, 50), rank)
+    assert taken(tmp_path) == "rank_0.jsonl"
+    put("rank_10.jsonl", lines(0, 60))
+    assert taken(tmp_path) == "rank_10.jsonl"
+
+
+def test_of_several_views_the_one_with_most_losses(put, lines, cells, tmp_path):
+    put("train.csv", cells(0, 40), 60)
+    put("logs/metrics.jsonl", lines(0, 50), 600)
+    put("old/logs/metrics.jsonl", lines(0, 90), 9 * HOUR)
+    assert taken(tmp_path) == "logs/metrics.jsonl"
+
+
+def test_training_goes_before_evaluation(put, cells, tmp_path):
+    put("train/log.csv", cells(0, 30), 5 * HOUR)
+    put("validation/log.csv", cells(0, 60))
+    put("eval.csv", cells(0, 70))
+    assert taken(tmp_path) == "train/log.csv"
+
+
+def test_a_log_without_losses_only_where_there_is_no_other(put, cells, tmp_path):
+    put("speed.csv", "step,tokens\n" + "".join(f"{n},{n}\n" for n in range(99)))
+    assert taken(tmp_path) == "speed.csv"
+    put("run.csv", cells(0, 30), 5 * HOUR)
+    assert taken(tmp_path) == "run.csv"
+    assert told(tmp_path) == []
+
+
+def test_a_log_that_cannot_be_read_says_why_where_it_is_the_only_one(put, cells, tmp_path):
+    put("run.parquet", b"PAR1 and no more")
+    with pytest.raises(LogError, match=r"run\.parquet: a Parquet file that is cut off or damaged"):
+        read_place([tmp_path])
+    put("run.csv", cells(0, 30))
+    assert taken(tmp_path) == "run.csv"
+
+
+def test_a_large_log_is_measured_by_its_head(put, lines, tmp_path):
+    put("short.jsonl", lines(0, 2000, note="x" * 300))
+    put("below/long.jsonl", lines(0, 20_000))
+    assert taken(tmp_path) == "below/long.jsonl"
+
+
+def test_a_packed_log(put, lines, tmp_path):
+    import gzip
+
+    put("run.jsonl.gz", gzip.compress(lines(0, 50).encode()))
+    assert read_place([tmp_path]).columns.rows == 50
+
+
+def test_folders_too_deep_hidden_or_of_programs_are_not_looked_into(put, cells, tmp_path):
+    put("1/2/3/4/5/6/run.csv", cells(0, 50))
+    put(".git/run.csv", cells(0, 50))
+    put("__pycache__/run.csv", cells(0, 50))
+    with pytest.raises(NoUsableRecord, match=r"no file in it is a log \(0 files looked at\)"):
+        read_place([tmp_path])
+
+
+def test_links(put, cells, tmp_path):
+    put("runs/a/run.csv", cells(0, 50))
+    (tmp_path / "runs" / "0-latest").symlink_to("a")
+    (tmp_path / "runs" / "a" / "loop").symlink_to("..")
+    (tmp_path / "runs" / "gone.csv").symlink_to("nowhere")
+    assert taken(tmp_path / "runs") == "a/run.csv"
+    assert told(tmp_path / "runs") == []
+    assert taken(tmp_path / "runs" / "0-latest") == "run.csv"
+
+
+def test_many_files(put, lines, tmp_path, monkeypatch):
+    monkeypatch.setattr("stabdiag.places.folder.MOST_FILES", 31)
+    monkeypatch.setattr("stabdiag.places.look._MOST_LOOKS", 5)
+    for number in range(30):
+        put(f"sample_{number:02}.txt", "nothing")
+    put("sample_00.jsonl", lines(0, 50))
+    assert taken(tmp_path) == "sample_00.jsonl"
+    assert told(tmp_path) == [
+        "only the first 31 files and folders were looked at",
+        "5 of 31 files were looked into",
+    ]
+
+
+def test_archives_in_a_folder_are_not_looked_into(put, cells, tmp_path):
+    put("a.tar.gz", b"\x1f\x8b")
+    put("b.zip", b"PK\x03\x04")
+    with pytest.raises(NoUsableRecord) as caught:
+        read_place([tmp_path])
+    assert str(caught.value) == (
+        f"{tmp_path}: no file in it is a log (2 files looked at); archives were not looked into:"
+        " a.tar.gz and 1 more; stabdiag formats lists what can be read"
+    )
+    put("run.csv", cells(0, 50))
+    assert told(tmp_path) == ["archives were not looked into: a.tar.gz and 1 more"]
+
+
+def test_a_format_that_is_asked_for(put, lines, cells, tmp_path):
+    put("run.csv", cells(0, 50))
+    put("run.jsonl", lines(0, 40))
+    assert read_place([tmp_path], format="jsonl").columns.format == "jsonl"
+    with pytest.raises(NoUsableRecord, match="is a log in the format parquet"):
+        read_place([tmp_path], format="parquet")
+
+
+def test_a_folder_that_may_not_be_listed(tmp_path, monkeypatch):
+    def refuse(_path: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("os.scandir", refuse)
+    with pytest.raises(LogError, match=r"cannot be opened \(Permission denied\)"):
+        read_place([tmp_path])
+
+
+def test_a_folder_in_it_that_may_not_be_listed(put, cells, tmp_path, monkeypatch):
+    put("run.csv", cells(0, 50))
+    put("locked/run.csv", cells(0, 90))
+    list_folder = os.scandir
+
+    def refuse(path):
+        if Path(path).name == "locked":
+            raise PermissionError(13, "Permission denied")
+        return list_folder(path)
+
+    monkeypatch.setattr("os.scandir", refuse)
+    assert taken(tmp_path) == "run.csv"
+    assert told(tmp_path) == [f"{tmp_path}/locked could not be opened (Permission denied)"]
+
+
+def test_a_file_that_may_not_be_read(put, cells, tmp_path, monkeypatch):
+    put("run.csv", cells(0, 50))
+    locked = put("logs/run.csv", cells(0, 90))
+    open_file = Path.open
+
+    def refuse(path, *args, **how):
+        if path == locked:
+            raise PermissionError(13, "Permission denied")
+        return open_file(path, *args, **how)
+
+    monkeypatch.setattr(Path, "open", refuse)
+    assert taken(tmp_path) == "run.csv"
+    refused = f"{locked}: may not be read by you; change its permissions"
+    assert told(tmp_path) == [refused]
+    with pytest.raises(NoUsableRecord, match="change its permissions"):
+        read_place([tmp_path / "logs"])
+
+
+def test_a_file_that_is_gone_when_it_is_read(put, cells, tmp_path, monkeypatch):
+    log = put("run.csv", cells(0, 50))
+    look = logs_in
+
+    def then_gone(place, entries):
+        logs = look(place, entries)
+        log.unlink()
+        return logs
+
+    monkeypatch.setattr("stabdiag.places.look.logs_in", then_gone)
+    with pytest.raises(NoUsableRecord, match=r"cannot be read; .*run\.csv: no such file"):
+        read_place([tmp_path])
+
+
+def test_a_name_that_is_too_long(tmp_path):
+    with pytest.raises(LogError, match=r"cannot be opened \(File name too long\)"):
+        read_place([tmp_path / ("x" * 5000)])
+
+
+def test_a_format_that_shows_nothing_before_its_end(put, cells, tmp_path):
+    noise = np.random.default_rng(1).random(50_000)
+    table = pa.table({"step": np.arange(50_000), "loss": noise})
+    parquet.write_table(table, put("run.parquet", ""))
+    put("a/run.csv", cells(0, 90))
+    assert taken(tmp_path) == "run.parquet"
+
+
+def test_a_job_that_prints_its_source_code_first(put, tmp_path):
+    source = "    return np.sum(weights[index] for index in range(count))\n" * 9000
+    steps = "".join(f"step:{n}/99 train_loss:{4 - n / 100:.4f} train_time:9ms\n" for n in range(99))
+    put("job.out", source + steps)
+    assert read_place([tmp_path]).columns.rows == 99
+
+
+# What lies beside a log.
+
+
+def manifest(path):
+    return read_place([path]).manifest
+
+
+def test_a_manifest_goes_before_arguments_and_these_fill_its_gaps(put, lines, tmp_path):
+    log = put("run/log.jsonl", lines(0, 50))
+    put("run/manifest.json", '{"dtype": "fp16"}')
+    put("run/training_args.json", '{"bf16": true, "max_grad_norm": 2.0}')
+    put("run/config.json", '{"model_type": "llama", "torch_dtype": "float32", "vocab_size": 99}')
+    put("run/hparams.yaml", "weight_decay: 0.3\n")
+    put("run/ds_config.json", '{"gradient_clipping": "auto", "other": 1}')
+    for place in (log, tmp_path / "run"):
+        known = manifest(place)
+        assert (known.dtype, known.grad_clip, known.vocab_size) == ("fp16", 2.0, 99)
+        assert known.weight_decay == 0.3
+        names = ("manifest.json", "training_args.json", "hparams.yaml", "config.json")
+        assert known.path == ", ".join(str(tmp_path / "run" / name) for name in names)
+
+
+@pytest.mark.parametrize(
+    ("log", "there", "found"),
+    [
+        ("run.jsonl", ["manifest.json", "run.manifest.json"], "run.manifest.json"),
+        ("run.jsonl.gz", ["run.manifest.json"], "run.manifest.json"),
+        ("run.v2.jsonl", ["run.manifest.json", "run.v2.manifest.json"], "run.v2.manifest.json"),
+        ("run.jsonl", ["other.manifest.json"], None),
+        ("run.json", ["run.json"], None),
+        ("config.json", ["config.json"], None),
+        ("logs/run.jsonl", ["config.yaml"], "config.yaml"),
+        ("version_3/metrics.jsonl", ["hparams.yaml"], "hparams.yaml"),
+        ("checkpoint-500/log.jsonl", ["training_args.json"], "training_args.json"),
+        ("else/run.jsonl", ["config.yaml"], None),
+        ("run.jsonl", [".hydra/config.yaml"], ".hydra/config.yaml"),
+    ],
+)
+def test_where_the_manifest_of_a_log_may_lie(put, lines, tmp_path, log, there, found):
+    import gzip
+
+    for name in there:
+        put(name, '{"dtype": "bf16"}')
+    text = lines(0, 50).encode()
+    path = put(log, gzip.compress(text) if log.endswith("gz") else text)
+    known = manifest(path)
+    assert known.path == (str(tmp_path / found) if found else None)
+    assert known.dtype == ("bf16" if found else None)
+
+
+def test_what_is_no_manifest_is_told_and_left(put, lines):
+    log = put("run/log.jsonl", lines(0, 50))
+    put("run/manifest.json", "[1]")
+    put("run/config.yaml", "a: [")
+    put("run/args.json", '{"name": "nothing that is known"}')
+    put("run/config.toml", b"\xff" * 2_000_000)
+    found = read_place([log])
+    assert found.manifest.path is None
+    said = [event.message for event in found.columns.events]
+    assert len(said) == 2
+    assert all(message.startswith("not used as manifest: ") for message in said)
+    assert "manifest.json: a manifest is one JSON object" in said[0]
+    assert "config.yaml: not valid YAML" in said[1]
+    assert stabdiag.diagnose(log).diagnosis.slug == "healthy"
+
+
+def test_settings_go_before_the_manifest(put, lines):
+    log = put("log.jsonl", lines(0, 50))
+    put("manifest.json", json.dumps({"dtype": "fp16", "lr": 0.5}))
+    known = stabdiag.diagnose(log, settings={"dtype": "bf16"}).manifest
+    assert (known.dtype, known.peak_lr, known.overridden) == ("bf16", 0.5, ("dtype",))

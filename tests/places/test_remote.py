@@ -1,0 +1,311 @@
+"""URLs, by way of fsspec: real file systems in memory, on disk and behind a web server."""
+
+from __future__ import annotations
+
+import gzip
+import http.server
+import io
+import tarfile
+import threading
+import time
+from datetime import UTC, datetime
+from functools import partial
+from typing import TYPE_CHECKING
+
+import fsspec
+import pyarrow as pa
+import pytest
+from fsspec.registry import known_implementations
+from pyarrow import parquet
+
+import stabdiag
+from stabdiag.errors import LogError, NoUsableRecord
+from stabdiag.places import read_place
+from stabdiag.places.remote import shown
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+
+@pytest.fixture
+def memory() -> Iterator[Callable[[str, str | bytes], str]]:
+    """Return a function that puts a file into fsspec's memory."""
+    files = fsspec.filesystem("memory")
+
+    def put(name: str, content: str | bytes) -> str:
+        files.pipe(f"/{name}", content.encode() if isinstance(content, str) else content)
+        return f"memory://{name}"
+
+    yield put
+    files.store.clear()
+    files.pseudo_dirs[:] = [""]
+
+
+class Pages(http.server.SimpleHTTPRequestHandler):
+    """A folder as web pages; some paths answer as servers in trouble do."""
+
+    def do_GET(self) -> None:
+        if self.path.startswith("/slow"):
+            time.sleep(0.5)
+            return
+        trouble = {"/secret": 403, "/gone": 410, "/broken": 500}.get(self.path.partition("?")[0])
+        if trouble:
+            self.send_error(trouble)
+        else:
+            super().do_GET()
+
+    def do_HEAD(self) -> None:
+        self.send_error(405)
+
+    def log_message(self, *_what: object) -> None:
+        pass
+
+
+@pytest.fixture
+def web(tmp_path: Path) -> Iterator[str]:
+    """Serve the test's folder, and stop at its end."""
+    (tmp_path / "web").mkdir()
+    handler = partial(Pages, directory=str(tmp_path / "web"))
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def test_a_file_and_the_manifest_beside_it(memory, lines):
+    url = memory("run/log.jsonl", lines(0, 50))
+    memory("run/manifest.json", '{"dtype": "fp16"}')
+    report = stabdiag.diagnose(url)
+    assert report.history.source.name == "memory://run/log.jsonl"
+    assert (report.manifest.dtype, report.manifest.path) == ("fp16", "memory://run/manifest.json")
+    memory("run/log.manifest.json", '{"dtype": "bf16"}')
+    assert read_place([url]).manifest.dtype == "bf16"
+    memory("run/log.manifest.json", "no manifest")
+    assert read_place([url]).manifest.dtype is None
+
+
+def test_packed_logs_and_parquet(memory, lines):
+    assert read_place([memory("a.jsonl.gz", gzip.compress(lines(0, 50).encode()))]).columns.rows
+    sink = io.BytesIO()
+    parquet.write_table(pa.table({"step": [1, 2], "loss": [1.0, 2.0]}), sink)
+    columns = read_place([memory("a.parquet", sink.getvalue())]).columns
+    assert columns.load("loss").values.tolist() == [1.0, 2.0]
+
+
+def test_a_folder(memory, cells, lines):
+    memory("run/version_0/metrics.csv", cells(0, 90))
+    memory("run/version_1/metrics.csv", cells(0, 50))
+    memory("run/version_1/hparams.yaml", "precision: 16-mixed\n")
+    memory("run/.git/x.csv", cells(0, 99))
+    memory("run/model.pt", bytes(99))
+    found = read_place(["memory://run"])
+    assert found.columns.source == "memory://run/version_1/metrics.csv"
+    assert (found.columns.rows, found.manifest.dtype) == (50, "fp16")
+    assert found.manifest.path == "memory://run/version_1/hparams.yaml"
+    assert read_place(["memory://run/"]).columns.rows == 50
+
+
+def test_a_folder_that_is_too_large(memory, cells, monkeypatch):
+    monkeypatch.setattr("stabdiag.places.remote._MOST_LISTINGS", 3)
+    for number in range(9):
+        memory(f"run/{number}/metrics.csv", cells(0, 50))
+    events = read_place(["memory://run"]).columns.events
+    assert "the folder was not looked at as a whole: it is too large" in [e.message for e in events]
+
+
+def test_a_file_that_cannot_be_opened(memory, cells, monkeypatch):
+    memory("run/metrics.csv", cells(0, 50))
+    memory("run/logs/metrics.csv", cells(0, 90))
+    kind = type(fsspec.filesystem("memory"))
+    open_file = kind.open
+
+    def refuse(self: object, path: str, *args: object, **how: object) -> object:
+        if "logs" in path:
+            raise PermissionError(path)
+        return open_file(self, path, *args, **how)
+
+    monkeypatch.setattr(kind, "open", refuse)
+    columns = read_place(["memory://run"]).columns
+    assert columns.rows == 50
+    assert [event.message for event in columns.events] == [
+        "memory://run/logs/metrics.csv: may not be read by you; check your credentials"
+    ]
+
+
+def test_a_folder_in_it_that_cannot_be_listed(memory, cells, monkeypatch):
+    memory("run/metrics.csv", cells(0, 50))
+    memory("run/below/metrics.csv", cells(0, 90))
+    kind = type(fsspec.filesystem("memory"))
+    list_folder = kind.ls
+
+    def refuse(self: object, path: str, **how: object) -> object:
+        if path.endswith("below"):
+            raise PermissionError(path)
+        return list_folder(self, path, **how)
+
+    monkeypatch.setattr(kind, "ls", refuse)
+    columns = read_place(["memory://run"]).columns
+    assert columns.rows == 50
+    assert [event.message for event in columns.events] == ["a folder in it could not be listed"]
+
+
+def test_an_archive(memory, cells):
+    made = io.BytesIO()
+    with tarfile.open(fileobj=made, mode="w:gz") as archive:
+        data = cells(0, 50).encode()
+        member = tarfile.TarInfo("run/metrics.csv")
+        member.size = len(data)
+        archive.addfile(member, io.BytesIO(data))
+    columns = read_place([memory("run.tar.gz", made.getvalue())]).columns
+    assert (columns.source, columns.rows) == ("memory://run.tar.gz/run/metrics.csv", 50)
+
+
+def test_several_urls(memory, lines):
+    urls = [memory("a.jsonl", lines(0, 50)), memory("b.jsonl", lines(50, 80))]
+    assert read_place(urls).columns.rows == 80
+
+
+def test_a_file_url(put, lines):
+    path = put("run.jsonl", lines(0, 50))
+    put("manifest.json", '{"dtype": "fp16"}')
+    found = read_place([f"file://{path}"])
+    assert (found.columns.rows, found.manifest.dtype) == (50, "fp16")
+
+
+def test_a_web_server(web, put, lines, cells):
+    put("web/run/log.jsonl", lines(0, 20_000))
+    put("web/run/manifest.json", '{"dtype": "fp16"}')
+    put("web/run/below/metrics.csv", cells(0, 90))
+    for url in (f"{web}/run/log.jsonl", f"{web}/run/log.jsonl?token=secret"):
+        found = read_place([url])
+        assert found.columns.rows == 20_000
+        assert "secret" not in found.columns.source
+    assert read_place([f"{web}/run/log.jsonl"]).manifest.dtype == "fp16"
+    columns = read_place([f"{web}/run/"]).columns
+    assert (columns.source, columns.rows) == (f"{web}/run/log.jsonl", 20_000)
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("/none.jsonl", "no such file; check the URL"),
+        ("/gone", "no such file; check the URL"),
+        ("/secret", "may not be read by you; check your credentials"),
+        ("/broken", "the server answers with 500; check the URL"),
+        ("/none/", "no such file; check the URL"),
+    ],
+)
+def test_a_web_server_that_refuses(web, path, message):
+    url = web.replace("http://", "http://me:password@")
+    with pytest.raises(LogError) as caught:
+        read_place([f"{url}{path}?signature=secret"] if not path.endswith("/") else [web + path])
+    assert str(caught.value).startswith(f"{web}{path}".rstrip("/"))
+    assert str(caught.value).endswith(message)
+    assert "signature" not in str(caught.value)
+    assert "password" not in str(caught.value)
+
+
+def test_a_web_server_that_keeps_silent(web, monkeypatch):
+    monkeypatch.setattr("stabdiag.places.remote._SILENCE", 0.1)
+    with pytest.raises(LogError, match="no answer in time; try again, or fetch the file"):
+        read_place([f"{web}/slow.jsonl"])
+
+
+def test_a_web_server_that_is_not_there():
+    with pytest.raises(LogError, match=r"^http://127\.0\.0\.1:9/run: cannot be read \("):
+        read_place(["http://127.0.0.1:9/run"])
+
+
+def test_what_is_not_there(memory):
+    with pytest.raises(LogError, match=r"memory://none\.jsonl: no such file; check the URL"):
+        read_place(["memory://none.jsonl"])
+    memory("run/model.pt", b"1")
+    with pytest.raises(NoUsableRecord, match="memory://run: no file in it is a log"):
+        read_place(["memory://run"])
+
+
+def test_reading_that_fails_on_the_way(memory, monkeypatch):
+    class Failing(io.RawIOBase):
+        def readable(self) -> bool:
+            return True
+
+        def read(self, _size: int = -1) -> bytes:
+            raise ConnectionError("reset by s3://me:password@bucket/run")
+
+    url = memory("run.jsonl", "{}")
+    monkeypatch.setattr(type(fsspec.filesystem("memory")), "open", lambda *_: Failing())
+    with pytest.raises(LogError) as caught:
+        read_place([url])
+    assert str(caught.value) == "memory://run.jsonl: cannot be read (reset by …); check the URL"
+
+
+def test_protocols(monkeypatch):
+    with pytest.raises(LogError, match=r"unknown protocol 's33'; did you mean s3\?"):
+        read_place(["s33://bucket/run"])
+    monkeypatch.setitem(known_implementations, "s3", {"class": "no_such_package.S3", "err": ""})
+    with pytest.raises(LogError) as caught:
+        read_place(["s3://bucket/run"])
+    assert str(caught.value) == (
+        "s3://bucket/run: to read s3:// URLs, install no_such_package:"
+        " pip install 'stabdiag[remote]' no_such_package"
+    )
+
+
+def test_a_file_system_that_cannot_be_set_up(monkeypatch):
+    def refuse(*_args: object, **_how: object) -> None:
+        raise ValueError("no credentials for https://me:password@host/run\nand more")
+
+    monkeypatch.setattr("fsspec.core.url_to_fs", refuse)
+    with pytest.raises(LogError) as caught:
+        read_place(["s3://bucket/run"])
+    assert str(caught.value) == (
+        "s3://bucket/run: cannot be read (no credentials for …); check the URL"
+    )
+
+
+@pytest.mark.parametrize("key", ["mtime", "LastModified", "none"])
+def test_when_a_remote_file_was_written(memory, cells, monkeypatch, key):
+    """Each file system has its own name for it, and may have none."""
+    memory("run/a/metrics.csv", cells(0, 50))
+    memory("run/b/metrics.csv", cells(0, 50))
+    kind = type(fsspec.filesystem("memory"))
+    list_folder = kind.ls
+
+    def dated(self: object, path: str, **how: object) -> list[dict[str, object]]:
+        newest = {"mtime": 2e9, "LastModified": datetime(2030, 1, 1, tzinfo=UTC)}.get(key)
+        names = list_folder(self, path, **how)
+        return [
+            {**one, "created": None, key: newest if "/a" in one["name"] else None} for one in names
+        ]
+
+    monkeypatch.setattr(kind, "ls", dated)
+    newest = "b" if key == "none" else "a"
+    assert read_place(["memory://run"]).columns.source == f"memory://run/{newest}/metrics.csv"
+
+
+def test_fsspec_that_is_not_installed(monkeypatch):
+    monkeypatch.setattr("stabdiag.places.remote.find_spec", lambda _name: None)
+    with pytest.raises(LogError) as caught:
+        read_place(["https://example.org/run.jsonl"])
+    assert str(caught.value) == (
+        "https://example.org/run.jsonl: to read URLs, install fsspec:"
+        " pip install 'stabdiag[remote]'"
+    )
+
+
+@pytest.mark.parametrize(
+    ("url", "told"),
+    [
+        ("s3://bucket/a/b.jsonl", "s3://bucket/a/b.jsonl"),
+        ("https://me:password@host:8080/a?X-Amz-Signature=1#2", "https://host:8080/a?..."),
+        ("hf://datasets/me/run/log.jsonl", "hf://datasets/me/run/log.jsonl"),
+        ("memory://a", "memory://a"),
+        ("http://[::1/x", "http://..."),
+    ],
+)
+def test_what_is_secret_is_not_told(url, told):
+    assert shown(url) == told

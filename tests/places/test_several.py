@@ -1,0 +1,190 @@
+"""Several files of one run: the same diagnosis as of one log."""
+
+from __future__ import annotations
+
+import json
+import random
+
+import numpy as np
+import pytest
+
+import stabdiag
+from stabdiag.errors import LogError
+from stabdiag.places import read_place
+
+
+def records(first: int, last: int, seed: int = 0) -> list[dict[str, float]]:
+    """Return a run that is well until its loss leaps at step 700."""
+    noise = random.Random(seed)
+    return [
+        {
+            "step": n,
+            "loss": 3 - n / 1000 + noise.gauss(0, 0.02) + (4 if n > 700 else 0),
+            "grad_norm": 1 + noise.random(),
+        }
+        for n in range(first, last)
+    ]
+
+
+def jsonl(rows: list[dict[str, float]]) -> str:
+    return "".join(f"{json.dumps(row)}\n" for row in rows)
+
+
+def csv(rows: list[dict[str, float]]) -> str:
+    names = list(rows[0])
+    return "\n".join([",".join(names), *(",".join(map(str, row.values())) for row in rows)]) + "\n"
+
+
+def summary(report: stabdiag.Report) -> tuple[object, ...]:
+    loss = report.history.series["loss"]
+    return (
+        [(found.slug, found.step, found.evidence) for found in report.findings],
+        loss.steps.tolist(),
+        loss.values.tolist(),
+        [event.message for event in report.history.events if event.kind is not event.kind.PLACE],
+    )
+
+
+def test_attempts_in_files_of_their_own_are_as_attempts_in_one(put):
+    first, second, third = records(0, 500), records(400, 800, 1), records(300, 900, 2)
+    whole = put("whole/run.jsonl", jsonl([*first, *second, *third]))
+    parts = [
+        put(f"parts/slurm-{number}.jsonl", jsonl(part))
+        for number, part in ((9, first), (10, second), (11, third))
+    ]
+    expected = summary(stabdiag.diagnose(whole))
+    assert expected[0][0][0].startswith("spike")
+    for order in (parts, parts[::-1], [parts[1], parts[2], parts[0]]):
+        report = stabdiag.diagnose(order)
+        assert summary(report) == expected
+        assert report.history.events[0].message == (
+            "read as one run: slurm-9.jsonl, slurm-10.jsonl, slurm-11.jsonl,"
+            " in the order of their numbers"
+        )
+        assert report.history.source.name == f"{order[0]} and 2 more"
+
+
+def test_files_that_follow_each_other_go_by_their_steps(put):
+    late, early = put("a1.jsonl", jsonl(records(500, 900))), put("a2.jsonl", jsonl(records(0, 500)))
+    columns = read_place([late, early]).columns
+    assert columns.load("step").values.tolist() == list(range(900))
+    assert columns.events[0].message.endswith(
+        "a2.jsonl, a1.jsonl, in the order of their first steps"
+    )
+
+
+def test_files_that_overlap_and_have_no_numbers_go_by_their_first_steps(put):
+    second, first = put("b.jsonl", jsonl(records(300, 900))), put("z.jsonl", jsonl(records(0, 400)))
+    columns = read_place([second, first]).columns
+    assert columns.load("step").values.tolist() == [*range(400), *range(300, 900)]
+
+
+def test_formats_may_differ_and_roles_go_by_their_names_in_the_first(put):
+    one = put("a.jsonl", jsonl(records(0, 400)))
+    rows = [{"iteration": r["step"], "lm loss": r["loss"]} for r in records(400, 900)]
+    two = put("b.csv", csv(rows))
+    columns = read_place([one, two]).columns
+    assert columns.names == ("step", "loss", "grad_norm")
+    assert (columns.format, columns.rows) == ("jsonl + csv", 900)
+    assert not columns.tells_null
+    grad_norm = columns.load("grad_norm")
+    assert grad_norm.present.tolist() == [True] * 400 + [False] * 500
+    assert np.isnan(grad_norm.values[400:]).all()
+
+
+def test_an_evaluation_stands_beside_the_training(put):
+    train = put("train.csv", csv(records(0, 600)))
+    evaluation = [{"step": n, "loss": 5 - n / 1000} for n in range(0, 650, 50)]
+    val = put("val.csv", csv(evaluation))
+    alone = stabdiag.diagnose(train)
+    for order in ([train, val], [val, train]):
+        report = stabdiag.diagnose(order)
+        assert summary(report)[:3] == summary(alone)[:3]
+        eval_loss = report.history.series["eval_loss"]
+        assert eval_loss.steps.tolist() == list(range(0, 650, 50))
+        assert report.history.source.records == 601
+        assert report.history.events[0].message == "read as one run: train.csv; beside it val.csv"
+
+
+def test_evaluations_alone_are_read_as_they_are(put):
+    files = [put(f"eval_{n}.csv", csv(records(n * 300, n * 300 + 300))) for n in range(2)]
+    assert read_place(files).columns.load("loss").present.sum() == 600
+
+
+def test_a_series_in_a_file_of_its_own_goes_to_the_rows_of_its_steps(put):
+    loss = [{"step": r["step"], "loss": r["loss"]} for r in records(0, 600)]
+    rate = [{"step": n, "lr": 0.1 if n < 300 else 0.9} for n in range(0, 700, 2)]
+    report = stabdiag.diagnose([put("loss.csv", csv(loss)), put("lr.csv", csv(rate))])
+    assert report.history.series["lr"].steps.tolist() == list(range(0, 700, 2))
+    assert report.history.source.records == 650
+    assert report.diagnosis.slug == stabdiag.diagnose(put("loss.csv", csv(loss))).diagnosis.slug
+
+
+def test_beside_attempts_that_go_back_the_rest_comes_last(put):
+    one, two = put("1.jsonl", jsonl(records(0, 500))), put("2.jsonl", jsonl(records(400, 900)))
+    beside = put("x.csv", csv([{"step": n, "lr": 0.5} for n in (0, 450, 2000)]))
+    columns = read_place([one, two, beside]).columns
+    assert columns.load("step").values.tolist() == [*range(500), *range(400, 900), 2000]
+    assert np.flatnonzero(columns.load("lr").present).tolist() == [0, 550, 1000]
+
+
+def test_without_a_step_the_files_follow_each_other(put):
+    one = put("a.csv", "loss\n" + "".join(f"{n}\n" for n in range(30)))
+    two = put("b.csv", "loss\n" + "".join(f"{n}\n" for n in range(30, 50)))
+    columns = read_place([one, two]).columns
+    assert columns.load("loss").values.tolist() == list(range(50))
+
+
+def test_words_of_two_files_are_never_taken_for_equal(put):
+    one = put("a.csv", "step,loss,batch_id\n0,1,x\n1,1,y\n2,1,x\n")
+    two = put("b.csv", "step,loss,batch_id\n3,1,z\n4,1,x\n")
+    column = read_place([one, two]).columns.load("batch_id")
+    assert column.is_text
+    assert column.values[0] == column.values[2]
+    assert len(set(column.values.tolist())) == 4
+    three = put("c.csv", "step,loss,batch_id\n5,1,7\n6,1,8\n")
+    column = read_place([one, three]).columns.load("batch_id")
+    assert not column.is_text
+    assert (column.strays, column.present.tolist()) == (3, [False] * 3 + [True] * 2)
+
+
+def test_what_could_not_be_read_is_told_with_its_file(put):
+    one = put("a.jsonl", jsonl(records(0, 50)) + "{broken\n")
+    two = put("b.jsonl", jsonl(records(50, 90)) + '{"step": 91,')
+    columns = read_place([one, two]).columns
+    assert columns.bad_count == 2
+
+
+def test_the_later_manifest_goes_before_the_earlier(put):
+    one, two = put("1/a.jsonl", jsonl(records(0, 50))), put("2/b.jsonl", jsonl(records(50, 90)))
+    put("1/manifest.json", '{"dtype": "fp16", "lr": 0.1}')
+    put("2/manifest.json", '{"dtype": "bf16"}')
+    known = read_place([one, two]).manifest
+    assert (known.dtype, known.peak_lr) == ("bf16", 0.1)
+
+
+def test_a_loss_that_only_the_user_knows(put):
+    files = [
+        put(f"{n}.csv", "step,error\n" + "".join(f"{k},1\n" for k in range(n * 50, n * 50 + 50)))
+        for n in (1, 0)
+    ]
+    history = stabdiag.read(files, columns={"loss": "error"})
+    assert history.series["loss"].steps.tolist() == list(range(100))
+
+
+def test_an_attempt_that_logged_nothing_is_left_out(put):
+    logs = [put("1.jsonl", jsonl(records(0, 50))), put("2.jsonl", jsonl(records(50, 90)))]
+    empty = put("3.out", "Traceback\n")
+    for part in (logs[:1], logs):
+        columns = read_place([*part, empty]).columns
+        assert columns.rows == 50 + 40 * (len(part) - 1)
+        assert columns.events[0].message.startswith(f"left out: {empty}: a text")
+    with pytest.raises(LogError, match=r"3\.out: a text"):
+        read_place([empty, empty])
+    with pytest.raises(LogError, match=r"none\.jsonl: no such file"):
+        read_place([*logs, empty.with_name("none.jsonl")])
+
+
+def test_no_log_at_all():
+    with pytest.raises(LogError, match="no log is given"):
+        stabdiag.diagnose([])

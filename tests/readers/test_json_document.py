@@ -1,0 +1,337 @@
+"""JSON documents: lists of records, objects of columns, states of the HF Trainer."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import time
+import tracemalloc
+from contextlib import suppress
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stabdiag import diagnose
+from stabdiag.errors import LogError, NoUsableRecord
+from stabdiag.readers import json_stream, read_columns
+from stabdiag.readers.json_document import read
+from stabdiag.readers.json_tables import read_tables
+from stabdiag.readers.source import Stream
+
+RECORDS = [{"step": n, "loss": 9.0 - n, "text": 'a "b], {c} \\'} for n in range(1, 6)]
+INDENTS = pytest.mark.parametrize("indent", [None, 2])
+
+
+@pytest.fixture
+def log(tmp_path):
+    def written(document, name: str = "run.json"):
+        text = document if isinstance(document, str) else json.dumps(document)
+        path = tmp_path / name
+        path.write_text(text, encoding="utf-8")
+        return read_columns(path)
+
+    return written
+
+
+def values(columns, name: str) -> list[float | None]:
+    column = columns.load(name)
+    return [v if p else None for v, p in zip(column.values.tolist(), column.present, strict=True)]
+
+
+@INDENTS
+@pytest.mark.parametrize(
+    ("document", "format"),
+    [
+        ({"best": 1, "log_history": RECORDS}, "trainer-state"),
+        (RECORDS, "json"),
+        ({"run": {"log": RECORDS}, "epochs": [1, 2]}, "json"),
+        ({"step": [1, 2, 3, 4, 5], "loss": [8.0, 7.0, 6.0, 5.0, 4.0]}, "json"),
+        ({"loss": {str(n): 9.0 - n for n in range(1, 6)}}, "json"),
+        ({"name": "x", "step": [*range(1, 31)], "loss": [9.0 - n for n in range(1, 31)]}, "json"),
+    ],
+)
+def test_shapes(log, document, format, indent):
+    columns = log(json.dumps(document, indent=indent))
+    assert columns.format == format
+    assert values(columns, "step")[:5] == [1, 2, 3, 4, 5]
+    assert values(columns, "loss")[:5] == [8, 7, 6, 5, 4]
+    assert columns.bad_count == 0
+
+
+def test_objects_over_several_lines_one_after_the_other(log):
+    text = "\n".join(json.dumps(record, indent=2) for record in RECORDS)
+    assert values(log(text), "loss") == [8, 7, 6, 5, 4]
+
+
+def test_numbers_that_are_not_finite(log):
+    text = '[\n{"step": 1, "loss": NaN},\n{"step": 2, "loss": nan},\n{"step": 3, "loss": "inf"}]'
+    columns = log(text)
+    np.testing.assert_array_equal(columns.load("loss").values, [np.nan, np.nan, np.inf])
+    assert columns.load("loss").present.all()
+    columns = log('{"loss": [1.5, nan, -inf], "word": ["a, b", "c]", "d"]}')
+    np.testing.assert_array_equal(columns.load("loss").values, [1.5, np.nan, -np.inf])
+    assert columns.load("word").is_text
+
+
+def test_a_null_is_told_from_a_missing_key(log):
+    columns = log([{"step": 1, "loss": None}, {"step": 2}, {"step": 3, "loss": 1.0}])
+    assert columns.load("loss").null.tolist() == [True, False, False]
+    assert columns.tells_null
+
+
+def test_megatron_golden_values_in_both_forms(log):
+    older = {
+        "lm loss": {"start_step": 0, "end_step": 20, "step_interval": 5, "values": [9.0, 8.5, 8.0]},
+        "num-zeros": {"start_step": 0, "end_step": 20, "step_interval": 5, "values": [3, 2, 1]},
+    }
+    newer = {
+        "lm loss": {
+            "start_step": 1,
+            "end_step": 10,
+            "step_interval": 5,
+            "values": {"1": 9.0, "5": 8.5, "10": 8.0},
+        },
+        "iteration-time": {
+            "start_step": 1,
+            "end_step": 10,
+            "step_interval": 5,
+            "values": {"1": "nan", "5": "nan", "10": 0.2},
+        },
+    }
+    columns = log(json.dumps(older, indent=2))
+    assert values(columns, "step") == [0, 5, 10]
+    assert values(columns, "lm loss") == [9.0, 8.5, 8.0]
+    columns = log(json.dumps(newer, indent=2))
+    assert values(columns, "step") == [1, 5, 10]
+    assert values(columns, "iteration-time") == [None, None, 0.2]
+
+
+def test_the_state_tells_of_the_configuration(tmp_path):
+    state = {
+        "global_step": 40,
+        "log_history": [{"step": n, "loss": 3.0 - 0.01 * n} for n in range(1, 41)],
+        "max_steps": 4000,
+        "save_steps": 500,
+        "stateful_callbacks": {"X": {"args": {"max_steps": 3}}},
+        "train_batch_size": 8,
+    }
+    path = tmp_path / "trainer_state.json"
+    path.write_text(json.dumps(state), encoding="utf-8")
+    manifest = diagnose(path).manifest
+    assert (manifest.total_steps, manifest.checkpoint_every, manifest.batch_size) == (4000, 500, 8)
+    assert set(manifest.logged) == {"total_steps", "checkpoint_every", "batch_size"}
+    given = diagnose(path, manifest={"max_steps": 100, "save_steps": 10}).manifest
+    assert (given.total_steps, given.checkpoint_every, given.batch_size) == (100, 10, 8)
+
+
+def test_the_mean_of_the_summary_is_no_loss(tmp_path):
+    history = [{"step": n, "loss": 3.0 - 0.01 * n} for n in range(1, 41)]
+    summary = {"step": 40, "train_loss": 50.0, "train_runtime": 12.5, "total_flos": 1e12}
+    path = tmp_path / "trainer_state.json"
+    path.write_text(json.dumps({"log_history": [*history, summary]}), encoding="utf-8")
+    loss = diagnose(path).history.series["loss"]
+    assert (loss.column, len(loss), loss.values.max()) == ("loss", 40, 2.99)
+    path.write_text(json.dumps({"log_history": [{"step": 1, "x": 1}, summary]}), encoding="utf-8")
+    with pytest.raises(LogError, match="no column looks like a training loss"):
+        diagnose(path)
+
+
+def test_a_training_loss_of_another_name_beside_a_runtime_stays(log):
+    history = [{"step": n, "train_loss": 3.0 - n} for n in (1, 2)]
+    columns = log({"log_history": [*history, {"step": 2, "train_runtime": 12.5}]})
+    assert values(columns, "train_loss") == [2.0, 1.0, None]
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ('{"loss": [1, 2], 3: [4]}', "not JSON"),
+        ('{"loss": [1, 2] "lr": [3, 4]}', "not JSON"),
+        ('{"loss": [1, 2], "lr"', "breaks off"),
+        ('{"loss": [1, 2], "lr": [3, 4', "breaks off"),
+    ],
+)
+def test_what_comes_before_a_fault_is_read(tmp_path, text, reason):
+    (tmp_path / "run.json").write_text(text, encoding="utf-8")
+    columns = read_columns(tmp_path / "run.json", format="json")
+    assert values(columns, "loss") == [1, 2]
+    assert [bad.reason for bad in columns.bad_lines] == [reason]
+
+
+@INDENTS
+@pytest.mark.parametrize("key", ["log_history", None])
+def test_cut_anywhere_every_whole_record_is_read(indent, key):
+    document = {"best": None, key: RECORDS, "max_steps": 5} if key else RECORDS
+    text = json.dumps(document, indent=indent).encode()
+    ends = [match.end() for match in re.finditer(rb"(?<!\{c)\}", text)]
+    for length in range(len(text)):
+        tables = read_tables(Stream("run", io.BytesIO(text[:length])))
+        found = sum(chunk.rows for chunk in tables.records.get((key,) if key else (), []))
+        assert found == min(sum(end <= length for end in ends), len(RECORDS))
+        assert len(tables.bad) <= 1
+
+
+def test_a_cut_column_keeps_what_it_has(log):
+    columns = log('{"step": [1, 2, 3, 4], "loss": [2.5, 2.25, 2.1')
+    assert values(columns, "step") == [1, 2, 3, 4]
+    assert values(columns, "loss") == [2.5, 2.25, None, None]
+    assert columns.bad_count == 1
+
+
+def test_a_broken_record_is_left_out(log):
+    text = '[\n{"step": 1, "loss": 1},\n{"step": 2, "lo\x00ss": ,,},\n{"step": 3, "loss": 3}\n]'
+    columns = log(text)
+    assert values(columns, "step") == [1, 3]
+    assert (columns.bad_count, columns.bad_lines[0].line) == (1, 3)
+
+
+def test_a_chart_that_tensorboard_downloads(log):
+    columns = log("[[1767225600.1, 1, 2.5], [1767225601.2, 2, NaN], [1767225602.3, 3")
+    assert values(columns, "step") == [1, 2]
+    np.testing.assert_array_equal(columns.load("value").values, [2.5, np.nan])
+    assert columns.bad_count == 1
+
+
+def test_what_is_left_out_is_said(log):
+    columns = log({"loss": [3.0, 2.0, 1.0], "val_loss": [2.5], "layers": [{"name": "a"}]})
+    assert columns.names == ("loss",)
+    assert columns.notes == ("'val_loss' is left out: it has 1 values where others have 3",)
+    columns = log({"train": RECORDS, "val": RECORDS[:2]})
+    assert columns.notes == ("other lists of records are left out: val",)
+
+
+@pytest.mark.parametrize("text", ["[]", "[[1, 2], [3, 4]]", "[[[1, 2, 3]]]", '{"a": [', "[{"])
+def test_documents_without_a_table(log, text):
+    with pytest.raises(NoUsableRecord, match=r"run\.json: no record could be read"):
+        log(text)
+
+
+@pytest.mark.parametrize("format", ["json", "trainer-state"])
+def test_a_lone_number_is_no_table(tmp_path, format):
+    (tmp_path / "run.csv").write_text("44,,\n")
+    with pytest.raises(NoUsableRecord, match=r"run\.csv: no record could be read"):
+        read_columns(tmp_path / "run.csv", format=format)
+
+
+@pytest.mark.parametrize("text", ["5", '"log_history": [', '5 {"log_history": [{"loss": 1}]}'])
+def test_a_state_that_is_none(tmp_path, text):
+    (tmp_path / "state.json").write_text(text, encoding="utf-8")
+    with suppress(LogError):
+        assert read_columns(tmp_path / "state.json", format="trainer-state").config == {}
+
+
+@pytest.mark.parametrize("text", ['{"a": ' * 100_000, "[" * 100_000, '[{"a": ' + "[" * 100_000])
+def test_deep_nesting_is_no_traceback(log, text):
+    with pytest.raises(LogError):
+        log(text)
+
+
+@settings(max_examples=150, deadline=None, derandomize=True)
+@given(
+    st.lists(
+        st.dictionaries(
+            st.sampled_from(["step", "loss", "x/y"]),
+            st.one_of(st.floats(), st.none(), st.text(max_size=4), st.integers(-9, 9)),
+            min_size=1,
+        ),
+        min_size=1,
+        max_size=8,
+    ),
+    st.sampled_from([None, 1]),
+    st.integers(1, 40),
+)
+def test_it_reads_what_json_reads_in_pieces_of_any_size(records, indent, size):
+    text = json.dumps(records, indent=indent).encode()
+    before = json_stream._READ
+    json_stream._READ = size
+    try:
+        columns = read(Stream("run", io.BytesIO(text)))
+    finally:
+        json_stream._READ = before
+    assert columns.rows == len(records)
+    for name in columns.names:
+        column = columns.load(name)
+        if not column.is_text:
+            for n, record in enumerate(records):
+                if type(record.get(name)) in (int, float):
+                    np.testing.assert_equal(column.values[n], float(record[name]))
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 64])
+@pytest.mark.parametrize(
+    "document",
+    [
+        {"step": [1, 2, 10], "loss": [2.5, -1e-05, 1000000.0]},
+        {"loss": {"1": 2.5, "2": -1e-05, "10": 1000000.0}},
+        [{"step": 1, "loss": 2.5}, {"step": 2, "loss": -1e-05}, {"step": 10, "loss": 1e6}],
+        [{"step": s, "t": {"loss": x}} for s, x in [(1, 2.5), (2, -1e-05), (10, 1e6)]],
+    ],
+)
+def test_no_number_is_cut_where_a_piece_ends(monkeypatch, document, size):
+    monkeypatch.setattr(json_stream, "_READ", size)
+    monkeypatch.setattr(json_stream, "_BUNCH", size)
+    columns = read(Stream("run", io.BytesIO(json.dumps(document).encode())))
+    assert values(columns, "step") == [1, 2, 10]
+    name = next(name for name in columns.names if "loss" in name)
+    assert values(columns, name) == [2.5, -1e-05, 1e6]
+
+
+def test_a_large_document_does_not_grow_in_memory(tmp_path):
+    record = '{"epoch": 0.1, "grad_norm": 0.84, "learning_rate": 3e-05, "loss": 2.31, "step": %d}'
+    path = tmp_path / "trainer_state.json"
+    with path.open("w", encoding="utf-8") as file:
+        file.write('{"log_history": [')
+        file.write(",\n".join(record % n for n in range(30_000)))
+        file.write("]}")
+    size = path.stat().st_size
+    tracemalloc.start()
+    try:
+        assert read_columns(path).rows == 30_000
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 4 * size
+
+
+def test_sizes_are_read_in_order(tmp_path):
+    columns = json.dumps({"loss": list(range(200_000))})
+    path = tmp_path / "run.json"
+    path.write_text(columns, encoding="utf-8")
+    loss = read_columns(path).load("loss").values
+    assert all(after == before + 1 for before, after in pairwise(loss.tolist()))
+
+
+# Each as a start and what is repeated after it.
+ODD = {
+    "quotes in a string without end": ('[{"a": "', '\\"'),
+    "backslashes": ('[{"a": "', "\\"),
+    "records of another kind": ("[", '{"a": nan nan},'),
+    "records within records": ("[", '{"a": {"b": [1]}},'),
+    "lists within lists": ("[", "[1, 2],"),
+    "words with brackets": ('{"a": [', '"],",'),
+    "braces and blanks": ("[{", "}      "),
+    "blanks": ("[{\n", " \n"),
+    "numbers with brackets": ("[{", '"nan(": nan('),
+    "blanks after a key": ('{"log_history"', " "),
+    "an index": ('{"a": {', '"1": 2,'),
+}
+
+
+@pytest.mark.parametrize(("start", "more"), ODD.values(), ids=ODD.keys())
+def test_the_time_grows_with_the_length_alone(tmp_path, start, more):
+    def taken(length: int) -> float:
+        path = tmp_path / "run.json"
+        path.write_text(start + more * (length // len(more)), encoding="utf-8")
+        begun = time.process_time()
+        for format in (None, "json", "jsonl"):
+            with suppress(LogError):
+                read_columns(path, format=format)
+        return time.process_time() - begun
+
+    taken(1000)  # imports
+    short, long = taken(40_000), taken(160_000)
+    assert long < 9 * short + 0.3  # 4 times as long, and 16 times where it grew with the square

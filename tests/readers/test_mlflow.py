@@ -1,0 +1,279 @@
+"""Stores that the installed MLflow wrote: a database, a folder of files, and both damaged."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import math
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+import numpy as np
+import pytest
+
+import stabdiag
+from stabdiag.errors import LogError, NoUsableRecord
+from stabdiag.readers import mlflow, mlflow_tracking, read_columns
+from stabdiag.readers.source import Stream
+
+WRITER = Path(__file__).parent / "stores" / "write_mlflow.py"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Store:
+    """A store, the run that was logged last, and how MLflow itself reads it."""
+
+    path: Path
+    run: str
+    metrics: dict[str, list[tuple[int, float]]]
+
+
+@pytest.fixture(scope="session")
+def stores(tmp_path_factory) -> list[Store]:
+    """A database and a folder; MLflow writes them in a process of its own."""
+    root = tmp_path_factory.mktemp("mlflow")
+    environment = {**os.environ, "MLFLOW_ALLOW_FILE_STORE": "true", "DO_NOT_TRACK": "true"}
+    environment.pop("PYTHONPATH", None)
+    done = subprocess.run(
+        [sys.executable, str(WRITER), f"sqlite:///{root}/mlflow.db", f"{root}/mlruns"],
+        check=True,
+        capture_output=True,
+        text=True,
+        cwd=root,
+        env=environment,
+    )
+    found = []
+    for told in json.loads(done.stdout):
+        metrics = {
+            name: [(step, number(value)) for step, value in logged]
+            for name, logged in told["metrics"].items()
+        }
+        (path,) = [*root.glob(f"mlruns/*/{told['run']}"), *([] if found else [root / "mlflow.db"])]
+        found.append(Store(path=path, run=told["run"], metrics=metrics))
+    return found
+
+
+def number(text: str) -> float:
+    """A database has no infinity; MLflow gives the largest number in its place."""
+    value = float(text)
+    return math.copysign(math.inf, value) if abs(value) == sys.float_info.max else value
+
+
+@pytest.fixture
+def database(stores) -> Store:
+    return stores[0]
+
+
+@pytest.fixture
+def folder(stores) -> Store:
+    return stores[1]
+
+
+def points(columns, name: str) -> list[tuple[float, float]]:
+    column, steps = columns.load(name), columns.load("step").values
+    return [(s, v) for s, v, p in zip(steps, column.values, column.present, strict=True) if p]
+
+
+def run_columns(root: Path, **changed: bytes):
+    """Read a run's folder; ``changed`` are contents of files, by name."""
+    files = (
+        (
+            PurePosixPath(file.relative_to(root)),
+            Stream(file.name, io.BytesIO(changed.get(file.name, file.read_bytes()))),
+        )
+        for file in sorted(root.rglob("*"))
+        if file.is_file()
+    )
+    return mlflow.read_run(files, "run")
+
+
+def check(columns, store: Store) -> None:
+    assert set(columns.names) == {"step", *store.metrics}
+    for name, expected in store.metrics.items():
+        np.testing.assert_array_equal(points(columns, name), expected)
+    assert not np.isfinite(columns.load("train/loss").values[7:10]).any()
+
+
+def test_a_database_is_what_mlflow_reads(database):
+    columns = read_columns(database.path)
+    check(columns, database)
+    assert (columns.format, columns.rows, columns.notes) == ("sqlite", 27, ())
+    assert columns.config["learning_rate"] == "0.0003"
+    assert columns.config["model.precision"] == "bf16"
+    (event,) = columns.events
+    assert (
+        f"holds 2 runs; this is the latest with metrics, second ({database.run})" in event.message
+    )
+
+
+def test_a_run_folder_is_what_mlflow_reads(folder):
+    columns = run_columns(folder.path)
+    check(columns, folder)
+    assert (columns.format, columns.rows, columns.notes) == ("mlflow", 27, ())
+    assert columns.config == {"learning_rate": "0.0003", "model.precision": "bf16", "note": "a, b"}
+
+
+def test_the_later_attempt_counts(database):
+    history = stabdiag.read(database.path)
+    loss = history.series["loss"]
+    assert loss.steps.tolist() == list(range(0, 220, 10))
+    assert loss.values[15:].tolist() == [2.5] * 7
+    assert any(event.kind == "rewind" for event in history.events)
+
+
+def test_the_configuration_is_understood(database):
+    known = stabdiag.diagnose(database.path).manifest
+    assert (known.dtype, known.peak_lr) == ("bf16", 3e-4)
+
+
+def test_a_packed_database(database, tmp_path):
+    packed = tmp_path / "mlflow.db.gz"
+    packed.write_bytes(gzip.compress(database.path.read_bytes(), 1))
+    check(read_columns(packed), database)
+
+
+def test_reading_leaves_a_database_as_it_is(database):
+    before = database.path.read_bytes()
+    names = sorted(path.name for path in database.path.parent.iterdir())
+    read_columns(database.path)
+    assert database.path.read_bytes() == before
+    assert sorted(path.name for path in database.path.parent.iterdir()) == names
+
+
+def test_a_database_cut_in_its_last_kilobyte(database, tmp_path):
+    data = database.path.read_bytes()
+    cut = tmp_path / "cut.db"
+    cut.write_bytes(data)
+    for size in range(len(data) - 1, len(data) - 1025, -11):
+        os.truncate(cut, size)
+        columns = read_columns(cut)
+        check(columns, database)
+        assert "breaks off" in columns.notes[0]
+
+
+def test_a_database_whose_metrics_are_cut(database, tmp_path):
+    """Where the pages of the metrics go, what is left of them is read."""
+    many = tmp_path / "many.db"
+    shutil.copy(database.path, many)
+    writer = sqlite3.connect(many)
+    rows = [("train/loss", 2.0, 1_800_000_000_000 + s, database.run, s, 0) for s in range(10_000)]
+    writer.executemany("INSERT INTO metrics VALUES (?, ?, ?, ?, ?, ?)", rows)
+    writer.commit()
+    writer.close()
+    whole = read_columns(many).load("train/loss").present.sum()
+    os.truncate(many, many.stat().st_size - 200_000)
+    columns = read_columns(many)
+    assert 1000 < columns.load("train/loss").present.sum() < whole
+    assert "breaks off" in columns.notes[0]
+    assert "metrics are damaged" in columns.notes[1]
+    os.truncate(many, 50_000)
+    with pytest.raises(LogError, match=r"cut off or damaged .*; recover it first"):
+        read_columns(many)
+
+
+@pytest.mark.parametrize("metric", ["loss", "lr"])
+def test_a_metric_cut_anywhere(folder, metric):
+    (file,) = folder.path.rglob(f"metrics/**/{metric}")
+    data = file.read_bytes()
+    name = file.relative_to(folder.path / "metrics").as_posix()
+    for cut in range(max(1, len(data) - 1024), len(data)):
+        columns = run_columns(folder.path, **{metric: data[:cut]})
+        count = data[:cut].count(b"\n")
+        found = points(columns, name) if name in columns.names else []
+        np.testing.assert_array_equal(found, folder.metrics[name][:count])
+        assert bool(columns.notes) == (data[cut - 1 : cut] != b"\n")
+
+
+def test_lines_that_are_no_points(folder):
+    columns = run_columns(folder.path, lr=b"1700000000000 0.5 3\nhello\n1700000000001 x 4\n\n")
+    assert points(columns, "lr") == [(3, 0.5)]
+    assert columns.notes == ("2 lines were not readable in the metric lr",)
+
+
+def test_lines_of_other_versions(folder):
+    lines = b"1700000000000 0.5\n1700000000001 0.25 7 corpus 1f2e\n"
+    assert points(run_columns(folder.path, lr=lines), "lr") == [(0, 0.5), (7, 0.25)]
+
+
+def test_no_metrics():
+    with pytest.raises(NoUsableRecord, match="no record could be read; it holds no scalars"):
+        mlflow.read_run(
+            [(PurePosixPath("meta.yaml"), Stream("meta.yaml", io.BytesIO(b"a: 1")))], "run"
+        )
+
+
+def test_a_run_by_its_id(database, monkeypatch):
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{database.path}")
+    columns = mlflow_tracking.read_url(f"mlflow://{database.run}")
+    check(columns, database)
+    assert columns.source == f"mlflow://{database.run}"
+    with pytest.raises(
+        LogError, match=r"^mlflow://abc: cannot be read \(.*\); check the id and ML"
+    ):
+        mlflow_tracking.read_url("mlflow://abc")
+
+
+def test_a_run_by_its_id_in_a_folder(folder, monkeypatch):
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", folder.path.parents[1].as_uri())
+    monkeypatch.delenv("MLFLOW_ALLOW_FILE_STORE", raising=False)
+    with pytest.raises(LogError, match=r"does not read the folder .* give the folder of the run"):
+        mlflow_tracking.read_url(f"mlflow://{folder.run}")
+    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
+    check(mlflow_tracking.read_url(f"mlflow://{folder.run}"), folder)
+
+
+@pytest.mark.parametrize(
+    ("store", "message"),
+    [
+        ("", "set MLFLOW_TRACKING_URI to the store"),
+        ("sqlite:////nowhere/mlflow.db", "/nowhere/mlflow.db: no such file; check MLFLOW_TRACKING"),
+        ("http://127.0.0.1:9", r"cannot be read \(API request .*\); check the id and MLFLOW_"),
+    ],
+)
+def test_a_store_that_cannot_be_reached(monkeypatch, store, message):
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", store)
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    with pytest.raises(LogError, match=message) as refused:
+        mlflow_tracking.read_url("mlflow://abc")
+    assert len(str(refused.value).splitlines()) == 1
+
+
+def test_without_mlflow_the_command_to_install_it(monkeypatch):
+    monkeypatch.setattr(mlflow_tracking, "find_spec", lambda name: None)
+    with pytest.raises(LogError, match=r"install mlflow: pip install 'stabdiag\[mlflow\]'"):
+        mlflow_tracking.read_url("mlflow://abc")
+
+
+@pytest.mark.parametrize("size", [16, 99, 100, 4096])
+def test_damaged_databases_give_one_line(tmp_path, size):
+    file = tmp_path / "mlflow.db"
+    random = np.random.default_rng(size)
+    for _ in range(20):
+        file.write_bytes(b"SQLite format 3\0" + random.bytes(size))
+        with pytest.raises(LogError) as refused:
+            read_columns(file)
+        assert len(str(refused.value).splitlines()) == 1
+
+
+def test_damage_to_any_page_gives_records_or_one_line(tmp_path):
+    """Types and lengths that a damaged page claims are taken for what they are: damage."""
+    whole = (Path(__file__).parent / "samples" / "sqlite" / "mlflow.db").read_bytes()
+    random = np.random.default_rng(7)
+    file = tmp_path / "mlflow.db"
+    read = 0
+    for _ in range(300):
+        data = bytearray(whole)
+        for place in random.integers(100, len(data), 3):
+            data[place : place + 4] = random.bytes(4)
+        file.write_bytes(data)
+        try:
+            read += read_columns(file).rows > 0
+        except LogError as error:
+            assert "\n" not in str(error)  # noqa: PT017 - either is right
+    assert read > 30

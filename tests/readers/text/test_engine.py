@@ -1,0 +1,195 @@
+"""The engine that all grammars share."""
+
+from __future__ import annotations
+
+import io
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from stabdiag.readers.source import Stream
+from stabdiag.readers.text.clean import Text, inert
+from stabdiag.readers.text.formats import TEXT_READERS
+from stabdiag.readers.text.grammar import NUMBER, VALUE, Grammar, Line, Step
+from stabdiag.readers.text.log import read_log
+from stabdiag.readers.text.ranks import NO_RANK, of_one_rank, ranks_of
+from stabdiag.readers.text.shapes import usual_shape
+
+SAMPLES = Path(__file__).parents[1] / "samples"
+
+A = Line(pattern=re.compile(rb"a(\d{1,9}):(%b)" % NUMBER), names=("step", "a"))
+B = Line(pattern=re.compile(rb"b:(%b)" % NUMBER), names=("b",))
+
+
+def table(text: str, *kinds: Line, size: int = 1 << 17, joined: bool = False):
+    grammar = Grammar(name="megatron", step="step", kinds=kinds, joined=joined)
+    columns = read_log(Stream("run.log", io.BytesIO(text.encode())), grammar, size=size)
+    return {
+        name: [
+            value if there else None
+            for value, there in zip(
+                columns.load(name).values.tolist(), columns.load(name).present.tolist(), strict=True
+            )
+        ]
+        for name in columns.names
+    }
+
+
+class TestText:
+    def test_what_terminals_add_goes(self):
+        text = Text(b"\x1b[1;31mred\x1b[0m\r\n\x1b]0;title\x07bar\rbaz\n", first_line=1)
+        assert text.data == b"\nred\nbar\nbaz\n"
+
+    def test_lines_by_their_number(self):
+        text = Text(b"one\ntwo\rtwo\r\nthree\n", first_line=11)
+        found = {word: text.line_at(text.data.index(word)) for word in (b"one", b"two", b"three")}
+        assert found == {b"one": 11, b"two": 12, b"three": 13}
+        assert text.line_at(text.data.rindex(b"two")) == 12
+
+    def test_inert(self):
+        assert inert(b"a\x1b[31mb\tc\x07\xff\0d", 10) == "ab c � d"
+        assert inert(b"x" * 50, 10) == "x" * 9 + "…"
+
+
+class TestSteps:
+    def test_the_step_of_the_line_before(self):
+        assert table("a1:5\nb:6\nb:7\na2:5\n", A, B)["step"] == [1, 1, 1, 2]
+
+    def test_before_the_first_that_is_named(self):
+        assert table("b:6\na10:5\na20:5\n", A, B)["step"] == [0, 10, 20]
+        assert table("b:6\na30020:5\na30040:5\n", A, B)["step"] == [30000, 30020, 30040]
+
+    def test_the_next_steps_up_to_the_one_that_is_named(self):
+        after = Line(pattern=B.pattern, names=("b",), step=Step.NEXT)
+        assert table("a1:5\nb:6\nb:7\na9:5\nb:8\n", A, after)["step"] == [1, 2, 3, 9, 10]
+        assert table("a1:5\nb:6\nb:7\nb:8\na3:5\n", A, after)["step"] == [1, 2, 3, 3, 3]
+
+    def test_the_coming_step(self):
+        coming = Line(pattern=B.pattern, names=("b",), step=Step.COMING)
+        assert table("b:6\na1:5\nb:7\na9:5\nb:8\n", A, coming)["step"] == [1, 1, 9, 9, 9]
+
+    def test_lines_that_only_tell_the_step(self):
+        clock = Line(pattern=A.pattern, names=("step", "a"), is_record=False)
+        assert table("a1:5\nb:6\na2:5\nb:7\n", clock, B) == {"step": [1, 2], "b": [6, 7]}
+
+
+class TestRecords:
+    def test_blocks_of_any_size_give_the_same(self):
+        text = "".join(f"a{n}:{n / 8}\nnoise\nb:{n / 4}\n" for n in range(50))
+        whole = table(text, A, B)
+        assert whole["a"][::2] == [n / 8 for n in range(50)]
+        for size in (1, 7, 64, 1000):
+            assert table(text, A, B, size=size) == whole
+            joined = table(text, A, B, size=size, joined=True)
+            assert joined["b"] == [n / 4 for n in range(50)]
+            assert len(joined["step"]) == 50
+
+    def test_a_joined_record_keeps_what_a_later_line_lacks(self):
+        both = Line(
+            pattern=re.compile(rb"c(\d{1,9})(?: x(%b))?(?: y(%b))?" % (VALUE, VALUE)),
+            names=("step", "x", "y"),
+        )
+        assert table("c1 x2\nc1 y3\nc2 y4\n", both, joined=True) == {
+            "step": [1, 2],
+            "x": [2, None],
+            "y": [3, 4],
+        }
+
+    def test_words_and_thousands_among_the_numbers(self):
+        line = Line(pattern=re.compile(rb"v:([^\n]{1,20})"), names=("v",))
+        found = table("v:1\nv:1,234\nv:none\nv:1e3\nv:nan\nv:word\nv:-inf\n", line)["v"]
+        np.testing.assert_array_equal(
+            np.array(found, dtype=float), [1, 1234, np.nan, 1000, np.nan, np.nan, -np.inf]
+        )
+        assert found[2] is None
+        assert found[5] is None
+
+    def test_names_and_values_of_changing_lines(self):
+        line = Line(
+            pattern=re.compile(rb"r:([^\n]{1,80})"),
+            pairs=re.compile(rb"(\w{1,9})=(%b)" % NUMBER),
+            named=lambda name: None if name == "skip" else name,
+        )
+        assert table("r:x=1 y=2\nr:\nr: \nr:y=3 skip=9 x=4 x=5\n", line) == {
+            "x": [1, 4],
+            "y": [2, 3],
+        }
+
+
+class TestRanks:
+    @pytest.mark.parametrize(
+        ("line", "rank"),
+        [
+            (b"[default7]:loss", 7),
+            (b"[rank12]: loss", 12),
+            (b"[Rank 3] loss", 3),
+            (b"[trainer0|2]:loss", 0),
+            (b" 5: loss", 5),
+            (b"[1,4]<stdout>: loss", 4),
+            (b"2026-01-05 loss", NO_RANK),
+            (b"loss", NO_RANK),
+        ],
+    )
+    def test_how_a_rank_is_named(self, line, rank):
+        data = b"\nbefore\n" + line + b"\n"
+        found = ranks_of(data, [data.index(b"loss")])
+        assert (NO_RANK if found is None else found[0]) == rank
+
+    def test_one_rank_counts_and_others_stand_in(self):
+        # Rank 1 tells of most steps; step 4 is only known from rank 0.
+        steps = np.array([1.0, 1, 2, 2, 3, 4, 4, 5])
+        ranks = np.array([0, 1, 0, 1, 1, 0, 0, 1])
+        kept = of_one_rank(np.zeros(8, int), steps, ranks)
+        assert kept.tolist() == [False, True, False, True, True, True, False, True]
+
+    def test_each_kind_of_line_has_its_rank(self):
+        kinds = np.array([0, 1, 0, 1])
+        kept = of_one_rank(kinds, np.array([1.0, 1, 2, 2]), np.array([0, 7, 0, 7]))
+        assert kept.all()
+
+    def test_lines_without_a_rank_all_count(self):
+        assert of_one_rank(np.zeros(3, int), np.arange(3.0), np.full(3, NO_RANK)).all()
+
+
+class TestFastPaths:
+    """What is fast gives what is slow."""
+
+    @pytest.mark.parametrize("one", TEXT_READERS, ids=lambda one: one.name)
+    def test_the_usual_shape_of_lines(self, one, monkeypatch):
+        text = b"".join(path.read_bytes() for path in sorted((SAMPLES / one.name).iterdir()))
+
+        def read():
+            columns = one.read(Stream("run.log", io.BytesIO(text)))
+            return {name: columns.load(name) for name in sorted(columns.names)}
+
+        monkeypatch.setattr("stabdiag.readers.text.shapes._FEWEST", 1)
+        fast = read()
+        monkeypatch.setattr("stabdiag.readers.text.shapes._FEWEST", 10**9)
+        slow = read()
+        assert list(fast) == list(slow)
+        for name in slow:
+            np.testing.assert_array_equal(fast[name].present, slow[name].present)
+            np.testing.assert_array_equal(fast[name].values, slow[name].values)
+
+    def test_a_shape_takes_other_numbers_and_blanks(self):
+        pairs = re.compile(rb"(\w+): {1,9}(%b)" % NUMBER)
+        lines = [b"eta: 1  [10:00:%02d] a:  %d  b: %g (50%%)" % (n, n, n / 7) for n in range(40)]
+        shape = usual_shape(lines, pairs)
+        assert shape.names == (b"eta", b"a", b"b")
+        assert all(shape.pattern.fullmatch(line) for line in lines)
+        assert shape.pattern.fullmatch(b"eta: 2  [1:00] a:    -1.5e-09  b: nan (1%)")
+        for other in (b"eta: 1  [10:00:00] a: 1  c: 2 (50%)", lines[0] + b"x", b"", b"eta: 1"):
+            assert shape.pattern.fullmatch(other) is None
+
+    def test_digits_of_a_name_are_not_other_numbers(self):
+        pairs = re.compile(rb"(\w+): (%b)" % NUMBER)
+        shape = usual_shape([b"acc1: 0.5 acc5: 0.75"] * 40, pairs)
+        assert shape.pattern.fullmatch(b"acc1: 0.25 acc5: 0.5")
+        assert shape.pattern.fullmatch(b"acc5: 0.25 acc1: 0.5") is None
+
+    def test_names_that_differ_by_a_digit_only(self, values):
+        lines = "".join(f"step {n} loss_{n % 2 + 1}: {n}.5 aux: 1.0\n" for n in range(100))
+        found = values("text", lines)
+        assert found["loss_1"] == [n + 0.5 if n % 2 == 0 else None for n in range(100)]

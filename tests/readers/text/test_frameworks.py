@@ -1,0 +1,286 @@
+"""What is peculiar to each framework's log."""
+
+from __future__ import annotations
+
+import io
+
+import numpy as np
+import pytest
+
+import stabdiag
+from stabdiag.readers.registry import reader
+from stabdiag.readers.source import Stream
+
+OVERFLOW = "[2026-01-05 10:00:00,1] [INFO] [loss_scaler.py:181:update_scale] [deepspeed] OVERFLOW!"
+
+
+def step_line(step: int, skipped: int) -> str:
+    return f"[Rank 0] step={step}, skipped={skipped}, lr=[0.001, 0.001], mom=[(0.9, 0.95)]\n"
+
+
+class TestDeepSpeed:
+    def test_overflows_belong_to_the_steps_before_the_next_report(self, values):
+        found = values(
+            "deepspeed",
+            f"{OVERFLOW} Rank 0 Skipping step. Attempted loss scale: 65536, but hysteresis is 2. "
+            "Reducing hysteresis to 1\n"
+            f"{OVERFLOW} Rank 0 Skipping step. Attempted loss scale: 65536, reducing to 32768\n"
+            f"{OVERFLOW} Rank 0 Skipping step. Attempted loss scale: 32768, reducing to 16384\n"
+            + step_line(10, 3)
+            + f"{OVERFLOW} Rank 0 Skipping step. Attempted loss scale: 65536, reducing to 32768\n"
+            + step_line(20, 4),
+        )
+        scale = found["Attempted loss scale"]
+        assert [pair for pair in zip(found["step"], scale, strict=True) if pair[1]] == [
+            *((0, 65536), (1, 65536), (2, 32768), (2, 32768), (3, 16384)),
+            *((10, 65536), (11, 32768)),
+        ]
+        assert found["skipped"].count(None) == 8
+        assert [s for s, k in zip(found["step"], found["skipped_step"], strict=True) if k] == [
+            *(1, 2, 3, 11),
+        ]
+
+    def test_a_log_without_a_loss_still_tells_of_the_scaler(self, tmp_path):
+        log = tmp_path / "run.log"
+        lines = []
+        for step in range(0, 400, 10):
+            old = max(2.0 ** (15 - step // 20), 1)
+            lines.append(f"{OVERFLOW} Attempted loss scale: {old:g}, reducing to {old / 2:g}\n")
+            lines.append(step_line(step + 10, step // 10 + 1))
+        log.write_text("".join(lines), encoding="utf-8")
+        report = stabdiag.diagnose(log)
+        assert report.diagnosis.slug == "loss-scale-collapsed"
+        assert "loss" not in report.history.series
+
+    def test_an_overflow_that_every_rank_counts_from_zero(self, values):
+        found = values(
+            "deepspeed",
+            "Grad overflow on iteration 4\nGrad overflow on iteration 4\n"
+            "Overflow detected. Skipping step. Attempted loss scale: 64, reducing to 32.0\n"
+            "Grad overflow on iteration 4\n" + step_line(10, 1),
+        )
+        assert found["step"] == [4, 5, 10]
+        assert found["Attempted loss scale"] == [64, 32, None]
+
+
+def iteration(step: int, *, loss: str = "", skipped: int = 0, rest: str = "") -> str:
+    return (
+        f" iteration {step:8d}/{1000:8d} | learning rate: 1.0E-04 |{loss} loss scale: 64.0 |{rest}"
+        f" number of skipped iterations: {skipped:3d} | number of nan iterations:   0 |\n"
+    )
+
+
+def lm(value: float) -> str:
+    return f" lm loss: {value:.6E} |"
+
+
+class TestMegatron:
+    def test_a_skipped_interval_is_no_nan(self, tmp_path):
+        log = tmp_path / "run.log"
+        lines = [iteration(10 * n, loss=lm(3 - n / 100)) for n in range(1, 41)]
+        lines[9] = iteration(100, skipped=10)
+        lines[19] = iteration(200, loss=lm(0.0), skipped=10)
+        lines[24:29] = [iteration(10 * n, skipped=10) for n in range(25, 30)]
+        log.write_text("".join(lines), encoding="utf-8")
+        loss = stabdiag.read(log).series["loss"]
+        assert np.isfinite(loss.values).all()
+        assert not set(loss.steps.tolist()) & {100, 200, 250, 260, 270, 280, 290}
+
+    def test_an_interval_skipped_in_part_has_a_loss_or_a_nan(self, tmp_path):
+        log = tmp_path / "run.log"
+        lines = [
+            iteration(10 * n, loss=lm(3 - n / 100), rest=" grad norm: 1.000 |")
+            for n in range(1, 41)
+        ]
+        lines[30:] = [iteration(10 * n, skipped=3, rest=" grad norm: nan |") for n in range(31, 41)]
+        log.write_text("".join(lines), encoding="utf-8")
+        report = stabdiag.diagnose(log)
+        assert (report.diagnosis.slug, report.diagnosis.step) == ("nan-fp16-overflow", 310)
+
+    def test_a_field_that_was_cut_is_left_out(self, values):
+        found = values(
+            "megatron",
+            iteration(1, loss=lm(3.0))
+            + " iteration        2/    1000 | learning rate: 1.0E-04 | lm loss: 7.07[Rank 3] (\n",
+        )
+        assert found["lm loss"] == [3.0, None]
+        assert found["learning rate"] == [1e-4, 1e-4]
+
+    def test_evaluations_and_arguments(self, read):
+        columns = read(
+            "megatron",
+            "  fp16 ............................................ True\n"
+            "  lr .............................................. 0.0003\n"
+            "  tokenizer_type .................................. GPT2BPETokenizer\n"
+            + iteration(1, loss=lm(3.0))
+            + "  fp16 ............................................ False\n"
+            " validation loss at iteration 1 | lm loss value: 3.5E+00 | lm loss PPL: 3.3E+01 | \n"
+            " validation loss at the end of training for test data | lm loss value: 9.0E+00 | \n",
+        )
+        assert columns.config == {"fp16": True, "lr": 0.0003, "tokenizer_type": "GPT2BPETokenizer"}
+        assert columns.load("lm loss value").values.tolist() == [3.5]
+
+    def test_the_scale_of_deepspeed_goes_before_a_placeholder(self, tmp_path):
+        log = tmp_path / "run.log"
+        lines = []
+        for n in range(1, 60):
+            if n % 10 == 0:
+                lines.append(f"{OVERFLOW} Attempted loss scale: 64, reducing to 32\n")
+            lines.append(iteration(n, loss=lm(3 - n / 100)).replace("64.0", "-1.0"))
+        log.write_text("".join(lines), encoding="utf-8")
+        scale = stabdiag.read(log).series["loss_scale"]
+        assert scale.column == "Attempted loss scale"
+        assert scale.steps[:4].tolist() == [9, 10, 19, 20]
+        assert scale.values[:4].tolist() == [64, 32, 64, 32]
+
+
+class TestTrainer:
+    def test_bars_of_other_lengths_do_not_tell_the_step(self, values):
+        def bar(at: int, of: int) -> str:
+            return f"\r {at:3d}%|███       | {at}/{of} [00:10<00:20,  4.9it/s]"
+
+        text = bar(100, 100) + "\n"  # tokenizing
+        for n in range(1, 5):
+            text += f"\r      \r{{'loss': {n}.5, 'epoch': 0.{n}}}\n"
+            text += bar(10 * n, 50) + bar(10 * n + 3, 50)
+        text += (
+            bar(3, 8) + f"\r     \r{{'eval_loss': 9.5, 'epoch': 0.4}}\n{bar(8, 8)}{bar(43, 50)}\n"
+        )
+        found = values("hf-trainer-stdout", text)
+        assert found["global_step"] == [10, 20, 30, 40, 43]
+        assert found["loss"] == [1.5, 2.5, 3.5, 4.5, None]
+
+    def test_the_summary_is_left_out(self, values):
+        found = values(
+            "hf-trainer-stdout",
+            "{'loss': 2.5, 'epoch': 0.5}\n"
+            "{'train_runtime': 9.0, 'train_loss': 7.0, 'epoch': 1.0}\n",
+        )
+        assert found["loss"] == [2.5]
+        assert "train_loss" not in found
+
+    def test_steps_from_the_epoch_where_the_trainer_told_how_many(self, values):
+        found = values(
+            "hf-trainer-stdout",
+            "  Num Epochs = 3\n  Total optimization steps = 3,000\n"
+            "{'loss': 2.5, 'epoch': 0.5}\n{'loss': 2.4, 'epoch': 1.0}\n",
+        )
+        assert found["global_step"] == [500, 1000]
+
+    def test_no_step_at_all(self, tmp_path):
+        log = tmp_path / "run.log"
+        log.write_text("".join(f"{{'loss': {9 - n}, 'epoch': 0.{n}}}\n" for n in range(1, 9)))
+        loss = stabdiag.read(log).series["loss"]
+        assert loss.steps.tolist() == list(range(8))
+
+    def test_a_nan_that_the_filter_replaced(self, tmp_path):
+        log = tmp_path / "run.log"
+        lines = [f"{{'loss': {3 - n / 50}, 'grad_norm': 1.0, 'step': {n}}}\n" for n in range(1, 40)]
+        lines += [f"{{'loss': 0.0, 'grad_norm': nan, 'step': {n}}}\n" for n in range(40, 50)]
+        log.write_text("".join(lines), encoding="utf-8")
+        report = stabdiag.diagnose(log)
+        assert (report.diagnosis.slug, report.diagnosis.step) == ("nan-dtype-unknown", 40)
+
+
+class TestFairseq:
+    def test_epochs_validations_and_overflows(self, values):
+        inner = '2026 | INFO | train_inner | {{"epoch": 1, "loss": "{}", "num_updates": "{}"}}\n'
+        found = values(
+            "fairseq",
+            inner.format(4.5, 100)
+            + "2026 | INFO | fairseq.trainer | NOTE: gradient overflow detected, ignoring gradient,"
+            " setting loss scale to: 64.0\n"
+            + inner.format(4.25, 200)
+            + '2026 | INFO | valid | {"valid_loss": "4.75", "valid_num_updates": "200"}\n'
+            '2026 | INFO | train | {"train_loss": "4.4", "train_num_updates": "200"}\n'
+            "2026 | INFO | valid | epoch 002 | valid on 'valid' subset | loss 4.5 | ppl 22.6 |"
+            " num_updates 200\n",
+        )
+        assert found["num_updates"] == [100, 101, 200, 200, 200, 200]
+        assert found["loss"] == [4.5, None, 4.25, None, None, None]
+        assert found["loss_scale"] == [None, 64, None, None, None, None]
+        assert found["valid_loss"] == [None, None, None, 4.75, None, 4.5]
+        assert found["train_loss"] == [None, None, None, None, 4.4, None]
+
+    def test_an_epoch_as_text(self, values):
+        found = values(
+            "fairseq",
+            "2026 | INFO | train | epoch 001 | loss 4.5 | nll_loss 3.25 | num_updates 500"
+            " | lr 1e-05 | gnorm 0.5 | train_wall 10\n",
+        )
+        assert (found["train_loss"], found["num_updates"]) == ([4.5], [500])
+
+
+class TestOthers:
+    def test_a_nan_average_of_modded_nanogpt_is_no_nan_loss(self, values):
+        found = values("modded-nanogpt", "step:1/9 train_loss:10.8 train_time:1ms step_avg:nanms\n")
+        assert (found["train_loss"], found["step"]) == ([10.8], [1])
+
+    def test_caffe_tests_belong_to_their_iteration(self, values):
+        def solver(text: str) -> str:
+            return f"I0105 10:00:00.123456 17443 solver.cpp:341] {text}\n"
+
+        found = values(
+            "caffe",
+            solver("Iteration 0, Testing net (#0)")
+            + solver("    Test net output #1: loss = 7.02 (* 1 = 7.02 loss)")
+            + solver("Iteration 0 (5.2 iter/s, 3.8s/20 iters), loss = 7.5")
+            + solver("Iteration 0, lr = 0.01")
+            + solver("Iteration 20, loss = 6.5"),
+        )
+        assert found == {
+            "Iteration": [0, 20],
+            "loss": [7.5, 6.5],
+            "lr": [0.01, None],
+            "test loss": [7.02, None],
+        }
+
+    def test_the_resume_of_a_log_supersedes_what_it_goes_over(self, tmp_path):
+        log = tmp_path / "run.log"
+        text = "".join(f"s:{n} trl:{5 - n / 100:.2f}\n" for n in range(100))
+        text += "".join(f"s:{n} trl:{5 - n / 100:.3f}1\n" for n in range(80, 120))
+        log.write_text(text, encoding="utf-8")
+        history = stabdiag.read(log)
+        assert len(history.series["loss"]) == 120
+        assert any("goes back from step 99 to 80" in event.message for event in history.events)
+
+    def test_torchtitan_sets_thousands_apart(self, values):
+        found = values(
+            "torchtitan",
+            "[titan] 2026 - root - INFO - step: 10  loss:  3.5  tps: 1,234,567  mfu: 31.20%\n"
+            "[titan] 2026 - root - INFO - validate step: 10  loss:  3.75  tps: 7,012\n",
+        )
+        assert found["tps"] == [1234567, None]
+        assert found["validation loss"] == [None, 3.75]
+
+    def test_mlperf_counts_a_measurement_only_with_its_place(self, values):
+        found = values(
+            "mllog",
+            ':::MLLOG {"key": "opt_base_learning_rate", "value": 0.1, "metadata": {"lineno": 3}}\n'
+            ':::MLLOG {"key": "tracked_stats", "value": {"loss": 2.5, "throughput": 10.0},'
+            ' "metadata": {"step": 50}}\n'
+            ':::MLLOG {"key": "eval_accuracy", "value": 0.5, "metadata": {"step": 50}}\n'
+            ":::MLLOG {broken\n:::MLLOG []\n",
+        )
+        assert found == {
+            "step": [50],
+            "loss": [2.5],
+            "throughput": [10.0],
+            "eval_accuracy": [0.5],
+        }
+
+    def test_composer_evaluations(self, values):
+        found = values(
+            "composer",
+            "[batch=1/9]:\n\t Train loss/train/total: 3.5\n[Eval batch=1/2] Eval on eval data\n"
+            "[Eval batch=2/2] Eval on eval data:\n\t Eval metrics/eval/CrossEntropy: 3.75\n"
+            "[batch=2/9]:\n\t Train loss/train/total: 3.25\n",
+        )
+        assert found["step"] == [1, 2]
+        assert found["Eval metrics/eval/CrossEntropy"] == [3.75, None]
+
+
+@pytest.mark.parametrize("name", ["megatron", "caffe", "text", "mllog"])
+def test_a_format_that_is_forced_on_another_log_says_so(name):
+    with pytest.raises(stabdiag.errors.LogError, match=r"run\.log: no record could be read"):
+        reader(name).read(Stream("run.log", io.BytesIO(b"hello\nworld\n")))

@@ -1,0 +1,217 @@
+"""Random bytes, lines made to be slow, and lines made to be misread."""
+
+from __future__ import annotations
+
+import io
+import re
+import tracemalloc
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from stabdiag.errors import LogError
+from stabdiag.readers.blocks import blocks
+from stabdiag.readers.registry import reader
+from stabdiag.readers.source import Stream
+from stabdiag.readers.text import general, messages, ranks
+from stabdiag.readers.text.formats import TEXT_READERS
+from stabdiag.readers.text.grammar import Line
+from stabdiag.readers.text.messages import SORTS
+
+SAMPLES = Path(__file__).parents[1] / "samples"
+EVERY = pytest.mark.parametrize("one", TEXT_READERS, ids=lambda one: one.name)
+
+# What a mutation may put anywhere: texts on which grammars turn, and bytes that break numbers.
+BITS = [
+    *(
+        b"nan",
+        b"-inf",
+        b"1e999",
+        b"9" * 50,
+        b"1_0",
+        b".",
+        b"\0",
+        b"\xff\xfe",
+        b"\r",
+        b"\n",
+        b"\x1b[",
+    ),
+    *(b"|", b": ", b"=", b"{", b"}", b"'", b'"', b"[default1]:", b" 3: ", b"iteration 1/ 2 |"),
+    *(b"step", b"loss", b"Traceback (most recent call last):\n", b"CUDA error: ", b"\n\n"),
+]
+
+
+def outcome(one, data: bytes) -> None:
+    """Read data; a LogError is an answer, anything else is a fault."""
+    one.recognises(data, whole=True)
+    try:
+        columns = one.read(Stream("run.log", io.BytesIO(data)))
+    except LogError:
+        return
+    for name in columns.names:
+        assert len(columns.load(name).values) == columns.rows
+
+
+@EVERY
+@settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@given(data=st.binary(max_size=2000))
+def test_random_bytes(one, data):
+    outcome(one, data)
+
+
+@EVERY
+@settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@given(data=st.data())
+def test_damaged_samples(one, data):
+    files = sorted((SAMPLES / one.name).iterdir())
+    text = data.draw(st.sampled_from(files)).read_bytes()
+    for _ in range(data.draw(st.integers(1, 6))):
+        begin = data.draw(st.integers(0, len(text)))
+        end = data.draw(st.integers(begin, min(begin + 300, len(text))))
+        bit = data.draw(st.sampled_from(BITS) | st.just(text[begin:end] * 2))
+        text = text[:begin] + bit + text[end:]
+    outcome(one, text)
+
+
+@EVERY
+def test_a_cut_anywhere(one):
+    """Whatever precedes the cut is read: no record is lost, but the one that was cut."""
+    path = min((SAMPLES / one.name).glob("*.log"), key=lambda path: path.stat().st_size)
+    text = path.read_bytes()
+    before = 0
+    for cut in range(len(text) - 360, len(text), 3):
+        try:
+            rows = one.read(Stream("run.log", io.BytesIO(text[:cut]))).rows
+        except LogError:
+            rows = 0
+        assert rows >= before - 1
+        before = max(rows, before)
+    assert before
+
+
+def patterns() -> dict[str, re.Pattern[bytes]]:
+    found: dict[str, re.Pattern[bytes]] = {}
+    modules = [import_module(one.module) for one in TEXT_READERS]
+    for grammar in [module.GRAMMAR for module in modules if hasattr(module, "GRAMMAR")]:
+        lines = [kind for kind in grammar.kinds if isinstance(kind, Line)]
+        for number, line in enumerate(lines):
+            own = {"pattern": line.pattern, "pairs": line.pairs, "told": line.told_by}
+            found |= {f"{grammar.name} {number} {k}": p for k, p in own.items() if p is not None}
+        if grammar.config is not None:
+            found[f"{grammar.name} config"] = grammar.config
+    found |= {f"message {sort.title}": sort.line for sort in SORTS}
+    for module in (general, messages, ranks):
+        own = {k: v for k, v in vars(module).items() if isinstance(v, re.Pattern)}
+        found |= {f"{module.__name__.rpartition('.')[2]} {k}": v for k, v in own.items()}
+    return found
+
+
+def choices(parsed) -> int:
+    """Return in how many ways, at most, a pattern can go over a text that does not match."""
+    ways = 1
+    for op, arg in parsed:
+        name = str(op)
+        if name in ("MAX_REPEAT", "MIN_REPEAT", "POSSESSIVE_REPEAT"):
+            low, high, inner = arg
+            assert str(high) != "MAXREPEAT", "a repetition without an upper bound"
+            inside = choices(inner)
+            if high > 1 and inside > 1:
+                # A repetition of repetitions: its ways multiply, unless each turn is told apart.
+                assert high <= 6, "a long repetition of what can itself be read in several ways"
+                inside **= high
+            ways *= max(high - low + 1, 1) * inside
+        elif name == "SUBPATTERN":
+            ways *= choices(arg[-1])
+        elif name == "BRANCH":
+            ways *= sum(choices(branch) for branch in arg[1])
+        elif name in ("ASSERT", "ASSERT_NOT"):
+            ways *= choices(arg[1])
+    return ways
+
+
+@pytest.mark.parametrize("name", patterns())
+def test_no_pattern_goes_over_a_line_without_end(name):
+    """The work at each place of a text has a bound, so that the whole is linear in its length."""
+    parsed = import_module("re._parser").parse(patterns()[name].pattern)
+    choices(parsed)
+
+
+ADVERSARIAL = [
+    b"iteration 1/ 2 |",
+    b"iteration          1/           2 | a: 1",
+    b"{'loss': {'loss': ",
+    b"{'loss': 1, ",
+    b"train_inner | {",
+    b"epoch 1: 1 / 1 ",
+    b"Epoch 0: [",
+    b" - step: 1  loss:  ",
+    b"step:1/1 train_loss:",
+    b"s:1 trl:",
+    b"eta: 1  iter: 1  ",
+    b"Iteration 1, ",
+    b"\n 1: 1, 1 avg",
+    b":::MLLOG {",
+    b"step loss ",
+    b"loss: 1 step",
+    b"a a a loss ",
+    b"Traceback (most recent call last):\n ",
+    b"rror Killed SIG inimum ",
+    b"\x1b[",
+    b"\x1b]",
+    b"    train",
+    b"\t Train a",
+    b"[step=",
+    b"Attempted loss scale: 1",
+    b" ",
+    b"9",
+    b"a",
+    b"\r",
+]
+
+
+@EVERY
+def test_lines_that_are_made_to_be_slow(one):
+    """None of them keeps a grammar busy: this test would not come to an end."""
+    for bit in ADVERSARIAL:
+        outcome(one, b"s:1 trl:1.0\n" + bit * (40_000 // len(bit)))
+
+
+def test_a_line_without_an_end_is_not_gathered(monkeypatch):
+    short = partial(blocks, longest=1000)
+    monkeypatch.setattr(
+        "stabdiag.readers.text.log.blocks", lambda stream, size: short(stream, size=min(size, 500))
+    )
+    text = b"s:1 trl:3.5\n" + b"x" * 5000 + b"\ns:2 trl:3.25\nKilled\n"
+    columns = reader("llmc").read(Stream("run.log", io.BytesIO(text)))
+    assert columns.load("trl").values.tolist() == [3.5, 3.25]
+    assert [bad.line for bad in columns.bad_lines] == [2]
+    assert [event.line for event in columns.events] == [4]
+
+
+class _Endless:
+    """A log of warnings that is made while it is read, with a record here and there."""
+
+    def __init__(self, size: int) -> None:
+        self._left = size
+
+    def read(self, size: int, /) -> bytes:
+        if self._left <= 0:
+            return b""
+        self._left -= size
+        line = b"node-3: UserWarning: 1Torch was not compiled with flash attention.\n"
+        return b"s:1 trl:3.5\nKilled\n" + line * (size // len(line))
+
+
+def test_memory_does_not_grow_with_what_is_not_kept():
+    peaks = []
+    for size in (1 << 21, 1 << 24):
+        tracemalloc.start()
+        columns = reader("llmc").read(Stream("run.log", _Endless(size)))
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+        assert columns.rows == size >> 16
+    assert peaks[1] < peaks[0] + (1 << 19)

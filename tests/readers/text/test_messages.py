@@ -1,0 +1,122 @@
+"""What a log says in words."""
+
+from __future__ import annotations
+
+import pytest
+
+from stabdiag.history import EventKind
+
+
+@pytest.fixture
+def told(read):
+    """Return title, line and step of each message in a log whose steps are 1, 2, …"""
+
+    def events(*lines: str) -> list[tuple[str, int | None, int | None]]:
+        steps = iter(range(1, 100))
+        text = "".join(f"s:{next(steps)} trl:3.5\n{line}\n" for line in lines)
+        found = read("llmc", text).events
+        assert all(event.kind is EventKind.MESSAGE for event in found)
+        return [(event.message.partition(": ")[0], event.line, event.step) for event in found]
+
+    return events
+
+
+@pytest.mark.parametrize(
+    ("title", "line"),
+    [
+        ("out of memory", "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB"),
+        ("out of memory", "RuntimeError: CUDA out of memory. Tried to allocate 20.00 MiB (GPU 0)"),
+        ("out of memory", "[1234.5] Out of memory: Killed process 4711 (python)"),
+        ("out of memory", "slurmstepd: error: Detected 1 oom_kill event in StepId=1.0."),
+        (
+            "collective communication failed",
+            "[E ProcessGroupNCCL.cpp:475] [Rank 3] Watchdog caught collective operation timeout: "
+            "WorkNCCL(SeqNum=1, OpType=ALLREDUCE, Timeout(ms)=1800000)",
+        ),
+        (
+            "collective communication failed",
+            "torch.distributed.DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:1251",
+        ),
+        (
+            "the loss scale cannot fall any further",
+            "Exception: Current loss scale already at minimum - cannot decrease scale anymore.",
+        ),
+        (
+            "the loss scale cannot fall any further",
+            "FloatingPointError: Minimum loss scale reached (0.0001). Your loss is probably",
+        ),
+        ("a value that is not finite", "Loss is nan, stopping training"),
+        ("a value that is not finite", "AssertionError: Rank 3: found NaN in local grad norm"),
+        ("CUDA error", "RuntimeError: CUDA error: device-side assert triggered"),
+        ("killed", "slurmstepd: error: *** JOB 7 ON n1 CANCELLED AT 2026-01-05 DUE TO TIME LIMIT"),
+        (
+            "killed",
+            "torch.distributed.elastic SignalException: Process 1 got signal: 15 by SIGTERM",
+        ),
+        ("killed", "exitcode  : -9 (pid: 4711) traceback : Signal 9 (SIGKILL) received by PID 1"),
+        ("killed", "Killed"),
+        ("killed", "Segmentation fault (core dumped)"),
+    ],
+)
+def test_a_message_has_a_line_and_a_step(told, title, line):
+    assert told("nothing", line, "nothing") == [(title, 4, 2)]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "signal.signal(signal.SIGTERM, self.on_exit)",
+        "Killed workers are started again by default",
+        "memory (MB) | allocated: 15492.8 | max allocated: 20045.0",
+        "validation error: 0.034",
+        "minimum learning rate: 1e-5",
+        "found NaN in column 3 of the data",
+        "NCCL version 2.21.5+cuda12.4",
+    ],
+)
+def test_no_message(told, line):
+    assert told(line) == []
+
+
+def test_a_traceback_is_told_by_its_exception(read):
+    events = read(
+        "llmc",
+        "s:1 trl:3.5\n[rank3]: Traceback (most recent call last):\n"
+        '[rank3]:   File "train.py", line 3, in <module>\n[rank1]: what another rank says\n'
+        "[rank3]:     main()\n[rank3]: ValueError: no such thing\n",
+    ).events
+    assert [(e.message, e.line, e.step) for e in events] == [
+        ("traceback: ValueError: no such thing", 2, 1)
+    ]
+
+
+def test_a_traceback_that_breaks_off(read):
+    (event,) = read("llmc", "s:1 trl:3.5\nTraceback (most recent call last):\n  File").events
+    assert event.message == "traceback: Traceback (most recent call last)"
+
+
+def test_many_are_counted(read):
+    lines = "".join(f"RuntimeError: CUDA error: number {n}\n" for n in range(64))
+    events = read("llmc", "s:1 trl:3.5\n" + lines).events
+    assert len(events) == 5
+    assert events[-1].message.endswith("number 4 (and 59 more such lines)")
+
+
+def test_the_same_from_every_rank_is_told_once(read):
+    (event,) = read("llmc", "s:1 trl:3.5\n" + "CUDA error: lost\n" * 64).events
+    assert event.message == "CUDA error: CUDA error: lost (and 63 more such lines)"
+
+
+def test_a_message_is_cut_and_does_nothing(read):
+    text = "s:1 trl:3.5\n\x1b]0;title\x07\x1b[2JCUDA error: \x1b[31m\x9b\u202e\0" + "x" * 500 + "\n"
+    (event,) = read("llmc", text).events
+    assert len(event.message) <= 220
+    assert event.message.endswith("…")
+    assert event.message.isprintable()
+
+
+def test_lines_are_counted_over_blocks_and_progress_bars(read):
+    bars = "\r".join(f"{n}%" for n in range(50)) + "\n"
+    text = "s:1 trl:3.5\r\n" + bars * 9_998 + "Killed\n"
+    (event,) = read("llmc", text).events
+    assert event.line == 10_000

@@ -1,0 +1,115 @@
+"""Each framework's log: as it is, with the lines of several ranks in it, and with a NaN.
+
+The samples hold twelve records whose loss is 4 − k/8; their lines are made as the frameworks' own
+format strings make them.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import stabdiag
+from stabdiag.readers import read_columns
+from stabdiag.readers.text.formats import TEXT_READERS
+
+SAMPLES = Path(__file__).parents[1] / "samples"
+
+STEPS = {
+    "caffe": range(0, 240, 20),
+    "composer": range(1, 13),
+    "darknet": range(1, 13),
+    "deepspeed": range(10, 130, 10),
+    "fairseq": range(100, 1300, 100),
+    "hf-trainer-stdout/bars": range(10, 130, 10),
+    "hf-trainer-stdout": range(1, 13),
+    "llmc": range(12),
+    "llmc/stdout": range(1, 13),
+    "maskrcnn": range(20, 260, 20),
+    "maskrcnn/detectron2": range(19, 259, 20),
+    "megatron": range(10, 130, 10),
+    "mllog": range(512, 6656, 512),
+    "modded-nanogpt": range(1, 13),
+    "nanogpt": range(0, 120, 10),
+    "nemo": range(9, 129, 10),
+    "nemo/bar": range(12),
+    "olmo-core": range(1, 13),
+    "text": range(1, 13),
+    "text/tutorial": range(100, 1300, 100),
+    "torchtitan": (1, *range(10, 120, 10)),
+}
+FILES = sorted(path for one in TEXT_READERS for path in (SAMPLES / one.name).iterdir())
+IDS = [f"{path.parent.name}/{path.name}" for path in FILES]
+EVERY = pytest.mark.parametrize("path", FILES, ids=IDS)
+
+
+def steps_of(path: Path) -> list[int]:
+    kind = path.parent.name
+    return list(STEPS.get(f"{kind}/{path.stem.removesuffix('-nan')}", STEPS.get(kind, ())))
+
+
+def losses_of(path: Path) -> np.ndarray:
+    losses = 4 - np.arange(12) / 8
+    if path.stem.endswith("-nan"):
+        losses[9:] = np.nan
+    return losses
+
+
+@EVERY
+def test_the_losses(path):
+    loss = stabdiag.read(path).series["loss"]
+    assert loss.steps.tolist() == steps_of(path)
+    # Lightning's progress bar rounds to two decimals.
+    np.testing.assert_allclose(
+        loss.values, losses_of(path), atol=0.0051 if "bar" in path.stem else 0
+    )
+
+
+@EVERY
+def test_the_diagnosis(path):
+    slug = stabdiag.diagnose(path).diagnosis.slug
+    assert slug.startswith("nan-" if path.stem.endswith("-nan") else "insufficient-data")
+
+
+@pytest.mark.parametrize("format", [one.name for one in TEXT_READERS])
+def test_a_line_of_another_rank_does_not_count_again(format):
+    columns = read_columns(SAMPLES / format / "ranks.log")
+    # A record of DeepSpeed has two lines; an evaluation before the training makes one more.
+    allowed = {"deepspeed": 24, "llmc": 13, "modded-nanogpt": 13, "nanogpt": 13}
+    assert columns.rows == allowed.get(format, 12)
+    # Darknet prints its losses at the start of a line, so that a labelled one is none.
+    assert format == "darknet" or any("lines of 2 ranks" in note for note in columns.notes)
+
+
+@pytest.mark.parametrize("format", ["megatron", "deepspeed", "text"])
+def test_megabytes_of_other_lines_before_it(format, tmp_path):
+    path = next(path for path in FILES if path.parent.name == format)
+    warning = b"node-3: UserWarning: 1Torch was not compiled with flash attention.\n"
+    log = tmp_path / "run.log"
+    log.write_bytes(warning * 80_000 + path.read_bytes())
+    loss = stabdiag.read(log).series["loss"]
+    assert loss.steps.tolist() == steps_of(path)
+
+
+def test_roles_beside_the_loss():
+    expected = {
+        "caffe/plain.log": {"lr", "eval_loss"},
+        "composer/plain.log": {"lr", "grad_norm"},
+        "darknet/plain.log": {"lr"},
+        "deepspeed/plain.log": {"lr", "skipped"},
+        "fairseq/json.log": {"lr", "grad_norm", "loss_scale", "tokens_per_second"},
+        "hf-trainer-stdout/bars.log": {"lr", "grad_norm"},
+        "llmc/main.log": {"lr", "grad_norm", "eval_loss"},
+        "maskrcnn/plain.log": {"lr"},
+        "megatron/plain.log": {"lr", "grad_norm", "loss_scale", "skipped", "eval_loss"},
+        "modded-nanogpt/plain.log": {"eval_loss"},
+        "nanogpt/plain.log": {"eval_loss"},
+        "nemo/plain.log": {"lr"},
+        "olmo-core/plain.log": {"lr", "grad_norm", "tokens_per_second"},
+        "text/plain.log": {"lr", "grad_norm"},
+        "torchtitan/plain.log": {"grad_norm", "tokens_per_second"},
+    }
+    for name, roles in expected.items():
+        assert set(stabdiag.read(SAMPLES / name).series) == {"loss", *roles}, name

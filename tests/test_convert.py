@@ -1,0 +1,181 @@
+"""A log as Parquet: whatever is asked of it has the answers that the log gives."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyarrow import parquet
+
+from stabdiag import StabdiagError, convert, diagnose, read
+from stabdiag.cli import main
+from stabdiag.errors import LogError
+
+RUNS = Path(__file__).parents[1] / "fixtures" / "runs"
+LOGS = sorted(RUNS.glob("*/log.*"))
+KEY = b"stabdiag"
+
+
+@pytest.mark.parametrize("log", LOGS, ids=[log.parent.name for log in LOGS])
+def test_the_diagnosis_is_that_of_the_log(log, tmp_path):
+    convert(log, tmp_path / "run.parquet")
+    before, after = diagnose(log), diagnose(tmp_path / "run.parquet")
+    assert after.findings == before.findings
+    assert after.trail == before.trail
+    assert after.not_logged == before.not_logged
+    paths = {"path": None, "logged": (), "unknown": {}}
+    assert replace(after.manifest, **paths) == replace(before.manifest, **paths)
+    assert after.history.events[1:] == before.history.events
+    assert after.history.events[0].message.startswith(f"converted from {log} (")
+
+
+series = st.dictionaries(
+    st.sampled_from(["grad_norm", "lr", "loss_scale", "weight_norm/a b", "eval_loss"]),
+    st.dictionaries(st.integers(0, 60), st.floats(width=32), min_size=1),
+    max_size=4,
+)
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(series, st.dictionaries(st.integers(0, 60), st.floats(width=32), min_size=1))
+def test_every_value_comes_back(tmp_path_factory, others, losses):
+    steps = sorted({step for points in (losses, *others.values()) for step in points})
+    records = [
+        {"step": step, **{r: points[step] for r, points in all_.items() if step in points}}
+        for all_ in [{"loss": losses, **others}]
+        for step in steps
+    ]
+    output = tmp_path_factory.mktemp("run") / "run.parquet"
+    try:
+        before = convert(records, output)
+    except LogError:
+        return
+    after = read(output)
+    assert after.series.keys() == before.series.keys()
+    for role, one in before.series.items():
+        np.testing.assert_array_equal(after.series[role].steps, one.steps)
+        np.testing.assert_array_equal(after.series[role].values, one.values)
+
+
+def test_missing_is_null_and_nan_is_nan(tmp_path):
+    records = [{"step": n, "loss": math.nan if n == 3 else 1.0} for n in range(5)]
+    records[2]["val_loss"] = 2.0
+    convert(records, tmp_path / "run.parquet")
+    table = parquet.read_table(tmp_path / "run.parquet")
+    assert table.column_names == ["step", "loss", "eval_loss"]
+    assert table["eval_loss"].to_pylist() == [None, None, 2.0, None, None]
+    assert table["loss"].null_count == 0
+    assert math.isnan(table["loss"][3].as_py())
+
+
+def test_a_hidden_nan_is_written_as_one(tmp_path):
+    records = [{"step": n, "loss": 1.0, "lr": 0.1} for n in range(30)]
+    for record in records[20:]:
+        del record["loss"]
+    convert(records, tmp_path / "run.parquet")
+    after = diagnose(tmp_path / "run.parquet")
+    assert (after.diagnosis.slug, after.diagnosis.step) == ("nan-dtype-unknown", 20)
+    assert any(
+        "counts as NaN" in e.message or "count as NaN" in e.message for e in after.history.events
+    )
+
+
+def test_flags_are_kept_and_give_way_to_flags(tmp_path):
+    log = RUNS / "spike-lr-jump" / "log.jsonl"
+    output = tmp_path / "run.parquet"
+    convert(log, output, settings={"dtype": "bf16", "seed": 5})
+    known = diagnose(output).manifest
+    assert (known.dtype, known.seed, known.path) == ("bf16", 5, None)
+    assert {"dtype", "seed", "peak_lr"} <= set(known.logged)
+    assert diagnose(output, settings={"dtype": "fp32"}).manifest.dtype == "fp32"
+    (tmp_path / "run.manifest.json").write_text('{"dtype": "fp16"}', encoding="utf-8")
+    assert diagnose(output).manifest.dtype == "fp16"
+
+
+def test_a_column_can_be_named_still(tmp_path):
+    convert(RUNS / "spike-lr-jump" / "log.jsonl", tmp_path / "run.parquet")
+    history = read(tmp_path / "run.parquet", columns={"loss": "grad_norm"})
+    assert history.series["loss"].column == "grad_norm"
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        b"",
+        b"{",
+        b"[]",
+        b"null",
+        b"[" * 100_000,
+        b'{"schema": 2, "source": "x", "manifest": {}, "events": []}',
+        b'{"schema": 1, "source": "x", "manifest": [], "events": []}',
+        b'{"schema": 1, "source": "x", "manifest": {}, "events": [{"kind": "new"}]}',
+        b'{"schema": 1, "source": "x", "manifest": {}, "events": [1]}',
+    ],
+)
+def test_metadata_of_another_kind_is_passed_over(tmp_path, metadata):
+    table = pa.table({"step": [1, 2, 3], "train_loss": [3.0, 2.0, 1.0]})
+    table = table.replace_schema_metadata({KEY: metadata})
+    parquet.write_table(table, tmp_path / "run.parquet")
+    history = read(tmp_path / "run.parquet")
+    assert history.series["loss"].values.tolist() == [3.0, 2.0, 1.0]
+    assert history.config == {}
+
+
+@pytest.mark.parametrize("steps", [[1, 2, 3], [1, 3, 2], [1, 1, 2], [1, None, 2], ["a", "b", "c"]])
+def test_a_log_that_only_says_that_it_was_converted_is_read_as_any(tmp_path, steps):
+    metadata = b'{"schema": 1, "source": "x", "manifest": {"seed": 3}, "events": []}'
+    table = pa.table({"step": steps, "train_loss": [3.0, 2.0, 1.0]})
+    parquet.write_table(table.replace_schema_metadata({KEY: metadata}), tmp_path / "run.parquet")
+    assert read(tmp_path / "run.parquet").series["loss"].column == "train_loss"
+
+
+def test_words_under_the_name_of_a_role_are_no_series(tmp_path):
+    metadata = b'{"schema": 1, "source": "x", "manifest": {}, "events": []}'
+    table = pa.table({"step": [1, 2], "loss": [3.0, 2.0], "lr": ["high", "low"]})
+    parquet.write_table(table.replace_schema_metadata({KEY: metadata}), tmp_path / "run.parquet")
+    history = read(tmp_path / "run.parquet")
+    assert set(history.series) == {"loss"}
+    assert any("holds words" in event.message for event in history.events)
+
+
+def test_it_is_written_whole_or_not_at_all(tmp_path):
+    log = RUNS / "spike-lr-jump" / "log.jsonl"
+    with pytest.raises(StabdiagError, match=r"cannot be written \(No such file or directory\)$"):
+        convert(log, tmp_path / "nowhere" / "run.parquet")
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(StabdiagError, match="cannot be written"):
+        convert(log, tmp_path / "folder")
+    output = tmp_path / "run.parquet"
+    output.write_text("what was here", encoding="utf-8")
+    with pytest.raises(LogError):
+        convert(tmp_path / "none.jsonl", output)
+    assert output.read_text(encoding="utf-8") == "what was here"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["folder", "run.parquet"]
+    convert(log, output)
+    assert output.read_bytes().startswith(b"PAR1")
+
+
+def test_a_log_of_placeholders_has_nothing_to_convert(tmp_path):
+    records = [{"step": n, "grad_norm": 0.0} for n in range(9)]
+    with pytest.raises(LogError, match="nothing in it can be used"):
+        convert(records, tmp_path / "run.parquet")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_command(tmp_path, monkeypatch, capsys):
+    output = tmp_path / "run.parquet"
+    log = RUNS / "spike-lr-jump" / "log.jsonl"
+    monkeypatch.setattr(
+        "sys.argv", ["stabdiag", "convert", str(log), "-o", str(output), "--dtype", "bf16"]
+    )
+    with pytest.raises(SystemExit) as end:
+        main()
+    assert not end.value.code
+    assert capsys.readouterr().out.startswith(f"{output}: loss (1000), grad_norm (1000), lr")
+    assert diagnose(output).manifest.dtype == "bf16"
