@@ -1,4 +1,4 @@
-"""The kinds of failure, and why each is there."""
+"""The kinds of fault and of failure, in words."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ KINDS = (
     Kind(
         name="missed-spike",
         title="A spike that was missed",
-        why="It is hardly higher than what this run's noise does by itself; the label knows of it "
-        "from the twin without the fault, which the log does not have.",
+        why="Mostly hardly higher than what the run's own noise does; the label knows of it from "
+        "the same run without the fault, which nobody has who reads a log.",
     ),
     Kind(
         name="missed-climb",
@@ -96,6 +96,32 @@ KINDS = (
         "one, was taken for the worse.",
     ),
 )
+FAULTS = {
+    "activations": "inputs so large that half precision overflows",
+    "blow-up": "a learning rate so high that the weights blow up",
+    "collapse": "so many batches without a gradient that the loss scale falls without end",
+    "empty": "a batch of which no row counts, 0/0",
+    "endless": "a warm-up that never ends",
+    "growing": "weight decay of the wrong sign",
+    "harder": "inputs with more and more noise",
+    "inverse": "a cosine schedule that goes up",
+    "jump": "a learning rate too high for 1 to 3 steps",
+    "labels": "a few batches with wrong targets",
+    "log0": "a probability of 0, and its logarithm",
+    "long-jump": "a learning rate too high for 5 to 15 steps",
+    "lost": "a layer drawn anew, as by a checkpoint that lacked it",
+    "moments": "Adam's second moments scaled down",
+    "noise": "noise on the weights of a layer",
+    "outlier": "one batch of garbage",
+    "overflow": "4 to 12 batches without a gradient",
+    "rot": "more and more wrong targets",
+    "shrinking": "far too much weight decay",
+    "stale": "targets of an earlier batch, beside fresh inputs",
+    "static": "a fixed loss scale that is too high",
+    "stays": "a learning rate too high from a step on",
+    "stuck": "one batch handed out many times",
+    "unguarded": "a fixed loss scale, and nothing that skips a bad step",
+}
 BY_NAME = {kind.name: kind for kind in KINDS}
 FALSE = {"§1": "hidden", "§3": "false-overflow", "§4": "false-climb"}
 MISSED = {"§1": "hidden", "§2": "missed-spike", "§3": "missed-overflow", "§4": "missed-climb"}

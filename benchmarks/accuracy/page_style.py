@@ -44,6 +44,7 @@ THEMES = (
         onset="#56d364",
     ),
 )
+NUMBER = re.compile(r"\d+\.\d{2,}")
 Draw: TypeAlias = Callable[[Theme], Figure]
 
 
@@ -60,8 +61,13 @@ def save(draw: Draw, folder: Path, name: str) -> None:
 
 def lean(svg: str) -> str:
     """Coordinates to a tenth of a point, and no blanks at the ends of lines."""
-    short = re.sub(r"\d+\.\d{2,}", lambda number: f"{float(number[0]):.1f}", svg)
+    short = re.sub(r"<[^>]*>", lambda tag: NUMBER.sub(rounded, tag[0]), svg)
     return "\n".join(line.rstrip() for line in short.splitlines()) + "\n"
+
+
+def rounded(number: re.Match[str]) -> str:
+    """A number with one digit after the point."""
+    return f"{float(number[0]):.1f}"
 
 
 def settings(theme: Theme) -> Any:  # a type that matplotlib spells out setting by setting

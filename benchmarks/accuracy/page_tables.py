@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from intervals import rate, wilson
 from scoring import SECTIONS, Scored, Test, dated, leaf_shares, leaves, share
-from side_by_side import OURS, Row
+
+BLANK = "\N{NO-BREAK SPACE}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,7 +34,7 @@ def headline(scored: Sequence[Scored]) -> str:
     name = "false findings of a spike, per 10,000 healthy steps"
     measured = (f"**{wolf.value:.2f}**", f"{wolf.count} in {wolf.steps:,}", wolf.interval)
     rows.insert(5, (sign(wolf.value < 0.2), name, "< 0.2", *measured))
-    return table(("", "", "target", "measured", "", "95 % interval"), rows)
+    return table(("met", "", "target", "measured", "", "95 % interval"), rows)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,7 +128,7 @@ def figures(name: str, target: float, hits: int, runs: int) -> tuple[str, ...]:
         name,
         goal,
         f"**{percent(hits, runs)}**",
-        f"{hits} of {runs}",
+        of(hits, runs),
         span(hits, runs),
     )
 
@@ -146,7 +147,7 @@ def leaf_table(scored: Sequence[Scored]) -> str:
         leaf = shares[slug]
         wrong = [(said, count) for (true, said), count in taken.most_common() if true == slug]
         words = ", ".join(f"{count} × `{said}`" for said, count in wrong)
-        count = f"{leaf.hits} of {leaf.runs}"
+        count = of(leaf.hits, leaf.runs)
         interval = span(leaf.hits, leaf.runs)
         rows.append((f"`{slug}`", count, percent(leaf.hits, leaf.runs), interval, words))
     return table(("true", "right", "", "95 % interval", "else said"), rows)
@@ -166,7 +167,7 @@ def onset_table(scored: Sequence[Scored]) -> str:
         rows.append(
             (
                 f"{mark} {name}",
-                f"{close} of {len(runs)}",
+                of(close, len(runs)),
                 percent(close, len(runs)),
                 span(close, len(runs)),
                 f"{exact}",
@@ -178,43 +179,14 @@ def onset_table(scored: Sequence[Scored]) -> str:
     return table(("", "within 5 logged points", "", "95 % interval", *steps), rows)
 
 
-def peer_tables(rows: Sequence[Row], versions: Mapping[str, str]) -> tuple[str, str]:
-    """The other tools' figures, and the families that they name rightly; the best first."""
-    order = sorted(rows, key=lambda row: (row.tool != OURS, -row.quiet - row.family))
-    head = (
-        "healthy: silent",
-        "healthy: quiet",
-        "fault: flagged",
-        "fault: right family",
-        "all: quiet, or right family",
-        "false spikes per 10,000 steps",
-    )
-    first, second = [], []
-    for row in order:
-        name = f"{row.tool} {versions.get(row.tool, '')}".strip()
-        name = f"**{name}**" if row.tool == OURS else name
-        both = row.quiet + row.family
-        first.append(
-            (
-                name,
-                percent(row.silent, row.healthy),
-                percent(row.quiet, row.healthy),
-                percent(row.flagged, row.faulty),
-                percent(row.family, row.faulty),
-                f"{percent(both, row.healthy + row.faulty)} "
-                f"({span(both, row.healthy + row.faulty)})",
-                f"{1e4 * row.spikes / row.steps:.1f}",
-            )
-        )
-        counts = [f"{right} of {runs}" for right, runs in row.families.values()]
-        second.append((name, *counts))
-    sections = [SECTIONS[mark] for mark in order[0].families]
-    return table(("", *head), first), table(("", *sections), second)
-
-
 def percent(hits: int, runs: int) -> str:
     """A share in per cent."""
-    return f"{100 * hits / runs:.1f} %" if runs else "–"
+    return f"{100 * hits / runs:.1f}{BLANK}%" if runs else "–"
+
+
+def of(hits: int, runs: int) -> str:
+    """A share in numbers."""
+    return f"{hits}{BLANK}of{BLANK}{runs}"
 
 
 def span(hits: int, runs: int) -> str:
@@ -222,7 +194,7 @@ def span(hits: int, runs: int) -> str:
     if not runs:
         return ""
     low, high = wilson(hits, runs)
-    return f"{100 * low:.1f} to {100 * high:.1f} %"
+    return f"{100 * low:.1f} to {100 * high:.1f}{BLANK}%"
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

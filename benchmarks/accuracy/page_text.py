@@ -7,17 +7,19 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import side_by_side
-from page_kinds import Kind, example, grouped
+from page_kinds import FAULTS, Kind, example, grouped
+from page_peers import peers
 from page_tables import (
     alarm_table,
     alarms,
     headline,
     leaf_table,
     onset_table,
-    peer_tables,
+    percent,
     table,
 )
-from scoring import Scored, by_fault, done, setting
+from scoring import Scored, by_fault, done, setting, share
+from side_by_side import Row
 
 SPLITS = {
     "dev": "the part on which the rules were developed, so that its figures flatter",
@@ -30,13 +32,17 @@ SPLITS = {
 
 def page(scored: Sequence[Scored], data: Path, split: str) -> str:
     """The whole page."""
+    versions, said = side_by_side.load(data)
+    said = {side_by_side.OURS: side_by_side.ours(scored), **said}
+    rows = [side_by_side.count(tool, verdicts, scored) for tool, verdicts in said.items()]
     parts = [
         *opening(scored, split),
+        *summary(scored, rows),
         *confusions(scored),
         *false_alarms(scored),
         *detection(scored),
         *onsets(scored),
-        *peers(scored, data),
+        *peers(rows, versions),
         *failures(scored),
     ]
     return "\n\n".join(parts) + "\n"
@@ -55,7 +61,18 @@ def opening(scored: Sequence[Scored], split: str) -> Iterable[str]:
         "[how runs and labels are made](../benchmarks/accuracy/README.md). "
         f"These are the runs called `{split}`: {SPLITS.get(split, 'one part of those there are')}."
     )
+
+
+def summary(scored: Sequence[Scored], rows: Sequence[Row]) -> Iterable[str]:
+    """The figures that count."""
+    right = share("", scored, lambda one: one.right)
+    best = max((row for row in rows if row.tool != side_by_side.OURS), key=lambda row: row.both)
     yield "## In short"
+    yield (
+        f"**The diagnosis is right, down to the leaf, for {percent(right.hits, right.runs)} of the "
+        f"runs.** Of the other tools, which are asked for no more than the family, {best.tool} "
+        f"does best: {percent(best.both, best.runs)} ([side by side](#side-by-side))."
+    )
     yield headline(scored)
     yield (
         "A *leaf* is one of the [outcomes](outcomes.md), a *section* one of the four families: "
@@ -72,8 +89,8 @@ def confusions(scored: Sequence[Scored]) -> Iterable[str]:
         "Confusion matrix: what is true of each run, and what was said of it. Blue is right.",
     )
     yield (
-        "A row is what is true, a column what was said. Where a label allows two leaves, either is "
-        "right. The same as a table:"
+        "A row is what is true, a column what was said; blue is right. Where a label allows two "
+        "leaves, either is right. The same as a table:"
     )
     yield leaf_table(scored)
 
@@ -91,7 +108,7 @@ def false_alarms(scored: Sequence[Scored]) -> Iterable[str]:
 
 def detection(scored: Sequence[Scored]) -> Iterable[str]:
     """How small a fault is still found."""
-    names = sorted({name for name, _ in by_fault(scored) if not name.startswith("any ")})
+    names = [name for name, _ in by_fault(scored) if not name.startswith("any ")]
     yield "## How small a fault is still found"
     yield picture(
         "severity", "For each fault, the share of runs with an alarm against the fault's size."
@@ -99,12 +116,11 @@ def detection(scored: Sequence[Scored]) -> Iterable[str]:
     yield (
         "The line is the share of runs that get an alarm, against the size of what the fault left "
         "in the log; every mark is a run, found (above) or missed (below). A size is measured "
-        "against the run's own noise and against its twin without the fault; what lies beyond the "
-        "end of an axis is drawn at its end. Runs with one fault; the faults "
-        f"({', '.join(f'`{name}`' for name in names)}) are those of "
-        "[`training/faults.py`](../benchmarks/accuracy/training/faults.py), if five runs or more "
-        "show it. A NaN has no size: it is there, or it is not."
+        "against the run's own noise and against the same run without the fault; what lies beyond "
+        "the end of an axis is drawn at its end. A NaN has no size: it is there, or it is not."
     )
+    words = "; ".join(f"*{name}*, {FAULTS[name]}" for name in names)
+    yield f"Runs with one fault, and faults that five runs or more show: {words}."
 
 
 def onsets(scored: Sequence[Scored]) -> Iterable[str]:
@@ -119,37 +135,6 @@ def onsets(scored: Sequence[Scored]) -> Iterable[str]:
     )
 
 
-def peers(scored: Sequence[Scored], data: Path) -> Iterable[str]:
-    """The other tools."""
-    versions, said = side_by_side.load(data)
-    said = {side_by_side.OURS: side_by_side.ours(scored), **said}
-    rows = [side_by_side.count(tool, verdicts, scored) for tool, verdicts in said.items()]
-    first, second = peer_tables(rows, versions)
-    failed = sum(row.failed for row in rows)
-    yield "## Side by side"
-    yield (
-        "The same runs, seen by the tools that can be installed to look at the log of a run, each "
-        "with its defaults and every logged step of loss, gradient norm and learning rate. None of "
-        "them names leaves as the tree does, so they are asked only what they can say: is anything "
-        "wrong, and which of the four families is it?"
-    )
-    yield first
-    yield "Runs with a fault whose family is right, by family:"
-    yield second
-    yield (
-        "*Silent*: no warning of any kind. *Quiet*: none that belongs to a family; a remark on a "
-        "plateau or on a missing warm-up is left aside. *Flagged*: a warning of any kind. A tool's "
-        "first finding that has a family counts, in its own order of severity; its notes do not, "
-        "since with them no tool gets more runs right. Where a finding can mean two families, "
-        "either is right: a gradient norm that is not finite is taken for NaN and for mixed "
-        "precision, a burst of it for spike and for divergence "
-        "([the mapping](../benchmarks/accuracy/peer_tools.py)). Tools that call every gradient "
-        "that is not finite a fault get all of mixed precision right by that, and flag the healthy "
-        "fp16 runs whose scaler does what it should. "
-        + (f"{failed} logs got no answer." if failed else "No tool broke down over a log.")
-    )
-
-
 def failures(scored: Sequence[Scored]) -> Iterable[str]:
     """What still goes wrong."""
     groups = grouped(scored)
@@ -157,7 +142,8 @@ def failures(scored: Sequence[Scored]) -> Iterable[str]:
     yield "## What still goes wrong"
     yield (
         f"{wrong} of {len(scored)} runs get the wrong leaf. By kind, the most frequent first, each "
-        "with one run as an example: on the left the whole loss, on the right the steps around."
+        "with one run as an example: on the left the whole loss, on the right the steps around the "
+        "event. *What was done* tells the fault, how strong it was, and at which step."
     )
     for kind, runs in groups:
         yield f"### {kind.title}: {len(runs)}"
@@ -168,15 +154,15 @@ def failures(scored: Sequence[Scored]) -> Iterable[str]:
 def shown(kind: Kind, runs: Sequence[Scored]) -> Iterable[str]:
     """A kind's example, and the list of its runs."""
     one = example(runs)
-    caption = f"{one.run.run_id}: {one.run.expect}, called {one.slug}"
-    yield picture(kind.name, f"Loss of run {caption}.")
+    caption = f"{one.run.expect}, called {one.slug}"
+    yield picture(kind.name, f"Loss of run {one.run.run_id}: {caption}.")
     often = Counter(f"{r.run.expect} → {r.slug}" for r in runs).most_common()
     summary = ", ".join(f"{count} × {pair}" for pair, count in often)
     rows = [
         (
             f"`{r.run.run_id}`",
             f"{r.run.expect} → {r.slug}",
-            f"{r.run.size:.3g}" if r.run.size else "",
+            "" if r.healthy or not r.run.size else f"{r.run.size:.3g}",
             f"{told(r.run.onset)} → {told(r.report.diagnosis.step)}",
             done(r.run),
             setting(r.run),
@@ -184,7 +170,7 @@ def shown(kind: Kind, runs: Sequence[Scored]) -> Iterable[str]:
         for r in sorted(runs, key=lambda r: (r.run.expect, r.slug, r.run.run_id))
     ]
     head = ("run", "true → said", "size", "onset", "what was done", "run")
-    yield f"Shown: {caption}; what was done: {done(one.run)}; {setting(one.run)}."
+    yield f"Run `{one.run.run_id}`: {caption}. What was done: {done(one.run)}. ({setting(one.run)})"
     yield f"<details><summary>{summary}</summary>\n\n{table(head, rows)}\n\n</details>"
 
 

@@ -33,6 +33,12 @@ def families(table: Mapping[str, tuple[str, ...]], name: str, *, serious: bool, 
     return Said(serious, table.get(name, ()), name == spike)
 
 
+def records(log: Path) -> list[dict[str, float]]:
+    """The lines of a log; what was not logged is not there."""
+    lines = log.with_suffix(".jsonl").read_text(encoding="utf-8").splitlines()
+    return [json.loads(line) for line in lines]
+
+
 RUNMEDIC = {
     "non_finite": (NAN,),
     "non_finite grad_norm": BAD_GRADIENT,
@@ -111,10 +117,9 @@ def runwise(log: Path) -> list[Said]:
     """Look for anomalies in the whole history; its own command line takes 200 of its points."""
     from runwise import detect_anomalies
 
-    lines = log.with_suffix(".jsonl").read_text(encoding="utf-8").splitlines()
     return [
         families(RUNWISE, anomaly.message.split(" ")[0], serious=True, spike="loss")
-        for anomaly in detect_anomalies([json.loads(line) for line in lines])
+        for anomaly in detect_anomalies(records(log))
     ]
 
 
@@ -134,13 +139,18 @@ TRAINING_DOCTOR = {
 
 
 def training_doctor(log: Path) -> list[Said]:
-    """Analyse a CSV, the worst diagnosis first, and of equals the earliest."""
+    """Log line after line, as in its example of a training loop; the worst diagnosis first.
+
+    Reading the CSV as a whole comes to the same, and takes twice as long.
+    """
     from training_doctor import Doctor
 
+    doctor = Doctor()
+    for record in records(log):
+        doctor.log(int(record.pop("step")), **record)
     rank = ("critical", "warning", "info")
-    diagnoses = Doctor().load(log).analyze()
     said = []
-    for diagnosis in sorted(diagnoses, key=lambda d: rank.index(d.severity.value)):
+    for diagnosis in sorted(doctor.diagnoses, key=lambda d: rank.index(d.severity.value)):
         words = [evidence.observation for evidence in diagnosis.evidence]
         told = [
             family
@@ -167,11 +177,10 @@ def trainpulse(log: Path) -> list[Said]:
 
     monitor = Monitor()
     names = {"loss": "loss", "grad_norm": "grad_norm", "lr": "learning_rate"}
-    for line in log.with_suffix(".jsonl").read_text(encoding="utf-8").splitlines():
-        record = json.loads(line)
+    for record in records(log):
         for key, name in names.items():
             if key in record:
-                monitor.log(name, record["step"], record[key])
+                monitor.log(name, int(record["step"]), record[key])
     rank = ("critical", "warning", "info")
     said = []
     for alert in sorted(monitor.report().alerts, key=lambda a: rank.index(a.severity.value)):

@@ -1,6 +1,6 @@
-"""Ask one tool about every log of a folder; runs in the environment that ``peers.py`` makes.
+"""Ask one tool about some logs; runs in the environment that ``peers.py`` makes.
 
-python peer_worker.py TOOL FOLDER OUT
+python peer_worker.py TOOL OUT < names of the logs, one a line
 """
 
 from __future__ import annotations
@@ -15,28 +15,28 @@ from typing import TypeAlias
 
 from peer_tools import TOOLS, Said
 
-PATIENCE = 600  # seconds for one log
+PATIENCE = 900  # seconds of the processor for one log
 Verdict: TypeAlias = tuple[bool, str, int] | str  # warned, families, spikes; or why there is none
 
 
-def main(tool: str, folder: str, out: str) -> None:
-    """Ask about all logs, and write down what was said."""
-    signal.signal(signal.SIGALRM, give_up)
-    start = time.monotonic()
-    said = {log.stem: ask(tool, log) for log in sorted(Path(folder).glob("*.csv"))}
-    answer = {"seconds": round(time.monotonic() - start), "runs": said}
+def main(tool: str, out: str) -> None:
+    """Ask about each log, and write down what was said."""
+    signal.signal(signal.SIGPROF, give_up)
+    logs = [Path(line) for line in sys.stdin.read().splitlines()]
+    said = {log.stem: ask(tool, log) for log in logs}
+    answer = {"seconds": time.process_time(), "runs": said}
     Path(out).write_text(json.dumps(answer), encoding="utf-8")
 
 
 def ask(tool: str, log: Path) -> Verdict:
     """What a tool makes of one log; whatever goes wrong in it is its answer, too."""
-    signal.alarm(PATIENCE)
+    signal.setitimer(signal.ITIMER_PROF, PATIENCE)
     try:
         return boiled_down(TOOLS[tool](log))
     except Exception as error:  # noqa: BLE001  the tool's own fault, to be counted
         return f"{type(error).__name__}: {error}"[:200]
     finally:
-        signal.alarm(0)
+        signal.setitimer(signal.ITIMER_PROF, 0)
 
 
 def give_up(_signal: int, _frame: FrameType | None) -> None:

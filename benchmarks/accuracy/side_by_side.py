@@ -48,6 +48,16 @@ class Row:
         """Faulty, and the family is right."""
         return sum(right for right, _ in self.families.values())
 
+    @property
+    def both(self) -> int:
+        """Healthy and quiet, or faulty and the family is right."""
+        return self.quiet + self.family
+
+    @property
+    def runs(self) -> int:
+        """All of them."""
+        return self.healthy + self.faulty
+
 
 def said_by_tree(one: Scored) -> tuple[bool, str, int]:
     """A diagnosis, boiled down to what the other tools are asked."""
@@ -59,8 +69,11 @@ def save(data: Path, tools: Mapping[str, Mapping[str, Any]]) -> None:
     """Write down what was said: one line for each run of each tool."""
     parts = []
     for tool, answer in tools.items():
-        runs = ",\n".join(f"{json.dumps(k)}: {json.dumps(v)}" for k, v in answer["runs"].items())
-        version = json.dumps(answer.get("version", ""))
+        runs = ",\n".join(
+            f"{json.dumps(k)}: {json.dumps(v, ensure_ascii=False)}"
+            for k, v in answer["runs"].items()
+        )
+        version = json.dumps(answer["version"])
         parts.append(f'{json.dumps(tool)}: {{"version": {version}, "runs": {{\n{runs}\n}}}}')
     tail = ",\n".join(parts)
     text = f'{{"logs": "{fingerprint(data)}", "tools": {{\n{tail}\n}}}}\n'
