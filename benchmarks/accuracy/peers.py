@@ -3,8 +3,8 @@
 python benchmarks/accuracy/peers.py [--data FOLDER]
 
 Makes an environment of its own in ``.peers/``, lets each tool look at every run there, and writes
-what they said to ``peers.json`` beside the labels. Some twenty minutes on two cores,
-most of them for one tool.
+what they said to ``peers.json`` beside the labels. Some ten minutes on two cores, most
+of them for one tool.
 """
 
 from __future__ import annotations
