@@ -57,8 +57,8 @@ KINDS = (
     Kind(
         name="missed-climb",
         title="A climb that was missed",
-        why="The rise is small against the noise, or takes so small a part of the log that few "
-        "points show it.",
+        why="The rise is small against the noise, is shown by few points, or swings as widely as "
+        "it rises: no test of a trend is sure of it.",
     ),
     Kind(
         name="missed-overflow",

@@ -154,26 +154,31 @@ def onset(scored: Sequence[Scored], theme: Theme) -> Figure:
 def failure(one: Scored, theme: Theme) -> Figure:
     """A run: the whole loss, and the neighbourhood of the event."""
     figure, (whole, near) = plt.subplots(1, 2, figsize=(8.4, 2.1), width_ratios=(1.6, 1))
-    loss = one.report.history.series["loss"]
-    steps, values = loss.steps, loss.values
+    series = one.report.history.series
     truth, said = one.run.onset, one.report.diagnosis.step
-    events = [step for step in (truth, said) if step is not None] or [int(steps[-1])]
-    first = int(np.searchsorted(steps, min(events))) - NEAR
-    last = int(np.searchsorted(steps, max(events))) + NEAR
-    part = slice(max(0, first), last)
-    for axes, where in ((whole, slice(None)), (near, part)):
-        axes.plot(*thinned(steps[where], values[where]), color=theme.ink, lw=0.8)
+    events = [step for step in (truth, said) if step is not None]
+    scaler = "§3" in (one.run.section, one.report.diagnosis.section) and "loss_scale" in series
+    for axes, name in ((whole, "loss"), (near, "loss_scale" if scaler else "loss")):
+        steps, values = series[name].steps, series[name].values
+        part = around(steps, events) if axes is near else slice(None)
+        axes.plot(*thinned(steps[part], values[part]), color=theme.ink, lw=0.8)
+        axes.set_ylabel(name.replace("_", " "))
         mark(axes, truth, "true onset", theme.onset, "--")
         mark(axes, said, "said", theme.wrong, ":")
-        if wide(values[where]):
+        if wide(values[part]) or name == "loss_scale":
             axes.set_yscale("log")
             axes.minorticks_off()
-    whole.set_ylabel("loss")
     whole.set_xlabel("step")
     near.set_xlabel("step, around the event")
     if truth is not None or said is not None:
         whole.legend(loc="best", handlelength=1.5)
     return figure
+
+
+def around(steps: npt.NDArray[np.int64], events: Sequence[int]) -> slice:
+    """The points near some events; the last ones, if there are none."""
+    first, last = np.searchsorted(steps, (min(events), max(events)) if events else steps[[-1, -1]])
+    return slice(max(0, int(first) - NEAR), int(last) + NEAR)
 
 
 def mark(axes: Axes, step: int | None, label: str, colour: str, style: str) -> None:

@@ -143,7 +143,8 @@ def failures(scored: Sequence[Scored]) -> Iterable[str]:
     yield (
         f"{wrong} of {len(scored)} runs get the wrong leaf. By kind, the most frequent first, each "
         "with one run as an example: on the left the whole loss, on the right the steps around the "
-        "event. *What was done* tells the fault, how strong it was, and at which step."
+        "event (of the loss scale, where it is about mixed precision). *What was done* "
+        "tells the fault, how strong it was, and at which step."
     )
     for kind, runs in groups:
         yield f"### {kind.title}: {len(runs)}"
