@@ -165,8 +165,8 @@ def failure(one: Scored, theme: Theme) -> Figure:
         axes.set_ylabel(name.replace("_", " "))
         mark(axes, truth, "true onset", theme.onset, "--")
         mark(axes, said, "said", theme.wrong, ":")
-        if wide(values[part]) or name == "loss_scale":
-            axes.set_yscale("log")
+        if name == "loss_scale" or wide(values[part]):
+            axes.set_yscale("log", base=2 if name == "loss_scale" else 10)
             axes.minorticks_off()
     whole.set_xlabel("step")
     near.set_xlabel("step, around the event")

@@ -3,8 +3,9 @@
 This runs in the environment that ``peers.py`` makes, in which these tools are installed. Each is
 called in the way that its own documentation shows, with its defaults, on every logged step.
 
-A family is a section of the decision tree. A finding that fits more than one has them all, and is
-right if one of them is; one that fits none (a plateau, no warm-up) is a warning and no more.
+A family is a section of the decision tree. A gradient norm that is not finite can mean two, and is
+right if one of them is; a burst of it is taken for a spike, as suits these tools best on the whole.
+What fits no family (a plateau, no warm-up) is a warning and no more.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from pathlib import Path
 
 NAN, SPIKE, PRECISION, DIVERGENCE = "§1", "§2", "§3", "§4"
 BAD_GRADIENT = (NAN, PRECISION)  # not finite, while nothing is said of the loss
-BURST = (SPIKE, DIVERGENCE)  # of the gradient norm
+BURST = (SPIKE,)  # of the gradient norm
 
 
 @dataclass(frozen=True)
@@ -123,11 +124,11 @@ def runwise(log: Path) -> list[Said]:
     ]
 
 
-# By the words of the evidence: its diagnoses ("learning rate likely too high") have many causes.
+# By the first of its evidence: its diagnoses ("learning rate likely too high") have many causes.
 TRAINING_DOCTOR = {
     "NaN or Inf values": (NAN,),
     "Loss spiked": (SPIKE,),
-    "Loss increasing": (SPIKE, DIVERGENCE),
+    "Loss increasing": (DIVERGENCE,),
     "Loss slowly diverging": (DIVERGENCE,),
     "NaN or Inf gradients": BAD_GRADIENT,
     "NaN/Inf gradients": BAD_GRADIENT,
@@ -152,14 +153,15 @@ def training_doctor(log: Path) -> list[Said]:
     said = []
     for diagnosis in sorted(doctor.diagnoses, key=lambda d: rank.index(d.severity.value)):
         words = [evidence.observation for evidence in diagnosis.evidence]
-        told = [
-            family
+        named = [
+            them
+            for word in words
             for start, them in TRAINING_DOCTOR.items()
-            if any(word.startswith(start) for word in words)
-            for family in them
+            if word.startswith(start)
         ]
         spike = any(word.startswith("Loss spiked") for word in words)
-        said.append(Said(diagnosis.severity.value != "info", tuple(sorted(set(told))), spike))
+        serious = diagnosis.severity.value != "info"
+        said.append(Said(serious, named[0] if named else (), spike))
     return said
 
 
