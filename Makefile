@@ -43,7 +43,7 @@ coverage: $(DEV)  ## run the tests and show the lines that they miss
 bench: $(DEV)  ## measure the speed against Arrow and pandas; BENCH="--rows 100000" for less
 	$(BIN)/python benchmarks/speed.py $(BENCH)
 
-accuracy: $(RUNTIME)  ## score the diagnoses of 500 labelled runs; SPLIT=held for the other 432
+accuracy: $(RUNTIME)  ## score the diagnoses of labelled runs; SPLIT=held or SPLIT=test for others
 	$(BIN)/python benchmarks/accuracy/score.py --split $(or $(SPLIT),dev) $(ACCURACY)
 
 accuracy-peers: $(RUNTIME)  ## ask six other tools about the same runs (installs them apart; ten minutes)

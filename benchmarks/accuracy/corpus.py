@@ -17,6 +17,7 @@ from logged import COLUMNS, Log
 
 HERE = Path(__file__).parent
 DATA = HERE / "data"
+TEST = DATA / "test"
 EXACT = {"batch_id": pa.int32()}
 
 

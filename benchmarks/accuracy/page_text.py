@@ -25,7 +25,8 @@ SPLITS = {
     "dev": "the part on which the rules were developed, so that its figures flatter",
     "held": "the part that was held back at first, but has been looked at since; its figures are "
     "figures of development, too",
-    "test": "drawn and trained after the rules were fixed, with a seed of its own, and scored once",
+    "test": "drawn with a seed of its own, trained while the rules were still being worked on, not "
+    "looked at by anyone meanwhile, and scored once they were done",
     "all": "all there are",
 }
 

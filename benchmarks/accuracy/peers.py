@@ -41,7 +41,7 @@ COLUMNS = ("step", "loss", "grad_norm", "lr")  # what one of them reads; none re
 def main() -> None:
     """Run the command line."""
     parser = argparse.ArgumentParser(description="Ask the other tools about the corpus.")
-    parser.add_argument("--data", type=Path, default=corpus.DATA, help="folder of the corpus")
+    parser.add_argument("--data", type=Path, default=corpus.TEST, help="folder of the corpus")
     data = parser.parse_args().data
     make_environment()
     runs = list(corpus.load(data))

@@ -89,16 +89,16 @@ def trailing_median(x: Floats, window: int, hop: int = 1) -> Floats:
     Args:
         x: shape (n,), finite.
         window: number of points; the first points take what there is, at least one.
-        hop: the median is renewed every ``hop`` points and holds until then (a million points
-            need no million medians).
+        hop: from the first whole window on, the median is renewed every ``hop`` points and holds
+            until then (a million points need no million medians).
 
     Returns:
         Shape (n,), in units of ``x``; NaN for the first point.
     """
     n = len(x)
     out = np.full(n, np.nan)
-    for end in range(1, min(window, n), hop):
-        out[end : end + hop] = median(x[:end])
+    for end in range(1, min(window, n)):
+        out[end] = median(x[:end])
     if n > window:
         middles = medians(sliding_window_view(x, window)[:-1:hop])
         out[window:] = np.repeat(middles, hop)[: n - window]
