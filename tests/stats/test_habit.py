@@ -67,3 +67,8 @@ def test_a_logged_cause_is_not_excused_by_habit() -> None:
     cause[1000:1010] = True
     assert onsets(x) == []
     assert onsets(x, cause) == [1000]
+
+
+def test_a_long_log_is_judged_by_whole_windows_from_its_start_on() -> None:
+    x = np.linspace(3.0, 2.0, 300_000) + 0.1 * np.random.default_rng(9).standard_normal(300_000)
+    assert onsets(x) == []
