@@ -16,7 +16,7 @@ RUNTIME := $(VENV)/.runtime
 DEV := $(VENV)/.dev
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format bench accuracy accuracy-peers accuracy-page docs fixtures coverage clean
+.PHONY: help demo test check format bench accuracy accuracy-peers accuracy-page calibrate docs fixtures coverage clean
 
 help:  ## list these targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -52,6 +52,9 @@ accuracy-peers: $(RUNTIME)  ## ask six other tools about the same runs (installs
 accuracy-page: $(RUNTIME)  ## write docs/accuracy.md and its pictures again (installs matplotlib)
 	$(INSTALL) --group page
 	$(BIN)/python benchmarks/accuracy/page.py $(ACCURACY)
+
+calibrate: $(RUNTIME)  ## write docs/calibration.md again: our own limits, halved and doubled (ten minutes)
+	$(BIN)/python benchmarks/accuracy/calibrate.py
 
 docs: $(RUNTIME)  ## write the generated pages, tables and pictures again
 	$(BIN)/python docs/build.py

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
@@ -100,18 +100,22 @@ class Share:
 Test: TypeAlias = Callable[[Scored], bool]
 
 
-def score(data: Path, split: str, *, literal: bool = False) -> list[Scored]:
+def score(
+    data: Path, split: str, *, literal: bool = False, limits: Mapping[str, object] | None = None
+) -> list[Scored]:
     """Diagnose the runs of a split; of all, if it is called "all"."""
     runs = [(run, table) for run, table in corpus.load(data) if split in (run.split, "all")]
-    return [score_one(run, table, literal=literal) for run, table in runs]
+    return [score_one(run, table, literal=literal, limits=limits) for run, table in runs]
 
 
-def score_one(run: Run, table: pa.Table, *, literal: bool) -> Scored:
+def score_one(
+    run: Run, table: pa.Table, *, literal: bool, limits: Mapping[str, object] | None = None
+) -> Scored:
     """Diagnose one run."""
     steps = table["step"].to_numpy()
     return Scored(
         run=run,
-        report=stabdiag.diagnose(table, manifest=run.manifest, literal=literal),
+        report=stabdiag.diagnose(table, manifest=run.manifest, literal=literal, limits=limits),
         steps=int(steps[-1] - steps[0]) + 1,
         stride=int(np.median(np.diff(steps))),
     )

@@ -31,18 +31,17 @@ class Checkpoint:
     ``step`` is None where the cadence is not known, 0 where none had been written.
     """
 
-    before: int
     step: int | None
     every: int | None
 
     def reload(self, what: str) -> str:
-        """Return an imperative clause: reload the checkpoint, the last before ``what``."""
+        """Return an imperative clause: reload the last checkpoint before ``what``, at its step."""
         if self.step is None:
-            return f"Reload the last checkpoint before step {self.before}, {what}"
+            return f"Reload the last checkpoint before {what}"
         if self.step == 0:
             return (
-                f"Restart from the beginning: no checkpoint had been written before step "
-                f"{self.before} (one is written every {self.every} steps), {what}"
+                f"Restart from the beginning: no checkpoint had been written before {what} (one is "
+                f"written every {self.every} steps)"
             )
         return f"Reload the checkpoint of step {self.step}, the last before {what}"
 
@@ -51,4 +50,4 @@ def checkpoint_before(manifest: Manifest, step: int) -> Checkpoint:
     """Return the last checkpoint strictly before a step."""
     every = manifest.checkpoint_every
     last = (max(step - 1, 0) // every) * every if every else None
-    return Checkpoint(before=step, step=last, every=every)
+    return Checkpoint(step=last, every=every)

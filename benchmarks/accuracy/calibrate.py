@@ -1,0 +1,96 @@
+"""Show what each limit of our own calibration does: the diagnoses at half, at once and at twice it.
+
+    python benchmarks/accuracy/calibrate.py               all, into docs/calibration.md
+    python benchmarks/accuracy/calibrate.py spike.min_rise 0.01 0.04       one, shown
+
+On the runs to develop on, `dev` and `held`. All of them take some five minutes.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable
+from pathlib import Path
+
+import corpus
+from scoring import score
+
+from stabdiag.limits import LimitInfo, Limits
+
+PAGE = Path(__file__).parent.parent.parent / "docs" / "calibration.md"
+OURS = "own calibration"
+HEAD = (
+    "| limit | value | right leaf | with a fault | healthy: error | healthy: warning "
+    "| false spikes per 10,000 steps |\n|---|---:|---:|---:|---:|---:|---:|"
+)
+INTRODUCTION = """# How the limits of our own were set
+
+<!-- Written by `make calibrate`. -->
+
+Some limits come from the decision tree or from a paper; the rest are our own, and were set on
+[labelled training runs](../benchmarks/accuracy/README.md). This is what the diagnoses become at
+half of each of them, at the limit itself (in bold), and at twice it: shares of the {runs} runs to
+develop on that are diagnosed right, and of the healthy ones that are not left in peace. A limit that makes
+no difference here has not been put to the test by these runs.
+"""
+
+
+def main() -> None:
+    """Run the command line."""
+    parser = argparse.ArgumentParser(description="Show what the limits of our own do.")
+    parser.add_argument("limit", nargs="?", help="one limit by its name")
+    parser.add_argument("values", nargs="*", type=float, help="values to try for it")
+    options = parser.parse_args()
+    if options.limit is not None:
+        info = next(one for one in Limits().items() if one.name == options.limit)
+        print(HEAD)
+        for value in options.values or tried(info):
+            print(row(info, value))
+        return
+    runs = sum(1 for _ in corpus.load())
+    lines = [INTRODUCTION.format(runs=runs), HEAD, *rows()]
+    PAGE.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def rows() -> Iterable[str]:
+    """The rows of all limits of our own."""
+    for info in Limits().items():
+        if info.about.source == OURS:
+            for value in tried(info):
+                print(info.name, value, flush=True)
+                yield row(info, value)
+
+
+def tried(info: LimitInfo) -> list[float]:
+    """Half, once and twice a limit; of a ratio near 1 the excess over 1 is halved or doubled."""
+    least, most = info.about.at_least, info.about.at_most
+    base = 1.0 if info.about.unit.startswith("x") and info.default < 2 else 0.0
+    values = [base + (info.default - base) * factor for factor in (0.5, 1, 2)]
+    kind = type(info.default)
+    return sorted({kind(min(max(value, least), most)) for value in values})
+
+
+def row(info: LimitInfo, value: float) -> str:
+    """One row of the table."""
+    scored = score(corpus.DATA, "all", limits={info.name: type(info.default)(value)})
+    healthy = [one for one in scored if one.healthy]
+    faulty = [one for one in scored if not one.healthy]
+    shares = (
+        share(one.right for one in scored),
+        share(one.right for one in faulty),
+        share(one.severity == "error" for one in healthy),
+        share(one.severity == "warning" for one in healthy),
+    )
+    false = 1e4 * sum(one.spikes for one in healthy) / sum(one.steps for one in healthy)
+    shown = f"**{value:g}**" if value == info.default else f"{value:g}"
+    return f"| `{info.name}` | {shown} | {' | '.join(shares)} | {false:.2f} |"
+
+
+def share(good: Iterable[bool]) -> str:
+    """A share in per cent."""
+    flags = list(good)
+    return f"{100 * sum(flags) / len(flags):.1f} %"
+
+
+if __name__ == "__main__":
+    main()
