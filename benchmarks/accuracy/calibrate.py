@@ -30,8 +30,8 @@ INTRODUCTION = """# How the limits of our own were set
 Some limits come from the decision tree or from a paper; the rest are our own, and were set on
 [labelled training runs](../benchmarks/accuracy/README.md). This is what the diagnoses become at
 half of each of them, at the limit itself (in bold), and at twice it: shares of the {runs} runs to
-develop on that are diagnosed right, and of the healthy ones that are not left in peace. A limit that makes
-no difference here has not been put to the test by these runs.
+develop on that are diagnosed right, and of the healthy ones that are not left in peace. A limit
+that makes no difference here has not been put to the test by these runs.
 """
 
 

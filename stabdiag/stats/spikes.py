@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from stabdiag.stats.baseline import Baseline, baseline, median_before
-from stabdiag.stats.habit import APART, FAR_OUT, Excursions, excursions
+from stabdiag.stats.baseline import Baseline, baseline
+from stabdiag.stats.habit import FAR_OUT
 from stabdiag.stats.quantiles import median
+from stabdiag.stats.seen import Seen, seen_ahead, seen_singly
 from stabdiag.stats.shape import Reach, Spike, describe
 from stabdiag.stats.tails import UpperTail, medians_tail, noise_tail, upper_tail
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
+# So many of the longest excursions count as one point each where the tail is fitted.
 _FEW_EVENTS = 3
 
 # A shift is looked for in the medians of so many points.
@@ -74,51 +75,29 @@ def find_spikes(
     if n <= first + 1:
         return SpikeScan(spikes=(), limit=np.inf, largest=0.0, largest_at=0, tested=0)
     base = baseline(x, reach.window)
-    heights = x - base.level
-    scores = (heights / base.sigma)[first:]
-    chance = min(false_alarm / len(scores), 0.25)
-    noise = noise_tail(_declustered(scores), chance)
-    limit = noise.exceeded_with_chance(chance)
-    settled = _settled(base.level, first)
-    single = _Seen(
-        level=base.level,
-        heights=heights,
-        scores=heights / base.sigma,
-        width=1,
-        first=first,
-        settled=settled,
-    )
-    high = scores > limit
-    lower = chance
-    if suspect is not None and suspect[first:].any():
-        # Where a cause was logged the question is only about these points: fewer tests, lower bar.
-        lower = min(false_alarm / int(suspect[first:].sum()), 0.25)
-        high |= (scores > noise.exceeded_with_chance(lower)) & suspect[first:]
-    places = [*(np.flatnonzero(high) + first).tolist(), *single.excursions.alone(reach.window)]
-    candidates = [(at, at, single) for at in places]
-    for width in _LASTING:
-        seen = _ahead(x, base, width, first, settled)
-        if seen is not None:
-            found = _shifted(seen, noise, chance)
-            if suspect is not None and lower > chance:
-                found += [at for at in _shifted(seen, noise, lower) if suspect[at]]
-            candidates += [(at, _change_point(x, base, at, width), seen) for at in found]
+    single = seen_singly(x, base, first)
+    scores = single.scores[first:]
+    noise = noise_tail(_declustered(scores), min(false_alarm / len(scores), 0.25))
+    limit = noise.exceeded_with_chance(min(false_alarm / len(scores), 0.25))
+    found = _candidates(x, base, single, noise, false_alarm, suspect)
+    found += [_Candidate(at, at, single) for at in single.excursions.alone(reach.window)]
     least = least_share * (np.maximum.accumulate(base.level) - np.minimum.accumulate(base.level))
     spikes: list[Spike] = []
     resume = 0
     habits = dict.fromkeys((1, *_LASTING), 0)
-    for at, onset, seen in sorted(set(candidates), key=lambda one: (one[0], one[2].width)):
-        if at >= max(resume, habits[seen.width]):
-            spike = describe(x, base, onset, reach, atypical)
-            if spike.height <= max(sigmas * spike.sigma, least[onset]):
-                continue
-            caused = suspect is not None and bool(suspect[onset])
-            if not caused and seen.is_habit(at, spike, reach):
-                habits[seen.width] = at + seen.width
-                continue
-            spikes.append(spike)
-            # After a shift that stays, the baseline needs a window to find its new level.
-            resume = spike.end + (0 if spike.recovered else reach.window)
+    for at, onset, seen in sorted(found, key=lambda one: (one.at, one.seen.width)):
+        if at < max(resume, habits[seen.width]):
+            continue
+        spike = describe(x, base, onset, reach, atypical)
+        if spike.height <= max(sigmas * spike.sigma, least[onset]):
+            continue
+        caused = suspect is not None and bool(suspect[onset])
+        if not caused and seen.is_habit(at, spike, reach):
+            habits[seen.width] = at + seen.width
+            continue
+        spikes.append(spike)
+        # After a shift that stays, the baseline needs a window to find its new level.
+        resume = spike.end + (0 if spike.recovered else reach.window)
     largest = int(np.argmax(scores))
     return SpikeScan(
         spikes=tuple(spikes),
@@ -127,6 +106,43 @@ def find_spikes(
         largest_at=largest + first,
         tested=n - first,
     )
+
+
+class _Candidate(NamedTuple):
+    """Where something is too high, where it begins, and through which windows it was seen."""
+
+    at: int
+    onset: int
+    seen: Seen
+
+
+def _candidates(
+    x: Floats,
+    base: Baseline,
+    single: Seen,
+    noise: UpperTail,
+    false_alarm: float,
+    suspect: NDArray[np.bool_] | None,
+) -> list[_Candidate]:
+    """Return the points and stretches that lie beyond what the noise's tail allows."""
+    first, scores = single.first, single.scores
+    chance = lower = min(false_alarm / (len(scores) - first), 0.25)
+    high = scores > noise.exceeded_with_chance(chance)
+    if suspect is not None and suspect[first:].any():
+        # Where a cause was logged the question is only about these points: fewer tests, lower bar.
+        lower = min(false_alarm / int(suspect[first:].sum()), 0.25)
+        high |= (scores > noise.exceeded_with_chance(lower)) & suspect
+    high[:first] = False
+    found = [_Candidate(at, at, single) for at in np.flatnonzero(high).tolist()]
+    for width in _LASTING:
+        seen = seen_ahead(x, base, width, single)
+        if seen is None:
+            continue
+        places = _shifted(seen, noise, chance)
+        if suspect is not None and lower > chance:
+            places += [at for at in _shifted(seen, noise, lower) if suspect[at]]
+        found += [_Candidate(at, _change_point(x, base, at, width), seen) for at in places]
+    return found
 
 
 def _declustered(scores: Floats) -> Floats:
@@ -149,69 +165,7 @@ def _declustered(scores: Floats) -> Floats:
     return scores[kept]
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class _Seen:
-    """The log through windows of ``width`` points: shape (n,) heights above the baseline, scores.
-
-    Nothing is judged before the position ``first``, nor held against it before ``settled``.
-    """
-
-    level: Floats
-    heights: Floats
-    scores: Floats
-    width: int
-    first: int
-    settled: int
-
-    @cached_property
-    def excursions(self) -> Excursions:
-        """All that stands out once the run has made its progress: rises, and lasting falls."""
-        heights, scores = self.heights, self.scores
-        if self.width > 1:
-            heights, scores = np.abs(heights), np.abs(scores)
-        return excursions(
-            heights, scores, self.level, self.settled, APART * self.width, self.heights > 0
-        )
-
-    def is_habit(self, at: int, spike: Spike, reach: Reach) -> bool:
-        """Tell whether the run does the like again and again."""
-        around = slice(at, (spike.peak if self.width == 1 else at + self.width) + 1)
-        last = spike.end + (reach.window // 4 if spike.recovered else reach.window)
-        others = self.excursions.others(
-            float(self.heights[around].max()),
-            float(self.scores[around].max()),
-            spike.onset - 2 * APART,
-            last + APART,
-            float(self.level[at]) + spike.height / 2,
-        )
-        return self.excursions.are_habit(others, single=self.width == 1)
-
-
-def _ahead(x: Floats, base: Baseline, width: int, first: int, settled: int) -> _Seen | None:
-    """Return how high the median of the next points, from each on, lies above the baseline."""
-    if len(x) < first + 2 * width:
-        return None
-    # The median of the points before, one window later, is the median of the points from here.
-    ahead = median_before(np.append(x, x[-1]), width)[width:]
-    heights = ahead - base.level[: len(ahead)]
-    scores = heights / base.sigma[: len(ahead)]
-    return _Seen(
-        level=base.level,
-        heights=heights,
-        scores=scores,
-        width=width,
-        first=first,
-        settled=settled,
-    )
-
-
-def _settled(level: Floats, first: int) -> int:
-    """Return the position from which on a lasting fall of the loss is no part of its descent."""
-    usual = median(level[first:])
-    return first + int(np.argmax(level[first:] <= usual + (level[first] - usual) / 4))
-
-
-def _shifted(seen: _Seen, noise: UpperTail, chance: float) -> list[int]:
+def _shifted(seen: Seen, noise: UpperTail, chance: float) -> list[int]:
     """Return the positions from which on the next points lie too high.
 
     The score of a shift is the median of the points from here on, against the baseline.

@@ -33,7 +33,11 @@ def shifted(log: Log, onset: int) -> Log:
         # A checkpoint that is written at the onset holds what is damaged.
         (500, 100, "Reload the checkpoint of step 400, the last before the spike at 500"),
         (499, 100, "Reload the checkpoint of step 400, the last before the spike at 499"),
-        (500, 1000, "Restart from the beginning: no checkpoint had been written before the spike at 500"),
+        (
+            500,
+            1000,
+            "Restart from the beginning: no checkpoint had been written before the spike at 500",
+        ),
         (500, None, "Reload the last checkpoint before the spike at 500"),
     ],
 )

@@ -1,0 +1,97 @@
+"""A log seen through windows: how high each point, or the next few, lie above the baseline."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stabdiag.stats.baseline import Baseline, median_before
+from stabdiag.stats.habit import APART, Excursions, excursions
+from stabdiag.stats.quantiles import median
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from stabdiag.stats.shape import Reach, Spike
+
+    Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Seen:
+    """The log through windows of ``width`` points: shape (n,) heights above the baseline, scores.
+
+    Nothing is judged before the position ``first``, nor held against it before ``settled``.
+    """
+
+    level: Floats
+    heights: Floats
+    scores: Floats
+    width: int
+    first: int
+    settled: int
+
+    @cached_property
+    def excursions(self) -> Excursions:
+        """All that stands out once the run has made its progress: rises, and lasting falls."""
+        heights, scores = self.heights, self.scores
+        if self.width > 1:
+            heights, scores = np.abs(heights), np.abs(scores)
+        return excursions(
+            heights, scores, self.level, self.settled, APART * self.width, self.heights > 0
+        )
+
+    def is_habit(self, at: int, spike: Spike, reach: Reach) -> bool:
+        """Tell whether the run does the like of a spike, seen at a position, again and again."""
+        around = slice(at, (spike.peak if self.width == 1 else at + self.width) + 1)
+        last = spike.end + (reach.window // 4 if spike.recovered else reach.window)
+        others = self.excursions.others(
+            float(self.heights[around].max()),
+            float(self.scores[around].max()),
+            spike.onset - 2 * APART,
+            last + APART,
+            float(self.level[at]) + spike.height / 2,
+        )
+        return self.excursions.are_habit(others, single=self.width == 1)
+
+
+def seen_singly(x: Floats, base: Baseline, first: int) -> Seen:
+    """Return how high each point lies above the baseline."""
+    heights = x - base.level
+    return Seen(
+        level=base.level,
+        heights=heights,
+        scores=heights / base.sigma,
+        width=1,
+        first=first,
+        settled=_settled(base.level, first),
+    )
+
+
+def seen_ahead(x: Floats, base: Baseline, width: int, single: Seen) -> Seen | None:
+    """Return how high the median of the next points, from each on, lies above the baseline.
+
+    None for a log too short for such windows.
+    """
+    if len(x) < single.first + 2 * width:
+        return None
+    # The median of the points before, one window later, is the median of the points from here.
+    ahead = median_before(np.append(x, x[-1]), width)[width:]
+    heights = ahead - base.level[: len(ahead)]
+    return Seen(
+        level=base.level,
+        heights=heights,
+        scores=heights / base.sigma[: len(ahead)],
+        width=width,
+        first=single.first,
+        settled=single.settled,
+    )
+
+
+def _settled(level: Floats, first: int) -> int:
+    """Return the position from which on a fall of the loss is no part of its descent."""
+    usual = median(level[first:])
+    return first + int(np.argmax(level[first:] <= usual + (level[first] - usual) / 4))
