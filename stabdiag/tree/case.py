@@ -62,6 +62,8 @@ class Case:
 
     def about(self, spike: Spike) -> Case:
         """Return the same case with the attention on one spike, measurements kept."""
+        if "batch_id" in self.history.series:
+            self.since_seen  # noqa: B018 - measured here, once for all spikes
         other = replace(self, focus=spike)
         other.__dict__.update({k: v for k, v in self.__dict__.items() if k != "focus"})
         return other
@@ -147,6 +149,12 @@ class Case:
         return None if self._repeated is None else np.isin(self.loss.steps, self._repeated)
 
     @cached_property
+    def since_seen(self) -> Floats:
+        """How many steps ago the batch of each record had been seen; inf for a new one."""
+        batches = self.history.series["batch_id"]
+        return steps_since_seen(batches.steps, batches.values)
+
+    @cached_property
     def _repeated(self) -> NDArray[np.int64] | None:
         """Return the steps on batches that had been seen shortly before, if these are few."""
         batches = self.history.get("batch_id")
@@ -155,8 +163,7 @@ class Case:
         lookback = self.points(self.limits.spike.batch_lookback)
         if not any_again(batches.values, lookback):
             return None
-        since = steps_since_seen(batches.steps, batches.values)
-        repeated = batches.steps[since <= self.limits.spike.batch_lookback]
+        repeated = batches.steps[self.since_seen <= self.limits.spike.batch_lookback]
         if not len(repeated) or len(repeated) > USUAL_REPEATS * len(batches):
             return None
         return repeated

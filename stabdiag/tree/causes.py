@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.stats.repeats import steps_since_seen
 from stabdiag.tree.words import num
 
 if TYPE_CHECKING:
@@ -59,7 +59,8 @@ def lr_panel(case: Case, first: int, last: int) -> Panel:
         return Panel(branch=branch, holds=None, because="the learning rate was not logged")
     lr = lr.finite()
     values, steps = lr.values, lr.steps
-    inside = np.flatnonzero((steps[1:] >= first) & (steps[1:] <= last)) + 1
+    low, high = np.searchsorted(steps, [first, last + 1])
+    inside = np.arange(max(low, 1), high)
     inside = inside[values[inside - 1] > 0]
     if not len(inside):
         return Panel(branch=branch, holds=None, because="no learning rate was logged around it")
@@ -115,15 +116,15 @@ def batch_panel(case: Case, first: int, last: int) -> Panel:
     batches = case.history.get("batch_id")
     if batches is None:
         return Panel(branch=branch, holds=None, because="no batch id was logged")
-    since = steps_since_seen(batches.steps, batches.values)
-    repeated = since <= case.limits.spike.batch_lookback
-    inside = (batches.steps >= first) & (batches.steps <= last)
-    if not inside.any():
+    since = case.since_seen
+    low, high = np.searchsorted(batches.steps, [first, last + 1])
+    if low == high:
         return Panel(branch=branch, holds=None, because="no batch id was logged around it")
-    usual = float(repeated[~inside].mean()) if (~inside).any() else 0.0
-    found = np.flatnonzero(repeated & inside)
+    found = low + np.flatnonzero(since[low:high] <= case.limits.spike.batch_lookback)
     if not len(found):
         return Panel(branch=branch, holds=False, because="no batch was seen twice around it")
+    elsewhere = np.delete(since, slice(low, high)) <= case.limits.spike.batch_lookback
+    usual = float(elsewhere.mean()) if len(elsewhere) else 0.0
     if usual > USUAL_REPEATS:
         because = f"batch ids come back all along ({usual:.0%} of the steps), so they tell nothing"
         return Panel(branch=branch, holds=None, because=because)
@@ -147,10 +148,11 @@ def grad_panel(case: Case, spike: Spike) -> Panel:
         return Panel(branch=branch, holds=None, because="the gradient norm was not logged")
     onset, peak = case.at(spike.onset), case.at(spike.peak)
     finite = norm.finite()
-    before = finite.values[finite.steps < onset][-case.spike_window :]
+    begin = int(np.searchsorted(finite.steps, onset))
+    before = finite.values[max(begin - case.spike_window, 0) : begin]
     # The loss of a step comes before its update: the batch that hurt may be the one before.
     margin = case.stride
-    near = finite.values[(finite.steps >= onset - margin) & (finite.steps <= peak + margin)]
+    near = finite.between(math.ceil(onset - margin), math.floor(peak + margin)).values
     if len(before) < 2 or not len(near):
         return Panel(branch=branch, holds=None, because="no gradient norm was logged around it")
     clip = case.manifest.grad_clip

@@ -81,18 +81,28 @@ def _section(case: Case, section: str) -> tuple[list[Answer], list[Finding]]:
         return _from(case, SECTIONS[section])
     if not len(case.loss) or not case.spikes:
         return _from(case, SECTIONS[section])
-    walks = [_from(case.about(spike), SECTIONS[section]) for spike in case.spikes]
-    worst = min(range(len(walks)), key=lambda i: _badness(case.spikes[i], walks[i][1]))
-    findings: dict[str, Finding] = {}
-    for _, found in [walks[worst], *walks]:
-        for finding in found:
-            findings.setdefault(finding.slug, finding)
-    return walks[worst][0], list(findings.values())
+    # A log may hold thousands of spikes to the letter: each is followed to its leaf, and only the
+    # worst of each kind is told of.
+    first = SECTIONS[section]
+    after = follow(first, _ask(case, _BY_ID[first]))
+    leaves = [_leaf(case.about(spike), after) for spike in case.spikes]
+    order = sorted(range(len(leaves)), key=lambda i: _badness(case.spikes[i], leaves[i]))
+    told: dict[str, Spike] = {leaves[order[0]]: case.spikes[order[0]]}
+    for leaf, spike in zip(leaves, case.spikes, strict=True):
+        told.setdefault(leaf, spike)
+    walks = [_from(case.about(spike), first) for spike in told.values()]
+    return walks[0][0], [finding for _, found in walks for finding in found]
 
 
-def _badness(spike: Spike, found: list[Finding]) -> tuple[int, float]:
-    rank = min((finding.severity.rank for finding in found), default=len(Severity))
-    return rank, -spike.score
+def _badness(spike: Spike, leaf: str) -> tuple[int, float]:
+    return BY_SLUG[leaf].severity.rank, -spike.score
+
+
+def _leaf(case: Case, place: str) -> str:
+    """Return where the questions from one on lead to."""
+    while place in _BY_ID:
+        place = follow(place, _ask(case, _BY_ID[place]))
+    return place
 
 
 def _from(case: Case, start: str) -> tuple[list[Answer], list[Finding]]:
