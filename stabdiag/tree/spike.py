@@ -50,8 +50,8 @@ def _is_there_a_spike(case: Case) -> Reply:
     )
     if not case.spikes:
         return no(
-            f"{counted}; the largest, {num(scan.largest)}σ at step {case.at(scan.largest_at)}, is "
-            f"within what this run's own noise gives ({num(scan.limit)}σ){wide}",
+            f"{counted}; the largest, {num(scan.largest)}σ at step {case.at(scan.largest_at)}, "
+            f"{_why_none(case)}{wide}",
             case.at(scan.largest_at),
             measured=measured,
         )
@@ -72,6 +72,16 @@ def _is_there_a_spike(case: Case) -> Reply:
         *(case.at(spike.onset) for spike in case.spikes),
         measured={"spikes": len(case.spikes), **measured},
     )
+
+
+def _why_none(case: Case) -> str:
+    """Return why the largest score is no spike: noise, a habit, or a part of something slower."""
+    scan = case.scan
+    if scan.largest <= scan.limit:
+        return f"is within what this run's own noise gives ({num(scan.limit)}σ)"
+    if scan.spikes:
+        return "belongs to a climb, which section 4 is asked about"
+    return "is not far above the steps before, or no more than this run does again and again"
 
 
 def _did_it_recover(case: Case) -> Reply:
