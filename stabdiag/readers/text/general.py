@@ -46,6 +46,8 @@ _EVALUATION: Final = re.compile(
 
 _STEP: Final = "step"
 
+# How far into the log evidence is looked for, and how much of it, at most.
+_LOOKS: Final = (1 << 20, 1 << 24)
 _LOOKED_AT: Final = 1_000
 _FEWEST: Final = 3
 _RISING: Final = 0.8
@@ -189,8 +191,8 @@ def recognises(head: bytes, *, whole: bool) -> bool:
 
 def read(stream: Stream) -> Columns:
     """Read a log by its names and values."""
-    head = stream.peek(1 << 24)
-    found = evidence(Text(head, first_line=1).data)
+    looks = (evidence(Text(stream.peek(size), first_line=1).data) for size in _LOOKS)
+    found = next((one for one in looks if one is not None), None)
     if found is None:
         raise NoUsableRecord(
             f"{stream.name}: no record could be read; expected lines with a step and a loss, such"
