@@ -16,10 +16,10 @@ RUNTIME := $(VENV)/.runtime
 DEV := $(VENV)/.dev
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format bench accuracy docs fixtures coverage clean
+.PHONY: help demo test check format bench accuracy accuracy-peers accuracy-page docs fixtures coverage clean
 
 help:  ## list these targets
-	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
 
 demo: $(RUNTIME)  ## diagnose a run whose learning rate jumped; LOG=FILE for another
 	@$(BIN)/stabdiag diagnose $(LOG) --fail-on never
@@ -43,8 +43,15 @@ coverage: $(DEV)  ## run the tests and show the lines that they miss
 bench: $(DEV)  ## measure the speed against Arrow and pandas; BENCH="--rows 100000" for less
 	$(BIN)/python benchmarks/speed.py $(BENCH)
 
-accuracy: $(RUNTIME)  ## score the diagnoses of 500 labelled runs; SPLIT=held for the other 432
-	$(BIN)/python benchmarks/accuracy/score.py --split $(or $(SPLIT),dev)
+accuracy: $(RUNTIME)  ## score the diagnoses of labelled runs; SPLIT=held or SPLIT=test for others
+	$(BIN)/python benchmarks/accuracy/score.py --split $(or $(SPLIT),dev) $(ACCURACY)
+
+accuracy-peers: $(RUNTIME)  ## ask six other tools about the same runs (installs them apart; ten minutes)
+	$(BIN)/python benchmarks/accuracy/peers.py $(ACCURACY)
+
+accuracy-page: $(RUNTIME)  ## write docs/accuracy.md and its pictures again (installs matplotlib)
+	$(INSTALL) --group page
+	$(BIN)/python benchmarks/accuracy/page.py $(ACCURACY)
 
 docs: $(RUNTIME)  ## write the generated pages, tables and pictures again
 	$(BIN)/python docs/build.py
@@ -54,7 +61,7 @@ fixtures: $(DEV)  ## train the fixtures again (installs torch; some seven minute
 	$(BIN)/python fixtures/train.py
 
 clean:  ## remove what was made here
-	rm -rf $(VENV) .bench .coverage .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache build dist
+	rm -rf $(VENV) .bench .peers .coverage .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache build dist
 	find stabdiag tests fixtures benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(MADE):

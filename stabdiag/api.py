@@ -15,6 +15,7 @@ from stabdiag.manifest import Manifest, parse_manifest, read_manifest
 from stabdiag.places import Found, read_place
 from stabdiag.readers import from_object
 from stabdiag.report import Report
+from stabdiag.roles import may_serve
 from stabdiag.tree.case import Case
 from stabdiag.tree.unlogged import not_logged
 from stabdiag.tree.walk import walk
@@ -42,7 +43,7 @@ def read(
     Raises:
         LogError: if the log cannot be read or holds no usable record.
     """
-    raw = _found(source, format).columns
+    raw = _found(source, format, columns).columns
     return build_history(raw, limits or Limits(), chosen=columns, attempt=attempt)
 
 
@@ -158,19 +159,24 @@ def _loaded(
                 f"{history.source.name}: the history has no loss; a diagnosis needs one"
             )
     else:
-        place = _found(source, format)
+        place = _found(source, format, columns)
         history = build_history(place.columns, limits, chosen=columns, attempt=attempt)
         beside = place.manifest
     told = (beside if given is None else given).override(settings or {})
     return history, told.completed(history.config)
 
 
-def _found(source: object, format: str | None) -> Found:
+def _found(source: object, format: str | None, columns: Mapping[str, str] | None) -> Found:
     """Return the raw columns of a source, and the manifest beside it."""
+    named = set((columns or {}).values())
+
+    def wanted(name: str) -> bool:
+        return name in named or may_serve(name)
+
     if isinstance(source, str | os.PathLike):
-        return read_place([source], format=format)
+        return read_place([source], format=format, wanted=wanted)
     if isinstance(source, Sequence) and all(isinstance(one, str | os.PathLike) for one in source):
-        return read_place(source, format=format)
+        return read_place(source, format=format, wanted=wanted)
     return Found(columns=from_object(source))
 
 

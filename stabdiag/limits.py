@@ -109,7 +109,7 @@ class SpikeLimits:
         at_least=0.0,
         at_most=1.0,
         source=OURS,
-        why="A spike smaller than this share of the range that the run's loss spans "
+        why="A spike smaller than this share of the range that the run's loss spanned before it "
         "changes nothing.",
     )
     recovery_sigma: float = limit(

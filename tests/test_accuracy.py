@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import subprocess
 import sys
@@ -43,3 +44,79 @@ def test_diagnoses_are_right_as_often_as_they_were(
 )
 def test_healthy_runs_are_left_in_peace(score: dict[str, float], what: str, most: float) -> None:
     assert score[what] <= most
+
+
+def test_the_page_is_current() -> None:
+    command = [sys.executable, "benchmarks/accuracy/page.py", "--check"]
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
+
+
+def test_the_page_shows_every_picture_and_no_other() -> None:
+    docs = ROOT / "docs"
+    page = (docs / "accuracy.md").read_text(encoding="utf-8")
+    shown = set(re.findall(r'(?:src|srcset)="(.*?)"', page))
+    assert shown == {str(path.relative_to(docs)) for path in (docs / "accuracy").iterdir()}
+    assert sum((docs / name).stat().st_size for name in shown) < 1_000_000
+
+
+@pytest.fixture
+def _benchmark(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The benchmark's own modules can be imported."""
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks" / "accuracy"))
+
+
+@pytest.mark.usefixtures("_benchmark")
+@pytest.mark.parametrize(
+    ("hits", "runs", "low", "high"),
+    [
+        (81, 263, 0.2553, 0.3662),  # Newcombe 1998, doi:10.1002/sim.4780170802, table I, method 3
+        (15, 148, 0.0624, 0.1605),
+        (0, 20, 0.0, 0.1611),
+        (1, 29, 0.0061, 0.1718),
+    ],
+)
+def test_the_interval_of_a_share(hits: int, runs: int, low: float, high: float) -> None:
+    from intervals import wilson
+
+    assert wilson(hits, runs) == pytest.approx((low, high), abs=5e-5)
+
+
+@pytest.mark.usefixtures("_benchmark")
+def test_the_interval_of_a_rate_that_is_zero() -> None:
+    from intervals import rate
+
+    low, high = rate([0, 0], [600, 400])
+    assert low == 0
+    assert math.exp(-1000 * high) == pytest.approx(0.025)
+
+
+@pytest.mark.usefixtures("_benchmark")
+def test_the_interval_of_a_rate_holds_it() -> None:
+    from intervals import rate
+
+    low, high = rate([0, 3, 0, 1, 0, 0, 2, 0], [100] * 8)
+    assert 0 <= low < 6 / 800 < high
+
+
+@pytest.mark.usefixtures("_benchmark")
+def test_what_other_tools_say_is_read_in_their_favour() -> None:
+    from peer_tools import Said
+    from peer_worker import boiled_down
+
+    note, advice = Said(serious=False, families=("§4",)), Said(serious=True)
+    spike = Said(serious=True, families=("§2",), loss_spike=True)
+    overflow = Said(serious=True, families=("§1", "§3"))
+    assert boiled_down([]) == (False, "", 0)
+    assert boiled_down([note]) == (False, "", 0)
+    assert boiled_down([advice, note]) == (True, "", 0)
+    assert boiled_down([advice, overflow, spike, spike]) == (True, "§1§3", 2)
+
+
+@pytest.mark.parametrize("script", ["score.py", "page.py"])
+def test_a_split_that_is_not_there(script: str) -> None:
+    command = [sys.executable, f"benchmarks/accuracy/{script}", "--split", "nobody"]
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert result.returncode == 1
+    assert "nobody" in result.stderr
+    assert len(result.stderr.splitlines()) == 1

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from stabdiag.errors import ColumnError
-from stabdiag.roles import ROLES, assign, is_evaluation, normal
+from stabdiag.roles import ROLES, assign, is_evaluation, may_serve, normal
 
 NAMES = {
     "step": (
@@ -211,3 +213,32 @@ def test_every_declared_name_is_in_normal_form_and_belongs_to_one_role() -> None
     names = [name for role in ROLES for name in role.names]
     assert [name for name in names if normal(name) != name] == []
     assert sorted(set(names)) == sorted(names)
+
+
+@given(
+    st.lists(
+        st.sampled_from(
+            [
+                *(name for names in NAMES.values() for name in names),
+                *(name for role in ROLES for name in role.names),
+                *(f"train/{prefix}/0" for role in ROLES for prefix in role.prefixes),
+                *(
+                    "student_loss",
+                    "eval/student loss",
+                    "val_accuracy",
+                    "lr-x",
+                    "encoder_lr2",
+                    "tag",
+                ),
+            ]
+        ),
+        unique=True,
+    )
+)
+def test_only_columns_that_may_serve_do(names: list[str]) -> None:
+    serving = set(assign(names).columns.values()) | {n for n in names if is_evaluation(n)}
+    assert all(may_serve(name) for name in serving)
+
+
+def test_columns_of_no_interest_may_not_serve() -> None:
+    assert not any(map(may_serve, ["step_time", "gpu_0_memory", "hostname", "perplexity"]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from itertools import pairwise
@@ -16,6 +17,7 @@ from logged import COLUMNS, Log
 
 HERE = Path(__file__).parent
 DATA = HERE / "data"
+TEST = DATA / "test"
 EXACT = {"batch_id": pa.int32()}
 
 
@@ -72,6 +74,14 @@ def save(runs: list[Run], tables: list[pa.Table], folder: Path) -> None:
     )
     lines = ",\n".join(json.dumps(asdict(run), ensure_ascii=False) for run in runs)
     (folder / "labels.json").write_text(f"[\n{lines}\n]\n", encoding="utf-8")
+
+
+def check_split(folder: Path, split: str) -> None:
+    """End the program with one line if no label names this split."""
+    labels = json.loads((folder / "labels.json").read_text(encoding="utf-8"))
+    splits = sorted({entry["split"] for entry in labels})
+    if split not in (*splits, "all"):
+        sys.exit(f"no run of {folder} is in split {split!r}; there are {', '.join(splits)} and all")
 
 
 def load(folder: Path = DATA) -> Iterator[tuple[Run, pa.Table]]:

@@ -45,8 +45,10 @@ def family_of(index: int, seed: int, work: Path) -> list[Made]:
 def report(runs: list[corpus.Run], dropped: Counter[str]) -> None:
     """Print how many runs of each label there are."""
     counts = Counter((run.expect, run.split) for run in runs)
+    splits = sorted({run.split for run in runs})
     for slug in sorted({run.expect for run in runs}):
-        print(f"{slug:36} dev {counts[slug, 'dev']:4}  held {counts[slug, 'held']:4}")
+        of_each = "  ".join(f"{split} {counts[slug, split]:4}" for split in splits)
+        print(f"{slug:36} {of_each}")
     print(f"{len(runs)} runs; dropped {sum(dropped.values())}")
 
 
@@ -58,6 +60,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=2026, help="seed of the design")
     parser.add_argument("--work", type=Path, default=HERE / ".work", help="where families are kept")
     parser.add_argument("--out", type=Path, default=corpus.DATA, help="where the corpus goes")
+    parser.add_argument("--split", help="the split of all runs, instead of dev and held")
     parser.add_argument("--no-pack", action="store_true", help="train only")
     options = parser.parse_args()
     torch.set_num_threads(1)
@@ -69,7 +72,8 @@ def main() -> None:
     for index in range(options.first, options.last):
         for made in family_of(index, options.seed, options.work):
             if made.label.expect:
-                runs.append(made.run())
+                run = made.run()
+                runs.append(replace(run, split=options.split or run.split))
                 tables.append(corpus.to_table(made.run_id, made.log))
             else:
                 dropped[made.label.why] += 1

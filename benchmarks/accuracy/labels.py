@@ -166,7 +166,7 @@ def healthy_label(seen: Seen) -> Label:
     if jump > 6 and (not seen.restless or jump > 2 * precedent):
         return Label("", f"jumps by {jump:.1f} deviations without a fault or a precedent")
     first, second = peaks(log["loss"], span, smooth=1, gap=10)
-    if first > 8 and first > 4 * second:
+    if first > 6 and first > 2 * second:
         return Label("", f"one loss of {first:.1f} deviations, the next {second:.1f}: an outlier")
     return Label("healthy", size=share)
 

@@ -14,6 +14,7 @@ from stabdiag.manifest import Manifest
 from stabdiag.places import beside, stores
 from stabdiag.places.members import is_tar, is_zip
 from stabdiag.readers import read_stream
+from stabdiag.readers.columns import every_column
 from stabdiag.readers.registry import reader
 from stabdiag.readers.source import STANDARD_INPUT, Stream, open_stream
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
     from stabdiag.places.listing import Entry, Place
     from stabdiag.places.remote import Remote
-    from stabdiag.readers.columns import Columns
+    from stabdiag.readers.columns import Columns, Wanted
 
 # What is looked at to tell an archive: the header of its first member, packed.
 _HEAD: Final = 1 << 16
@@ -41,7 +42,23 @@ class Found:
     manifest: Manifest = field(default_factory=Manifest)
 
 
-def read_place(sources: Sequence[str | os.PathLike[str]], *, format: str | None = None) -> Found:
+@dataclass(frozen=True, kw_only=True)
+class _Asked:
+    """What is asked of a log: its format, if it is not to be recognised, and its columns."""
+
+    format: str | None
+    wanted: Wanted
+
+    def read(self, stream: Stream) -> Columns:
+        return read_stream(stream, format=self.format, wanted=self.wanted)
+
+
+def read_place(
+    sources: Sequence[str | os.PathLike[str]],
+    *,
+    format: str | None = None,
+    wanted: Wanted = every_column,
+) -> Found:
     """Read the log that a place holds, or several places as one run.
 
     Raises:
@@ -49,10 +66,11 @@ def read_place(sources: Sequence[str | os.PathLike[str]], *, format: str | None 
     """
     if not sources:
         raise LogError("no log is given; give a file, a folder or a URL")
+    asked = _Asked(format=format, wanted=wanted)
     found, empty = [], []
     for source in sources:
         try:
-            found.append(_read(os.fspath(source), format))
+            found.append(_read(os.fspath(source), asked))
         except NoUsableRecord as error:  # an attempt may have ended before it logged
             empty.append(error)
     if not found:
@@ -69,22 +87,22 @@ def read_place(sources: Sequence[str | os.PathLike[str]], *, format: str | None 
     return _with(one_log([one.columns for one in found], name), known, told)
 
 
-def _read(source: str, format: str | None) -> Found:
+def _read(source: str, asked: _Asked) -> Found:
     if source.startswith("mlflow://"):
         from stabdiag.readers.mlflow_tracking import read_url
 
         return Found(columns=read_url(source))
     if "://" in source:
-        return _remote(source, format)
+        return _remote(source, asked)
     if source != "-" and _is_folder(Path(source)):
         from stabdiag.places.folder import Folder
 
-        return _chosen(Folder(Path(source)), format)
+        return _chosen(Folder(Path(source)), asked)
     with open_stream(source) as stream:
-        archive = _archive(stream, format)
+        archive = _archive(stream, asked)
         if archive is not None:
             return archive
-        columns = read_stream(stream, format=format)
+        columns = asked.read(stream)
     if stream.name == STANDARD_INPUT:
         return Found(columns=columns)
     return _with(columns, *_beside_file(Path(source), Path(source).parent))
@@ -97,37 +115,37 @@ def _is_folder(path: Path) -> bool:
         return False
 
 
-def _remote(url: str, format: str | None) -> Found:
+def _remote(url: str, asked: _Asked) -> Found:
     from stabdiag.places.remote import Remote
 
     remote = Remote(url)
     if remote.is_folder():
-        return _chosen(remote, format)
+        return _chosen(remote, asked)
     with remote.open() as stream:
-        archive = _archive(stream, format)
+        archive = _archive(stream, asked)
         if archive is not None:
             return archive
-        columns = read_stream(stream, format=format)
+        columns = asked.read(stream)
     return _with(columns, *_beside_url(remote))
 
 
-def _archive(stream: Stream, format: str | None) -> Found | None:
+def _archive(stream: Stream, asked: _Asked) -> Found | None:
     """Read an archive, which is a place of its own, or return None if it is none."""
     head = stream.peek(_HEAD)
     if is_tar(head):
         from stabdiag.places.tar import Tar
 
         with stream.on_disk() as path:
-            return _chosen(Tar(stream.name, path), format)
+            return _chosen(Tar(stream.name, path), asked)
     if is_zip(head):
         from stabdiag.places.zip import Zip, open_zip
 
         with stream.on_disk() as path, open_zip(stream.name, path) as archive:
-            return _chosen(Zip(stream.name, archive), format)
+            return _chosen(Zip(stream.name, archive), asked)
     return None
 
 
-def _chosen(place: Place, format: str | None) -> Found:
+def _chosen(place: Place, asked: _Asked) -> Found:
     """Read the best log of a place with many files."""
     from stabdiag.places.choose import choose
     from stabdiag.places.folder import Folder
@@ -135,16 +153,16 @@ def _chosen(place: Place, format: str | None) -> Found:
 
     entries = place.entries()
     logs = logs_in(place, entries)
-    if format is not None:
-        logs = [log for log in logs if log.format == format]
+    if asked.format is not None:
+        logs = [log for log in logs if log.format == asked.format]
     if not logs:
-        raise NoUsableRecord(_nothing(place, entries, format))
+        raise NoUsableRecord(_nothing(place, entries, asked.format))
     choice = choose(logs)
     log = choice.taken
     run = stores.run_of(log)
     files = [log.entry] if run is None else stores.files_of(run, log, logs, entries)
     if run is None or reader(log.format).missing:
-        columns = _only(place, log.entry, format)
+        columns = _only(place, log.entry, asked)
     else:
         name = place.name if run == PurePosixPath() else f"{place.name}/{run}"
         columns = stores.read_run(log, run, place.streams(files), name)
@@ -159,10 +177,10 @@ def _chosen(place: Place, format: str | None) -> Found:
     return _with(columns, manifest, [*map(_event, told), *events])
 
 
-def _only(place: Place, entry: Entry, format: str | None) -> Columns:
+def _only(place: Place, entry: Entry, asked: _Asked) -> Columns:
     with closing(place.streams([entry])) as streams:
         for _, stream in streams:
-            return read_stream(stream, format=format)
+            return asked.read(stream)
     raise NoUsableRecord("; ".join([f"{place.name}: cannot be read", *place.notes]))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
@@ -13,6 +13,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from stabdiag.history import Event
+
+    Wanted: TypeAlias = Callable[[str], bool]
+
+
+def every_column(_name: str) -> bool:
+    """Want all columns, whatever their names."""
+    return True
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

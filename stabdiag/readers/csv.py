@@ -15,6 +15,7 @@ from stabdiag.readers.pieces import Chunk, Rows, join
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from stabdiag.readers.columns import Wanted
     from stabdiag.readers.source import Stream
 
 # Up to this size the tolerant reader (20 MB/s) is done before Arrow is imported (40 ms).
@@ -44,6 +45,7 @@ class _Fast:
 
     delimiter: str
     names: tuple[str, ...]
+    wanted: Wanted
     texts: set[str] = field(default_factory=set)
 
     def __call__(self, block: Block) -> _Result:
@@ -51,7 +53,7 @@ class _Fast:
 
         under = self.names
         if not block.too_long:
-            table = read_block(block.data, under, self.delimiter, self.texts)
+            table = read_block(block.data, under, self.delimiter, self.texts, self.wanted)
             if table is not None:
                 parsed = Parsed(chunk=Rows(rows=0), lines=table.rows, names=under)
                 return _Result(chunk=table, parsed=parsed, under=under)
@@ -69,7 +71,10 @@ def _tolerant(
 
 
 def read(stream: Stream, *, small: int = SMALL, size: int = BLOCK) -> Columns:
-    """Read a stream of CSV; a log of up to ``small`` bytes without Arrow."""
+    """Read a stream of CSV; a log of up to ``small`` bytes without Arrow.
+
+    Columns that are not wanted stay text: to make numbers of them takes most of the time.
+    """
     dialect = _dialect(stream)
     fast = len(stream.peek(small + 1)) > small and not dialect.commas
     stream.read(dialect.start)
@@ -127,7 +132,7 @@ def _moved(bad: BadLine, lines: int) -> BadLine:
 
 
 def _results(stream: Stream, dialect: Dialect, size: int, *, fast: bool) -> Iterator[_Result]:
-    work = _Fast(delimiter=dialect.delimiter, names=dialect.names)
+    work = _Fast(delimiter=dialect.delimiter, names=dialect.names, wanted=stream.wanted)
     cut = blocks(stream, size=size)
     if fast:
         for block, found in in_order(work, cut):

@@ -15,12 +15,15 @@ from pyarrow import types
 
 from stabdiag.readers.arrow import piece_of_array
 from stabdiag.readers.arrow_texts import Array
+from stabdiag.readers.blocks import line_count
+from stabdiag.readers.columns import every_column
 from stabdiag.readers.csv_dialect import unnamed
 from stabdiag.readers.words import NULL
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from stabdiag.readers.columns import Wanted
     from stabdiag.readers.pieces import Piece
 
 _COLUMN: Final = re.compile(r"In CSV column #(\d+)")
@@ -35,11 +38,11 @@ _PASSES: Final = 4
 class Table:
     """A chunk that Arrow has read."""
 
-    def __init__(self, table: pa.Table) -> None:
-        """Take a table of numbers and texts."""
+    def __init__(self, table: pa.Table, names: Sequence[str]) -> None:
+        """Take a table of numbers and texts, and the names of all columns that the log has."""
         self._table = table
-        self.names: Sequence[str] = table.column_names
-        self._place = {name: place for place, name in enumerate(self.names)}
+        self.names = names
+        self._known = frozenset(names)
 
     @property
     def rows(self) -> int:
@@ -48,33 +51,38 @@ class Table:
 
     def piece(self, name: str) -> Piece | None:
         """Return the block's piece of a column; a blank cell is null."""
-        place = self._place.get(name)
-        if place is None:
+        if name not in self._known:
             return None
-        array: Array = self._table.column(place).combine_chunks()
+        array: Array = self._table.column(name).combine_chunks()
         return piece_of_array(array, missing=NULL)
 
 
 def read_block(
-    block: bytes, names: tuple[str, ...], delimiter: str, texts: set[str]
+    block: bytes,
+    names: tuple[str, ...],
+    delimiter: str,
+    texts: set[str],
+    wanted: Wanted = every_column,
 ) -> Table | None:
     """Return the block as Arrow reads it, or None where the tolerant reader has to.
 
-    ``texts`` collects the columns that hold texts.
+    ``texts`` collects the columns that hold texts; those that are not wanted are left out.
     """
     if len(names) < 2 or _is_odd(block):
         return None
+    # Without a wanted column nothing would tell whether a header stands among the records.
+    used = [name for name in names if wanted(name)] or list(names)
     for _ in range(_PASSES):
         known = set(texts)
         try:
-            table = _parse(block, names, delimiter, known)
+            table = _parse(block, names, delimiter, known, used)
         except pa.ArrowInvalid as error:
             place = _COLUMN.match(str(error))
             if place is None:
                 return None
             texts.add(names[int(place.group(1))])
         else:
-            return Table(table) if _certain(table, block) else None
+            return Table(table, names) if _certain(table, block) else None
     return None
 
 
@@ -85,7 +93,9 @@ def _is_odd(block: bytes) -> bool:
     return comment or b"\0" in block or (b"\xef" in block and b"\xef\xbb\xbf" in block)
 
 
-def _parse(block: bytes, names: tuple[str, ...], delimiter: str, texts: set[str]) -> pa.Table:
+def _parse(
+    block: bytes, names: tuple[str, ...], delimiter: str, texts: set[str], used: list[str]
+) -> pa.Table:
     # Texts are read as bytes: Arrow refuses a text that is not UTF-8, we do not.
     kinds = {name: pa.binary() if name in texts else pa.float64() for name in names}
     source: Any = pa.BufferReader(block)
@@ -96,7 +106,7 @@ def _parse(block: bytes, names: tuple[str, ...], delimiter: str, texts: set[str]
         ),
         parse_options=arrow_csv.ParseOptions(delimiter=delimiter),
         convert_options=arrow_csv.ConvertOptions(
-            column_types=kinds, null_values=[""], strings_can_be_null=True
+            column_types=kinds, include_columns=used, null_values=[""], strings_can_be_null=True
         ),
     )
 
@@ -106,9 +116,8 @@ def _certain(table: pa.Table, block: bytes) -> bool:
 
     A header among the records would make texts of all columns.
     """
-    lines = block.count(b"\n") + (not block.endswith(b"\n"))
     numeric = (
         types.is_floating(entry.type) and entry.name != unnamed(place)
         for place, entry in enumerate(table.schema, start=1)
     )
-    return table.num_rows == lines and any(numeric)
+    return table.num_rows == line_count(block) and any(numeric)

@@ -19,6 +19,7 @@ from pyarrow import types
 
 from stabdiag.readers.arrow import leaf, leaves, piece_of_array, valid
 from stabdiag.readers.arrow_texts import Array
+from stabdiag.readers.blocks import line_count
 from stabdiag.readers.json_rows import read_lines
 from stabdiag.readers.pieces import Piece, Rows
 from stabdiag.readers.words import ABSENT, NULL
@@ -38,7 +39,7 @@ _DEEPEST: Final = 256
 # Where the head of a block has this many times more columns than a record has members, a table of
 # all rows by all columns would be mostly empty, and large.
 _SPARSE: Final = 8
-_HEAD: Final = 1 << 14
+_HEAD: Final = 1 << 13
 
 
 class Table:
@@ -129,8 +130,7 @@ def _parse(block: bytes, *, text: str | None = None) -> pa.Table:
 
 def _certain(table: pa.Table, block: bytes) -> bool:
     schema = table.schema
-    lines = block.count(b"\n") + (not block.endswith(b"\n"))
-    if not len(schema) or table.num_rows != lines:
+    if not len(schema) or table.num_rows != line_count(block):
         return False
     if _has_gaps(table) and _NULL_RECORD.search(block):
         return False

@@ -119,7 +119,7 @@ def _of_series(series: Any) -> Piece:
         return _of_times(np.asarray(series, dtype=f"{kind}8[us]"))
     if kind in "fiub":
         return Piece(
-            values=series.to_numpy(dtype=np.float64, na_value=np.nan),
+            values=series.to_numpy(dtype=np.float64, na_value=np.nan, copy=True),
             states=np.where(missing, NULL, NUMBER).astype(np.uint8),
         )
     values = _plain(series.tolist())

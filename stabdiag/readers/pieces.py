@@ -97,6 +97,8 @@ def stretched(pieces: Sequence[Piece]) -> Piece:
 
 def join(chunks: Sequence[Chunk], name: str) -> Column:
     """Return the whole column that the chunks' pieces make."""
+    if len(chunks) == 1 and (whole := chunks[0].piece(name)) is not None:
+        return _column(whole.values, whole.states, whole.words)
     rows = sum(chunk.rows for chunk in chunks)
     values = np.empty(rows)
     states = np.zeros(rows, dtype=np.uint8)
@@ -112,13 +114,13 @@ def join(chunks: Sequence[Chunk], name: str) -> Column:
     return _column(values, states, words)
 
 
-def _column(values: NDArray[np.float64], states: NDArray[np.uint8], words: list[str]) -> Column:
+def _column(values: NDArray[np.float64], states: NDArray[np.uint8], words: Sequence[str]) -> Column:
     """Return numbers, or codes if the words outnumber the numbers."""
     numbers = states == NUMBER
     null = states == NULL
     if len(words) <= np.count_nonzero(numbers):
         if not numbers.all():
-            values[~numbers] = np.nan
+            values = np.where(numbers, values, np.nan)
         return Column(values=values, present=numbers, null=null, strays=len(words))
     code: dict[str, int] = {}
     codes = np.full(len(values), np.nan)

@@ -25,9 +25,7 @@ _MAGIC: Final = (
     (b"\x80", f"a Python pickle; {_EXPORT}"),
 )  # fmt: skip
 
-_EVENTS: Final = (
-    "named like a TensorBoard event file, but it does not begin like one; is it whole?"
-)
+_EVENTS: Final = "named like a TensorBoard event file, but it does not begin like one; is it whole?"
 _BINARY: Final = (
     "a binary file, not a log that can be read; give a file of JSON lines, CSV or Parquet"
 )

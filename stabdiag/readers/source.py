@@ -10,10 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Protocol
 
 from stabdiag.errors import LogError
+from stabdiag.readers.columns import every_column
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import TracebackType
+
+    from stabdiag.readers.columns import Wanted
 
 STANDARD_INPUT = "standard input"
 
@@ -35,6 +38,7 @@ class Stream:
         self.name = name
         self.path = path
         self.notes: list[str] = []
+        self.wanted: Wanted = every_column
         self._raw = raw
         self._ahead = b""
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from stabdiag.roles.choice import Assignment, assign
+from stabdiag.roles.choice import Assignment, assign, may_serve
 from stabdiag.roles.names import is_evaluation, normal
 from stabdiag.roles.table import ROLES, Role
 
-__all__ = ["ROLES", "Assignment", "Role", "assign", "is_evaluation", "normal"]
+__all__ = ["ROLES", "Assignment", "Role", "assign", "is_evaluation", "may_serve", "normal"]

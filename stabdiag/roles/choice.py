@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 _NOT_A_LOSS = re.compile(r"loss_?scale|scale$|(^|_)(num|min|max|std|n)(_|$)|grad")
 _AN_LR = re.compile(r"^(train_)?(lr|learning_rate)(_|$)|_lr(_|$)|_lr\d*$")
 
+_NAMES = frozenset(name for role in ROLES for name in role.names)
+_PREFIXES = tuple(f"{prefix}_" for role in ROLES for prefix in role.prefixes)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Assignment:
@@ -28,6 +31,22 @@ class Assignment:
     columns: Mapping[str, str]
     notes: tuple[str, ...]
     parts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+def may_serve(name: str) -> bool:
+    """Tell whether a column may be looked at, whatever other columns there are.
+
+    It may if some role could take it by its name, or if it tells records of an evaluation.
+    """
+    key = normal(name)
+    return (
+        key in _NAMES
+        or normal(_without_run(name)) in _NAMES
+        or "loss" in key
+        or key.removeprefix("train_").startswith(_PREFIXES)
+        or _AN_LR.search(key) is not None
+        or is_evaluation(name)
+    )
 
 
 def assign(names: Iterable[str], chosen: Mapping[str, str] | None = None) -> Assignment:
@@ -46,8 +65,7 @@ def assign(names: Iterable[str], chosen: Mapping[str, str] | None = None) -> Ass
     for name in names:
         by_name.setdefault(normal(name), name)
     for name in names:
-        # W&B puts the name of the run before that of the metric when it exports a chart.
-        by_name.setdefault(normal(name.rpartition(" - ")[2]), name)
+        by_name.setdefault(normal(_without_run(name)), name)
     taken = set(chosen.values())
     columns: dict[str, str] = dict(chosen)
     notes: list[str] = []
@@ -70,6 +88,11 @@ def assign(names: Iterable[str], chosen: Mapping[str, str] | None = None) -> Ass
             taken.add(found[0])
     columns.update(_groups(names, taken))
     return Assignment(columns=columns, notes=tuple(notes), parts=parts)
+
+
+def _without_run(name: str) -> str:
+    """Return the name of the metric: W&B puts that of the run before it when it exports a chart."""
+    return name.rpartition(" - ")[2]
 
 
 def _check_chosen(names: list[str], chosen: Mapping[str, str]) -> dict[str, str]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stabdiag.stats.quantiles import median
 from stabdiag.stats.rolling import MAD_TO_SIGMA
 from stabdiag.stats.trend import mann_kendall
 
@@ -21,11 +22,12 @@ _SHARES = (0.1, 0.5, 2.0)
 
 # A rise counts against this many deviations of such levels, and this many times the largest rise
 # that the run had made good before.
-_LEVEL_SIGMAS = 4.0
-_WANDERS = 1.5
+_LEVEL_SIGMAS = 3.0
+_WANDERS = 2.0
 
 # So many levels before a rise are enough to know their noise by.
 _CALM_LEVELS = 8
+_PP = 0.001
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,16 +57,18 @@ class Rise:
         return self.last_level - self.best_level
 
 
-def net_rise(x: Floats, window: int) -> Rise | None:
+def net_rise(x: Floats, window: int, significance: float) -> Rise | None:
     """Measure the rise from the best level to the end.
 
     Args:
         x: shape (n,), finite, spikes that recovered taken out.
         window: points over which a rise counts.
+        significance: p-value below which a rise is a trend.
 
     Returns:
         The rise at the time scale where it is clearest, of those where it stands out from the run's
-        own noise if there are any; None for fewer points than ``window``, or than ten.
+        own noise if there are any: by its trend if that is significant, else by its amount; None
+        for fewer points than ``window``, or than ten.
 
     The yardstick needs no model of the noise: levels are means of blocks, and what they did and
     undid before the best of them they may do again.
@@ -76,7 +80,10 @@ def net_rise(x: Floats, window: int) -> Rise | None:
     rises = [_at_scale(x, window, size, recent) for size in sizes if len(x) >= 5 * size]
     clear = [rise for rise in rises if rise.amount > rise.bar]
     if clear:
-        return min(clear, key=lambda rise: rise.p_value)
+        steady = min(clear, key=lambda rise: rise.p_value)
+        if steady.p_value < significance:
+            return steady
+        return max(clear, key=lambda rise: rise.amount / rise.bar)
     return max(rises, key=lambda rise: rise.amount / rise.bar)
 
 
@@ -102,7 +109,7 @@ def _at_scale(x: Floats, window: int, size: int, recent: float) -> Rise:
         best_level=float(low[best]),
         last_level=float(low[-1]),
         bar=max(bar, np.finfo(np.float64).tiny),
-        progress=max(float(np.median(x[: max(window // 20, 3)]) - low[best]), 0.0),
+        progress=max(median(x[: max(window // 20, 3)]) - float(low[best]), 0.0),
         p_value=min(recent, *(trend.p_value for trend in trends)),
         recent_p_value=recent,
     )
@@ -129,4 +136,4 @@ def _pairs(levels: Floats) -> Floats:
 def _level_noise(levels: Floats) -> float:
     """Return the deviation of a level from the line through its neighbours: trends drop out."""
     bend = levels[1:-1] - (levels[:-2] + levels[2:]) / 2
-    return float(np.median(np.abs(bend))) * MAD_TO_SIGMA / float(np.sqrt(1.5))
+    return median(np.abs(bend)) * MAD_TO_SIGMA / float(np.sqrt(1.5))

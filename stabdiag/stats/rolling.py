@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
+from stabdiag.stats.quantiles import median, medians
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -14,6 +16,9 @@ if TYPE_CHECKING:
 
 # A normal distribution's standard deviation in units of its median absolute deviation.
 MAD_TO_SIGMA = 1.4826
+
+# A long log is taken in stretches of so many points, whose intermediate results stay in the cache.
+_CACHED = 1 << 14
 
 
 def trailing_moments(x: Floats, window: int) -> tuple[Floats, Floats]:
@@ -32,11 +37,18 @@ def trailing_moments(x: Floats, window: int) -> tuple[Floats, Floats]:
     Chan, Golub & LeVeque (1983, doi:10.1080/00031305.1983.10483115, eq. 2.1). Each block is shifted
     by its median first, which keeps the squares small where they matter.
     """
+    mean, deviation = np.full((2, len(x)), np.nan)
+    stretch = max(_CACHED // window, 1) * window
+    for start in range(0, len(x) - window, stretch):
+        part = x[start : start + window + stretch]
+        done = slice(start + window, start + len(part))
+        mean[done], deviation[done] = _moments(part, window)
+    return mean, deviation
+
+
+def _moments(x: Floats, window: int) -> tuple[Floats, Floats]:
+    """Return the trailing moments of all points but the first ``window``, which have none."""
     n = len(x)
-    mean = np.full(n, np.nan)
-    deviation = np.full(n, np.nan)
-    if n <= window:
-        return mean, deviation
     blocks = -(-n // window)
     padded = np.append(x, np.full(blocks * window - n, x[-1]))
     grid = padded.reshape(blocks, window)
@@ -51,11 +63,9 @@ def trailing_moments(x: Floats, window: int) -> tuple[Floats, Floats]:
     gap = head_mean[1:, :-1] - tail_mean[:-1, 1:]
     merged_mean = tail_mean[:-1, 1:] + gap * (in_head / window)
     merged_m2 = head_m2[1:, :-1] + tail_m2[:-1, 1:] + gap**2 * (in_head * in_tail / window)
-    out_mean = np.concatenate([tail_mean[:-1, :1], merged_mean], axis=1).ravel()
-    out_m2 = np.concatenate([tail_m2[:-1, :1], merged_m2], axis=1).ravel()
-    mean[window:] = out_mean[: n - window]
-    deviation[window:] = np.sqrt(out_m2[: n - window] / window)
-    return mean, deviation
+    mean = np.concatenate([tail_mean[:-1, :1], merged_mean], axis=1).ravel()
+    m2 = np.concatenate([tail_m2[:-1, :1], merged_m2], axis=1).ravel()
+    return mean[: n - window], np.sqrt(m2[: n - window] / window)
 
 
 def _prefix_moments(centred: Floats, shift: Floats) -> tuple[Floats, Floats]:
@@ -64,7 +74,7 @@ def _prefix_moments(centred: Floats, shift: Floats) -> tuple[Floats, Floats]:
     total = np.cumsum(centred, axis=1)
     squares = np.square(centred)
     m2 = np.cumsum(squares, axis=1, out=squares)
-    # In place, as a long log fills the memory's bandwidth: m2 - total² / count, total / count.
+    # In place: m2 - total² / count, total / count.
     mean = total / count
     np.multiply(total, mean, out=total)
     np.subtract(m2, total, out=m2)
@@ -79,30 +89,17 @@ def trailing_median(x: Floats, window: int, hop: int = 1) -> Floats:
     Args:
         x: shape (n,), finite.
         window: number of points; the first points take what there is, at least one.
-        hop: the median is renewed every ``hop`` points and holds until then (a million points
-            need no million medians).
+        hop: from the first whole window on, the median is renewed every ``hop`` points and holds
+            until then (a million points need no million medians).
 
     Returns:
         Shape (n,), in units of ``x``; NaN for the first point.
     """
     n = len(x)
     out = np.full(n, np.nan)
-    for end in range(1, min(window, n), hop):
-        out[end : end + hop] = np.median(x[:end])
+    for end in range(1, min(window, n)):
+        out[end] = median(x[:end])
     if n > window:
-        # np.median would partition at both middles of an even window and check for NaN as well.
-        medians = _medians(sliding_window_view(x, window)[:-1:hop])
-        out[window:] = np.repeat(medians, hop)[: n - window]
+        middles = medians(sliding_window_view(x, window)[:-1:hop])
+        out[window:] = np.repeat(middles, hop)[: n - window]
     return out
-
-
-def _medians(rows: Floats) -> Floats:
-    """Return the median of each row; the values are finite."""
-    width = rows.shape[1]
-    upper = np.partition(rows, width // 2, axis=1)
-    if width % 2:
-        middle: Floats = upper[:, width // 2]
-        return middle
-    lower = upper[:, : width // 2].max(axis=1)
-    mean: Floats = (lower + upper[:, width // 2]) / 2
-    return mean

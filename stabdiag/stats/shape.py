@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stabdiag.stats.quantiles import median, medians
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -95,7 +97,7 @@ def _frozen(
     before = (
         before[-reach.window :] if len(before) >= reach.least else x[max(at - reach.window, 0) : at]
     )
-    usual = np.abs(before - np.median(before)) <= _OUTLIER * base.sigma[at]
+    usual = np.abs(before - median(before)) <= _OUTLIER * base.sigma[at]
     kept = before[usual] if usual.any() else before
     return float(kept.mean()), max(float(kept.std()), float(base.sigma[at]))
 
@@ -127,11 +129,11 @@ def _rise_points(x: Floats, at: int, reach: Reach) -> int:
     """
     first, last = max(at - 2 * reach.window, 0), min(at + 4 * reach.recovery, len(x))
     part = x[first:last]
-    if part.min() > 0 and part.max() > _EXPLODES * float(np.median(part[: at - first + 1])):
+    if part.min() > 0 and part.max() > _EXPLODES * median(part[: at - first + 1]):
         x, first, last, at = np.log(part), 0, last - first, at - first
     smooth = _centred_median(x[first:last], 5)
     before, after = smooth[: at - first + 1], smooth[at - first :]
-    low = min(float(np.median(part)) for part in np.array_split(before, max(len(before) // 10, 1)))
+    low = min(median(part) for part in np.array_split(before, max(len(before) // 10, 1)))
     peak = at - first + int(np.argmax(after))
     height = float(smooth[peak]) - low
     if height < 0.5 * (float(x[at:last].max()) - low):
@@ -144,4 +146,4 @@ def _rise_points(x: Floats, at: int, reach: Reach) -> int:
 
 def _centred_median(x: Floats, width: int) -> Floats:
     padded = np.pad(x, width // 2, mode="edge")
-    return np.median(np.lib.stride_tricks.sliding_window_view(padded, width), axis=1)
+    return medians(np.lib.stride_tricks.sliding_window_view(padded, width))

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stabdiag.stats.quantiles import quantiles
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -78,7 +80,7 @@ def upper_tail(x: Floats, deepest: int | None = None) -> UpperTail:
     if deepest is not None:
         depth = min(depth, max(deepest, 3))
     chances = 0.5 ** np.arange(2, depth + 1)
-    centre, *uppers = np.quantile(x, [0.5, *(1 - chances)])
+    centre, *uppers = quantiles(x, [0.5, *(1 - chances)])
     z = np.array([-_NORMAL.inv_cdf(chance) for chance in chances])
     tiny = np.finfo(np.float64).tiny
     heights = np.log(np.maximum((np.array(uppers) - centre) / z, tiny))
@@ -140,7 +142,7 @@ def medians_tail(tail: UpperTail, medians: Floats, count: int) -> UpperTail:
     """
     skew = tail.skew * math.sqrt(math.pi / 2 / count)
     weight = max(tail.weight / ((count + 1) / 2), _MEDIANS_WEIGHT)
-    centre, *uppers = np.quantile(medians, [0.5, 0.75, 0.875])
+    centre, *uppers = quantiles(medians, [0.5, 0.75, 0.875])
     z = -np.array([_NORMAL.inv_cdf(0.25), _NORMAL.inv_cdf(0.125)])
     heights = (np.array(uppers) - centre) / (z * np.exp(skew * z + weight * z * z / 2))
     return UpperTail(centre=float(centre), scale=float(heights.mean()), skew=skew, weight=weight)

@@ -31,7 +31,10 @@ if TYPE_CHECKING:
 _NO_LOSS = Series(role="loss", column="loss", steps=np.empty(0, dtype=np.int64), values=np.empty(0))
 
 # A rise of so many times the run's own ups and downs is obvious.
-_OBVIOUS = 3.0
+_OBVIOUS = 2.5
+
+# A climb that made less than this share of a jump's height does not explain the jump.
+_SHARE_OF_JUMP = 0.05
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,14 +118,12 @@ class Case:
         )
         if self.literal:
             return literal_spikes(x, self.spike_window, reach, limits.sigma)
-        low, high = np.quantile(x, [0.01, 0.99]) if len(x) else (0.0, 0.0)
-        least = limits.min_rise * float(high - low)
         return find_spikes(
             x,
             reach,
             limits.sigma,
             limits.false_alarm,
-            least,
+            limits.min_rise,
             atypical=self._on_repeats,
             suspect=self._suspect(),
         )
@@ -171,7 +172,7 @@ class Case:
         longest = self.points(self.limits.spike.recovery_steps / 2, 3)
         proper = [s for s in self.scan.spikes if s.recovered or s.rise <= longest]
         stayed = next((spike for spike in proper if not spike.recovered), None)
-        if stayed is not None and self._climbs(slice(0, stayed.onset), proper):
+        if stayed is not None and self._climbs(stayed, proper):
             proper = [spike for spike in proper if spike.recovered]
         return tuple(proper)
 
@@ -207,9 +208,12 @@ class Case:
             return False
         return rise.p_value < limits.significance or rise.amount > _OBVIOUS * rise.bar
 
-    def _climbs(self, part: slice, spikes: Iterable[Spike]) -> bool:
-        rise = self._rise_of(part, spikes)
-        return rise is not None and self.is_clear(rise)
+    def _climbs(self, jump: Spike, spikes: Iterable[Spike]) -> bool:
+        """Tell whether the loss was climbing before it jumped, and not by next to nothing."""
+        rise = self._rise_of(slice(0, jump.onset), spikes)
+        if rise is None or not self.is_clear(rise):
+            return False
+        return rise.amount > _SHARE_OF_JUMP * jump.height
 
     def _rise_of(self, part: slice, spikes: Iterable[Spike]) -> Rise | None:
         x = self.loss.values.copy()
@@ -220,7 +224,7 @@ class Case:
         for spike in spikes:
             if spike.recovered:
                 x[spike.onset : spike.end] = spike.base
-        return net_rise(x[part], self.rise_window)
+        return net_rise(x[part], self.rise_window, self.limits.divergence.significance)
 
     def at(self, position: int) -> int:
         """Return the step of the loss at a position."""

@@ -104,7 +104,8 @@ def _is_jump(case: Case, values: NDArray[np.float64], at: int) -> bool:
     During a warm-up each step is a rise by a factor: one more of the same size is the schedule's.
     """
     low, high = float(values[at - 1]), float(values[at])
-    usual = float(np.abs(np.diff(values[max(at - 11, 0) : at])).max(initial=0.0))
+    before, after = np.diff(values[max(at - 11, 0) : at]), np.diff(values[at : at + 11])
+    usual = max(float(np.abs(before).max(initial=0.0)), float(after.max(initial=0.0)))
     return 0 < low * case.limits.spike.lr_jump <= high and high - low > 3 * usual
 
 

@@ -72,7 +72,8 @@ def _collapsed(case: Case, scale: Series, found: Overflows) -> Reply | None:
             f"{since}"
         )
         measured = {"lowest": low, "highest": top, "below_since": since}
-        return yes(because, since, branch="collapsed", measured=measured)
+        began = found.began(since, case.stride)
+        return yes(because, began, branch="collapsed", measured=measured)
     floor = floor_of(case)
     if floor is not None and (found.steps >= at).any():
         because = (
@@ -80,7 +81,8 @@ def _collapsed(case: Case, scale: Series, found: Overflows) -> Reply | None:
             f"{at} and overflows went on"
         )
         measured = {"lowest": low, "highest": top, "below_since": at}
-        return yes(because, at, branch="collapsed", measured=measured)
+        began = found.began(at, case.stride)
+        return yes(because, began, branch="collapsed", measured=measured)
     return None
 
 
@@ -116,7 +118,7 @@ def _too_often(case: Case, found: Overflows, scale: Series | None) -> Reply:
         f"{num(found.interval)} steps ({found.interval_from}) explains {num(found.expected)}"
     )
     if found.later > allowed:
-        first = int(found.steps[found.calibrating])
+        first = found.first_unexplained(factor)
         return yes(told, first, branch="overflow", measured=measured)
     return no(f"{told}: the scaler is working", measured=measured)
 

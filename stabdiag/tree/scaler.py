@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 # A scaler has found its scale once it goes this many steps without an overflow.
 _CALIBRATED_AFTER = 50
 
+# Overflows so many steps apart do not belong to one decline of the scale.
+_PAUSE = 25
+
 # Scales that a scaler does not go below: Megatron and DeepSpeed 1, fairseq 1e-4.
 _KNOWN_FLOORS = (1.0, 1e-4)
 
@@ -44,6 +47,19 @@ class Overflows:
         """Overflows after the calibration."""
         return len(self.steps) - self.calibrating
 
+    def began(self, step: int, stride: float) -> int:
+        """Return the first of the overflows that led to a step without a long pause."""
+        led = self.steps[self.steps <= step]
+        pauses = np.flatnonzero(np.diff(led) > max(_PAUSE, 3 * stride))
+        first = int(pauses[-1]) + 1 if len(pauses) else 0
+        return int(led[first]) if len(led) else step
+
+    def first_unexplained(self, factor: float) -> int:
+        """Return the first overflow after the calibration that the next one follows too soon."""
+        later = self.steps[self.calibrating :]
+        soon = np.flatnonzero(np.diff(later) * factor < self.interval)
+        return int(later[soon[0] if len(soon) else 0])
+
 
 def overflows(case: Case) -> Overflows:
     """Read the overflows off the gradient norm and the loss scale."""
@@ -58,7 +74,7 @@ def overflows(case: Case) -> Overflows:
         known = np.concatenate(found)
         new = fell[~_near(fell, known, 2 * case.stride)] if len(known) else fell
         found.append(new)
-    steps = np.unique(np.concatenate(found))
+    steps = np.sort(np.concatenate(found))  # no step is in both
     begun, ended = _ends(case)
     calibrating = _calibration(steps, begun, case.stride)
     interval, source = _interval(case, doublings, scale)

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from stabdiag.errors import LogError, NoUsableRecord
-from stabdiag.readers import read_columns
+from stabdiag.readers import csv, read_columns
+from stabdiag.readers.source import open_stream
 
 
 @pytest.fixture
@@ -185,6 +186,19 @@ class TestFast:
         assert columns.load("loss").present.tolist() == [True] * 5_000 + [False] * 5_000
         assert columns.load("lr").present.tolist() == [False] * 5_000 + [True] * 5_000
         assert columns.notes
+
+
+def test_columns_that_nobody_wants_are_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "run.csv"
+    path.write_text("host,step,loss,note\n" + "a,1,2.5,x\nb,2,none,y\n" * 1000, encoding="utf-8")
+    with open_stream(path) as stream:
+        stream.wanted = {"step", "loss"}.__contains__
+        columns = csv.read(stream, small=0, size=4096)
+    assert columns.names == ("host", "step", "loss", "note")
+    assert columns.load("step").values.tolist() == [1.0, 2.0] * 1000
+    assert columns.load("loss").present.tolist() == [True, False] * 1000
+    with pytest.raises(KeyError):
+        columns.load("host")
 
 
 EXCEL = "Step;Loss;Learning Rate\r\n1;2,345;1,0E-04\r\n2;-1.002,5;0,001\r\n1.000;nan;\r\n"

@@ -15,19 +15,19 @@ def falling(seed: int, n: int = 1000) -> np.ndarray:
 
 @pytest.mark.parametrize("n", [0, 1, 9, 199])
 def test_fewer_points_than_a_window_show_nothing(n: int) -> None:
-    assert net_rise(np.ones(n), 200) is None
+    assert net_rise(np.ones(n), 200, 0.001) is None
 
 
 @pytest.mark.parametrize("window", [8, 9])
 def test_ten_points_are_the_least(window: int) -> None:
-    assert net_rise(np.arange(9, dtype=np.float64), window) is None
-    assert net_rise(np.arange(10, dtype=np.float64), window) is not None
+    assert net_rise(np.arange(9, dtype=np.float64), window, 0.001) is None
+    assert net_rise(np.arange(10, dtype=np.float64), window, 0.001) is not None
 
 
 def test_a_climb_to_the_end() -> None:
     x = falling(0)
     x[700:] += np.linspace(0, 3.0, 300)
-    rise = net_rise(x, 200)
+    rise = net_rise(x, 200, 0.001)
     assert rise is not None
     assert rise.amount == pytest.approx(3.0, abs=0.5)
     assert rise.amount > rise.bar
@@ -42,7 +42,7 @@ def test_a_climb_that_ended_earlier_and_was_never_made_good() -> None:
     x = falling(1)
     x[400:600] += np.linspace(0, 2.0, 200)
     x[600:] += 2.0
-    rise = net_rise(x, 200)
+    rise = net_rise(x, 200, 0.001)
     assert rise is not None
     assert rise.amount > rise.bar
     assert rise.p_value < 0.001
@@ -55,20 +55,20 @@ def test_a_climb_that_was_made_good_is_none() -> None:
     x = falling(2)
     x[400:500] += np.linspace(0, 2.0, 100)
     x[500:600] += np.linspace(2.0, 0, 100)
-    rise = net_rise(x, 200)
+    rise = net_rise(x, 200, 0.001)
     assert rise is not None
     assert rise.amount <= rise.bar
 
 
 @pytest.mark.parametrize("seed", range(10))
 def test_a_healthy_loss_does_not_rise(seed: int) -> None:
-    rise = net_rise(falling(seed), 200)
+    rise = net_rise(falling(seed), 200, 0.001)
     assert rise is not None
     assert rise.amount <= rise.bar
 
 
 def test_a_constant_does_not_rise() -> None:
-    rise = net_rise(np.full(400, 2.5), 200)
+    rise = net_rise(np.full(400, 2.5), 200, 0.001)
     assert rise is not None
     assert rise.amount == 0.0
     assert rise.bar > 0.0
@@ -76,7 +76,7 @@ def test_a_constant_does_not_rise() -> None:
 
 
 def test_a_rise_from_the_first_point_makes_no_progress() -> None:
-    rise = net_rise(np.linspace(1.0, 2.0, 400), 200)
+    rise = net_rise(np.linspace(1.0, 2.0, 400), 200, 0.001)
     assert rise is not None
     assert rise.progress == pytest.approx(0.0, abs=0.05)
     assert rise.amount > rise.bar

@@ -58,7 +58,7 @@ def collapsed(case: Case, answers: Mapping[str, Answer]) -> Advice:
     """A loss scale below its floor."""
     answer = answers["Q3.2"]
     step = answer.steps[0]
-    reload = checkpoint_before(case.manifest, step).reload(f"the collapse at {step}")
+    reload = checkpoint_before(case.manifest, step).reload(f"the overflows from {step} on")
     return Advice(
         summary=sentence(
             f"{answer.because}: gradients or activations are too large all the time, not in passing"

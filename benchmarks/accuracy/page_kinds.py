@@ -1,0 +1,164 @@
+"""The kinds of fault and of failure, in words."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from scoring import CAUSES, LASTING, Scored
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kind:
+    """One way to be wrong: its name in file names, a title, and why it happens."""
+
+    name: str
+    title: str
+    why: str
+
+
+KINDS = (
+    Kind(
+        name="false-spike",
+        title="A healthy run, called a spike that recovered",
+        why="The data have hard batches or heavy tails, and one loss stands out of everything "
+        "before it: the log alone does not tell such a batch from a broken one.",
+    ),
+    Kind(
+        name="false-level",
+        title="A healthy run, called a spike that stayed",
+        why="The data came in blocks or by a curriculum, and the loss stepped up where harder ones "
+        "began, as it does after a fault; no column says that the data changed.",
+    ),
+    Kind(
+        name="false-climb",
+        title="A healthy run, called a divergence",
+        why="The level of the loss wanders with the difficulty of the data, slowly enough to look "
+        "like a trend in the part that was logged.",
+    ),
+    Kind(
+        name="false-overflow",
+        title="A healthy run, called a trouble of mixed precision",
+        why="The gradient scaler searched for its scale a little longer than its growth interval "
+        "explains.",
+    ),
+    Kind(
+        name="false-note",
+        title="A healthy run, told that it stands still",
+        why="A note and no alarm: the loss fell by less than its own noise in the part looked at.",
+    ),
+    Kind(
+        name="missed-spike",
+        title="A spike that was missed",
+        why="Mostly hardly higher than what the run's own noise does; the label knows of it from "
+        "the same run without the fault, which nobody has who reads a log.",
+    ),
+    Kind(
+        name="missed-climb",
+        title="A climb that was missed",
+        why="The rise is small against the noise, is shown by few points, or swings as widely as "
+        "it rises: no test of a trend is sure of it.",
+    ),
+    Kind(
+        name="missed-overflow",
+        title="A trouble of mixed precision that was missed",
+        why="There are few overflows, and a scaler that works as it should has some, too.",
+    ),
+    Kind(
+        name="recovery",
+        title="A spike, and the wrong word on whether it recovered",
+        why="The loss comes back to about where it was, at about the step by which it should "
+        "have: on either side of a line, a little noise decides.",
+    ),
+    Kind(
+        name="cause",
+        title="A spike, and the wrong cause",
+        why="The log shows a sign of one cause where another was at work, or too weak a sign of "
+        "the true one.",
+    ),
+    Kind(
+        name="climb-cause",
+        title="A divergence, and the wrong cause",
+        why="The leaves are told apart by how much the gradient norm or a weight norm grew, and "
+        "this run lies near the limit.",
+    ),
+    Kind(
+        name="jump-or-climb",
+        title="A spike called a divergence, or the other way round",
+        why="A rise within some hundred steps is both; which action is right depends on what came "
+        "before it, and that is a matter of degree.",
+    ),
+    Kind(
+        name="hidden",
+        title="A fault that another event hid",
+        why="Two things can be seen in this log, and the one that was not put there, or the lesser "
+        "one, was taken for the worse.",
+    ),
+)
+FAULTS = {
+    "activations": "inputs so large that half precision overflows",
+    "blow-up": "a learning rate so high that the weights blow up",
+    "collapse": "so many batches without a gradient that the loss scale falls without end",
+    "empty": "a batch of which no row counts, 0/0",
+    "endless": "a warm-up that never ends",
+    "growing": "weight decay of the wrong sign",
+    "harder": "inputs with more and more noise",
+    "inverse": "a cosine schedule that goes up",
+    "jump": "a learning rate too high for 1 to 3 steps",
+    "labels": "a few batches with wrong targets",
+    "log0": "a probability of 0, and its logarithm",
+    "long-jump": "a learning rate too high for 5 to 15 steps",
+    "lost": "a layer drawn anew, as by a checkpoint that lacked it",
+    "moments": "Adam's second moments scaled down",
+    "noise": "noise on the weights of a layer",
+    "outlier": "one batch of garbage",
+    "overflow": "4 to 12 batches without a gradient",
+    "rot": "more and more wrong targets",
+    "shrinking": "far too much weight decay",
+    "stale": "targets of an earlier batch, beside fresh inputs",
+    "static": "a fixed loss scale that is too high",
+    "stays": "a learning rate too high from a step on",
+    "stuck": "one batch handed out many times",
+    "unguarded": "a fixed loss scale, and nothing that skips a bad step",
+}
+BY_NAME = {kind.name: kind for kind in KINDS}
+FALSE = {"§1": "hidden", "§3": "false-overflow", "§4": "false-climb"}
+MISSED = {"§1": "hidden", "§2": "missed-spike", "§3": "missed-overflow", "§4": "missed-climb"}
+
+
+def grouped(scored: Sequence[Scored]) -> list[tuple[Kind, list[Scored]]]:
+    """The failures by kind, the most frequent first."""
+    groups: dict[str, list[Scored]] = {}
+    for one in scored:
+        if not one.right:
+            groups.setdefault(kind_of(one), []).append(one)
+    order = sorted(groups, key=lambda name: (-len(groups[name]), name))
+    return [(BY_NAME[name], groups[name]) for name in order]
+
+
+def kind_of(one: Scored) -> str:
+    """The kind of a failure."""
+    expect, said = one.run.section, one.report.diagnosis.section
+    if one.healthy and not one.alarm:
+        return "false-note"
+    if one.healthy and said == "§2":
+        return "false-level" if one.slug in LASTING else "false-spike"
+    if one.healthy:
+        return FALSE[said]
+    if not one.alarm:
+        return MISSED[expect]
+    if {expect, said} == {"§2", "§4"}:
+        return "jump-or-climb"
+    if expect != said:
+        return "hidden"
+    if said == "§2":
+        return "cause" if one.run.expect in CAUSES and one.slug in CAUSES else "recovery"
+    return "climb-cause" if said == "§4" else "hidden"
+
+
+def example(runs: Sequence[Scored]) -> Scored:
+    """The run to show: the first of those with the most frequent confusion."""
+    pairs = Counter((one.run.expect, one.slug) for one in runs)
+    (often, _), *_ = sorted(pairs.items(), key=lambda item: (-item[1], item[0]))
+    return next(one for one in runs if (one.run.expect, one.slug) == often)

@@ -1,0 +1,203 @@
+"""The tables of the page."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from intervals import rate, wilson
+from scoring import SECTIONS, Scored, Test, dated, leaf_shares, leaves, share
+
+BLANK = "\N{NO-BREAK SPACE}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Goal:
+    """A share, and what it should be at least."""
+
+    name: str
+    target: float
+    runs: Sequence[Scored]
+    good: Test
+
+
+def headline(scored: Sequence[Scored]) -> str:
+    """The figures that count, against what they should be."""
+    rows = [against(goal) for goal in goals(scored)]
+    worst = min(leaf_shares(scored), key=lambda leaf: leaf.hits / leaf.runs)
+    rows.insert(
+        2, figures(f"right leaf, worst of all: `{worst.name}`", 0.85, worst.hits, worst.runs)
+    )
+    wolf = alarms(scored, lambda one: one.spikes)
+    name = "false findings of a spike, per 10,000 healthy steps"
+    measured = (f"**{wolf.value:.2f}**", f"{wolf.count} in {wolf.steps:,}", wolf.interval)
+    rows.insert(5, (sign(wolf.value < 0.2), name, "< 0.2", *measured))
+    return table(("met", "", "target", "measured", "", "95 % interval"), rows)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Alarms:
+    """Something counted on healthy runs, per 10,000 steps."""
+
+    count: int
+    steps: int
+    families: int
+    low: float
+    high: float
+
+    @property
+    def value(self) -> float:
+        """The rate."""
+        return 1e4 * self.count / max(1, self.steps)
+
+    @property
+    def interval(self) -> str:
+        """The rate's interval."""
+        return f"{1e4 * self.low:.2f} to {1e4 * self.high:.2f}"
+
+
+def alarms(scored: Sequence[Scored], count: Callable[[Scored], int]) -> Alarms:
+    """Count on healthy runs; for the interval, a family of runs is one unit."""
+    counts: Counter[str] = Counter()
+    steps: Counter[str] = Counter()
+    for one in scored:
+        if one.healthy:
+            counts[one.run.run_id[:-1]] += count(one)
+            steps[one.run.run_id[:-1]] += one.steps
+    low, high = rate([counts[family] for family in steps], list(steps.values()))
+    return Alarms(
+        count=counts.total(), steps=steps.total(), families=len(steps), low=low, high=high
+    )
+
+
+def alarm_table(scored: Sequence[Scored]) -> str:
+    """False alarms on healthy runs."""
+    spikes = alarms(scored, lambda one: one.spikes)
+    runs = alarms(scored, lambda one: int(one.alarm))
+    rows = [
+        (name, f"{them.count}", f"{them.value:.2f}", them.interval)
+        for name, them in (("findings of a spike", spikes), ("runs with any alarm", runs))
+    ]
+    head = (f"in {spikes.steps:,} healthy steps", "count", "per 10,000 steps", "95 % interval")
+    return table(head, rows)
+
+
+def goals(scored: Sequence[Scored]) -> Iterable[Goal]:
+    """The shares that have a target."""
+    healthy = [one for one in scored if one.healthy]
+    spikes = [one for one in scored if one.run.recovered is not None]
+    yield Goal(name="right leaf", target=0.95, runs=scored, good=lambda one: one.right)
+    yield Goal(name="right section", target=0.98, runs=scored, good=lambda one: one.right_section)
+    yield Goal(
+        name="healthy runs without an error",
+        target=0.995,
+        runs=healthy,
+        good=lambda one: one.severity != "error",
+    )
+    yield Goal(
+        name="healthy runs without any alarm",
+        target=0.97,
+        runs=healthy,
+        good=lambda one: not one.alarm,
+    )
+    yield Goal(
+        name="spikes: recovered or not", target=0.97, runs=spikes, good=lambda o: o.told_recovery
+    )
+    yield Goal(
+        name="onset within 5 logged points",
+        target=0.90,
+        runs=dated(scored),
+        good=lambda one: one.close,
+    )
+
+
+def against(goal: Goal) -> tuple[str, ...]:
+    """A goal's line."""
+    counted = share(goal.name, goal.runs, goal.good)
+    return figures(goal.name, goal.target, counted.hits, counted.runs)
+
+
+def figures(name: str, target: float, hits: int, runs: int) -> tuple[str, ...]:
+    """A line of the first table."""
+    met = hits >= target * runs
+    goal = f"≥ {100 * target:g} %"
+    return (
+        sign(met),
+        name,
+        goal,
+        f"**{percent(hits, runs)}**",
+        of(hits, runs),
+        span(hits, runs),
+    )
+
+
+def sign(met: bool) -> str:
+    """Whether a target is met."""
+    return "✓" if met else "✗"
+
+
+def leaf_table(scored: Sequence[Scored]) -> str:
+    """The confusion matrix, without its zeros."""
+    shares = {leaf.name: leaf for leaf in leaf_shares(scored)}
+    taken = Counter((one.run.expect, one.slug) for one in scored if not one.right)
+    rows = []
+    for slug in leaves(scored)[0]:
+        leaf = shares[slug]
+        wrong = [(said, count) for (true, said), count in taken.most_common() if true == slug]
+        words = ", ".join(f"{count} × `{said}`" for said, count in wrong)
+        count = of(leaf.hits, leaf.runs)
+        interval = span(leaf.hits, leaf.runs)
+        rows.append((f"`{slug}`", count, percent(leaf.hits, leaf.runs), interval, words))
+    return table(("true", "right", "", "95 % interval", "else said"), rows)
+
+
+def onset_table(scored: Sequence[Scored]) -> str:
+    """How far off the onset is, by section."""
+    rows = []
+    for mark, name in SECTIONS.items():
+        runs = [one for one in dated(scored) if one.run.section == mark]
+        apart = [one.apart for one in runs if one.apart is not None]
+        if not apart:
+            continue
+        close = sum(one.close for one in runs)
+        middle, most = np.quantile(apart, (0.5, 0.9), method="higher")
+        exact = sum(steps == 0 for steps in apart)
+        rows.append(
+            (
+                f"{mark} {name}",
+                of(close, len(runs)),
+                percent(close, len(runs)),
+                span(close, len(runs)),
+                f"{exact}",
+                f"{middle:,}",
+                f"{most:,}",
+            )
+        )
+    steps = ("to the step", "median, steps", "9 in 10 within, steps")
+    return table(("", "within 5 logged points", "", "95 % interval", *steps), rows)
+
+
+def percent(hits: int, runs: int) -> str:
+    """A share in per cent."""
+    return f"{100 * hits / runs:.1f}{BLANK}%" if runs else "–"
+
+
+def of(hits: int, runs: int) -> str:
+    """A share in numbers."""
+    return f"{hits}{BLANK}of{BLANK}{runs}"
+
+
+def span(hits: int, runs: int) -> str:
+    """A share's interval."""
+    if not runs:
+        return ""
+    low, high = wilson(hits, runs)
+    return f"{100 * low:.1f} to {100 * high:.1f}{BLANK}%"
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A Markdown table."""
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)

@@ -1,0 +1,59 @@
+"""Ask one tool about some logs; runs in the environment that ``peers.py`` makes.
+
+python peer_worker.py TOOL OUT < names of the logs, one a line
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+import time
+from pathlib import Path
+from types import FrameType
+from typing import TypeAlias
+
+from peer_tools import TOOLS, Said
+
+PATIENCE = 900  # seconds of the processor for one log
+Verdict: TypeAlias = tuple[bool, str, int] | str  # warned, families, spikes; or why there is none
+
+
+def main(tool: str, out: str) -> None:
+    """Ask about each log, and write down what was said."""
+    signal.signal(signal.SIGPROF, give_up)
+    logs = [Path(line) for line in sys.stdin.read().splitlines()]
+    said = {log.stem: ask(tool, log) for log in logs}
+    answer = {"seconds": time.process_time(), "runs": said}
+    Path(out).write_text(json.dumps(answer), encoding="utf-8")
+
+
+def ask(tool: str, log: Path) -> Verdict:
+    """What a tool makes of one log; whatever goes wrong in it is its answer, too."""
+    signal.setitimer(signal.ITIMER_PROF, PATIENCE)
+    try:
+        return boiled_down(TOOLS[tool](log))
+    except Exception as error:  # noqa: BLE001  the tool's own fault, to be counted
+        return f"{type(error).__name__}: {error}"[:200]
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+
+
+def give_up(_signal: int, _frame: FrameType | None) -> None:
+    """End a log that takes too long."""
+    raise TimeoutError(f"no answer after {PATIENCE} s")
+
+
+def boiled_down(said: list[Said]) -> Verdict:
+    """Whether there was a warning, the first family that is named, how many spikes of the loss.
+
+    Notes are passed over: with them each tool cries wolf more often, and none is right more often.
+    So are warnings that belong to no family when the family is asked for.
+    """
+    serious = [one for one in said if one.serious]
+    families = next((one.families for one in serious if one.families), ())
+    return bool(serious), "".join(families), sum(one.loss_spike for one in serious)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

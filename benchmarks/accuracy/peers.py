@@ -1,0 +1,131 @@
+"""Ask the tools that people can install, and the literal tree, about the runs of the corpus.
+
+python benchmarks/accuracy/peers.py [--data FOLDER]
+
+Makes an environment of its own in ``.peers/``, lets each tool look at every run there, and writes
+what they said to ``peers.json`` beside the labels. Some ten minutes on two cores, most
+of them for one tool.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+from typing import Any
+
+import corpus
+import pyarrow as pa
+from corpus import Run
+from scoring import score_one
+from side_by_side import LITERAL, said_by_tree, save
+
+HERE = Path(__file__).parent
+PINNED = HERE / "peers.txt"
+HOME = HERE.parent.parent / ".peers"
+BIN = HOME / "venv" / "bin"
+PROCESSES = os.cpu_count() or 1
+# The slowest first: the others run beside it.
+TOOLS = ("training-doctor", "trainspotter", "runwise", "trainpulse", "runmedic", "losslint")
+COLUMNS = ("step", "loss", "grad_norm", "lr")  # what one of them reads; none reads more
+
+
+def main() -> None:
+    """Run the command line."""
+    parser = argparse.ArgumentParser(description="Ask the other tools about the corpus.")
+    parser.add_argument("--data", type=Path, default=corpus.TEST, help="folder of the corpus")
+    data = parser.parse_args().data
+    make_environment()
+    runs = list(corpus.load(data))
+    logs = HOME / "logs"
+    shutil.rmtree(logs, ignore_errors=True)
+    logs.mkdir()
+    for run, table in runs:
+        write_log(logs / f"{run.run_id}.csv", table)
+    # The longest logs first, dealt out in turn.
+    paths = sorted(logs.glob("*.csv"), key=lambda log: (-log.stat().st_size, log.name))
+    jobs = [(tool, part) for tool in TOOLS for part in range(PROCESSES)]
+    with ThreadPoolExecutor(PROCESSES) as pool:
+        answers = list(pool.map(lambda job: ask(job[0], paths[job[1] :: PROCESSES]), jobs))
+    said: dict[str, dict[str, Any]] = {tool: {} for tool in sorted(TOOLS)}
+    for (tool, _), answer in zip(jobs, answers, strict=True):
+        said[tool] |= answer
+    versions = dict(line.split("==") for line in lines_of(PINNED))
+    tools = {
+        tool: {"version": versions[tool], "runs": {run.run_id: its[run.run_id] for run, _ in runs}}
+        for tool, its in said.items()
+    }
+    save(data, {LITERAL: {"version": "", "runs": literal(runs)}, **tools})
+    print(f"wrote {data / 'peers.json'}")
+
+
+def make_environment() -> None:
+    """Install the tools, unless they are there already."""
+    stamp = HOME / ".made"
+    if stamp.exists() and stamp.read_text(encoding="utf-8") == PINNED.read_text(encoding="utf-8"):
+        return
+    subprocess.run([sys.executable, "-m", "venv", "--clear", HOME / "venv"], check=True)
+    quiet = ("--disable-pip-version-check", "--no-input", "--quiet")
+    install = (BIN / "python", "-m", "pip", *quiet, "install", "--no-deps", "-r", PINNED)
+    subprocess.run(install, check=True)
+    shutil.copyfile(PINNED, stamp)
+
+
+def write_log(path: Path, table: pa.Table) -> None:
+    """One log as CSV and as JSON lines: missing is left out, NaN is NaN."""
+    part = table.select([name for name in COLUMNS if name in table.column_names])
+    rows = [
+        {
+            name: value if name == "step" else f"{value:.6g}"
+            for name, value in row.items()
+            if value is not None
+        }
+        for row in part.to_pylist()
+    ]
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, part.column_names)
+        writer.writeheader()
+        writer.writerows(rows)
+    records = [{name: float(value) for name, value in row.items()} for row in rows]
+    lines = [json.dumps({**record, "step": int(record["step"])}) for record in records]
+    path.with_suffix(".jsonl").write_text("\n".join(lines), encoding="utf-8")
+
+
+def ask(tool: str, logs: Sequence[Path]) -> dict[str, Any]:
+    """What one tool says of some logs, in one process."""
+    with NamedTemporaryFile(suffix=".json") as out:
+        subprocess.run(
+            (BIN / "python", HERE / "peer_worker.py", tool, out.name),
+            input="\n".join(map(str, logs)),
+            text=True,
+            check=True,
+            stdout=subprocess.DEVNULL,
+        )
+        answer = json.load(out)
+    said: dict[str, Any] = answer["runs"]
+    failed = sum(isinstance(one, str) for one in said.values())
+    print(f"{tool:16} {answer['seconds']:6.0f} s  {failed} of {len(said)} logs failed", flush=True)
+    return said
+
+
+def literal(runs: Iterable[tuple[Run, pa.Table]]) -> dict[str, Any]:
+    """What the decision tree says, taken to the letter."""
+    return {run.run_id: said_by_tree(score_one(run, table, literal=True)) for run, table in runs}
+
+
+def lines_of(path: Path) -> list[str]:
+    """The lines of a file that are no remark."""
+    lines = path.read_text(encoding="utf-8").splitlines()
+    return [line for line in lines if not line.startswith("#")]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,142 @@
+"""What other tools said of the corpus, and how often they were right."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from scoring import Scored
+
+from stabdiag.tree.outcomes import BY_SLUG
+
+LITERAL = "the tree to the letter"
+OURS = "stabdiag"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verdict:
+    """What a tool said of a run, or that it broke down over it."""
+
+    warned: bool = False  # of anything at all
+    families: str = ""  # the sections that its first finding with any can mean: "§1§3"
+    spikes: int = 0  # findings of a spike of the loss
+    failed: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """A tool's counts."""
+
+    tool: str
+    healthy: int
+    faulty: int
+    steps: int  # of the healthy runs
+    silent: int  # healthy, and no warning of any kind
+    quiet: int  # healthy, and none of the four families
+    flagged: int  # faulty, and a warning of any kind
+    families: Mapping[str, tuple[int, int]]  # section: right, runs
+    spikes: int  # on healthy runs
+    failed: int
+
+    @property
+    def family(self) -> int:
+        """Faulty, and the family is right."""
+        return sum(right for right, _ in self.families.values())
+
+    @property
+    def both(self) -> int:
+        """Healthy and quiet, or faulty and the family is right."""
+        return self.quiet + self.family
+
+    @property
+    def runs(self) -> int:
+        """All of them."""
+        return self.healthy + self.faulty
+
+
+def said_by_tree(one: Scored) -> tuple[bool, str, int]:
+    """A diagnosis, boiled down to what the other tools are asked."""
+    section = one.report.diagnosis.section if one.alarm else ""
+    return one.alarm, section, one.spikes
+
+
+def save(data: Path, tools: Mapping[str, Mapping[str, Any]]) -> None:
+    """Write down what was said: one line for each run of each tool."""
+    parts = []
+    for tool, answer in tools.items():
+        runs = ",\n".join(
+            f"{json.dumps(k)}: {json.dumps(v, ensure_ascii=False)}"
+            for k, v in answer["runs"].items()
+        )
+        version = json.dumps(answer["version"])
+        parts.append(f'{json.dumps(tool)}: {{"version": {version}, "runs": {{\n{runs}\n}}}}')
+    tail = ",\n".join(parts)
+    text = f'{{"logs": "{fingerprint(data)}", "tools": {{\n{tail}\n}}}}\n'
+    (data / "peers.json").write_text(text, encoding="utf-8")
+
+
+def load(data: Path) -> tuple[dict[str, str], dict[str, dict[str, Verdict]]]:
+    """Each tool's version, and what each said of each run."""
+    path = data / "peers.json"
+    held: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    if held.get("logs") != fingerprint(data):
+        sys.exit(f"{path}: not of these logs; run make accuracy-peers")
+    versions = {tool: answer["version"] for tool, answer in held["tools"].items()}
+    verdicts = {
+        tool: {run_id: verdict(said) for run_id, said in answer["runs"].items()}
+        for tool, answer in held["tools"].items()
+    }
+    return versions, verdicts
+
+
+def verdict(said: tuple[bool, str, int] | str) -> Verdict:
+    """What is written down of one run."""
+    if isinstance(said, str):
+        return Verdict(failed=True)
+    warned, families, spikes = said
+    return Verdict(warned=warned, families=families, spikes=spikes)
+
+
+def fingerprint(data: Path) -> str:
+    """What tells these logs from others."""
+    return hashlib.sha256((data / "logs.parquet").read_bytes()).hexdigest()
+
+
+def ours(scored: Sequence[Scored]) -> dict[str, Verdict]:
+    """What stabdiag said."""
+    return {one.run.run_id: verdict(said_by_tree(one)) for one in scored}
+
+
+def count(tool: str, said: Mapping[str, Verdict], scored: Sequence[Scored]) -> Row:
+    """How often a tool was right about these runs."""
+    pairs = [(one, said[one.run.run_id]) for one in scored]
+    well = [(one, it) for one, it in pairs if one.healthy]
+    ill = [(one, it) for one, it in pairs if not one.healthy]
+    sections = sorted({one.run.section for one, _ in ill})
+    of_section = {mark: [pair for pair in ill if pair[0].run.section == mark] for mark in sections}
+    return Row(
+        tool=tool,
+        healthy=len(well),
+        faulty=len(ill),
+        steps=sum(one.steps for one, _ in well),
+        silent=sum(not it.warned and not it.failed for _, it in well),
+        quiet=sum(not it.families and not it.failed for _, it in well),
+        flagged=sum(it.warned for _, it in ill),
+        families={
+            mark: (sum(right_family(one, it) for one, it in them), len(them))
+            for mark, them in of_section.items()
+        },
+        spikes=sum(it.spikes for _, it in well),
+        failed=sum(it.failed for _, it in pairs),
+    )
+
+
+def right_family(one: Scored, it: Verdict) -> bool:
+    """Whether a tool named a section that is right."""
+    slugs = (one.run.expect, *one.run.also_ok)
+    return any(BY_SLUG[slug].section in it.families for slug in slugs)

@@ -1,0 +1,74 @@
+"""What recurs is a habit, what stands alone is a spike."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from stabdiag.stats.shape import Reach
+from stabdiag.stats.spikes import find_spikes
+
+REACH = Reach(window=100, least=30, recovery=50)
+
+
+def noise(n: int = 1500) -> np.ndarray:
+    x: np.ndarray = 2.0 + 0.1 * np.random.default_rng(7).standard_normal(n)
+    return x
+
+
+def onsets(x: np.ndarray, suspect: np.ndarray | None = None) -> list[int]:
+    return [s.onset for s in find_spikes(x, REACH, 3.0, 0.005, 0.02, suspect=suspect).spikes]
+
+
+def test_a_hard_batch_every_sixty_steps_is_a_habit() -> None:
+    x = noise()
+    x[90::60] += np.random.default_rng(8).uniform(1.0, 1.6, len(x[90::60]))
+    assert onsets(x) == []
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_a_few_spikes_above_all_else_are_no_habit(count: int) -> None:
+    x = noise()
+    places = [400, 800, 1200][:count]
+    x[places] += 1.5
+    assert onsets(x) == places
+
+
+def test_a_spike_far_above_the_hard_batches_is_found_among_them() -> None:
+    x = noise()
+    x[90::60] += 0.8
+    x[1000] += 6.0
+    assert onsets(x) == [1000]
+
+
+def test_shards_that_are_harder_by_turns_are_a_habit() -> None:
+    x = noise()
+    x += 0.8 * ((np.arange(len(x)) // 150) % 2)
+    assert onsets(x) == []
+
+
+def test_one_lasting_rise_is_none() -> None:
+    x = noise()
+    x[700:] += 0.8
+    assert onsets(x) == [700]
+
+
+def test_what_follows_a_break_does_not_excuse_it() -> None:
+    x = noise()
+    x[700:] += 5.0
+    x[900::40] += 8.0
+    assert onsets(x)[0] == 700
+
+
+def test_a_logged_cause_is_not_excused_by_habit() -> None:
+    x = noise()
+    x[[300, 500, 800, 1000, 1200]] += 1.5
+    cause = np.zeros(len(x), dtype=bool)
+    cause[1000:1010] = True
+    assert onsets(x) == []
+    assert onsets(x, cause) == [1000]
+
+
+def test_a_long_log_is_judged_by_whole_windows_from_its_start_on() -> None:
+    x = np.linspace(3.0, 2.0, 300_000) + 0.1 * np.random.default_rng(9).standard_normal(300_000)
+    assert onsets(x) == []
