@@ -17,13 +17,15 @@ from stabdiag.history import Event, EventKind
 from stabdiag.readers.text.clean import Text
 from stabdiag.readers.text.grammar import NUMBER, Grammar, Part, Step
 from stabdiag.readers.text.log import read_log
-from stabdiag.readers.text.shapes import pattern_of, usual_line
+from stabdiag.readers.text.ranks import LONGEST_LABEL
+from stabdiag.readers.text.shapes import by_names, pattern_of, usual_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from stabdiag.readers.columns import Columns
     from stabdiag.readers.source import Stream
+    from stabdiag.readers.text.grammar import Cells
 
 # What every line that counts has in common: loss, Loss, train_loss, …
 _ANCHOR: Final = b"oss"
@@ -46,6 +48,8 @@ _EVALUATION: Final = re.compile(
 
 _STEP: Final = "step"
 
+# How far into the log evidence is looked for, and how much of it, at most.
+_LOOKS: Final = (1 << 20, 1 << 24)
 _LOOKED_AT: Final = 1_000
 _FEWEST: Final = 3
 _RISING: Final = 0.8
@@ -94,15 +98,27 @@ def _rising(counts: list[int]) -> float:
 
 def _lines(data: bytes) -> Iterator[tuple[int, int]]:
     """Yield begin and end of each line that may name a loss, a long one in pieces."""
+    end = -1
+    for line in data.split(b"\n"):
+        begin = end + 1
+        end = begin + len(line)
+        if _ANCHOR not in line:
+            continue
+        if len(line) <= _LONGEST:
+            yield begin, end
+        else:
+            yield from ((begin + at, begin + to) for at, to in _pieces(line))
+
+
+def _pieces(line: bytes) -> Iterator[tuple[int, int]]:
+    """Yield begin and end of each piece of a long line that may name a loss."""
     end = 0
-    place = data.find(_ANCHOR)
+    place = line.find(_ANCHOR)
     while place >= 0:
-        near = max(place - _LONGEST, end)
-        begin = max(data.rfind(b"\n", near, place) + 1, near)
-        end = data.find(b"\n", place, begin + _LONGEST)
-        end = end if end >= 0 else max(min(begin + _LONGEST, len(data)), place + len(_ANCHOR))
+        begin = max(place - _LONGEST, end)
+        end = max(min(begin + _LONGEST, len(line)), place + len(_ANCHOR))
         yield begin, end
-        place = data.find(_ANCHOR, end)
+        place = line.find(_ANCHOR, end)
 
 
 def _spans(line: bytes, counter: bytes | None = None) -> dict[str, tuple[int, int]]:
@@ -149,25 +165,19 @@ class _Measured:
         """Return all lines of this kind; those with the same names make one part."""
         places = list(_lines(data))
         lines = [data[begin:end] for begin, end in places]
-        usual, quick = self._usual(lines)
-        shapes: dict[tuple[str, ...], tuple[list[int], list[tuple[bytes, ...]]]] = {usual: ([], [])}
-        starts, rows = shapes[usual]
-        number = usual.index(_STEP) + 1 if usual else 0
-        for (begin, _), line in zip(places, lines, strict=True):
-            if quick is not None and (match := quick.fullmatch(line)):
-                starts.append(begin + match.start(number))
-                rows.append(match.groups())
-                continue
-            spans = _spans(line, self.counter)
-            if _STEP in spans and _has_a_loss(spans):
-                others = shapes.setdefault(tuple(spans), ([], []))
-                others[0].append(begin + spans[_STEP][0])
-                others[1].append(tuple(line[at:to] for at, to in spans.values()))
+        # Where the rank of a line has been told.
+        after = [min(begin + LONGEST_LABEL, end - 1) for begin, end in places]
         return [
-            Part(names=names, starts=at, cells=list(zip(*cells, strict=True)))
-            for names, (at, cells) in shapes.items()
-            if at
+            Part(names=names, starts=[after[row] for row in rows], cells=cells)
+            for names, rows, cells in by_names(lines, *self._usual(lines), self._apart)
         ]
+
+    def _apart(self, line: bytes) -> tuple[tuple[str, ...], Cells] | None:
+        """Return names and values of a line, or None if it is not of this kind."""
+        spans = _spans(line, self.counter)
+        if _STEP not in spans or not _has_a_loss(spans):
+            return None
+        return tuple(spans), [line[begin:end] for begin, end in spans.values()]
 
     def _usual(self, lines: list[bytes]) -> tuple[tuple[str, ...], re.Pattern[bytes] | None]:
         """Return the names of most lines, and the pattern that finds their values."""
@@ -189,8 +199,8 @@ def recognises(head: bytes, *, whole: bool) -> bool:
 
 def read(stream: Stream) -> Columns:
     """Read a log by its names and values."""
-    head = stream.peek(1 << 24)
-    found = evidence(Text(head, first_line=1).data)
+    looks = (evidence(Text(stream.peek(size), first_line=1).data) for size in _LOOKS)
+    found = next((one for one in looks if one is not None), None)
     if found is None:
         raise NoUsableRecord(
             f"{stream.name}: no record could be read; expected lines with a step and a loss, such"

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import cached_property
 from typing import TYPE_CHECKING, Final, Protocol
 
-from stabdiag.readers.text.shapes import usual_shape
+from stabdiag.readers.text.shapes import by_names, found_by, usual_shape, whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -96,17 +98,19 @@ class Line:
     step: Step = Step.SAME
     is_record: bool = True
 
+    @cached_property
+    def _whole(self) -> re.Pattern[bytes]:
+        return whole(self.pattern)
+
     def search(self, data: bytes) -> bool:
         """Return whether there is such a line."""
         return (self.told_by or self.pattern).search(data) is not None
 
     def find(self, data: bytes) -> list[Part]:
         """Return all lines of this kind."""
-        matches = list(self.pattern.finditer(data))
-        if not matches:
+        starts, columns = found_by(self._whole, data)
+        if not starts:
             return []
-        starts = [match.start() for match in matches]
-        columns: list[Cells] = list(zip(*[match.groups() for match in matches], strict=True))
         if self.one_pair:
             return self._by_name(starts, columns)
         if self.pairs is not None:
@@ -115,9 +119,10 @@ class Line:
 
     def _by_name(self, starts: list[int], columns: list[Cells]) -> list[Part]:
         """Return a part for each name that lines of one name and one value have."""
-        found: dict[bytes | None, tuple[list[int], list[bytes | None]]] = {}
+        found: dict[bytes | None, tuple[list[int], list[bytes | None]]]
+        found = defaultdict(lambda: ([], []))
         for start, name, value in zip(starts, *columns, strict=True):
-            at, cells = found.setdefault(name, ([], []))
+            at, cells = found[name]
             at.append(start)
             cells.append(value)
         return [
@@ -129,33 +134,20 @@ class Line:
         self, pairs: re.Pattern[bytes], starts: list[int], columns: list[Cells]
     ) -> list[Part]:
         """Take names and values apart; lines with the same names make one part."""
-        own, tails = columns[:-1], columns[-1]
+        own, tails = columns[:-1], [tail or b"" for tail in columns[-1]]
         usual = usual_shape(tails, pairs)
-        shapes: dict[tuple[bytes, ...], tuple[list[int], list[tuple[bytes, ...]]]] = {}
-        if usual is not None:
-            shapes[usual.names] = rows, cells = ([], [])
-            match = usual.pattern.fullmatch
-        for row, tail in enumerate(tails):
-            if usual is not None and (quick := match(tail or b"")):
-                rows.append(row)
-                cells.append(quick.groups())
-            elif found := pairs.findall(tail or b""):
-                written, values = zip(*found, strict=True)
-                others = shapes.setdefault(written, ([], []))
-                others[0].append(row)
-                others[1].append(values)
+        names, pattern = (usual.names, usual.pattern) if usual else ((), None)
+
+        def apart(tail: bytes) -> tuple[tuple[bytes, ...], Cells] | None:
+            found = pairs.findall(tail)
+            return (tuple(name for name, _ in found), [one for _, one in found]) if found else None
+
         parts = []
-        for written, (rows, cells) in shapes.items():
-            if rows:
-                named = [self.named(name.decode("utf-8", "replace").strip()) for name in written]
-                taken = [[column[row] for row in rows] for column in own]
-                parts.append(
-                    self._part(
-                        [*self.names, *named],
-                        [starts[row] for row in rows],
-                        [*taken, *zip(*cells, strict=True)],
-                    )
-                )
+        for written, rows, cells in by_names(tails, names, pattern, apart):
+            named = [self.named(name.decode("utf-8", "replace").strip()) for name in written]
+            taken = [[column[row] for row in rows] for column in own]
+            at = [starts[row] for row in rows]
+            parts.append(self._part([*self.names, *named], at, [*taken, *cells]))
         return parts
 
     def _part(

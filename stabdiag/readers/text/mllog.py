@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import lru_cache
+from typing import TYPE_CHECKING, TypeGuard
 
 from stabdiag.readers.text.grammar import Grammar, Part, Step
 from stabdiag.readers.text.log import functions_of
@@ -36,9 +38,10 @@ class _Marked:
 
     def find(self, data: bytes) -> list[Part]:
         """Return all lines that carry measurements."""
-        shapes: dict[tuple[str, ...], tuple[list[int], list[tuple[bytes, ...]]]] = {}
+        shapes: dict[tuple[str, ...], tuple[list[int], list[tuple[bytes, ...]]]]
+        shapes = defaultdict(lambda: ([], []))
         for place, record in _records(data):
-            starts, rows = shapes.setdefault(tuple(record), ([], []))
+            starts, rows = shapes[tuple(record)]
             starts.append(place)
             rows.append(tuple(record.values()))
         return [
@@ -60,24 +63,35 @@ def _records(data: bytes) -> Iterator[tuple[int, dict[str, bytes]]]:
 
 def _record(line: bytes) -> dict[str, bytes] | None:
     try:
-        event = json.loads(line)
+        event = json.loads(line.decode("utf-8", "surrogatepass"))
         key, value, metadata = event["key"], event["value"], event["metadata"]
     except (ValueError, RecursionError, KeyError, TypeError):
         return None
-    clock = next((name for name in _CLOCKS if _is_number(_of(metadata, name))), None)
-    if clock is None or not isinstance(key, str) or not any(word in key for word in _MEASURED):
+    if not (isinstance(metadata, dict) and isinstance(key, str) and _is_measured(key)):
+        return None
+    clock = _clock(metadata)
+    if clock is None:
         return None
     values = value if isinstance(value, dict) else {key: value}
     found = {name: _cell(one) for name, one in values.items() if _is_number(one)}
-    return {"step": _cell(metadata[clock]), **found} if found else None
+    return {"step": _cell(clock), **found} if found else None
 
 
-def _of(metadata: Any, name: str) -> object:
-    return metadata.get(name) if isinstance(metadata, dict) else None
+@lru_cache(maxsize=256)
+def _is_measured(key: str) -> bool:
+    return any(word in key for word in _MEASURED)
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+def _clock(metadata: dict[str, object]) -> float | None:
+    for name in _CLOCKS:
+        value = metadata.get(name)
+        if _is_number(value):
+            return value
+    return None
+
+
+def _is_number(value: object) -> TypeGuard[float]:
+    return type(value) in (int, float)
 
 
 def _cell(value: float) -> bytes:

@@ -25,6 +25,9 @@ _LABEL: Final = re.compile(
     rb"|(\d{1,6}): |\[1,(\d{1,6})\]<std(?:out|err)>:)"
 )
 
+# Of the longest label: what names the rank of a line is found so far into it.
+LONGEST_LABEL: Final = 40
+
 # What stands between the start of a line and what is read of it: labels, times, loggers' names.
 _LONGEST_PREFIX: Final = 400
 

@@ -7,13 +7,21 @@ faster than to look for names and values one by one. What it does not match is r
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from itertools import accumulate, chain, islice
+from typing import TYPE_CHECKING, Final, TypeVar
+
+import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     Span = tuple[int, int]
+    Cells = Sequence[bytes | None]
+    Columns = list[Cells]
+
+Names = TypeVar("Names", tuple[bytes, ...], tuple[str, ...])
 
 # Below so many lines a pattern of their own is not worth its making.
 _FEWEST: Final = 32
@@ -33,6 +41,74 @@ class Shape:
 
     names: tuple[bytes, ...]
     pattern: re.Pattern[bytes]
+
+
+def whole(pattern: re.Pattern[bytes]) -> re.Pattern[bytes]:
+    """Return a pattern with one more group around it, the first, as ``found_by`` needs it."""
+    return re.compile(b"(%b)" % pattern.pattern, pattern.flags)
+
+
+def found_by(pattern: re.Pattern[bytes], data: bytes) -> tuple[list[int], Columns]:
+    """Return where a pattern (see ``whole``) matches, and its other groups as columns.
+
+    Splitting makes no object for a match, and so takes half the time that ``finditer`` does.
+    """
+    pieces = pattern.split(data)
+    every = pattern.groups + 1
+    between, found = pieces[:-1:every], pieces[1::every]
+    ends = accumulate(map(len, chain.from_iterable(zip(between, found, strict=True))))
+    return list(islice(ends, 0, None, 2)), [pieces[at::every] for at in range(2, every)]
+
+
+def by_names(
+    lines: Sequence[bytes],
+    names: Names,
+    pattern: re.Pattern[bytes] | None,
+    apart: Callable[[bytes], tuple[Names, Cells] | None],
+) -> list[tuple[Names, Sequence[int], Columns]]:
+    """Return the names that lines have, which lines these are, and the values of each name.
+
+    ``names`` and ``pattern`` are those of most lines; ``apart`` takes any other line apart.
+    """
+    alike, columns, others = _alike(lines, pattern)
+    shapes: dict[Names, tuple[list[int], list[Cells]]] = defaultdict(lambda: ([], []))
+    for row in others:
+        if found := apart(lines[row]):
+            rows, cells = shapes[found[0]]
+            rows.append(row)
+            cells.append(found[1])
+    if names in shapes:
+        alike, columns = _in_order(alike, columns, *shapes.pop(names))
+    parts = [(names, alike, columns)] if alike else []
+    for written, (rows, cells) in shapes.items():
+        parts.append((written, rows, list(zip(*cells, strict=True))))
+    return parts
+
+
+def _in_order(
+    alike: Sequence[int], columns: Columns, rows: Sequence[int], cells: Sequence[Cells]
+) -> tuple[Sequence[int], Columns]:
+    """Put lines among others with the same names: of two of one record the later one counts."""
+    every = [*alike, *rows]
+    values = [*zip(*columns, strict=True), *cells]
+    order = sorted(range(len(every)), key=every.__getitem__)
+    return [every[at] for at in order], list(zip(*[values[at] for at in order], strict=True))
+
+
+def _alike(
+    lines: Sequence[bytes], pattern: re.Pattern[bytes] | None
+) -> tuple[Sequence[int], Columns, Sequence[int]]:
+    """Return which lines a pattern matches as a whole, its groups as columns, and other lines."""
+    every = range(len(lines))
+    if pattern is None:
+        return [], [], every
+    alone = re.compile(rb"^(%b)$" % pattern.pattern, re.MULTILINE)
+    starts, columns = found_by(alone, b"\n".join(lines))
+    if len(starts) == len(lines):
+        return every, columns, []
+    begins = [0, *accumulate(len(line) + 1 for line in lines)]
+    alike = np.searchsorted(begins, starts).tolist()
+    return alike, columns, sorted(set(every).difference(alike))
 
 
 def usual_line(lines: Sequence[bytes | None]) -> bytes | None:

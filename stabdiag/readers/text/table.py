@@ -35,11 +35,15 @@ TOTAL: Final = "total"
 
 def piece_of(cells: Cells) -> Piece:
     """Return the piece that cells make; None is a cell that its line does not have."""
-    try:
-        values = np.array(list(map(float, cells)))  # type: ignore[arg-type]  # None is caught
-    except (TypeError, ValueError):
-        return _from_meanings(cells)
-    return Piece(values=values, states=np.full(len(cells), NUMBER, dtype=np.uint8))
+    # int() takes half the time of float(), and gives up at the first cell that is no whole number.
+    for number in (int, float):
+        try:
+            read = map(number, cells)  # type: ignore[arg-type]  # None is caught
+            values = np.fromiter(read, np.float64, len(cells))
+        except (TypeError, ValueError, OverflowError):
+            continue
+        return Piece(values=values, states=np.full(len(cells), NUMBER, dtype=np.uint8))
+    return _from_meanings(cells)
 
 
 def _from_meanings(cells: Cells) -> Piece:

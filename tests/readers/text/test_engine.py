@@ -193,3 +193,27 @@ class TestFastPaths:
         lines = "".join(f"step {n} loss_{n % 2 + 1}: {n}.5 aux: 1.0\n" for n in range(100))
         found = values("text", lines)
         assert found["loss_1"] == [n + 0.5 if n % 2 == 0 else None for n in range(100)]
+
+    def test_of_two_lines_of_a_record_the_later_counts(self):
+        # The blank at the end of a line is not of the shape: that line takes the slow way.
+        line = Line(
+            pattern=re.compile(rb"n(\d{1,9}) ([^\n]{1,99})"),
+            names=("step",),
+            pairs=re.compile(rb"(\w+): (%b)" % NUMBER),
+        )
+        lines = [f"n{n} a: {n}.5 b: {n}\nn{n} a: {n}.25 b: 7\n" for n in range(40)]
+        text = "".join(lines).replace("n9 a: 9.5 b: 9\n", "n9 a: 9.5 b: 9 \n")
+        found = table(text, line, joined=True)
+        assert found["a"] == [n + 0.25 for n in range(40)]
+        assert found["b"] == [7] * 40
+
+    def test_short_lines_name_their_rank(self, read):
+        lines = "".join(f"{n % 2}: step {n // 2} loss {n}.5\n" for n in range(200))
+        columns = read("text", lines)
+        assert columns.load("loss").values.tolist() == [2 * n + 0.5 for n in range(100)]
+        assert "2 ranks" in columns.notes[0]
+
+    def test_whole_numbers_of_any_length(self, values):
+        found = values("nanogpt", f"iter 7: loss {'9' * 30}, time 1ms\niter 8: loss 1, time 2ms\n")
+        assert found["iter"] == [7, 8]
+        assert found["loss"] == [1e30, 1]
