@@ -15,6 +15,7 @@ import pytest
 import stabdiag
 from stabdiag.findings import Severity
 from stabdiag.formats.json import schema
+from stabdiag.symptoms import BY_SLUG as SYMPTOMS
 from stabdiag.tree.outcomes import BY_SLUG
 
 if TYPE_CHECKING:
@@ -109,7 +110,7 @@ def test_the_report_is_strict_json_of_schema_1(run: str) -> None:
 @pytest.mark.parametrize("run", RUNS)
 def test_every_finding_says_what_to_do(run: str) -> None:
     for finding in diagnosed(run).findings:
-        assert finding.title == BY_SLUG[finding.slug].title
+        assert finding.title == {**BY_SLUG, **SYMPTOMS}[finding.slug].title
         assert finding.summary
         assert finding.first_action.endswith(".")
         words = " ".join((finding.summary, finding.first_action, *finding.next_actions))
