@@ -31,8 +31,9 @@ class Symptom:
     """One check outside the tree.
 
     ``needs`` names the roles, or the manifest's fields (``manifest.total_steps``), without which it
-    cannot be checked; ``limits`` those that it is held against. A finding of the tree whose slug
-    begins with one of ``explained_by`` says the same, or its cause, and goes before the symptom.
+    cannot be checked (of ``mfu or step_time`` either does); ``limits`` those that it is held
+    against. A finding of the tree whose slug begins with one of ``explained_by`` says the same, or
+    its cause, and goes before the symptom.
     """
 
     slug: str
@@ -49,7 +50,11 @@ class Symptom:
         return tuple(need for need in self.needs if not _there(case, need))
 
 
-def _there(case: Case, need: str) -> bool:
+def _there(case: Case, needed: str) -> bool:
+    return any(_has(case, need) for need in needed.split(" or "))
+
+
+def _has(case: Case, need: str) -> bool:
     if need.startswith(_MANIFEST):
         return getattr(case.manifest, need.removeprefix(_MANIFEST)) is not None
     return any(len(series) for series in case.history.group(need).values())
