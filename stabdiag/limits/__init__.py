@@ -12,10 +12,16 @@ from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING
 
 from stabdiag.errors import LimitError, did_you_mean
+from stabdiag.limits.data import DataLimits
 from stabdiag.limits.generalisation import GeneralisationLimits
+from stabdiag.limits.gradients import GradientLimits
 from stabdiag.limits.learning import LearningLimits
+from stabdiag.limits.overflow import OverflowLimits
+from stabdiag.limits.resume import ResumeLimits
 from stabdiag.limits.schedule import ScheduleLimits
+from stabdiag.limits.throughput import ThroughputLimits
 from stabdiag.limits.tree import DivergenceLimits, NanLimits, PrecisionLimits, SpikeLimits
+from stabdiag.limits.weights import WeightLimits
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,7 +39,13 @@ class Limits:
     divergence: DivergenceLimits = field(default_factory=DivergenceLimits)
     learning: LearningLimits = field(default_factory=LearningLimits)
     generalisation: GeneralisationLimits = field(default_factory=GeneralisationLimits)
+    data: DataLimits = field(default_factory=DataLimits)
+    gradients: GradientLimits = field(default_factory=GradientLimits)
+    weights: WeightLimits = field(default_factory=WeightLimits)
     schedule: ScheduleLimits = field(default_factory=ScheduleLimits)
+    overflow: OverflowLimits = field(default_factory=OverflowLimits)
+    resume: ResumeLimits = field(default_factory=ResumeLimits)
+    throughput: ThroughputLimits = field(default_factory=ThroughputLimits)
 
     def items(self) -> tuple[LimitInfo, ...]:
         """Return every limit with its value here, its default and its declaration."""
