@@ -29,6 +29,9 @@ _BESIDE = 5
 _LEAST_BOUNDARIES = 3
 _LEAST_EPOCH = 20
 
+# What the loss does elsewhere is taken from about so many places.
+_ENOUGH = 10_000
+
 # Spikes so many points apart are one; their rhythm is regular if distances differ by less.
 _ONE_SPIKE = 3
 _REGULAR = 0.1
@@ -43,13 +46,9 @@ def epoch_boundary_jump(case: Case) -> Evidence | None:
     lengths = np.diff(at)
     if len(at) < _LEAST_BOUNDARIES or median(lengths.astype(np.float64)) < _LEAST_EPOCH:
         return None
-    change = _changes(loss.values)
-    there = np.zeros(len(change), dtype=bool)
-    for shift in range(-_BESIDE, _BESIDE + 1):
-        there[np.clip(at + shift, 0, len(change) - 1)] = True
-    jumps, others = change[at], change[~there]
-    if not len(others):
-        return None
+    elsewhere = np.arange(_BESIDE, len(loss) - _BESIDE, -(-len(loss) // _ENOUGH))
+    near = np.searchsorted(at, elsewhere + _BESIDE) > np.searchsorted(at, elsewhere - _BESIDE)
+    jumps, others = _changes(loss.values, at), _changes(loss.values, elsewhere[~near])
     noise = _MAD_TO_SIGMA * median(np.abs(others - median(others)))
     usual, level = median(jumps), abs(median(loss.values))
     limits = case.limits.data
@@ -83,12 +82,10 @@ def _boundaries(steps: Ints, at: Ints, epochs: Floats) -> Ints:
     return found[(found >= _BESIDE) & (found <= len(steps) - _BESIDE)]
 
 
-def _changes(x: Floats) -> Floats:
-    """Return how far the median of the points from each on lies above that of those before."""
-    windows = medians(np.lib.stride_tricks.sliding_window_view(x, _BESIDE))
-    change = np.zeros(len(x))
-    change[_BESIDE : len(x) - _BESIDE + 1] = windows[_BESIDE:] - windows[:-_BESIDE]
-    return change
+def _changes(x: Floats, places: Ints) -> Floats:
+    """Return how far the median from each place on lies above that of the points before it."""
+    windows = np.lib.stride_tricks.sliding_window_view(x, _BESIDE)
+    return medians(windows[places]) - medians(windows[places - _BESIDE])
 
 
 def _lr_jumps(case: Case, steps: Ints) -> bool:

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stabdiag.findings import Severity
+from stabdiag.history import EventKind
 from stabdiag.stats.levels import levels
 from stabdiag.stats.quantiles import median
 from stabdiag.symptoms.symptom import Evidence, Symptom
-from stabdiag.tree.words import num
+from stabdiag.tree.words import checkpoint_before, num
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -32,9 +33,11 @@ _LEAST_SLOW = 5
 # Time stamps above this are in milliseconds: as seconds they would lie beyond the year 5000.
 _MILLISECONDS = 1e11
 
-# A run that ends at this share of its steps was not finished; an early end is no stall if time
-# stamps show none.
-_THIRD = 3
+# So many pauses are single events; more of them are a habit beyond one in a hundred records.
+_FEW_PAUSES = 3
+
+# A run that ends before this share of its steps was not finished.
+_FINISHED = 0.95
 
 
 def throughput_drop(case: Case) -> Evidence | None:
@@ -129,7 +132,41 @@ def mfu_low(case: Case) -> Evidence | None:
 
 
 def stall(case: Case) -> Evidence | None:
-    """Is there a pause between two records that nothing usual explains?"""
+    """Is there a pause that nothing usual explains, or did the run break off?"""
+    return _broken_off(case) or _paused(case)
+
+
+def _broken_off(case: Case) -> Evidence | None:
+    """Find an end long before the last step that the log itself gives a reason for.
+
+    Without one, a run that has stopped cannot be told from one that is still going on.
+    """
+    total, last = case.manifest.total_steps, case.history.last_step
+    if total is None or last is None or last >= _FINISHED * total:
+        return None
+    told = [
+        event
+        for event in case.history.events
+        if event.kind is EventKind.MESSAGE
+        and event.step is not None
+        and event.step >= last - 2 * case.stride
+    ]
+    if not told:
+        return None
+    before = checkpoint_before(case.manifest, last + 1)
+    return Evidence(
+        because=f"The log ends at step {last} of {total}, with: {told[0].message}",
+        step=last,
+        measured={"last_step": last, "total_steps": total},
+        first=f"{before.reload('the end of the log')}, once the cause of its end is removed.",
+        then=(
+            "Look in the logs of every rank for the first error.",
+            "Write checkpoints more often than machines fail, and test the way back.",
+        ),
+    )
+
+
+def _paused(case: Case) -> Evidence | None:
     clock = case.history.get("clock")
     if clock is None or len(clock.finite()) < _LEAST // 2:
         return None
@@ -147,7 +184,7 @@ def stall(case: Case) -> Evidence | None:
     long &= waits > limits.stall_ratio * usual * strides / max(median(strides * 1.0), 1.0)
     places = np.flatnonzero(long)
     # Pauses that come again and again are how the run is.
-    if not len(places) or len(places) > max(_THIRD, len(waits) // 100):
+    if not len(places) or len(places) > max(_FEW_PAUSES, len(waits) // 100):
         return None
     at = int(places[np.argmax(waits[places])])
     first, last, wait = int(clock.steps[at]), int(clock.steps[at + 1]), float(waits[at])
@@ -260,7 +297,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         family="throughput",
         title="The run stood still",
         check=stall,
-        needs=("clock",),
+        needs=("clock or manifest.total_steps",),
         limits=("throughput.stall_ratio", "throughput.stall_seconds"),
     ),
     Symptom(

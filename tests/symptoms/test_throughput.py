@@ -89,12 +89,27 @@ def test_a_near_miss_is_none(symptom, slug, run):
         ("throughput-drop", "tokens_per_second or step_time"),
         ("throughput-sawtooth", "tokens_per_second or step_time"),
         ("mfu-low", "mfu"),
-        ("stall", "clock"),
+        ("stall", "clock or manifest.total_steps"),
         ("memory-growth", "memory"),
     ],
 )
 def test_what_was_not_logged_is_not_checked(symptom, slug, missing):
     assert symptom(slug, log()) == (missing,)
+
+
+OOM = b"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB\n"
+
+
+@pytest.mark.parametrize(
+    ("end", "total", "found"), [(OOM, 10_000, True), (OOM, 100, False), (b"", 10_000, False)]
+)
+def test_an_end_with_a_reason_before_the_last_step(symptom, tmp_path, end, total, found):
+    lines = b"".join(b"step %d loss %.4f\n" % (step, LOSS[step]) for step in range(100))
+    path = tmp_path / "run.log"
+    path.write_bytes(lines + end)
+    stopped = symptom("stall", path, {"total_steps": total})
+    assert (stopped is not None) is found
+    assert stopped is None or "step 99 of 10000" in stopped.summary
 
 
 def test_a_clock_proves_no_training_step(tmp_path):
