@@ -98,10 +98,10 @@ class LearningLimits:
         "so predictable.",
     )
     least_classes: int = limit(
-        200,
+        128,
         unit="classes",
         at_least=2,
         source=OURS,
         why="A loss near zero is usual with fewer classes than this, and suspect with as many: "
-        "these are a vocabulary.",
+        "so many are a vocabulary.",
     )

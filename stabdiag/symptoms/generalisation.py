@@ -11,7 +11,7 @@ from stabdiag.findings import Severity
 from stabdiag.stats.levels import levels
 from stabdiag.stats.quantiles import median
 from stabdiag.stats.rolling import MAD_TO_SIGMA
-from stabdiag.symptoms.losses import chance, from_the_start, is_distance, trained
+from stabdiag.symptoms.losses import chance, counts_epochs, from_the_start, is_distance, trained
 from stabdiag.symptoms.symptom import Evidence, Symptom
 from stabdiag.tree.words import num
 
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 # The last level of an evaluation is the median of so many.
 _LAST = 3
+
+# A training loss at a step is the median of so many on either side of it.
+_AROUND = 5
 
 # A turn that is clear is larger than this many deviations of one evaluation from the next.
 _SIGMAS = 4.0
@@ -111,26 +114,28 @@ def eval_rising(case: Case) -> Evidence | None:
 def eval_gap_from_start(case: Case) -> Evidence | None:
     """Is the evaluation loss far above the training loss from the first evaluation on?"""
     pair = _both(case)
-    if pair is None or not from_the_start(case):
+    # In an epoch a model can learn much by heart.
+    if pair is None or not from_the_start(case) or counts_epochs(case):
         return None
     train, held = pair
     limits = case.limits.generalisation
-    first, last = int(held.steps[0]), int(train.steps[-1])
-    if first - int(train.steps[0]) > limits.early * (last - int(train.steps[0])):
+    begin, end = int(train.steps[0]), int(train.steps[-1])
+    # A model that knows nothing yet knows as little of either set.
+    soon = np.flatnonzero(held.steps <= begin + limits.early * (end - begin))
+    if not len(soon):
         return None
-    at = np.minimum(np.searchsorted(train.steps, held.steps), len(train) - 1)
-    ratios = held.values / train.values[at]
-    here = train.values[max(int(at[0]) - 2, 0) : int(at[0]) + 3]
-    # The loss falls fast at first: the lowest near the first evaluation is the fair one.
-    ratio = float(held.values[0]) / float(here.max())
-    if ratio < limits.gap or float(ratios.min()) < limits.gap:
+    since = held.between(int(held.steps[soon[-1]]), end + round(case.stride))
+    beside = np.array([_near(train, step) for step in since.steps.tolist()])
+    ratios = since.values / beside
+    least, ratio, first = float(ratios.min()), float(ratios[0]), int(since.steps[0])
+    if least < limits.gap:
         return None
     return Evidence(
-        because=f"The first evaluation, at step {first}, has a loss of {num(float(held.values[0]))}"
-        f" beside a training loss of {num(float(here.max()))}, and none of {len(held)} is less than"
-        f" {num(float(ratios.min()))} x the training loss.",
+        because=f"At step {first}, {(first - begin) / max(end - begin, 1):.0%} into the run, the "
+        f"evaluation loss is {num(float(since.values[0]))} beside a training loss of "
+        f"{num(float(beside[0]))}, and no later one is less than {num(least)} x the training loss.",
         step=first,
-        measured={"first_ratio": ratio, "least_ratio": float(ratios.min())},
+        measured={"first_ratio": ratio, "least_ratio": least},
         first=f"Evaluate the checkpoint of step {first} on training batches, once in training and "
         "once in evaluation mode: if the two differ, batch-norm statistics or dropout are at "
         "fault, and if not, the data is.",
@@ -164,6 +169,12 @@ def underfitting(case: Case) -> Evidence | None:
             "Reduce weight decay, dropout and label smoothing.",
         ),
     )
+
+
+def _near(train: Series, step: int) -> float:
+    """Return the training loss around a step, from some of the points nearest to it."""
+    at = int(np.searchsorted(train.steps, step))
+    return median(train.values[max(at - _AROUND, 0) : at + _AROUND + 1])
 
 
 def _both(case: Case) -> tuple[Series, Series] | None:

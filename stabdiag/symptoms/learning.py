@@ -8,6 +8,8 @@ import numpy as np
 
 from stabdiag.findings import Severity
 from stabdiag.stats.levels import levels
+from stabdiag.stats.quantiles import median
+from stabdiag.stats.rolling import MAD_TO_SIGMA
 from stabdiag.symptoms.losses import best_evaluation, chance, from_the_start, is_distance, trained
 from stabdiag.symptoms.swings import loss_oscillating
 from stabdiag.symptoms.symptom import Evidence, Symptom
@@ -26,6 +28,13 @@ _USUAL_CLASSES = (10, 100, 1000)
 
 # A run is looked at in so many stretches.
 _STRETCHES = 10
+
+# A loss whose levels wander by more than this share is not judged.
+_WANDER = 0.1
+_SIGMAS = 3.0
+
+# A loss whose second half brings less than this share of its fall has gone flat.
+_FLAT = 0.05
 
 # The losses of a run that ends flat differ by no more digits than these.
 _FINE = 1e-4
@@ -108,11 +117,16 @@ def not_learning(case: Case) -> Evidence | None:
         return None
     level = levels(after.values, _STRETCHES)
     before = float(level[0])
-    # What fell before the first stretch ended has been learned.
     began = float(max(case.loss.values[0], after.values[0]))
     least = case.limits.learning.least_fall * before
-    noise = float(np.abs(np.diff(level)).max())
-    if began - before > least or before - float(level.min()) > least or noise > 0.1 * before:
+    wander = float(np.abs(np.diff(level)).max())
+    if before - float(level.min()) > least or wander > _WANDER * before:
+        return None
+    # What fell before the first stretch ended has been learned; single losses tell it as far as
+    # their noise allows.
+    first = after.values[: len(after) // _STRETCHES]
+    noise = median(np.abs(first - median(first))) * MAD_TO_SIGMA
+    if began - before > max(least, _SIGMAS * min(noise, _WANDER * before)):
         return None
     if best_evaluation(case) < before * (1 - 2 * case.limits.learning.least_fall):
         return None
@@ -165,7 +179,7 @@ def plateau_early(case: Case) -> Evidence | None:
     level = levels(after.values, 2 * _STRETCHES)
     half, last = level[_STRETCHES:], float(level[-1])
     fallen = float(after.values[0]) - last
-    flat = float(half[0] - half.min()) <= case.limits.learning.least_fall * last
+    flat = float(half[0]) - last <= _FLAT * fallen
     if not flat or last <= case.limits.learning.above_target * target or fallen <= 0:
         return None
     step = int(after.steps[len(after) // 2])

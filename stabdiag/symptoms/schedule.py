@@ -134,10 +134,12 @@ def lr_decays_early(case: Case) -> Evidence | None:
     at = int(above[-1]) + 1
     start, begin, end = int(lr.steps[at]), int(lr.steps[0]), int(lr.steps[-1])
     share = (end - start) / max(end - begin, 1)
+    if share < limits.at_floor:
+        return None
     # A cosine is below the floor for its last few steps; one that ended stays where it is.
     flat = np.ptp(lr.values[at + (len(lr) - at) // 4 :]) <= 0.1 * limits.floor * peak
     stairs = len(np.unique(lr.values[:at])) < _STAIRS
-    if share < limits.at_floor or not flat or stairs:
+    if not flat or stairs:
         return None
     return Evidence(
         because=f"The learning rate is down to {num(last)} from step {start} on, of a peak of "
