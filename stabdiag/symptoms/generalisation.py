@@ -128,7 +128,8 @@ def eval_gap_from_start(case: Case) -> Evidence | None:
     beside = np.array([_near(train, step) for step in since.steps.tolist()])
     ratios = since.values / beside
     least, ratio, first = float(ratios.min()), float(ratios[0]), int(since.steps[0])
-    if least < limits.gap:
+    # What was learned by heart soon is a gap that opened, only sooner.
+    if least < limits.gap or overfitting(case) is not None:
         return None
     return Evidence(
         because=f"At step {first}, {(first - begin) / max(end - begin, 1):.0%} into the run, the "

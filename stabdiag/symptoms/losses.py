@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stabdiag.history import EventKind
 from stabdiag.roles import is_evaluation
 
 if TYPE_CHECKING:
@@ -25,6 +26,9 @@ _GAMES = frozenset(
         *("critic", "actor", "policy", "value", "pg", "ppo", "grpo", "dpo", "reward", "entropy"),
     }
 )
+
+# What the history tells where a column of epochs serves as the step.
+_EPOCHS = re.compile(r"epoch.* serves as the step")
 
 
 def is_distance(case: Case) -> bool:
@@ -46,7 +50,8 @@ def from_the_start(case: Case) -> bool:
 
 def counts_epochs(case: Case) -> bool:
     """Tell whether the log's steps are epochs."""
-    return "epoch" in case.history.columns.get("step", "").lower()
+    told = (e.message.lower() for e in case.history.events if e.kind is EventKind.STEPS)
+    return any(_EPOCHS.search(message) for message in told)
 
 
 def warmed_up(case: Case) -> int:

@@ -39,6 +39,10 @@ TURNED = np.where(AT < 300, falling(5.0, 1.0), falling(5.0, 1.0)[300] * (1 + (AT
 FLAT = falling(5.0, 1.0, 60)
 WORSE = np.where(AT < 300, FLAT, FLAT[300] * (1 + (AT - 300) / 1000))
 
+EPOCHS = {"epoch": AT[:100], "loss": TRAIN[:100], "eval_loss": 3 * TRAIN[:100]}
+QUICK = falling(5.0, 0.2, 30)
+HEART = 3.0 + AT / 400
+
 
 @pytest.mark.parametrize(
     ("slug", "log", "manifest", "first"),
@@ -71,6 +75,8 @@ def test_it_is_found(symptom, slug: str, log: Log, manifest: dict[str, object], 
         pytest.param(
             "eval-gap-from-start", run(TRAIN, falling(5.0, 1.0)), {}, id="a gap that opens"
         ),
+        pytest.param("eval-gap-from-start", EPOCHS, {}, id="an epoch is a long time"),
+        pytest.param("eval-gap-from-start", run(QUICK, HEART), {}, id="learned by heart at once"),
         pytest.param(
             "eval-gap-from-start", run(TRAIN, 3 * TRAIN, first=200), {}, id="no early evaluation"
         ),

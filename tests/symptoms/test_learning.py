@@ -52,6 +52,7 @@ LEAK = log(falling(10.8, 0.02, 40) + np.abs(noise(0.005)))
         ),
         ("plateau-at-chance", GUESSING, CLASSES, "6.908"),
         ("plateau-at-chance", GUESSING, {}, "32 examples"),
+        ("plateau-at-chance", {"epoch": AT[:40], "loss": CHANCE[:40]}, CLASSES, "6.908"),
         ("not-learning", FLAT, {}, "one batch"),
         ("initial-loss-off", OFF, WORDS, "10.82"),
         ("loss-oscillating", WILD, {}, "Divide the peak learning rate by 5"),
@@ -82,6 +83,12 @@ def test_it_is_found(symptom, slug: str, run: Log, manifest: dict[str, object], 
             log(CHANCE[:100]),
             CLASSES,
             id="the first hundred steps",
+        ),
+        pytest.param(
+            "plateau-at-chance",
+            {"epoch": AT[:20], "loss": CHANCE[:20]},
+            CLASSES,
+            id="the first twenty epochs",
         ),
         pytest.param(
             "plateau-at-chance", log(falling(6.9, 5) + noise(0.01)), CLASSES, id="it left chance"
