@@ -16,6 +16,7 @@ from stabdiag.places import Found, read_place
 from stabdiag.readers import from_object
 from stabdiag.report import Report
 from stabdiag.roles import may_serve
+from stabdiag.symptoms.check import Checked, check_symptoms
 from stabdiag.tree.case import Case
 from stabdiag.tree.unlogged import not_logged
 from stabdiag.tree.walk import walk
@@ -68,7 +69,7 @@ def diagnose(
         limits: thresholds, or values by dotted name: ``{"spike.sigma": 4}``.
         columns: column names by role, where they are not recognised.
         attempt: which of several appended runs to take, from 1; the last by default.
-        literal: apply the decision tree to the letter.
+        literal: apply the decision tree to the letter, and nothing beside it.
         format: how the log is to be read, by a name of ``stabdiag formats``; recognised if not
             given.
 
@@ -88,15 +89,17 @@ def diagnose(
     known = infer(told, history)
     case = Case(history=history, manifest=known, limits=held, literal=literal)
     found = walk(case)
+    checked = Checked(findings=found.findings) if literal else check_symptoms(case, found.findings)
     return Report(
-        diagnosis=found.findings[0],
-        findings=found.findings,
+        diagnosis=checked.findings[0],
+        findings=checked.findings,
         trail=found.trail,
         not_logged=not_logged(case, found.trail),
         history=history,
         manifest=known,
         limits=held,
         literal=literal,
+        unchecked=checked.unchecked,
     )
 
 

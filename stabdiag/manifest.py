@@ -38,8 +38,10 @@ class Manifest:
     schedule: str | None = None
     grad_clip: float | None = None
     weight_decay: float | None = None
+    epsilon: float | None = None
     checkpoint_every: int | None = None
     vocab_size: int | None = None
+    target_loss: float | None = None
     batch_size: int | None = None
     seed: int | None = None
     loss_scale_window: int | None = None
@@ -111,6 +113,8 @@ def parse_manifest(raw: Mapping[str, Any], path: str | None = None) -> Manifest:
     if flags is not None and found.get("dtype", "fp32") == "fp32":
         found["dtype"] = flags
     used |= flag_names
+    if _is_default_of_megatron(spelled, found.get("vocab_size")):
+        del found["vocab_size"]
     if "static_loss_scale" not in found:
         static = _is_static(flat, spelled)
         if static is not None:
@@ -147,6 +151,15 @@ def _dtype_flags(
                 if on:
                     return dtype, used
     return ("fp32" if len(told) > 1 else None), used
+
+
+def _is_default_of_megatron(spelled: Mapping[str, str], classes: object) -> bool:
+    """Tell whether the number of classes is a default that a language model does not use."""
+    return (
+        classes is not None
+        and "make_vocab_size_divisible_by" in spelled
+        and not {"vocab_size", "padded_vocab_size"} & spelled.keys()
+    )
 
 
 def _is_by_steps(strategy: object) -> bool:

@@ -161,6 +161,12 @@ KEYS: tuple[Key, ...] = (
         names=("weight_decay", "wd", "optimizer_params_weight_decay", "optimizer_weight_decay"),
     ),
     Key(
+        name="epsilon",
+        wants="a number",
+        parse=number,
+        names=("epsilon", "adam_epsilon", "eps", "adam_eps", "optimizer_params_eps"),
+    ),
+    Key(
         name="checkpoint_every",
         wants="a number of steps",
         parse=_positive_count,
@@ -175,6 +181,12 @@ KEYS: tuple[Key, ...] = (
         wants="a count",
         parse=_positive_count,
         names=("vocab_size", "model_vocab_size", "num_classes", "n_vocab", "padded_vocab_size"),
+    ),
+    Key(
+        name="target_loss",
+        wants="a number",
+        parse=number,
+        names=("target_loss", "expected_loss", "loss_target"),
     ),
     Key(
         name="batch_size",

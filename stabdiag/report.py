@@ -22,12 +22,22 @@ class NotLogged:
     cost: str
 
 
+@dataclass(frozen=True, kw_only=True)
+class Unchecked:
+    """A symptom that could not be checked, and which roles or manifest fields it lacked."""
+
+    symptom: str
+    missing: tuple[str, ...]
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Report:
     """One diagnosis with all that led to it.
 
-    ``findings`` is ordered worst first and ``diagnosis`` is its first entry; ``trail`` holds the
-    answers in the order in which the walk met them, those about the lead-up to a NaN last.
+    ``diagnosis`` is the first of ``findings``: the tree's, worst first, then the symptoms, worst
+    first, unless a symptom is an error and the tree found none and no warning. ``trail`` holds the
+    answers in the order in which the walk met them, those about the lead-up to a NaN last;
+    ``unchecked`` names the symptoms that could not be checked.
     """
 
     diagnosis: Finding
@@ -38,6 +48,7 @@ class Report:
     manifest: Manifest
     limits: Limits
     literal: bool = False
+    unchecked: tuple[Unchecked, ...] = ()
 
     @property
     def also_found(self) -> tuple[Finding, ...]:

@@ -15,6 +15,7 @@ import pytest
 import stabdiag
 from stabdiag.findings import Severity
 from stabdiag.formats.json import schema
+from stabdiag.symptoms import BY_SLUG as SYMPTOMS
 from stabdiag.tree.outcomes import BY_SLUG
 
 if TYPE_CHECKING:
@@ -67,11 +68,29 @@ def test_a_healthy_run_is_never_called_damaged(run: str) -> None:
 
 
 def test_every_outcome_is_the_label_of_a_run() -> None:
-    assert {about(run)["expect"] for run in RUNS} == set(BY_SLUG)
+    assert {about(run)["expect"] for run in RUNS} - set(SYMPTOMS) == set(BY_SLUG)
 
 
 def test_every_outcome_is_reached_by_a_run() -> None:
-    assert {diagnosed(run).diagnosis.slug for run in RUNS} == set(BY_SLUG)
+    assert {diagnosed(run).diagnosis.slug for run in RUNS} - set(SYMPTOMS) == set(BY_SLUG)
+
+
+@pytest.mark.parametrize("run", [run for run in RUNS if about(run)["expect"] in SYMPTOMS])
+def test_a_symptom_is_found(run: str) -> None:
+    assert about(run)["expect"] in {finding.slug for finding in diagnosed(run).findings}
+
+
+def test_symptoms_of_learning_generalisation_and_schedule_are_shown_by_a_run() -> None:
+    labels = {about(run)["expect"] for run in RUNS} | {"lr-decays-early"}
+    families = {"learning", "generalisation", "schedule"}
+    wanted = {one.slug for one in SYMPTOMS.values() if one.family in families}
+    assert wanted - labels == {"loss-oscillating"}
+
+
+def test_a_healthy_run_has_few_symptoms() -> None:
+    healthy = [run for run in RUNS if about(run)["expect"] == "healthy"]
+    found = [f for run in healthy for f in diagnosed(run).findings if f.section == "symptom"]
+    assert not [finding.slug for finding in found if finding.severity is Severity.WARNING]
 
 
 @pytest.mark.parametrize("run", SUDDEN)
@@ -109,7 +128,7 @@ def test_the_report_is_strict_json_of_schema_1(run: str) -> None:
 @pytest.mark.parametrize("run", RUNS)
 def test_every_finding_says_what_to_do(run: str) -> None:
     for finding in diagnosed(run).findings:
-        assert finding.title == BY_SLUG[finding.slug].title
+        assert finding.title == {**BY_SLUG, **SYMPTOMS}[finding.slug].title
         assert finding.summary
         assert finding.first_action.endswith(".")
         words = " ".join((finding.summary, finding.first_action, *finding.next_actions))

@@ -138,7 +138,7 @@ def test_the_name_of_a_run_before_that_of_a_metric() -> None:
 
 def test_the_one_value_of_a_table_is_its_loss() -> None:
     names = ["Wall time", "Step", "Value"]
-    assert assign(names).columns == {"step": "Step", "loss": "Value"}
+    assert assign(names).columns == {"step": "Step", "loss": "Value", "clock": "Wall time"}
     assert assign([*names, "loss"]).columns["loss"] == "loss"
 
 
@@ -241,4 +241,4 @@ def test_only_columns_that_may_serve_do(names: list[str]) -> None:
 
 
 def test_columns_of_no_interest_may_not_serve() -> None:
-    assert not any(map(may_serve, ["step_time", "gpu_0_memory", "hostname", "perplexity"]))
+    assert not any(map(may_serve, ["gpu_0_fan", "gpu_0_memory", "hostname", "perplexity"]))

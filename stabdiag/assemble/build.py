@@ -152,7 +152,8 @@ def _load(columns: Columns, names: Mapping[str, str]) -> tuple[dict[str, Column]
     data: dict[str, Column] = {}
     events: list[Event] = []
     for role, name in names.items():
-        if role in ("step", "epoch"):
+        # What serves as the step is no series beside it.
+        if role == "step" or (role == "epoch" and "step" not in names):
             continue
         column = columns.load(name)
         if column.is_text and role != "batch_id":

@@ -10,7 +10,7 @@ import numpy as np
 from stabdiag.assemble.hidden import find_hidden, hidden_norms
 from stabdiag.assemble.skipped import wholly_skipped
 from stabdiag.history import Event, EventKind
-from stabdiag.roles import is_evaluation
+from stabdiag.roles import ROLES, is_evaluation
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Ints = NDArray[np.int64]
     Mask = NDArray[np.bool_]
+
+
+_TRAINING = frozenset(role.name for role in ROLES if role.training)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -56,7 +59,7 @@ def read_losses(
     if loss is None:
         nothing = np.zeros(columns.rows, dtype=bool)
         return Losses(values=np.full(columns.rows, np.nan), records=nothing)
-    company = {role: column for role, column in data.items() if role not in ("loss", "eval_loss")}
+    company = {role: column for role, column in data.items() if _keeps_company(role)}
     events = _mark_norms(loss, company, null_is_nan=columns.tells_null)
     data.update(company)
     skipped = wholly_skipped(data.get("skipped"), names.get("skipped", ""), steps)
@@ -85,6 +88,11 @@ def read_losses(
         )
         events.append(Event(kind=EventKind.HIDDEN_NAN, message=message, step=at))
     return Losses(values=values, records=records, events=events)
+
+
+def _keeps_company(role: str) -> bool:
+    """Tell whether a role is measured with the training loss: then its records prove a step."""
+    return role != "loss" and role.partition("/")[0] in _TRAINING
 
 
 def _mark_norms(loss: Column, company: dict[str, Column], *, null_is_nan: bool) -> list[Event]:

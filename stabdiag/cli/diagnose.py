@@ -110,12 +110,12 @@ def diagnose(
         encoding=shown.encoding,
     )
     write(text, output)
-    raise typer.Exit(_code(report.diagnosis, fail_on))
+    raise typer.Exit(_code(report.findings, fail_on))
 
 
-def _code(diagnosis: Finding, fail_on: FailOn) -> int:
+def _code(findings: tuple[Finding, ...], fail_on: FailOn) -> int:
     from stabdiag.findings import Severity
 
     if fail_on is FailOn.NEVER:
         return 0
-    return int(diagnosis.severity.rank <= Severity(fail_on.value).rank)
+    return int(any(f.severity.rank <= Severity(fail_on.value).rank for f in findings))

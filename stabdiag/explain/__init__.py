@@ -1,4 +1,4 @@
-"""What an outcome, a question or a limit means, as Markdown.
+"""What an outcome, a symptom, a question or a limit means, as Markdown.
 
 The texts are Markdown files beside this module, with fixed headings; ``{spike.sigma}`` in a text
 is that limit's value in force. Limits are explained from their declarations.
@@ -17,30 +17,44 @@ from stabdiag.tree.outcomes import BY_SLUG, OUTCOMES
 
 if TYPE_CHECKING:
     from stabdiag.limits import LimitInfo, Limits
+    from stabdiag.symptoms import Symptom
     from stabdiag.tree.question import Question
 
 OUTCOME_HEADINGS = ("What it means", "How it is told", "What to do", "References")
+SYMPTOM_HEADINGS = (
+    "What it means",
+    "How it is told",
+    "When it must not fire",
+    "What to do",
+    "References",
+)
 QUESTION_HEADINGS = ("Why it is asked", "How it is measured", "Answers", "References")
 
 _LIMIT = re.compile(r"\{([a-z]+\.[a-z_]+)\}")
 
 
 def explain(name: str, limits: Limits) -> str:
-    """Explain an outcome (by slug), a question (Q2.1) or a limit (spike.sigma) in Markdown.
+    """Explain an outcome or a symptom (by slug), a question (Q2.1) or a limit (spike.sigma).
+
+    The text is Markdown.
 
     Raises:
         StabdiagError: for a name that is none of these.
     """
     questions = {question.id: question for question in _questions()}
+    symptoms = {symptom.slug: symptom for symptom in _symptoms()}
     infos = {info.name: info for info in limits.items()}
     wanted = next((known for known in names(limits) if known.lower() == name.lower()), None)
     if wanted is None:
         raise StabdiagError(
             f"nothing is called {name!r}{did_you_mean(name, names(limits))}; "
-            "explain takes an outcome's slug, a question (Q2.1) or a limit (spike.sigma)"
+            "explain takes the slug of an outcome or a symptom, a question (Q2.1) or a limit "
+            "(spike.sigma)"
         )
     if wanted in BY_SLUG:
         return _outcome(wanted, limits)
+    if wanted in symptoms:
+        return _symptom(symptoms[wanted], limits)
     if wanted in questions:
         return _question(questions[wanted], limits)
     return _limit(infos[wanted])
@@ -50,13 +64,14 @@ def names(limits: Limits) -> tuple[str, ...]:
     """Return everything that can be explained: slugs, question ids, names of limits."""
     return (
         *(outcome.slug for outcome in OUTCOMES),
+        *(symptom.slug for symptom in _symptoms()),
         *(question.id for question in _questions()),
         *(info.name for info in limits.items()),
     )
 
 
 def text(kind: str, name: str) -> str:
-    """Return the text as it is kept, limits not filled in; kind is outcomes or questions."""
+    """Return the text as it is kept, limits not filled in; kind is ``questions``, for example."""
     return files("stabdiag.explain").joinpath(kind, f"{name}.md").read_text(encoding="utf-8")
 
 
@@ -67,9 +82,16 @@ def _questions() -> tuple[Question, ...]:
     return QUESTIONS
 
 
+def _symptoms() -> tuple[Symptom, ...]:
+    from stabdiag.symptoms import SYMPTOMS
+
+    return SYMPTOMS
+
+
 @cache
 def _asking(limit: str) -> tuple[str, ...]:
-    return tuple(question.id for question in _questions() if limit in question.limits)
+    asked = [question.id for question in _questions() if limit in question.limits]
+    return (*asked, *(symptom.slug for symptom in _symptoms() if limit in symptom.limits))
 
 
 def _outcome(slug: str, limits: Limits) -> str:
@@ -85,11 +107,25 @@ def _question(question: Question, limits: Limits) -> str:
     told = _with_facts(
         _filled(text("questions", question.id), limits), f"Asked as: {question.asks}{needs}"
     )
-    held = [info for info in limits.items() if info.name in question.limits]
-    if not held:
+    return _with_limits(told, question.limits, limits, before="Answers")
+
+
+def _symptom(symptom: Symptom, limits: Limits) -> str:
+    needs = f" Needs: {', '.join(symptom.needs)}." if symptom.needs else ""
+    told = _with_facts(
+        _filled(text("symptoms", symptom.slug), limits),
+        f"Severity: {symptom.severity.value}, symptom of {symptom.family}.{needs}",
+    )
+    return _with_limits(told, symptom.limits, limits, before="When it must not fire")
+
+
+def _with_limits(told: str, held: tuple[str, ...], limits: Limits, *, before: str) -> str:
+    """List the limits in force before a heading."""
+    lines = [f"- `{i.name}` = {_value(i)}" for i in limits.items() if i.name in held]
+    if not lines:
         return told
-    lines = "\n".join(f"- `{info.name}` = {_value(info)}" for info in held)
-    return told.replace("\n## Answers\n", f"\nLimits in force:\n\n{lines}\n\n## Answers\n", 1)
+    listed = "\n".join(lines)
+    return told.replace(f"\n## {before}\n", f"\nLimits in force:\n\n{listed}\n\n## {before}\n", 1)
 
 
 def _limit(info: LimitInfo) -> str:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from stabdiag.explain import explain, names
 from stabdiag.limits import Limits
+from stabdiag.symptoms import BY_SLUG as SYMPTOMS
 from stabdiag.thresholds import thresholds
 from stabdiag.tree.outcomes import BY_SLUG
 
 PAGES = {
     "outcomes": "What can be found, worst first within each section of the tree.",
+    "symptoms": "What is checked beside the tree, by family, from what a log and a manifest tell.",
     "questions": "What is asked of a run, in the order of the tree.",
     "limits": "Every threshold, with its default and its reason.",
 }
@@ -21,11 +23,9 @@ def page(kind: str) -> str:
     head = f"# {kind.capitalize()}\n\n{PAGES[kind]}\n\n{made}\n\n"
     if kind == "limits":
         return head + thresholds(limits, "markdown")
-    wanted = [
-        name
-        for name in names(limits)
-        if (name in BY_SLUG if kind == "outcomes" else name[0] == "Q")
-    ]
+    kinds = {"outcomes": set(BY_SLUG), "symptoms": set(SYMPTOMS)}
+    known = kinds.get(kind) or {name for name in names(limits) if name[0] == "Q"}
+    wanted = [name for name in names(limits) if name in known]
     return head + "\n".join(_lowered(explain(name, limits)) for name in wanted)
 
 

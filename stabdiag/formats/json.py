@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from stabdiag.history import Event, Series, Source
     from stabdiag.limits import Limits
     from stabdiag.manifest import Manifest
-    from stabdiag.report import NotLogged, Report
+    from stabdiag.report import NotLogged, Report, Unchecked
 
 Json: TypeAlias = "str | int | float | bool | list[Json] | dict[str, Json] | None"
 
@@ -34,8 +34,10 @@ MANIFEST_FIELDS = (
     "schedule",
     "grad_clip",
     "weight_decay",
+    "epsilon",
     "checkpoint_every",
     "vocab_size",
+    "target_loss",
     "batch_size",
     "seed",
     "loss_scale_window",
@@ -65,6 +67,7 @@ def as_json(report: Report) -> dict[str, Json]:
         "findings": [_finding(finding) for finding in report.findings],
         "trail": [_answer(answer) for answer in report.trail],
         "not_logged": [_not_logged(missing) for missing in report.not_logged],
+        "unchecked": [_unchecked(symptom) for symptom in report.unchecked],
         "events": [_event(event) for event in report.history.events],
         "history": {
             escape(role): _series(series) for role, series in report.history.series.items()
@@ -152,6 +155,10 @@ def _answer(answer: Answer) -> Json:
 
 def _not_logged(missing: NotLogged) -> Json:
     return {"role": escape(missing.role), "cost": escape(missing.cost)}
+
+
+def _unchecked(unchecked: Unchecked) -> Json:
+    return {"symptom": unchecked.symptom, "missing": [escape(role) for role in unchecked.missing]}
 
 
 def _event(event: Event) -> Json:

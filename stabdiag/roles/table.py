@@ -11,7 +11,8 @@ class Role:
 
     Names are compared in lower case with every run of other characters as one ``_``. A role with
     groups (``weight_norm/<group>``) also takes any name that begins with one of ``prefixes``.
-    ``training`` roles are logged with a training step, as against evaluation.
+    ``training`` roles are measured in a training step, as against evaluation and what only watches
+    the run: a clock goes on whether there is a loss or not.
     """
 
     name: str
@@ -33,7 +34,12 @@ ROLES: tuple[Role, ...] = (
             *("time_total_timesteps", "misc_total_timesteps", "total_timesteps"),
         ),
     ),
-    Role(name="epoch", meaning="epoch, serves as step where there is none", names=("epoch",)),
+    Role(
+        name="epoch",
+        meaning="epoch, serves as step where there is none",
+        names=("epoch",),
+        training=False,
+    ),
     Role(
         name="loss",
         meaning="training loss",
@@ -111,6 +117,69 @@ ROLES: tuple[Role, ...] = (
         meaning="size of the activations, one column a group",
         names=("activation_norm", "activation_max", "max_activation"),
         prefixes=("activation_norm", "activation_max", "activations"),
+    ),
+    Role(
+        name="update_ratio",
+        meaning="size of the updates by that of the weights, one column a group",
+        names=("update_ratio", "update_to_weight_ratio", "update_weight_ratio", "update_to_data"),
+        prefixes=("update_ratio", "update_to_weight_ratio", "update_weight_ratio"),
+        training=False,
+    ),
+    Role(
+        name="dead_fraction",
+        meaning="share of neurons that are always zero, one column a group",
+        names=("dead_fraction", "dead_neurons", "dead_neuron_fraction", "dead_relu_fraction"),
+        prefixes=("dead_fraction", "dead_neurons", "dead_neuron_fraction", "dead_relu_fraction"),
+        training=False,
+    ),
+    Role(
+        name="saturated_fraction",
+        meaning="share of activations at their bound, one column a group",
+        names=("saturated_fraction", "saturation", "activation_saturation"),
+        prefixes=("saturated_fraction", "saturation", "activation_saturation"),
+        training=False,
+    ),
+    Role(
+        name="attention_entropy",
+        meaning="entropy of attention, one column a layer or head",
+        names=("attention_entropy", "attn_entropy"),
+        prefixes=("attention_entropy", "attn_entropy"),
+        training=False,
+    ),
+    Role(
+        name="step_time",
+        meaning="time that a step takes, in any unit",
+        names=(
+            *("step_time", "iter_time", "iteration_time", "time_per_step", "time_per_iteration"),
+            *("seconds_per_step", "step_time_s", "step_time_ms", "train_step_time", "batch_time"),
+            *("elapsed_time_per_iteration_ms", "train_iter_time", "time"),
+        ),
+        training=False,
+    ),
+    Role(
+        name="clock",
+        meaning="time of the record, in seconds",
+        names=(
+            *("timestamp", "_timestamp", "wall_time", "elapsed_time", "_runtime", "time_elapsed"),
+            *("time_time_elapsed", "elapsed_seconds", "elapsed"),
+        ),
+        training=False,
+    ),
+    Role(
+        name="mfu",
+        meaning="share of the accelerator's peak FLOP/s that is used",
+        names=("mfu", "train_mfu", "throughput_device_mfu", "mfu_percent", "perf_mfu"),
+        training=False,
+    ),
+    Role(
+        name="memory",
+        meaning="accelerator memory in use",
+        names=(
+            *("memory", "gpu_memory", "memory_allocated", "gpu_memory_allocated", "memory_gb"),
+            *("max_memory_allocated", "peak_memory", "memory_max_reserved_gib", "gpu_mem"),
+            *("memory_current_allocated_mem", "max_mem", "memory_mb"),
+        ),
+        training=False,
     ),
     Role(
         name="eval_loss",

@@ -29,6 +29,10 @@ _WANDERS = 2.0
 _CALM_LEVELS = 8
 _PP = 0.001
 
+# A level is no more exact than its last digit, even one that never varies.
+_EPSILON = float(np.finfo(np.float64).eps)
+_LEAST = float(np.finfo(np.float64).tiny)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Rise:
@@ -108,7 +112,7 @@ def _at_scale(x: Floats, window: int, size: int, recent: float) -> Rise:
         crest=end - 1,
         best_level=float(low[best]),
         last_level=float(low[-1]),
-        bar=max(bar, np.finfo(np.float64).tiny),
+        bar=max(bar, _EPSILON * float(np.abs(levels).max()), _LEAST),
         progress=max(median(x[: max(window // 20, 3)]) - float(low[best]), 0.0),
         p_value=min(recent, *(trend.p_value for trend in trends)),
         recent_p_value=recent,

@@ -9,11 +9,19 @@ import pytest
 
 import stabdiag.explain as package
 from stabdiag.errors import StabdiagError
-from stabdiag.explain import OUTCOME_HEADINGS, QUESTION_HEADINGS, explain, names, text
+from stabdiag.explain import (
+    OUTCOME_HEADINGS,
+    QUESTION_HEADINGS,
+    SYMPTOM_HEADINGS,
+    explain,
+    names,
+    text,
+)
 from stabdiag.explain.__main__ import main
 from stabdiag.explain.pages import PAGES, page
 from stabdiag.formats.terminal.markdown import markdown_page
 from stabdiag.limits import Limits
+from stabdiag.symptoms import BY_SLUG as SYMPTOMS
 from stabdiag.tree import QUESTIONS
 from stabdiag.tree.outcomes import BY_SLUG
 
@@ -22,6 +30,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 TEXTS = Path(package.__file__).parent
 KEPT = [
     *(("outcomes", slug, OUTCOME_HEADINGS) for slug in BY_SLUG),
+    *(("symptoms", slug, SYMPTOM_HEADINGS) for slug in SYMPTOMS),
     *(("questions", question.id, QUESTION_HEADINGS) for question in QUESTIONS),
 ]
 every_text = pytest.mark.parametrize(
@@ -43,6 +52,8 @@ def test_form(kind: str, name: str, headings: tuple[str, ...]):
     assert all(len(line) <= 105 and line == line.rstrip() for line in lines)
     if kind == "outcomes":
         assert lines[0] == f"# {name}: {BY_SLUG[name].title}"
+    if kind == "symptoms":
+        assert lines[0] == f"# {name}: {SYMPTOMS[name].title}"
 
 
 @every_text
@@ -59,7 +70,7 @@ def test_questions_and_slugs_that_a_text_names_exist(
     asked = {question.id for question in QUESTIONS}
     assert set(re.findall(r"Q\d\.\d", content)) <= asked
     prefixes = "nan|spike|gradient|loss-scale|divergence"
-    assert set(re.findall(rf"`((?:{prefixes})-[a-z0-9-]+)`", content)) <= set(BY_SLUG)
+    assert set(re.findall(rf"`((?:{prefixes})-[a-z0-9-]+)`", content)) <= {*BY_SLUG, *SYMPTOMS}
 
 
 @every_text

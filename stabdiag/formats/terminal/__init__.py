@@ -27,6 +27,7 @@ LAYOUT = (
     trail.trail,
     sections.also_found,
     sections.not_logged,
+    sections.unchecked,
     reading.reading,
     sections.foot,
 )

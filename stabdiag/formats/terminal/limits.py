@@ -11,7 +11,7 @@ from stabdiag.formats.limits.rows import ROWS, bounds, filled, source
 from stabdiag.formats.terminal.console import console_for, written
 from stabdiag.formats.terminal.page import MAX_WIDTH, Page, number
 from stabdiag.formats.terminal.table import GAP, columns
-from stabdiag.limits import TREE
+from stabdiag.limits.declare import TREE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from rich.text import Text
@@ -95,6 +96,19 @@ def not_logged(report: Report, page: Page) -> Iterator[Text]:
     for missing in report.not_logged:
         role = page.cell(missing.role, min(width, _ROLE_WIDTH))
         yield from page.wrap(missing.cost, f"  {role}  ")
+
+
+def unchecked(report: Report, page: Page) -> Iterator[Text]:
+    """Yield in one line how many symptoms could not be checked, and for lack of what."""
+    if not report.unchecked:
+        return
+    lacking = Counter(role for symptom in report.unchecked for role in symptom.missing)
+    yield from page.heading("Not checked", f"{len(report.unchecked)} symptoms, for lack of")
+    if not page.verbose:
+        yield from page.wrap(", ".join(role for role, _ in lacking.most_common()), "  ")
+        return
+    for symptom in report.unchecked:
+        yield from page.wrap(f"{symptom.symptom}: {', '.join(symptom.missing)}", "  ", "    ")
 
 
 def foot(report: Report, page: Page) -> Iterator[Text]:

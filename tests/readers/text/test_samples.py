@@ -99,17 +99,19 @@ def test_roles_beside_the_loss():
         "composer/plain.log": {"lr", "grad_norm"},
         "darknet/plain.log": {"lr"},
         "deepspeed/plain.log": {"lr", "skipped"},
-        "fairseq/json.log": {"lr", "grad_norm", "loss_scale", "tokens_per_second"},
-        "hf-trainer-stdout/bars.log": {"lr", "grad_norm"},
+        "fairseq/json.log": {"lr", "grad_norm", "loss_scale", "tokens_per_second", "epoch"},
+        "hf-trainer-stdout/bars.log": {"lr", "grad_norm", "epoch"},
         "llmc/main.log": {"lr", "grad_norm", "eval_loss"},
-        "maskrcnn/plain.log": {"lr"},
-        "megatron/plain.log": {"lr", "grad_norm", "loss_scale", "skipped", "eval_loss"},
+        "maskrcnn/plain.log": {"lr", "step_time"},
+        "megatron/plain.log": {
+            *("lr", "grad_norm", "loss_scale", "skipped", "eval_loss", "step_time"),
+        },
         "modded-nanogpt/plain.log": {"eval_loss"},
-        "nanogpt/plain.log": {"eval_loss"},
-        "nemo/plain.log": {"lr"},
+        "nanogpt/plain.log": {"eval_loss", "step_time", "mfu"},
+        "nemo/plain.log": {"lr", "epoch"},
         "olmo-core/plain.log": {"lr", "grad_norm", "tokens_per_second"},
         "text/plain.log": {"lr", "grad_norm"},
-        "torchtitan/plain.log": {"grad_norm", "tokens_per_second"},
+        "torchtitan/plain.log": {"grad_norm", "tokens_per_second", "memory", "mfu"},
     }
     for name, roles in expected.items():
         assert set(stabdiag.read(SAMPLES / name).series) == {"loss", *roles}, name

@@ -1,47 +1,10 @@
-"""Every threshold, declared once.
-
-The parser of ``--limit``, the configuration files, ``stabdiag thresholds``, ``stabdiag explain``
-and the docs are all derived from the declarations below.
-"""
+"""The limits of the decision tree, a class for each section."""
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
 
-from stabdiag.errors import LimitError, did_you_mean
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-TREE = "decision tree"
-OURS = "own calibration"
-
-
-@dataclass(frozen=True, kw_only=True)
-class About:
-    """What a limit is: its unit, its bounds (inclusive), where its default comes from, and why."""
-
-    unit: str
-    at_least: float
-    at_most: float
-    source: str
-    why: str
-
-
-def limit(
-    default: float,
-    *,
-    unit: str,
-    at_least: float = 0.0,
-    at_most: float = math.inf,
-    source: str,
-    why: str,
-) -> Any:
-    """Declare one limit as a dataclass field."""
-    about = About(unit=unit, at_least=at_least, at_most=at_most, source=source, why=why)
-    return field(default=default, metadata={"about": about})
+from stabdiag.limits.declare import OURS, TREE, limit
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -248,77 +211,3 @@ class DivergenceLimits:
         why="The gradient norm's rolling mean is rising if it ends this factor above where "
         "it began.",
     )
-
-
-@dataclass(frozen=True, kw_only=True)
-class Limits:
-    """All limits, by section: ``limits.spike.sigma``."""
-
-    nan: NanLimits = NanLimits()
-    spike: SpikeLimits = SpikeLimits()
-    precision: PrecisionLimits = PrecisionLimits()
-    divergence: DivergenceLimits = DivergenceLimits()
-
-    def items(self) -> tuple[LimitInfo, ...]:
-        """Return every limit with its value here, its default and its declaration."""
-        return tuple(
-            LimitInfo(
-                name=f"{section.name}.{entry.name}",
-                value=getattr(getattr(self, section.name), entry.name),
-                default=getattr(type(getattr(self, section.name)), entry.name),
-                about=entry.metadata["about"],
-            )
-            for section in fields(self)
-            for entry in fields(getattr(self, section.name))
-        )
-
-    def override(self, values: Mapping[str, object]) -> Limits:
-        """Return these limits with some changed, by dotted name.
-
-        Raises:
-            LimitError: for an unknown name or a value out of range.
-        """
-        known = {info.name: info for info in self.items()}
-        changed = self
-        for name, value in values.items():
-            if name not in known:
-                raise LimitError(
-                    f"unknown limit {name!r}{did_you_mean(name, known)}; "
-                    "`stabdiag thresholds` lists them all"
-                )
-            section, _, entry = name.partition(".")
-            part = replace(getattr(changed, section), **{entry: _checked(known[name], value)})
-            changed = replace(changed, **{section: part})
-        return changed
-
-
-@dataclass(frozen=True, kw_only=True)
-class LimitInfo:
-    """One limit: its dotted name, its value in force, its default, and what it is."""
-
-    name: str
-    value: float
-    default: float
-    about: About
-
-    @property
-    def overridden(self) -> bool:
-        """Whether the value in force differs from the default."""
-        return self.value != self.default
-
-
-def _checked(info: LimitInfo, value: object) -> float:
-    about = info.about
-    whole = isinstance(info.default, int)
-    kind = "a whole number" if whole else "a number"
-    wanted = f"{info.name} wants {kind} from {about.at_least:g} to {about.at_most:g} ({about.unit})"
-    if isinstance(value, bool) or not isinstance(value, int | float | str):
-        raise LimitError(f"{wanted}, not {value!r}")
-    try:
-        number = float(value)
-    except (ValueError, OverflowError):
-        raise LimitError(f"{wanted}, not {value!r}") from None
-    inside = about.at_least <= number <= about.at_most and math.isfinite(number)
-    if not inside or (whole and number != int(number)):
-        raise LimitError(f"{wanted}, not {value!r}")
-    return int(number) if whole else number

@@ -1,0 +1,47 @@
+"""The limits of the symptoms of gradients."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from stabdiag.limits.declare import OURS, limit
+
+
+@dataclass(frozen=True, kw_only=True)
+class GradientLimits:
+    """Gradient norms beside the tree."""
+
+    explode_ratio: float = limit(
+        100.0,
+        unit="x lowest level",
+        at_least=2.0,
+        source=OURS,
+        why="A gradient norm that ends this far above its own lowest level, with a loss that has "
+        "got worse, is exploding. Healthy norms rise up to about ten times late in training.",
+    )
+    vanish_ratio: float = limit(
+        0.001,
+        unit="x early level",
+        at_least=0.0,
+        at_most=0.5,
+        source=OURS,
+        why="A gradient norm that falls below this share of its early level while most of the loss "
+        "is left has vanished.",
+    )
+    clip_share: float = limit(
+        0.95,
+        unit="of the points",
+        at_least=0.5,
+        at_most=1.0,
+        source=OURS,
+        why="A gradient that is clipped at this share of the logged points is in effect "
+        "normalised: the threshold sets the step, not the gradient.",
+    )
+    layer_ratio: float = limit(
+        100.0,
+        unit="x median of the groups",
+        at_least=2.0,
+        source=OURS,
+        why="A group whose gradient norm lies this far above or below the median of all, and far "
+        "beyond their own spread, is an outlier. Layers of one network differ by ten or so.",
+    )

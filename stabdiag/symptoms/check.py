@@ -1,0 +1,69 @@
+"""Check all symptoms of one run, after the walk."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from stabdiag.findings import Finding, Severity
+from stabdiag.report import Unchecked
+from stabdiag.symptoms import SYMPTOMS
+
+if TYPE_CHECKING:
+    from stabdiag.symptoms.symptom import Evidence, Symptom
+    from stabdiag.tree.case import Case
+
+_SEE_BELOW = "Nothing broke in mid-flight; see what was also found."
+
+
+@dataclass(frozen=True, kw_only=True)
+class Checked:
+    """The tree's findings and the symptoms, the diagnosis first, and what could not be checked."""
+
+    findings: tuple[Finding, ...]
+    unchecked: tuple[Unchecked, ...] = ()
+
+
+def check_symptoms(case: Case, found: tuple[Finding, ...]) -> Checked:
+    """Check every symptom, and add those that hold to what the tree found."""
+    symptoms: list[Finding] = []
+    unchecked: list[Unchecked] = []
+    for symptom in SYMPTOMS:
+        missing = symptom.missing(case)
+        if missing:
+            unchecked.append(Unchecked(symptom=symptom.slug, missing=missing))
+        elif not any(finding.slug.startswith(symptom.explained_by) for finding in found):
+            evidence = symptom.check(case)
+            if evidence is not None:
+                symptoms.append(_finding(symptom, evidence))
+    symptoms.sort(key=lambda finding: finding.severity.rank)
+    return Checked(findings=_merged(found, tuple(symptoms)), unchecked=tuple(unchecked))
+
+
+def _finding(symptom: Symptom, evidence: Evidence) -> Finding:
+    return Finding(
+        slug=symptom.slug,
+        severity=symptom.severity,
+        section="symptom",
+        question="",
+        title=symptom.title,
+        summary=evidence.because,
+        first_action=evidence.first,
+        next_actions=evidence.then,
+        step=evidence.step,
+        evidence=evidence.measured,
+    )
+
+
+def _merged(found: tuple[Finding, ...], symptoms: tuple[Finding, ...]) -> tuple[Finding, ...]:
+    """Put the symptoms after the tree's findings; an error goes first where the tree has none.
+
+    Beside a symptom that is one, ``healthy`` would be no truth.
+    """
+    if not symptoms or found[0].severity.rank < Severity.NOTE.rank:
+        return (*found, *symptoms)
+    if symptoms[0].severity is Severity.ERROR:
+        return (*symptoms, *(f for f in found if f.severity is not Severity.OK))
+    if found[0].severity is Severity.OK and symptoms[0].severity is Severity.WARNING:
+        found = (replace(found[0], first_action=_SEE_BELOW), *found[1:])
+    return (*found, *symptoms)

@@ -1,0 +1,242 @@
+"""The symptoms of data: what the order of the batches does to the loss."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stabdiag.findings import Severity
+from stabdiag.stats.quantiles import median, medians
+from stabdiag.stats.repeats import any_again, steps_since_seen
+from stabdiag.symptoms.symptom import Evidence, Symptom
+from stabdiag.tree.causes import USUAL_REPEATS
+from stabdiag.tree.words import num, plural
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from stabdiag.tree.case import Case
+
+    Floats = NDArray[np.float64]
+    Ints = NDArray[np.int64]
+
+_MAD_TO_SIGMA = 1.4826
+
+# The loss before and after a boundary is a median of so many points, and so many boundaries and
+# points an epoch are needed.
+_BESIDE = 5
+_LEAST_BOUNDARIES = 3
+_LEAST_EPOCH = 20
+
+# What the loss does elsewhere is taken from about so many places.
+_ENOUGH = 10_000
+
+# Spikes so many points apart are one; their rhythm is regular if distances differ by less.
+_ONE_SPIKE = 3
+_REGULAR = 0.1
+
+
+def epoch_boundary_jump(case: Case) -> Evidence | None:
+    """Does the loss jump up whenever an epoch begins?"""
+    loss, epoch = case.loss, case.history.get("epoch")
+    if epoch is None or len(loss) < _LEAST_BOUNDARIES * _LEAST_EPOCH:
+        return None
+    at = _boundaries(loss.steps, epoch.steps, epoch.values)
+    lengths = np.diff(at)
+    if len(at) < _LEAST_BOUNDARIES or median(lengths.astype(np.float64)) < _LEAST_EPOCH:
+        return None
+    elsewhere = np.arange(_BESIDE, len(loss) - _BESIDE, -(-len(loss) // _ENOUGH))
+    near = np.searchsorted(at, elsewhere + _BESIDE) > np.searchsorted(at, elsewhere - _BESIDE)
+    jumps, others = _changes(loss.values, at), _changes(loss.values, elsewhere[~near])
+    noise = _MAD_TO_SIGMA * median(np.abs(others - median(others)))
+    usual, level = median(jumps), abs(median(loss.values))
+    limits = case.limits.data
+    least = max(limits.epoch_jump_sigma * noise, limits.epoch_jump_share * level)
+    if usual <= least or np.mean(jumps > least / 2) < 0.8 or _lr_jumps(case, loss.steps[at]):
+        return None
+    length = int(median(np.diff(loss.steps[at]).astype(np.float64)))
+    return Evidence(
+        because=f"The loss jumps up by {num(usual)} at the beginning of epochs, {len(at)} of them, "
+        f"one every {length} steps; elsewhere it changes by {num(noise)} within as many points.",
+        step=int(loss.steps[at[0]]),
+        measured={"jump": usual, "noise": noise, "boundaries": len(at), "epoch_steps": length},
+        first="Check that the data are shuffled anew each epoch (shuffle=True, and "
+        "sampler.set_epoch(epoch) with a distributed sampler).",
+        then=(
+            "Look at what the first batches of an epoch hold: an order by length, class or source "
+            "makes some stretches harder.",
+            "Check what is reset at the boundary: hidden states, running averages, augmentation.",
+        ),
+    )
+
+
+def _boundaries(steps: Ints, at: Ints, epochs: Floats) -> Ints:
+    """Return the positions of the losses, steps (n,), with which a new epoch begins."""
+    good = np.isfinite(epochs)
+    whole = np.floor(epochs[good])
+    turns = at[good][1:][np.diff(whole) == 1]
+    # The record that completes an epoch is the last of it where the count is a fraction.
+    fractions = bool(np.any(epochs[good] != whole))
+    found: Ints = np.searchsorted(steps, turns, side="right" if fractions else "left")
+    return found[(found >= _BESIDE) & (found <= len(steps) - _BESIDE)]
+
+
+def _changes(x: Floats, places: Ints) -> Floats:
+    """Return how far the median from each place on lies above that of the points before it."""
+    windows = np.lib.stride_tricks.sliding_window_view(x, _BESIDE)
+    return medians(windows[places]) - medians(windows[places - _BESIDE])
+
+
+def _lr_jumps(case: Case, steps: Ints) -> bool:
+    """Tell whether the learning rate jumps up at most of these steps, as warm restarts make it."""
+    lr = case.history.get("lr")
+    if lr is None or len(lr) < 2:
+        return False
+    up = lr.steps[1:][lr.values[1:] > case.limits.spike.lr_jump * lr.values[:-1]]
+    margin = 2 * case.stride
+    near = np.searchsorted(up, steps + margin) > np.searchsorted(up, steps - margin)
+    return bool(np.mean(near) > 0.5)
+
+
+def batch_repeats(case: Case) -> Evidence | None:
+    """Do batches come again long before the epoch is over?"""
+    batches = case.history.get("batch_id")
+    if batches is None or len(batches) < _LEAST_EPOCH:
+        return None
+    return _stuck(case, batches.steps, batches.values) or _again(
+        case, batches.steps, batches.values
+    )
+
+
+def _stuck(case: Case, steps: Ints, ids: Floats) -> Evidence | None:
+    """Find the longest stretch of one batch, where that is not how ids are counted."""
+    starts = np.append(0, np.flatnonzero(ids[1:] != ids[:-1]) + 1)
+    lengths = np.diff(np.append(starts, len(ids)))
+    longest = int(np.argmax(lengths))
+    count, usual = int(lengths[longest]), median(lengths.astype(np.float64))
+    if len(starts) < 3 or count < max(case.limits.data.stuck_batches, 5 * usual):
+        return None
+    at = int(starts[longest])
+    return _repeats(
+        f"Batch {num(float(ids[at]))} was trained on {count} times in a row, from step "
+        f"{int(steps[at])} to {int(steps[at + count - 1])}.",
+        int(steps[at]),
+        count,
+    )
+
+
+def _again(case: Case, steps: Ints, ids: Floats) -> Evidence | None:
+    """Find batches that were seen a short while before, unless ids come back all along."""
+    within = case.limits.spike.batch_lookback
+    if not any_again(ids, case.points(within)):
+        return None
+    since = steps_since_seen(steps, ids)
+    soon = since <= within
+    count = int(soon.sum())
+    if not case.limits.data.repeated_batches <= count <= USUAL_REPEATS * len(ids):
+        return None
+    at = int(np.argmax(soon))
+    return _repeats(
+        f"{plural(count, 'batch', 'batches')} of {len(ids)} had been seen within {within} steps, "
+        f"the first at step {int(steps[at])}: batch {num(float(ids[at]))}, {int(since[at])} steps "
+        "after the last time.",
+        int(steps[at]),
+        count,
+    )
+
+
+def _repeats(because: str, step: int, count: int) -> Evidence:
+    return Evidence(
+        because=because,
+        step=step,
+        measured={"repeats": count},
+        first=f"Check the loader and the sampler around step {step}: log the indices of the "
+        "samples and see where they come from twice.",
+        then=(
+            "Look for buffers that workers reuse, and for an iterator made anew within an epoch.",
+            "With several ranks, check that each gets its own shard (sampler.set_epoch).",
+        ),
+    )
+
+
+def frequent_spikes(case: Case) -> Evidence | None:
+    """Does the loss spike again and again?"""
+    loss = case.loss
+    width = case.spike_window
+    rows = len(loss) // width
+    if rows < 2:
+        return None
+    x = loss.values[len(loss) - rows * width :].reshape(rows, width)
+    level = medians(x)[:, np.newaxis]
+    noise = _MAD_TO_SIGMA * medians(np.abs(x - level))[:, np.newaxis]
+    limits = case.limits.data
+    bar = np.maximum(limits.spike_sigma * noise, limits.spike_share * np.abs(level))
+    # A level that half of its stretch repeats to the digit has no noise to measure by.
+    high = np.flatnonzero(((x - level > bar) & (noise > 0)).ravel())
+    if len(high) < limits.spike_count:
+        return None
+    first = np.append(0, np.flatnonzero(np.diff(high) > _ONE_SPIKE) + 1)
+    # What stays up is no spike.
+    short = np.diff(np.append(first, len(high))) <= _ONE_SPIKE * 2
+    at = high[first[short]]
+    if len(at) < limits.spike_count or at[-1] - at[0] < rows * width // 4:
+        return None
+    steps = loss.steps[len(loss) - rows * width + at]
+    gaps = np.diff(steps).astype(np.float64)
+    every, height = median(gaps), median((x - level).ravel()[at])
+    regular = median(np.abs(gaps - every)) <= _REGULAR * every
+    rhythm = f"every {num(every)} steps" if regular else f"{num(every)} steps apart or so"
+    hint = (
+        f"Find out what happens every {num(every)} steps: one hard shard or batch, an epoch's "
+        "first batch, an update of something else."
+        if regular
+        else f"Save the batches of the spikes (the first at step {int(steps[0])}) and look for "
+        "what they have in common."
+    )
+    return Evidence(
+        because=f"The loss spiked {len(at)} times, {rhythm}, by {num(height)} as a rule, and came "
+        "down again.",
+        step=int(steps[0]),
+        measured={"spikes": len(at), "apart": every, "height": height, "regular": bool(regular)},
+        first=hint,
+        then=(
+            "Lower the clip threshold, so that one batch cannot move the weights far.",
+            "Lower β2 of Adam to 0.95, or the learning rate.",
+            "Mix the data more finely (stratified batches).",
+        ),
+    )
+
+
+SYMPTOMS: tuple[Symptom, ...] = (
+    Symptom(
+        slug="epoch-boundary-jump",
+        severity=Severity.WARNING,
+        family="data",
+        title="The loss jumps when an epoch begins",
+        check=epoch_boundary_jump,
+        needs=("loss", "epoch"),
+        limits=("data.epoch_jump_sigma", "data.epoch_jump_share"),
+        explained_by=("nan",),
+    ),
+    Symptom(
+        slug="batch-repeats",
+        severity=Severity.WARNING,
+        family="data",
+        title="Batches that come again within an epoch",
+        check=batch_repeats,
+        needs=("batch_id",),
+        limits=("data.stuck_batches", "data.repeated_batches", "spike.batch_lookback"),
+        explained_by=("spike-duplicate-batch",),
+    ),
+    Symptom(
+        slug="frequent-spikes",
+        severity=Severity.NOTE,
+        family="data",
+        title="Spikes that come again and again",
+        check=frequent_spikes,
+        needs=("loss",),
+        limits=("data.spike_sigma", "data.spike_share", "data.spike_count"),
+        explained_by=("nan", "divergence", "spike-persistent"),
+    ),
+)

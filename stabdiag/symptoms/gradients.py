@@ -1,0 +1,268 @@
+"""The symptoms of gradients: norms that are not finite, too large, too small, or cut off."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stabdiag.findings import Severity
+from stabdiag.stats.levels import levels
+from stabdiag.stats.quantiles import median, quantiles
+from stabdiag.symptoms.symptom import Evidence, Symptom
+from stabdiag.tree.words import checkpoint_before, num, plural
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from stabdiag.history import Series
+    from stabdiag.tree.case import Case
+
+    Floats = NDArray[np.float64]
+
+# A level is a median over one of so many stretches; the end is a median of so many points.
+_STRETCHES = 20
+_END = 8
+_LEAST = 100
+
+# Most of the loss is left if it still has this share of its first level.
+_LEFT = 0.8
+
+# A norm at the threshold differs from it by rounding alone.
+_AT_CLIP = 0.999
+
+# Groups are compared where there are enough of them to tell what is usual.
+_LEAST_GROUPS = 4
+_SPREADS = 5.0
+
+
+def grad_nonfinite(case: Case) -> Evidence | None:
+    """Is a gradient norm NaN or infinite beside a finite loss, where §3 does not look?"""
+    norm, loss = case.history.get("grad_norm"), case.loss
+    reduced = case.manifest.dtype in ("fp16", "bf16") or case.history.get("loss_scale") is not None
+    if norm is None or reduced:
+        return None
+    # So few points of a run whose dtype is not known may be means over epochs, overflows among
+    # them.
+    if case.manifest.dtype is None and len(norm) < _LEAST:
+        return None
+    bad = ~np.isfinite(norm.values)
+    # Before the first update there is nothing to measure.
+    bad[:1] = False
+    steps = norm.steps[bad]
+    steps = steps[np.isin(steps, loss.steps)]
+    if not len(steps):
+        return None
+    first, dtype = int(steps[0]), case.manifest.dtype or "a dtype that is not known"
+    return Evidence(
+        because=f"The gradient norm is not finite at {plural(len(steps), 'step')} of {len(norm)} "
+        f"while the loss is finite, in {dtype}: no loss scaler is there to absorb it.",
+        step=first,
+        measured={"steps": len(steps), "of": len(norm)},
+        first=f"Step through the batch of step {first} with torch.autograd.set_detect_anomaly(True)"
+        " to find the operation whose gradient is not finite.",
+        then=(
+            "Look for the square root or the norm of a zero, a division, or a log in the loss: "
+            "finite values there can have infinite gradients.",
+            "Skip the update when the norm is not finite, and save the batch.",
+            "Clip gradients by value before clipping them by norm.",
+        ),
+    )
+
+
+def grad_exploding(case: Case) -> Evidence | None:
+    """Does the gradient norm end orders of magnitude above its level, with a loss got worse?"""
+    norm = _finite_norm(case)
+    if norm is None or len(case.loss) < _END:
+        return None
+    reached = levels(norm.values, _STRETCHES)
+    lowest, last = float(reached.min()), median(norm.values[-_END:])
+    ratio = last / lowest if lowest > 0 else 0.0
+    loss = levels(case.loss.values, _STRETCHES)
+    best = float(loss.min())
+    worse = median(case.loss.values[-_END:]) - best
+    lost = worse > case.limits.divergence.material * max(float(loss[0]) - best, 0.0)
+    if ratio <= case.limits.gradients.explode_ratio or not lost:
+        return None
+    small = np.flatnonzero(norm.values <= 10 * lowest)
+    began = int(norm.steps[min(int(small[-1]) + 1, len(norm) - 1)])
+    clip = case.manifest.grad_clip
+    return Evidence(
+        because=f"The gradient norm went from {num(lowest)} to {num(last)}, {num(ratio)} x, from "
+        f"step {began} on, and the loss got worse.",
+        step=began,
+        measured={"lowest": lowest, "last": last, "ratio": ratio},
+        first=f"{checkpoint_before(case.manifest, began).reload('the explosion')}, and lower the "
+        "learning rate by 3 to 10 times.",
+        then=(
+            f"Clip the global norm at {num(clip / 2 if clip else 1.0)}.",
+            "Lengthen the warm-up.",
+            "Try another epsilon or β2 for Adam.",
+            "Log the norm of each layer, to see where it begins.",
+        ),
+    )
+
+
+def grad_vanishing(case: Case) -> Evidence | None:
+    """Has the gradient gone to nothing while most of the loss is left?"""
+    norm, loss = _finite_norm(case), case.loss.values
+    # A loss that may be negative or zero says nothing about how much of it is left.
+    if norm is None or len(loss) < _LEAST or loss.min() <= 0:
+        return None
+    reached = levels(norm.values, _STRETCHES)
+    left = levels(loss, _STRETCHES)
+    # A first few steps far above all others are the initialisation's.
+    early, last = median(reached[: _STRETCHES // 4]), float(reached[-1])
+    share = last / early if early > 0 else 1.0
+    if share >= case.limits.gradients.vanish_ratio or left[-1] < _LEFT * left[0]:
+        return None
+    large = np.flatnonzero(norm.values > 0.1 * early)
+    began = int(norm.steps[min(int(large[-1]) + 1, len(norm) - 1)])
+    return Evidence(
+        because=f"The gradient norm fell from {num(early)} to {num(last)} while the loss only went "
+        f"from {num(float(left[0]))} to {num(float(left[-1]))}.",
+        step=began,
+        measured={"early": early, "last": last, "share": share},
+        first=f"Log the gradient norm of each layer from step {began} on and find the first, from "
+        "the output down, in which it is nothing.",
+        then=(
+            "Check the residual connections and the normalisation layers.",
+            "Replace ReLU by GELU or a leaky one: neurons that are always off pass nothing.",
+            "Check the initialisation, and that activations do not saturate.",
+        ),
+    )
+
+
+def grad_clip_saturated(case: Case) -> Evidence | None:
+    """Is the gradient clipped at nearly every step?"""
+    norm = _finite_norm(case)
+    if norm is None:
+        return None
+    x = norm.values[len(norm) // 10 :]
+    clip, top = case.manifest.grad_clip or None, float(x.max())
+    threshold = clip or top
+    if clip and top > 1.01 * clip:
+        share = float(np.mean(x > clip))
+        told = f"above the clip threshold {num(clip)} at {share:.0%} of {len(x)} logged steps"
+    else:
+        share = float(np.mean(x >= _AT_CLIP * top)) if top > 0 else 0.0
+        # Without a manifest a threshold gives itself away by being the highest value, again and
+        # again.
+        if clip and top < _AT_CLIP * clip:
+            return None
+        told = (
+            f"at {num(top)} at {share:.0%} of {len(x)} logged steps: it was logged after the clip"
+        )
+    if share < case.limits.gradients.clip_share:
+        return None
+    high = float(quantiles(x, [0.9])[0])
+    new = f" to about {num(high)}" if high > 1.01 * threshold else ""
+    return Evidence(
+        because=f"The gradient norm is {told}.",
+        step=int(norm.steps[len(norm) // 10]),
+        measured={"share": share, "threshold": threshold, "median": median(x)},
+        first=f"Raise the clip threshold from {num(threshold)}{new}: as it is, the threshold sets "
+        "the size of every step.",
+        then=(
+            "Log the norm before clipping.",
+            "If the loss spikes with a higher threshold, lower the learning rate instead.",
+            "Leave it if normalised gradients are what you want.",
+        ),
+    )
+
+
+def grad_layer_outlier(case: Case) -> Evidence | None:
+    """Is the gradient of one group far from that of all others?"""
+    groups = {
+        name: series.finite()
+        for name, series in case.history.group("grad_norm").items()
+        if name != "all"
+    }
+    usual = {
+        name: median(series.values[-max(len(series) // 4, 1) :])
+        for name, series in groups.items()
+        if len(series) >= _END
+    }
+    known = {name: value for name, value in usual.items() if value > 0}
+    if len(known) < _LEAST_GROUPS:
+        return None
+    logs = np.log(np.array(list(known.values())))
+    middle = median(logs)
+    away = np.abs(logs - middle)
+    at = int(np.argmax(away))
+    spread = 1.4826 * median(away)
+    least = np.log(case.limits.gradients.layer_ratio)
+    if away[at] <= max(least, _SPREADS * spread):
+        return None
+    name, ratio = list(known)[at], float(np.exp(logs[at] - middle))
+    compared = "above" if ratio > 1 else "below"
+    times = ratio if ratio > 1 else 1 / ratio
+    return Evidence(
+        because=f"The gradient norm of {name!r} is {num(known[name])}, {num(times)} x {compared} "
+        f"the median of all {len(known)} groups, {num(float(np.exp(middle)))}.",
+        measured={"group": name, "norm": known[name], "ratio": ratio, "groups": len(known)},
+        first=f"Look at what feeds {name!r}: its initialisation, its scale, and whether its "
+        "parameters take part in the loss as they should.",
+        then=(
+            "Give the group a learning rate or a clip threshold of its own.",
+            "Check normalisation and residual connections around it.",
+        ),
+    )
+
+
+def _finite_norm(case: Case) -> Series | None:
+    """Return the finite gradient norms of the whole model, if there are enough."""
+    norm = case.history.get("grad_norm")
+    finite = norm.finite() if norm is not None else None
+    return finite if finite is not None and len(finite) >= _LEAST else None
+
+
+SYMPTOMS: tuple[Symptom, ...] = (
+    Symptom(
+        slug="grad-nonfinite",
+        severity=Severity.WARNING,
+        family="gradients",
+        title="Gradient norms that are not finite beside a finite loss",
+        check=grad_nonfinite,
+        needs=("grad_norm", "loss"),
+        explained_by=("nan", "gradient-overflow", "loss-scale"),
+    ),
+    Symptom(
+        slug="grad-exploding",
+        severity=Severity.WARNING,
+        family="gradients",
+        title="Exploding gradients",
+        check=grad_exploding,
+        needs=("grad_norm", "loss"),
+        limits=("gradients.explode_ratio", "divergence.material"),
+        explained_by=("nan", "divergence-grad-norm-rising", "gradient-overflow", "loss-scale"),
+    ),
+    Symptom(
+        slug="grad-vanishing",
+        severity=Severity.ERROR,
+        family="gradients",
+        title="Vanished gradients",
+        check=grad_vanishing,
+        needs=("grad_norm", "loss"),
+        limits=("gradients.vanish_ratio",),
+        explained_by=("nan", "loss-scale", "divergence-weight-norm-collapsing"),
+    ),
+    Symptom(
+        slug="grad-clip-saturated",
+        severity=Severity.NOTE,
+        family="gradients",
+        title="Gradients clipped at nearly every step",
+        check=grad_clip_saturated,
+        needs=("grad_norm",),
+        limits=("gradients.clip_share",),
+    ),
+    Symptom(
+        slug="grad-layer-outlier",
+        severity=Severity.WARNING,
+        family="gradients",
+        title="The gradient of one layer far from the rest",
+        check=grad_layer_outlier,
+        needs=("grad_norm",),
+        limits=("gradients.layer_ratio",),
+    ),
+)

@@ -1,0 +1,301 @@
+"""The symptoms of learning: a loss that does not go where it should."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stabdiag.findings import Severity
+from stabdiag.stats.levels import levels
+from stabdiag.stats.quantiles import median
+from stabdiag.stats.rolling import MAD_TO_SIGMA
+from stabdiag.symptoms.losses import best_evaluation, chance, from_the_start, is_distance, trained
+from stabdiag.symptoms.swings import loss_oscillating
+from stabdiag.symptoms.symptom import Evidence, Symptom
+from stabdiag.tree.words import num
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from stabdiag.tree.case import Case
+
+    Floats = NDArray[np.float64]
+
+# Numbers of classes by which a loss at chance is known where no manifest tells: those of the usual
+# benchmarks. Two is not among them: the losses of preferences and of discriminators rest there.
+_USUAL_CLASSES = (10, 100, 1000)
+
+# A run is looked at in so many stretches.
+_STRETCHES = 10
+
+# A loss whose levels wander by more than this share is not judged.
+_WANDER = 0.1
+_SIGMAS = 3.0
+
+# A loss whose second half brings less than this share of its fall has gone flat.
+_FLAT = 0.05
+
+# The losses of a run that ends flat differ by no more digits than these.
+_FINE = 1e-4
+
+_ONE_BATCH = "Train on one batch alone: the loss has to go to zero."
+
+
+def loss_constant(case: Case) -> Evidence | None:
+    """Is the loss one value to the last digit, up to the end of the log?"""
+    x, steps = case.loss.values, case.loss.steps
+    if len(x) < case.limits.learning.constant_points:
+        return None
+    changes = np.flatnonzero(x != x[-1])
+    start = int(changes[-1]) + 1 if len(changes) else 0
+    count = len(x) - start
+    # A loss of zero is another thing: nothing is left to learn, or all is masked.
+    if count < case.limits.learning.constant_points or x[-1] == 0:
+        return None
+    if start and _resolution(x[:start]) > _FINE * abs(float(x[-1])):
+        return None
+    value, first = num(float(x[-1])), int(steps[start])
+    return Evidence(
+        because=f"The loss is {value} at each of the last {count} logged points, from step {first} "
+        f"to {int(steps[-1])}, to the last digit.",
+        step=first,
+        measured={"loss": float(x[-1]), "points": count},
+        first=f"Check at step {first} that the parameters change and get gradients: print which "
+        "have requires_grad and are in the optimizer.",
+        then=(
+            "Look for a detach(), a no_grad() or an .item() between the model and the loss.",
+            "Check that the learning rate is not 0 and that the optimizer steps.",
+            _ONE_BATCH,
+        ),
+    )
+
+
+def _resolution(x: Floats) -> float:
+    """Return the smallest change of a loss: how finely it was written."""
+    changes = np.abs(np.diff(x))
+    return float(changes[changes > 0].min(initial=np.inf))
+
+
+def plateau_at_chance(case: Case) -> Evidence | None:
+    """Does the loss stay at the logarithm of the number of classes?"""
+    after = trained(case)
+    if after is None:
+        return None
+    band = case.limits.learning.chance_band
+    told = case.manifest.vocab_size
+    late = levels(after.values, _STRETCHES)[1:]
+    for classes in (told,) if told else _USUAL_CLASSES:
+        level = chance(classes)
+        if classes < 2 or np.abs(late / level - 1).max() > band:
+            continue
+        if best_evaluation(case) < level * (1 - 2 * band):
+            return None
+        whose = "of the manifest" if told else "of a usual benchmark"
+        return Evidence(
+            because=f"The loss stands at {num(float(late[-1]))} from step {int(after.steps[0])} to "
+            f"{int(after.steps[-1])}: the logarithm of {classes} classes ({whose}) is "
+            f"{num(level)}, which is what guessing costs.",
+            step=int(after.steps[0]),
+            measured={"loss": float(late[-1]), "log_k": level, "classes": classes},
+            first=f"Train on 32 examples alone: their loss has to fall from {num(level)} to nearly "
+            "zero, and if it does not, the fault is in the data, the loss or the wiring.",
+            then=(
+                "Check that labels belong to their inputs, and are not all of one class.",
+                "Check the loss: its reduction, its mask, the shift of its targets.",
+                "Check requires_grad, and that the optimizer holds the parameters.",
+                "Divide the learning rate by 10: one far too high also ends at chance.",
+            ),
+        )
+    return None
+
+
+def not_learning(case: Case) -> Evidence | None:
+    """Has the loss not fallen at all, at a level that is not that of chance?"""
+    after = trained(case)
+    if after is None or plateau_at_chance(case) is not None:
+        return None
+    level = levels(after.values, _STRETCHES)
+    before = float(level[0])
+    began = float(max(case.loss.values[0], after.values[0]))
+    least = case.limits.learning.least_fall * before
+    wander = float(np.abs(np.diff(level)).max())
+    if before - float(level.min()) > least or wander > _WANDER * before:
+        return None
+    # What fell before the first stretch ended has been learned; single losses tell it as far as
+    # their noise allows.
+    first = after.values[: len(after) // _STRETCHES]
+    noise = median(np.abs(first - median(first))) * MAD_TO_SIGMA
+    if began - before > max(least, _SIGMAS * min(noise, _WANDER * before)):
+        return None
+    if best_evaluation(case) < before * (1 - 2 * case.limits.learning.least_fall):
+        return None
+    return Evidence(
+        because=f"The loss began at {num(began)} and is {num(float(level[-1]))} after "
+        f"{int(case.loss.steps[-1])} steps; it was never lower than {num(float(level.min()))} over "
+        "a tenth of the run.",
+        step=int(after.steps[0]),
+        measured={"first_loss": began, "last_loss": float(level[-1])},
+        first=f"Train on one batch alone: if the loss does not fall from {num(began)} to nearly "
+        "zero, the fault is in the model, the loss or the data, and no setting will mend it.",
+        then=(
+            "Check that labels are not shuffled, targets not shifted, and the loss not masked "
+            "where it counts.",
+            "Check requires_grad, and that the optimizer holds the parameters, adapters above all.",
+            "Run a learning-rate range test: too low crawls, too high bounces.",
+            "Check initialisation and where the normalisation layers stand; take out label "
+            "smoothing and other regularisation.",
+        ),
+    )
+
+
+def initial_loss_off(case: Case) -> Evidence | None:
+    """Is the first loss far above the logarithm of the number of classes?"""
+    classes = case.manifest.vocab_size or 0
+    if classes < 2 or not is_distance(case) or not from_the_start(case):
+        return None
+    first, level = float(case.loss.values[0]), chance(classes)
+    if first <= case.limits.learning.initial_factor * level or "+" in case.loss.column:
+        return None
+    return Evidence(
+        because=f"The first loss is {num(first)}, {num(first / level)} x the {num(level)} that a "
+        f"model without knowledge has with {classes} classes.",
+        step=int(case.loss.steps[0]),
+        measured={"first_loss": first, "log_k": level},
+        first=f"Lower the scale of the output layer's initialisation until the first loss is near "
+        f"{num(level)}, and check that the loss is a mean over tokens.",
+        then=(
+            "Check the normalisation of the inputs and the layer before the logits.",
+            "Check that labels and ignored positions are what the loss takes them for.",
+        ),
+    )
+
+
+def plateau_early(case: Case) -> Evidence | None:
+    """Did the loss fall and then go flat far above the manifest's target?"""
+    after, target = trained(case), case.manifest.target_loss
+    if after is None or target is None:
+        return None
+    level = levels(after.values, 2 * _STRETCHES)
+    half, last = level[_STRETCHES:], float(level[-1])
+    fallen = float(after.values[0]) - last
+    flat = float(half[0]) - last <= _FLAT * fallen
+    if not flat or last <= case.limits.learning.above_target * target or fallen <= 0:
+        return None
+    step = int(after.steps[len(after) // 2])
+    return Evidence(
+        because=f"The loss is flat at {num(last)} from step {step} on; the manifest's target is "
+        f"{num(target)}.",
+        step=step,
+        measured={"loss": last, "target_loss": target},
+        first=f"Stop the run, and look at the learning rate at step {step}: decayed too early or "
+        "set too low, it leaves the loss where it is.",
+        then=(
+            "Log the gradient norm by layer: where it vanishes in the first ones, check residual "
+            "connections, normalisation and activations.",
+            "Train a larger model on the same data: if it gets lower, the capacity was the limit.",
+        ),
+    )
+
+
+def too_good(case: Case) -> Evidence | None:
+    """Has the loss of a language model gone to nearly zero?"""
+    limits, classes = case.limits.learning, case.manifest.vocab_size or 0
+    if classes < limits.least_classes or not is_distance(case) or len(case.loss) < _STRETCHES:
+        return None
+    last, level = float(levels(case.loss.values, _STRETCHES)[-1]), chance(classes)
+    # A model that began there was trained before, or is rewarded; one that evaluates badly has
+    # learned by heart, which is another symptom.
+    if last >= limits.too_good * level or case.loss.values[0] < level / 2:
+        return None
+    evaluated = case.history.get("eval_loss")
+    if evaluated is not None and len(evaluated) and evaluated.values[-1] > 10 * last:
+        return None
+    low = int(np.argmax(case.loss.values < limits.too_good * level))
+    step = int(case.loss.steps[low])
+    return Evidence(
+        because=f"The loss fell from {num(float(case.loss.values[0]))} to {num(last)}, below "
+        f"{limits.too_good:.0%} of the {num(level)} of chance among {classes} classes, first at "
+        f"step {step}.",
+        step=step,
+        measured={"first_loss": float(case.loss.values[0]), "loss": last, "log_k": level},
+        first=f"Print one batch of step {step} with its labels, and look for the label among the "
+        "inputs: targets that are not shifted, a mask that shows the future, a leaking feature.",
+        then=(
+            "Evaluate on data that no part of the pipeline has touched.",
+            "Count how often each example is seen: a small set is learned by heart.",
+        ),
+    )
+
+
+SYMPTOMS: tuple[Symptom, ...] = (
+    Symptom(
+        slug="loss-constant",
+        severity=Severity.ERROR,
+        family="learning",
+        title="The loss does not change at all",
+        check=loss_constant,
+        needs=("loss",),
+        limits=("learning.constant_points",),
+        explained_by=("nan", "divergence"),
+    ),
+    Symptom(
+        slug="plateau-at-chance",
+        severity=Severity.ERROR,
+        family="learning",
+        title="The loss stands at the level of chance",
+        check=plateau_at_chance,
+        needs=("loss",),
+        limits=("learning.chance_band", "learning.min_points", "learning.min_steps"),
+        explained_by=("nan",),
+    ),
+    Symptom(
+        slug="not-learning",
+        severity=Severity.WARNING,
+        family="learning",
+        title="The loss does not fall",
+        check=not_learning,
+        needs=("loss",),
+        limits=("learning.least_fall", "learning.min_points", "learning.min_steps"),
+        explained_by=("nan", "divergence", "spike-persistent", "spike-unresolved"),
+    ),
+    Symptom(
+        slug="initial-loss-off",
+        severity=Severity.WARNING,
+        family="learning",
+        title="The first loss is far above chance",
+        check=initial_loss_off,
+        needs=("loss", "manifest.vocab_size"),
+        limits=("learning.initial_factor",),
+    ),
+    Symptom(
+        slug="loss-oscillating",
+        severity=Severity.WARNING,
+        family="learning",
+        title="The loss oscillates",
+        check=loss_oscillating,
+        needs=("loss",),
+        limits=("learning.swing", "learning.swings", "learning.above_start", "learning.min_points"),
+        explained_by=("nan",),
+    ),
+    Symptom(
+        slug="plateau-early",
+        severity=Severity.WARNING,
+        family="learning",
+        title="The loss went flat above its target",
+        check=plateau_early,
+        needs=("loss", "manifest.target_loss"),
+        limits=("learning.above_target", "learning.least_fall"),
+        explained_by=("nan", "divergence"),
+    ),
+    Symptom(
+        slug="too-good",
+        severity=Severity.WARNING,
+        family="learning",
+        title="The loss is too good to be true",
+        check=too_good,
+        needs=("loss", "manifest.vocab_size"),
+        limits=("learning.too_good", "learning.least_classes"),
+        explained_by=("nan",),
+    ),
+)

@@ -1,0 +1,87 @@
+"""What the symptoms of learning and generalisation ask of a loss before they judge it."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stabdiag.history import EventKind
+from stabdiag.roles import is_evaluation
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from stabdiag.history import Series
+    from stabdiag.tree.case import Case
+
+    Floats = NDArray[np.float64]
+
+# The losses of a game against an opponent or for a reward: where they stand says nothing.
+_GAMES = frozenset(
+    {
+        *("d", "dis", "disc", "discriminator", "g", "gen", "generator", "adv", "adversarial"),
+        *("critic", "actor", "policy", "value", "pg", "ppo", "grpo", "dpo", "reward", "entropy"),
+    }
+)
+
+# What the history tells where a column of epochs serves as the step.
+_EPOCHS = re.compile(r"epoch.* serves as the step")
+
+
+def is_distance(case: Case) -> bool:
+    """Tell whether the loss says how far training is from its end.
+
+    It does if it is a training loss, never below zero, and not that of a game.
+    """
+    loss = case.loss
+    words = set(re.split(r"[^a-z]+", loss.column.lower()))
+    if is_evaluation(loss.column) or words & _GAMES:
+        return False
+    return len(loss) > 0 and bool(loss.values.min() > 0)
+
+
+def from_the_start(case: Case) -> bool:
+    """Tell whether the log has the beginning of the run, and not what followed a resume."""
+    return len(case.loss) > 0 and int(case.loss.steps[0]) <= max(10.0, 2 * case.stride)
+
+
+def counts_epochs(case: Case) -> bool:
+    """Tell whether the log's steps are epochs."""
+    told = (e.message.lower() for e in case.history.events if e.kind is EventKind.STEPS)
+    return any(_EPOCHS.search(message) for message in told)
+
+
+def warmed_up(case: Case) -> int:
+    """Return the first step at which the learning rate is at half its peak."""
+    lr = case.history.get("lr")
+    values = lr.finite().values if lr is not None else np.empty(0)
+    if lr is None or not len(values) or values.max() <= 0:
+        return int(case.loss.steps[0]) + (case.manifest.warmup_steps or 0)
+    return int(lr.finite().steps[np.argmax(values >= values.max() / 2)])
+
+
+def trained(case: Case) -> Series | None:
+    """Return the losses after the warm-up, or None where they are too few to judge learning by."""
+    limits, loss = case.limits.learning, case.loss
+    if not is_distance(case) or not from_the_start(case):
+        return None
+    after = loss.between(warmed_up(case), int(loss.steps[-1]))
+    if len(after) < limits.min_points:
+        return None
+    span = int(after.steps[-1]) - int(after.steps[0])
+    wanted = limits.min_points - 1 if counts_epochs(case) else limits.min_steps
+    return after if span >= wanted else None
+
+
+def chance(classes: int) -> float:
+    """Return the cross-entropy of a guess among so many classes."""
+    return math.log(classes)
+
+
+def best_evaluation(case: Case) -> float:
+    """Return the lowest evaluation loss, infinite where none was logged."""
+    logged = case.history.get("eval_loss")
+    return float(logged.finite().values.min(initial=math.inf)) if logged is not None else math.inf

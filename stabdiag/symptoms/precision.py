@@ -1,0 +1,112 @@
+"""The symptoms of precision that §3 of the tree does not look at."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stabdiag.findings import Severity
+from stabdiag.symptoms.symptom import Evidence, Symptom
+from stabdiag.tree.words import num, plural
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from stabdiag.history import Series
+    from stabdiag.tree.case import Case
+
+    Floats = NDArray[np.float64]
+
+# A scaler searches its scale over so many steps or this share of the log, whichever is longer.
+_CALIBRATION = 50
+_SHARE = 0.1
+
+# So many skipped steps are no rate.
+_FEW = 5
+
+
+def overflow_rate_high(case: Case) -> Evidence | None:
+    """Are too many steps skipped once the scaler has found its scale?"""
+    skipped = case.history.get("skipped")
+    if skipped is None or len(skipped) < 10:
+        return None
+    finite = skipped.finite()
+    counts = _per_record(finite)
+    begins = int(finite.steps[0])
+    span = int(finite.steps[-1]) - begins
+    after = begins + max(_CALIBRATION, _SHARE * span)
+    late = finite.steps > after
+    steps = int(finite.steps[-1]) - after
+    count = int(counts[late].sum())
+    share = count / steps if steps > 0 else 0.0
+    # More skips than steps count something else.
+    if count < _FEW or not case.limits.overflow.skipped_share < share <= 1:
+        return None
+    first = int(finite.steps[late][np.argmax(counts[late] > 0)])
+    return Evidence(
+        because=f"{plural(count, 'step')} of {num(steps)} ({share:.1%}) were skipped for overflows "
+        f"after the scaler's first search, from step {first} on.",
+        step=first,
+        measured={"skipped": count, "steps": steps, "share": share},
+        first="Switch from fp16 to bf16, or halve the learning rate.",
+        then=(
+            "Lengthen the scaler's growth interval (loss_scale_window).",
+            "Look for activations that grow: log their largest values.",
+        ),
+    )
+
+
+def _per_record(skipped: Series) -> Floats:
+    """Return the steps skipped with each record: some log how many there have been so far."""
+    counts = skipped.values
+    if len(counts) > 1 and np.all(np.diff(counts) >= 0):
+        total: Floats = np.diff(counts, prepend=0.0)
+        return total
+    return counts
+
+
+def adam_underflow_risk(case: Case) -> Evidence | None:
+    """Is Adam's epsilon too small for fp16, with nothing that keeps its state in fp32?"""
+    manifest = case.manifest
+    epsilon = manifest.epsilon
+    if epsilon is None or manifest.dtype != "fp16" or "adam" not in (manifest.optimizer or ""):
+        return None
+    # A loss scale is the sign of mixed precision: weights and moments are then fp32.
+    mixed = (
+        case.history.get("loss_scale") is not None
+        or manifest.loss_scale_window is not None
+        or manifest.static_loss_scale is not None
+    )
+    if mixed or epsilon >= case.limits.overflow.least_epsilon:
+        return None
+    return Evidence(
+        because=f"Adam's epsilon is {num(epsilon)} and the run is in fp16, in which nothing is "
+        "smaller than 6e-08; no loss scale was logged, so the optimizer may hold fp16 as well.",
+        measured={"epsilon": epsilon},
+        first=f"Raise epsilon from {num(epsilon)} to 1e-4, or keep the optimizer's state in fp32.",
+        then=("Switch to bf16, whose range is that of fp32.",),
+    )
+
+
+SYMPTOMS: tuple[Symptom, ...] = (
+    Symptom(
+        slug="overflow-rate-high",
+        severity=Severity.WARNING,
+        family="precision",
+        title="Too many skipped steps",
+        check=overflow_rate_high,
+        needs=("skipped",),
+        limits=("overflow.skipped_share",),
+        explained_by=("nan", "gradient-overflow", "loss-scale"),
+    ),
+    Symptom(
+        slug="adam-underflow-risk",
+        severity=Severity.NOTE,
+        family="precision",
+        title="An epsilon that fp16 cannot hold",
+        check=adam_underflow_risk,
+        needs=("manifest.dtype", "manifest.optimizer", "manifest.epsilon"),
+        limits=("overflow.least_epsilon",),
+    ),
+)

@@ -1,0 +1,97 @@
+"""A loss that oscillates: in slow waves, or wildly about a level above where it began."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stabdiag.stats.levels import levels
+from stabdiag.stats.quantiles import median, quantiles
+from stabdiag.stats.waves import count_waves
+from stabdiag.symptoms.losses import is_distance
+from stabdiag.symptoms.symptom import Evidence
+from stabdiag.tree.words import num
+
+if TYPE_CHECKING:
+    from stabdiag.tree.case import Case
+
+# Waves are counted on so many levels at most: slower ones than that are the run itself.
+_LEVELS = 100
+
+# The beginning of a log is its first tenth.
+_FIRST = 10
+_FALLEN = 0.8
+
+
+def loss_oscillating(case: Case) -> Evidence | None:
+    """Does the loss swing up and down, in waves or above where it began?"""
+    if not is_distance(case) or len(case.loss) < case.limits.learning.min_points:
+        return None
+    return _waves(case) or _above_start(case)
+
+
+def _waves(case: Case) -> Evidence | None:
+    limits, x = case.limits.learning, case.loss.values
+    smooth = levels(x, _LEVELS)
+    waves = count_waves(np.log(smooth), float(np.log(limits.swing)))
+    if waves < limits.swings or _is_cyclic(case):
+        return None
+    first, last = int(case.loss.steps[0]), int(case.loss.steps[-1])
+    low, high = (float(value) for value in (smooth.min(), smooth[1:].max()))
+    return Evidence(
+        because=f"The loss went up by {limits.swing:g} x or more, and down again, {waves} times in "
+        f"slow waves between steps {first} and {last}, from {num(low)} to {num(high)}.",
+        step=first,
+        measured={"waves": waves, "low": low, "high": high},
+        first=_first(case),
+        then=_THEN,
+    )
+
+
+def _above_start(case: Case) -> Evidence | None:
+    limits, x = case.limits.learning, case.loss.values
+    late = x[len(x) // 2 :]
+    began, level = float(x[0]), median(late)
+    low, high = quantiles(late, (0.1, 0.9)).tolist()
+    is_above = level >= limits.above_start * began and low > began
+    # A first batch may have been a lucky one: then the loss has fallen since.
+    has_fallen = level < _FALLEN * median(x[: len(x) // _FIRST])
+    # A loss that climbs all the time diverges, which the tree tells.
+    climbs = level >= limits.swing * median(x[len(x) // 4 : len(x) // 2])
+    if not is_above or has_fallen or climbs or high < limits.swing * low:
+        return None
+    step = int(case.loss.steps[len(x) // 2])
+    return Evidence(
+        because=f"The loss began at {num(began)}, and from step {step} on it swings about "
+        f"{num(level)}, between {num(low)} and {num(high)}: worse than before any training.",
+        step=int(case.loss.steps[0]),
+        measured={"first_loss": began, "level": level, "low": low, "high": high},
+        first=_first(case),
+        then=_THEN,
+    )
+
+
+def _is_cyclic(case: Case) -> bool:
+    """Tell whether the learning rate itself goes up and down, as with warm restarts."""
+    lr = case.history.get("lr")
+    if lr is None or not len(lr.finite()):
+        return False
+    values = lr.finite().values
+    rises = np.diff(values) > 0
+    return int((rises[1:] & ~rises[:-1]).sum()) > 1
+
+
+def _first(case: Case) -> str:
+    lr = case.history.get("lr")
+    peak = case.manifest.peak_lr if lr is None or not len(lr.finite()) else lr.finite().values.max()
+    now = f" (from {num(float(peak))} to {num(float(peak) / 5)})" if peak else ""
+    return f"Divide the peak learning rate by 5{now} and begin again with a warm-up."
+
+
+_THEN = (
+    "Take a gentler schedule: linear or cosine decay instead of steps.",
+    "Lower the momentum, or the beta2 of Adam towards 0.95.",
+    "Clip the gradient by its global norm at 1.0.",
+    "Run a learning-rate range test: too high bounces.",
+)

@@ -1,0 +1,60 @@
+"""What a symptom is, and what a check may return."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from stabdiag.findings import Scalar, Severity
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from stabdiag.tree.case import Case
+
+_MANIFEST = "manifest."
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evidence:
+    """Why a symptom holds, and what to do: one sentence with the run's numbers, the actions."""
+
+    because: str
+    first: str
+    then: tuple[str, ...]
+    step: int | None = None
+    measured: Mapping[str, Scalar] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Symptom:
+    """One check outside the tree.
+
+    ``needs`` names the roles, or the manifest's fields (``manifest.total_steps``), without which it
+    cannot be checked (of ``mfu or step_time`` either does); ``limits`` those that it is held
+    against. A finding of the tree whose slug begins with one of ``explained_by`` says the same, or
+    its cause, and goes before the symptom.
+    """
+
+    slug: str
+    severity: Severity
+    family: str
+    title: str
+    check: Callable[[Case], Evidence | None]
+    needs: tuple[str, ...] = ()
+    limits: tuple[str, ...] = ()
+    explained_by: tuple[str, ...] = ()
+
+    def missing(self, case: Case) -> tuple[str, ...]:
+        """Return what the symptom needs and this case lacks."""
+        return tuple(need for need in self.needs if not _there(case, need))
+
+
+def _there(case: Case, needed: str) -> bool:
+    return any(_has(case, need) for need in needed.split(" or "))
+
+
+def _has(case: Case, need: str) -> bool:
+    if need.startswith(_MANIFEST):
+        return getattr(case.manifest, need.removeprefix(_MANIFEST)) is not None
+    return any(len(series) for series in case.history.group(need).values())

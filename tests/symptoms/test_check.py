@@ -1,0 +1,65 @@
+"""Where symptoms stand among the findings, and what is told of those that were not checked."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import stabdiag
+from stabdiag.explain import names
+from stabdiag.findings import Severity
+from stabdiag.formats import render
+from stabdiag.limits import Limits
+from stabdiag.manifest import Manifest
+from stabdiag.roles.table import ROLES
+from stabdiag.symptoms import SYMPTOMS
+
+CONSTANT = {"step": np.arange(400), "loss": np.full(400, 2.5)}
+
+
+def test_slugs_are_unique_and_belong_to_nothing_else():
+    slugs = [symptom.slug for symptom in SYMPTOMS]
+    assert len(set(slugs)) == len(slugs)
+    known = names(Limits())
+    assert all(known.count(slug) == 1 for slug in slugs)
+
+
+def test_declarations_name_what_there_is():
+    limits = {info.name for info in Limits().items()}
+    roles = {role.name for role in ROLES}
+    fields = {f"manifest.{name}" for name in Manifest.__dataclass_fields__}
+    for symptom in SYMPTOMS:
+        assert set(symptom.limits) <= limits
+        assert {one for need in symptom.needs for one in need.split(" or ")} <= roles | fields
+        assert symptom.severity is not Severity.OK
+
+
+def test_an_error_is_the_diagnosis_where_the_tree_finds_nothing():
+    report = stabdiag.diagnose(CONSTANT)
+    assert report.diagnosis.slug == "loss-constant"
+    assert "healthy" not in [finding.slug for finding in report.findings]
+
+
+def test_the_tree_goes_before_a_symptom():
+    at = np.arange(400)
+    loss = 2.0 + np.exp(-at / 50) + np.random.default_rng(0).normal(0, 0.02, 400)
+    loss[390:] = np.nan
+    lr = np.maximum(1e-3 * (1 - at / 200), 0)
+    report = stabdiag.diagnose({"step": at, "loss": loss, "lr": lr})
+    assert report.diagnosis.section == "§1"
+    assert "lr-decays-early" in [finding.slug for finding in report.also_found]
+
+
+def test_the_letter_of_the_tree_knows_no_symptoms():
+    report = stabdiag.diagnose(CONSTANT, literal=True)
+    assert not [finding for finding in report.findings if finding.section == "symptom"]
+    assert report.unchecked == ()
+
+
+def test_what_was_not_checked_is_told_once():
+    report = stabdiag.diagnose(CONSTANT)
+    assert report.unchecked
+    page = render(report, "terminal")
+    assert page.count("Not checked") == 1
+    lacking = {role for one in report.unchecked for role in one.missing}
+    assert all(role in page for role in lacking)
+    assert all(one.symptom in render(report, "terminal", verbose=True) for one in report.unchecked)

@@ -1,0 +1,90 @@
+"""The symptoms of data."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+N = 1000
+STEPS = np.arange(N)
+EPOCHS = STEPS // 100
+RNG = np.random.default_rng(6)
+NOISE = RNG.normal(0, 0.02, N)
+FALLING = 2 + 2 * np.exp(-STEPS / 200) + NOISE
+WITHIN = (STEPS % 100) / 100
+SAW = FALLING - 0.5 * WITHIN
+
+
+def log(loss, **more):
+    return {"step": STEPS, "loss": loss, **more}
+
+
+def spiky(*places, height=3.0):
+    loss = FALLING.copy()
+    loss[list(places)] += height
+    return loss
+
+
+def ids(*stretches):
+    """Number the batches, with some stretches (first, length) of one batch."""
+    found = STEPS.astype(float)
+    for first, length in stretches:
+        found[first : first + length] = first
+    return found
+
+
+REGULAR = range(90, 1000, 90)
+ODD = (120, 210, 370, 480, 640, 700, 910)
+
+FOUND = [
+    ("epoch-boundary-jump", log(SAW, epoch=EPOCHS), "shuffle"),
+    # The HF Trainer logs fractions.
+    ("epoch-boundary-jump", log(SAW, epoch=np.round(STEPS / 100, 2)), "set_epoch"),
+    ("batch-repeats", log(FALLING, batch_id=ids((300, 40))), "step 300"),
+    ("batch-repeats", log(FALLING, batch_id=ids(*((at, 2) for at in ODD))), "step 121"),
+    ("frequent-spikes", log(spiky(*REGULAR)), "every 90 steps"),
+    ("frequent-spikes", log(spiky(*ODD)), "step 120"),
+]
+
+PASSED = [
+    # A model that sees its data again: the loss falls with each epoch.
+    ("epoch-boundary-jump", log(4 - 0.2 * EPOCHS + NOISE, epoch=EPOCHS)),
+    ("epoch-boundary-jump", log(FALLING, epoch=EPOCHS)),
+    # Warm restarts of the learning rate with each epoch.
+    ("epoch-boundary-jump", log(SAW, epoch=EPOCHS, lr=1e-3 * (1.01 - WITHIN))),
+    # A saw with another rhythm than the epochs'.
+    ("epoch-boundary-jump", log(FALLING - 0.5 * (STEPS % 70) / 70, epoch=EPOCHS)),
+    ("batch-repeats", log(FALLING, batch_id=ids())),
+    # Each batch is logged four times, as with accumulation; ids start again with each epoch.
+    ("batch-repeats", log(FALLING, batch_id=STEPS // 4)),
+    ("batch-repeats", log(FALLING, batch_id=STEPS % 250)),
+    # Two steps that were tried again.
+    ("batch-repeats", log(FALLING, batch_id=ids((200, 2), (500, 2)))),
+    ("frequent-spikes", log(spiky(300, 700))),
+    ("frequent-spikes", log(spiky(300, 303, 306, 309, 312, 315))),
+    ("frequent-spikes", log(FALLING + RNG.standard_t(4, N) * 0.05)),
+]
+
+
+@pytest.mark.parametrize(("slug", "run", "says"), FOUND)
+def test_it_is_found(symptom, slug, run, says):
+    assert says in symptom(slug, run).first_action
+
+
+@pytest.mark.parametrize(("slug", "run"), PASSED)
+def test_a_near_miss_is_none(symptom, slug, run):
+    assert symptom(slug, run) is None
+
+
+def test_what_was_not_logged_is_not_checked(symptom):
+    assert symptom("epoch-boundary-jump", log(SAW)) == ("epoch",)
+    assert symptom("batch-repeats", log(SAW)) == ("batch_id",)
+    norms = {"step": STEPS, "grad_norm": 1 + NOISE}
+    assert symptom("frequent-spikes", norms) == ("loss",)
+
+
+def test_a_jump_at_epochs_is_measured(symptom):
+    found = symptom("epoch-boundary-jump", log(SAW, epoch=EPOCHS))
+    assert found.step == 100
+    assert found.evidence["epoch_steps"] == 100
+    assert 0.3 < found.evidence["jump"] < 0.6

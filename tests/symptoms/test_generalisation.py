@@ -1,0 +1,101 @@
+"""The symptoms of generalisation."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Log = dict[str, Any]
+    Floats = NDArray[np.float64]
+
+N = 800
+AT = np.arange(N)
+EVERY = 40
+K = {"vocab_size": 256}
+
+
+def run(train: Floats, held: Floats, first: int = 0) -> Log:
+    """Return a log with an evaluation every so many steps, noise on both losses."""
+    rng = np.random.default_rng(0)
+    held = held * np.exp(rng.normal(0, 0.005, N))
+    logged = [
+        float(value) if at % EVERY == 0 and at >= first else None
+        for at, value in zip(AT.tolist(), held, strict=True)
+    ]
+    return {"step": AT, "loss": train * np.exp(rng.normal(0, 0.02, N)), "eval_loss": logged}
+
+
+def falling(begin: float, end: float, over: float = 150) -> Floats:
+    return end + (begin - end) * np.exp(-AT / over)
+
+
+TRAIN = falling(5.0, 0.2)
+TURNED = np.where(AT < 300, falling(5.0, 1.0), falling(5.0, 1.0)[300] * (1 + (AT - 300) / 1000))
+FLAT = falling(5.0, 1.0, 60)
+WORSE = np.where(AT < 300, FLAT, FLAT[300] * (1 + (AT - 300) / 1000))
+
+EPOCHS = {"epoch": AT[:100], "loss": TRAIN[:100], "eval_loss": 3 * TRAIN[:100]}
+QUICK = falling(5.0, 0.2, 30)
+HEART = 3.0 + AT / 400
+
+
+@pytest.mark.parametrize(
+    ("slug", "log", "manifest", "first"),
+    [
+        ("overfitting", run(TRAIN, TURNED), {}, "Keep the checkpoint nearest to step"),
+        ("eval-rising", run(FLAT, WORSE), {}, "evaluate it again"),
+        ("eval-gap-from-start", run(TRAIN, 3 * TRAIN + 0.5), {}, "evaluation mode"),
+        ("underfitting", run(falling(5.5, 4.6), falling(5.5, 4.7)), K, "Train longer"),
+    ],
+)
+def test_it_is_found(symptom, slug: str, log: Log, manifest: dict[str, object], first: str) -> None:
+    found = symptom(slug, log, manifest)
+    assert found is not None
+    assert first in found.first_action
+    assert found.evidence
+    if found.step is not None:
+        assert 0 <= found.step <= 400
+
+
+@pytest.mark.parametrize(
+    ("slug", "log", "manifest"),
+    [
+        pytest.param("overfitting", run(TRAIN, falling(5.0, 1.0)), {}, id="a gap, and no turn"),
+        pytest.param("overfitting", run(FLAT, WORSE), {}, id="the training loss stands still"),
+        pytest.param(
+            "overfitting", run(TRAIN, TURNED, first=680), {}, id="three evaluations at the end"
+        ),
+        pytest.param("eval-rising", run(TRAIN, TURNED), {}, id="learned by heart"),
+        pytest.param("eval-rising", run(FLAT, FLAT), {}, id="both are flat"),
+        pytest.param(
+            "eval-gap-from-start", run(TRAIN, falling(5.0, 1.0)), {}, id="a gap that opens"
+        ),
+        pytest.param("eval-gap-from-start", EPOCHS, {}, id="an epoch is a long time"),
+        pytest.param("eval-gap-from-start", run(QUICK, HEART), {}, id="learned by heart at once"),
+        pytest.param(
+            "eval-gap-from-start", run(TRAIN, 3 * TRAIN, first=200), {}, id="no early evaluation"
+        ),
+        pytest.param("underfitting", run(falling(5.5, 2.0), falling(5.5, 2.1)), K, id="it learned"),
+        pytest.param(
+            "underfitting", run(falling(5.55, 5.54), falling(5.55, 5.55)), K, id="at chance"
+        ),
+    ],
+)
+def test_a_near_miss_is_not(symptom, slug: str, log: Log, manifest: dict[str, object]) -> None:
+    assert symptom(slug, log, manifest) is None
+
+
+@pytest.mark.parametrize(
+    "slug", ["overfitting", "eval-rising", "eval-gap-from-start", "underfitting"]
+)
+def test_without_evaluations_it_is_unknown(symptom, slug: str) -> None:
+    assert symptom(slug, {"step": AT, "loss": TRAIN}, K) == ("eval_loss",)
+
+
+def test_an_evaluation_alone_is_no_training_loss(symptom) -> None:
+    assert symptom("overfitting", {"step": AT, "eval_loss": TURNED}) == ("eval_loss",)

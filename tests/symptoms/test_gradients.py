@@ -1,0 +1,94 @@
+"""The symptoms of gradients."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+N = 600
+STEPS = np.arange(N)
+RNG = np.random.default_rng(5)
+NOISE = RNG.normal(0, 0.02, N)
+FALLING = 2 + 2 * np.exp(-STEPS / 100) + NOISE
+FLAT = 2.3 + NOISE / 4
+NORM = np.exp(RNG.normal(0, 0.2, N))
+FP32 = {"dtype": "fp32"}
+
+
+def log(loss, norm, **more):
+    return {"step": STEPS[: len(loss)], "loss": loss, "grad_norm": norm, **more}
+
+
+def with_bad(norm, *places):
+    bad = norm.copy()
+    bad[list(places)] = np.nan
+    return bad
+
+
+RISING = NORM * np.where(STEPS < 540, 1, 1000)
+WORSE = FALLING + np.where(STEPS < 540, 0, 3)
+GONE = NORM * np.exp(-STEPS / 40)
+GROUPS = {f"grad_norm/block{i}": NORM * (1 + i / 10) for i in range(6)}
+
+FOUND = [
+    ("grad-nonfinite", log(FALLING, with_bad(NORM, 200, 300)), FP32, "step 200"),
+    ("grad-exploding", log(WORSE, RISING), FP32, "learning rate"),
+    ("grad-vanishing", log(FLAT, GONE), FP32, "each layer"),
+    ("grad-clip-saturated", log(FALLING, 5 * NORM), {"grad_clip": 1.0}, "from 1 to"),
+    ("grad-clip-saturated", log(FALLING, np.minimum(5 * NORM, 0.5)), {}, "from 0.5"),
+    (
+        "grad-layer-outlier",
+        {"step": STEPS, "loss": FALLING, **GROUPS, "grad_norm/head": 5000 * NORM},
+        FP32,
+        "'head'",
+    ),
+]
+
+PASSED = [
+    # Section 3 of the tree has fp16 and bf16.
+    ("grad-nonfinite", log(FALLING, with_bad(NORM, 200, 300)), {"dtype": "bf16"}),
+    ("grad-nonfinite", log(FALLING, with_bad(NORM, 200), loss_scale=np.full(N, 64.0)), {}),
+    # Nothing was measured before the first update.
+    ("grad-nonfinite", log(FALLING, with_bad(NORM, 0)), FP32),
+    # Means over epochs: one overflow is enough for a mean that is not finite.
+    ("grad-nonfinite", log(FALLING[:49], with_bad(NORM[:49], 5, 9)), {}),
+    # Gradients grow while the loss still falls.
+    ("grad-exploding", log(4 - STEPS / 200 + NOISE, RISING), FP32),
+    ("grad-exploding", log(WORSE, NORM * (1 + STEPS / 60)), FP32),
+    # The gradient goes with the loss.
+    ("grad-vanishing", log(np.exp(-STEPS / 100), GONE), FP32),
+    # A policy's loss says nothing about how much of it is left.
+    ("grad-vanishing", log(NOISE, GONE), FP32),
+    ("grad-clip-saturated", log(FALLING, NORM), {"grad_clip": 1.0}),
+    ("grad-clip-saturated", log(FALLING, NORM), {}),
+    ("grad-clip-saturated", log(FALLING, 0.1 * NORM), {"grad_clip": 10.0}),
+    # A spread as wide as this is how these groups are.
+    (
+        "grad-layer-outlier",
+        {"step": STEPS, "loss": FALLING}
+        | {f"grad_norm/g{i}": NORM * 10.0 ** (i / 2) for i in range(12)},
+        FP32,
+    ),
+    ("grad-layer-outlier", {"step": STEPS, "loss": FALLING, **GROUPS}, FP32),
+]
+
+
+@pytest.mark.parametrize(("slug", "run", "manifest", "says"), FOUND)
+def test_it_is_found(symptom, slug, run, manifest, says):
+    assert says in symptom(slug, run, manifest).first_action
+
+
+@pytest.mark.parametrize(("slug", "run", "manifest"), PASSED)
+def test_a_near_miss_is_none(symptom, slug, run, manifest):
+    assert symptom(slug, run, manifest) is None
+
+
+@pytest.mark.parametrize("slug", sorted({case[0] for case in FOUND}))
+def test_without_gradient_norms_it_is_not_checked(symptom, slug):
+    assert symptom(slug, {"step": STEPS, "loss": FALLING}) == ("grad_norm",)
+
+
+def test_an_explosion_is_dated_to_where_it_began(symptom):
+    found = symptom("grad-exploding", log(WORSE, RISING), FP32)
+    assert found.step == 540
+    assert found.evidence["ratio"] > 100

@@ -1,0 +1,190 @@
+"""The symptoms of learning."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Log = dict[str, NDArray[Any]]
+
+N = 800
+AT = np.arange(N)
+CLASSES = {"num_classes": 1000}
+WORDS = {"vocab_size": 50000}
+
+
+def noise(size: float, seed: int = 0) -> NDArray[np.float64]:
+    return np.random.default_rng(seed).normal(0, size, N)
+
+
+def log(loss: NDArray[np.float64], **columns: NDArray[Any]) -> Log:
+    return {"step": np.arange(len(loss)), "loss": loss, **columns}
+
+
+def falling(begin: float, end: float, over: float = 100) -> NDArray[np.float64]:
+    return end + (begin - end) * np.exp(-AT / over)
+
+
+CHANCE = np.log(1000) + noise(0.01)
+GUESSING = log(CHANCE)
+FLAT = log(3.7 + noise(0.02))
+OFF = log(falling(25.0, 4.0) + noise(0.02))
+WILD = log(np.append(7.0, 20 * np.exp(noise(0.5))[1:]))
+WAVES = log(np.exp(0.9 * np.cos(2 * np.pi * AT / 200) + noise(0.01)))
+EARLY = log(falling(9.0, 4.0, 40) + noise(0.01))
+LEAK = log(falling(10.8, 0.02, 40) + np.abs(noise(0.005)))
+
+
+@pytest.mark.parametrize(
+    ("slug", "run", "manifest", "first"),
+    [
+        ("loss-constant", log(np.full(N, 2.5)), {}, "requires_grad"),
+        (
+            "loss-constant",
+            log(np.append((falling(4, 2) + noise(0.01))[:400], np.full(400, 2.0))),
+            {},
+            "step 400",
+        ),
+        ("plateau-at-chance", GUESSING, CLASSES, "6.908"),
+        ("plateau-at-chance", GUESSING, {}, "32 examples"),
+        ("plateau-at-chance", {"epoch": AT[:40], "loss": CHANCE[:40]}, CLASSES, "6.908"),
+        ("not-learning", FLAT, {}, "one batch"),
+        ("initial-loss-off", OFF, WORDS, "10.82"),
+        ("loss-oscillating", WILD, {}, "Divide the peak learning rate by 5"),
+        ("loss-oscillating", WAVES, {"lr": 0.01}, "from 0.01 to 0.002"),
+        ("plateau-early", EARLY, {"target_loss": 2.5}, "step 400"),
+        ("too-good", LEAK, WORDS, "Print one batch"),
+    ],
+)
+def test_it_is_found(symptom, slug: str, run: Log, manifest: dict[str, object], first: str) -> None:
+    found = symptom(slug, run, manifest)
+    assert found is not None
+    assert first in found.first_action
+    assert found.first_action.endswith(".")
+    assert found.evidence
+    assert found.section == "symptom"
+
+
+@pytest.mark.parametrize(
+    ("slug", "run", "manifest"),
+    [
+        pytest.param("loss-constant", log(2.5 + noise(1e-6)), {}, id="a loss that hardly moves"),
+        pytest.param("loss-constant", log(np.zeros(N)), {}, id="nothing left to learn"),
+        pytest.param(
+            "loss-constant", log(np.round(falling(2, 0.1, 40), 2)), {}, id="written with two digits"
+        ),
+        pytest.param(
+            "plateau-at-chance",
+            log(CHANCE[:100]),
+            CLASSES,
+            id="the first hundred steps",
+        ),
+        pytest.param(
+            "plateau-at-chance",
+            {"epoch": AT[:20], "loss": CHANCE[:20]},
+            CLASSES,
+            id="the first twenty epochs",
+        ),
+        pytest.param(
+            "plateau-at-chance", log(falling(6.9, 5) + noise(0.01)), CLASSES, id="it left chance"
+        ),
+        pytest.param(
+            "plateau-at-chance", log(np.log(2) + noise(0.005)), {}, id="two sides of a game"
+        ),
+        pytest.param("plateau-at-chance", GUESSING, WORDS, id="another number of classes"),
+        pytest.param(
+            "plateau-at-chance",
+            {**GUESSING, "eval_loss": falling(6.9, 3.0)},
+            CLASSES,
+            id="the evaluation left chance",
+        ),
+        pytest.param(
+            "plateau-at-chance",
+            {**GUESSING, "lr": np.linspace(0, 1e-3, N)},
+            CLASSES,
+            id="still warming up",
+        ),
+        pytest.param("not-learning", GUESSING, CLASSES, id="at chance"),
+        pytest.param(
+            "not-learning", log(falling(3.8, 3.7, 20) + noise(0.02)), {}, id="it fell early"
+        ),
+        pytest.param("not-learning", log(noise(0.02)), {}, id="rewards near zero"),
+        pytest.param(
+            "not-learning",
+            {"step": 30_000 + AT, "loss": FLAT["loss"]},
+            {},
+            id="after a resume",
+        ),
+        pytest.param(
+            "not-learning",
+            {"step": AT, "dis/loss": FLAT["loss"], "gen/loss": FLAT["loss"]},
+            {},
+            id="a game",
+        ),
+        pytest.param("initial-loss-off", log(falling(11.5, 4.0)), WORDS, id="near chance"),
+        pytest.param("initial-loss-off", log(falling(3.0, 2.0)), WORDS, id="trained before"),
+        pytest.param(
+            "loss-oscillating",
+            log(falling(7.0, 1.0) * np.exp(noise(0.5))),
+            {},
+            id="noise from batch to batch",
+        ),
+        pytest.param(
+            "loss-oscillating",
+            {**WAVES, "lr": 1e-3 * (1 + np.cos(2 * np.pi * (AT % 200) / 400))},
+            {},
+            id="warm restarts",
+        ),
+        pytest.param(
+            "loss-oscillating", log(WAVES["loss"][:250]), {}, id="one wave is no oscillation"
+        ),
+        pytest.param("plateau-early", EARLY, {"target_loss": 3.9}, id="near its target"),
+        pytest.param(
+            "plateau-early",
+            log(falling(9.0, 4.0, 400) + noise(0.01)),
+            {"target_loss": 2.5},
+            id="still falling",
+        ),
+        pytest.param("too-good", LEAK, {"num_classes": 10}, id="ten classes"),
+        pytest.param("too-good", log(np.abs(noise(0.01)) + 1e-3), WORDS, id="rewards all along"),
+        pytest.param(
+            "too-good",
+            {**LEAK, "eval_loss": falling(10.8, 4.0)},
+            WORDS,
+            id="learned by heart",
+        ),
+    ],
+)
+def test_a_near_miss_is_not(symptom, slug: str, run: Log, manifest: dict[str, object]) -> None:
+    assert symptom(slug, run, manifest) is None
+
+
+@pytest.mark.parametrize(
+    ("slug", "missing"),
+    [
+        ("loss-constant", "loss"),
+        ("plateau-at-chance", "loss"),
+        ("not-learning", "loss"),
+        ("loss-oscillating", "loss"),
+    ],
+)
+def test_without_a_loss_it_is_unknown(symptom, slug: str, missing: str) -> None:
+    scale = np.full(N, 65536.0)
+    assert symptom(slug, {"step": AT, "loss_scale": scale}) == (missing,)
+
+
+@pytest.mark.parametrize(
+    ("slug", "missing"),
+    [
+        ("initial-loss-off", "manifest.vocab_size"),
+        ("plateau-early", "manifest.target_loss"),
+        ("too-good", "manifest.vocab_size"),
+    ],
+)
+def test_without_a_manifest_it_is_unknown(symptom, slug: str, missing: str) -> None:
+    assert symptom(slug, FLAT) == (missing,)

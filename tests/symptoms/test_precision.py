@@ -1,0 +1,62 @@
+"""The symptoms of precision."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+N = 1000
+STEPS = np.arange(N)
+LOSS = 2 + 2 * np.exp(-STEPS / 100) + np.random.default_rng(8).normal(0, 0.02, N)
+OFTEN = (STEPS % 10 == 0).astype(float)
+SELDOM = (STEPS % 200 == 0).astype(float)
+ADAM = {"dtype": "fp16", "optimizer": "adamw", "epsilon": 1e-8}
+
+
+def log(**series):
+    return {"step": STEPS, "loss": LOSS, **series}
+
+
+def test_many_skipped_steps_are_found(symptom):
+    found = symptom("overflow-rate-high", log(skipped=OFTEN))
+    assert found.evidence["share"] == pytest.approx(0.1, rel=0.05)
+    assert "bf16" in found.first_action
+
+
+def test_a_counter_of_all_skips_is_understood(symptom):
+    found = symptom("overflow-rate-high", log(skipped=np.cumsum(OFTEN)))
+    assert found.evidence["share"] == pytest.approx(0.1, rel=0.05)
+
+
+@pytest.mark.parametrize(
+    "skipped",
+    [SELDOM, np.cumsum(SELDOM), (STEPS < 40).astype(float), np.where(STEPS < 90, OFTEN, 0.0)],
+)
+def test_a_scaler_that_works_is_none(symptom, skipped):
+    assert symptom("overflow-rate-high", log(skipped=skipped)) is None
+
+
+def test_without_skips_nothing_is_checked(symptom):
+    assert symptom("overflow-rate-high", log()) == ("skipped",)
+
+
+def test_an_epsilon_that_fp16_cannot_hold_is_found(symptom):
+    assert "1e-08 to 1e-4" in symptom("adam-underflow-risk", log(), ADAM).first_action
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"dtype": "bf16"}, {"epsilon": 1e-4}, {"optimizer": "sgd"}, {"loss_scale_window": 1000}],
+)
+def test_an_epsilon_that_fits_is_none(symptom, change):
+    assert symptom("adam-underflow-risk", log(), ADAM | change) is None
+
+
+def test_mixed_precision_holds_its_state_in_fp32(symptom):
+    run = log(loss_scale=np.where(STEPS < 500, 1024.0, 2048.0))
+    assert symptom("adam-underflow-risk", run, ADAM) is None
+
+
+def test_without_an_epsilon_nothing_is_checked(symptom):
+    manifest = {"dtype": "fp16", "optimizer": "adamw"}
+    assert symptom("adam-underflow-risk", log(), manifest) == ("manifest.epsilon",)

@@ -1,0 +1,87 @@
+"""The symptoms of a resume."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+LAST, AT, END = 550, 500, 900
+# The log goes on to step 549, goes back to step 500 and on to the end.
+STEPS = np.append(np.arange(LAST), np.arange(AT, END))
+SECOND = np.arange(len(STEPS)) >= LAST
+SINCE = np.where(SECOND, STEPS - AT, 0)
+RNG = np.random.default_rng(9)
+NOISE = RNG.normal(0, 0.02, len(STEPS))
+FALLING = 2 + 2 * np.exp(-STEPS / 200) + NOISE
+LR = 1e-3 * (1 - STEPS / 1000)
+COSINE = 1e-3 * np.minimum(STEPS / 700, 1)
+
+
+def log(loss=FALLING, **more):
+    return {"step": STEPS, "loss": loss, **more}
+
+
+def after(change):
+    """Return what changes with the resume, as a factor."""
+    return np.where(SECOND, change, 1.0)
+
+
+JUMPED = FALLING + np.where(SECOND, 0.8 * np.exp(-SINCE / 60), 0)
+GAP = np.append(np.arange(300), np.arange(400, 800))
+
+FOUND = [
+    ("resume-loss-jump", log(JUMPED), "optimizer's state"),
+    # The warm-up once more, and the schedule from its beginning.
+    ("resume-lr-reset", log(lr=LR * after(np.minimum((SINCE + 1) / 50, 1))), "step 500"),
+    ("resume-lr-reset", log(lr=LR * after(2.0)), "step 500"),
+    ("resume-data-replayed", log(batch_id=np.where(SECOND, SINCE, STEPS)), "step 500"),
+    ("resume-step-gap", {"step": GAP, "loss": FALLING[:700]}, "299 to 400"),
+]
+
+PASSED = [
+    ("resume-loss-jump", log()),
+    ("resume-loss-jump", log(FALLING - np.where(SECOND, 0.3, 0))),
+    # A jump elsewhere is not the resume's.
+    ("resume-loss-jump", log(FALLING + (STEPS > 700) * SECOND * 0.8)),
+    ("resume-lr-reset", log(lr=LR)),
+    # A step of the schedule that stays, and a resume within the warm-up.
+    ("resume-lr-reset", log(lr=1e-3 * after(0.1))),
+    ("resume-lr-reset", log(lr=COSINE)),
+    ("resume-data-replayed", log(batch_id=STEPS)),
+    # An epoch of 250 batches is over where the run resumes, or by its epoch of 500.
+    ("resume-data-replayed", log(batch_id=STEPS % 250)),
+    ("resume-data-replayed", log(batch_id=np.where(SECOND, SINCE, STEPS), epoch=STEPS // AT)),
+    # The rhythm changes, or gaps are how this log is kept.
+    (
+        "resume-step-gap",
+        {"step": np.append(np.arange(100), np.arange(100, 9000, 100)), "loss": FALLING[:189]},
+    ),
+    (
+        "resume-step-gap",
+        {"step": np.arange(600) + 100 * (np.arange(600) // 60), "loss": FALLING[:600]},
+    ),
+    ("resume-step-gap", log()),
+]
+
+
+@pytest.mark.parametrize(("slug", "run", "says"), FOUND)
+def test_it_is_found(symptom, slug, run, says):
+    assert says in symptom(slug, run).first_action
+
+
+@pytest.mark.parametrize(("slug", "run"), PASSED)
+def test_a_near_miss_is_none(symptom, slug, run):
+    assert symptom(slug, run) is None
+
+
+@pytest.mark.parametrize(
+    ("slug", "missing"),
+    [
+        ("resume-loss-jump", "loss"),
+        ("resume-lr-reset", "lr"),
+        ("resume-data-replayed", "batch_id"),
+        ("resume-step-gap", "loss"),
+    ],
+)
+def test_what_was_not_logged_is_not_checked(symptom, slug, missing):
+    assert symptom(slug, {"step": STEPS, "grad_norm": 1 + NOISE}) == (missing,)

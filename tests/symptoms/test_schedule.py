@@ -1,0 +1,131 @@
+"""The symptoms of the learning rate's schedule."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Log = dict[str, NDArray[Any]]
+    Floats = NDArray[np.float64]
+
+N = 800
+AT = np.arange(N)
+PEAK = 1e-3
+LOSS = 2 + 2 * np.exp(-AT / 150) + np.random.default_rng(0).normal(0, 0.02, N)
+SURGING = LOSS + 3 * np.exp(-(((AT - 12) / 8) ** 2))
+TO_THE_END = {"total_steps": N, "schedule": "cosine"}
+
+
+def run(lr: Floats, loss: Floats = LOSS) -> Log:
+    return {"step": AT, "loss": loss, "lr": lr}
+
+
+def cosine(warmup: int, total: int) -> Floats:
+    share = np.clip((AT - warmup) / (total - warmup), 0, 1)
+    return PEAK * np.minimum((AT + 1) / max(warmup, 1), (1 + np.cos(np.pi * share)) / 2)
+
+
+WELL = cosine(50, N)
+CONSTANT = np.full(N, PEAK)
+RESTARTS = PEAK * (1 + np.cos(np.pi * (AT % 200) / 200)) / 2
+STAIRS = PEAK * 0.1 ** (AT // 250)
+JUMPED = np.where(AT < 400, WELL, 20 * WELL)
+
+
+@pytest.mark.parametrize(
+    ("slug", "log", "manifest", "first"),
+    [
+        ("lr-no-warmup", run(cosine(0, N), SURGING), {}, "at least 100 steps"),
+        ("lr-warmup-mismatch", run(cosine(200, N)), {"warmup_steps": 50}, "its warm-up of 50"),
+        ("lr-warmup-mismatch", run(cosine(10, N)), {"warmup_steps": 200}, "its warm-up of 200"),
+        (
+            "lr-warmup-mismatch",
+            run(PEAK * (AT + 1) / N),
+            {"warmup_steps": 50},
+            "in which unit the scheduler counts",
+        ),
+        ("lr-decays-early", run(cosine(50, 500)), {}, "to 799 steps"),
+        ("lr-never-decays", run(CONSTANT), TO_THE_END, "cosine scheduler is built with 800"),
+        ("lr-discontinuity", run(JUMPED), {}, "at step 400"),
+    ],
+)
+def test_it_is_found(symptom, slug: str, log: Log, manifest: dict[str, object], first: str) -> None:
+    found = symptom(slug, log, manifest)
+    assert found is not None
+    assert first in found.first_action
+    assert found.evidence
+
+
+@pytest.mark.parametrize(
+    ("slug", "log", "manifest"),
+    [
+        pytest.param("lr-no-warmup", run(cosine(0, N)), {}, id="none, and none was needed"),
+        pytest.param("lr-no-warmup", run(WELL, SURGING), {}, id="there was one"),
+        pytest.param(
+            "lr-no-warmup",
+            run(CONSTANT, np.where(AT == 5, 20.0, LOSS)),
+            {},
+            id="one bad batch",
+        ),
+        pytest.param("lr-warmup-mismatch", run(WELL), {"warmup_steps": 60}, id="a few steps off"),
+        pytest.param(
+            "lr-warmup-mismatch",
+            {"step": 5000 + AT, "loss": LOSS, "lr": WELL},
+            {"warmup_steps": 1000},
+            id="after a resume",
+        ),
+        pytest.param(
+            "lr-warmup-mismatch",
+            run(PEAK * (AT + 1) / 2000),
+            {"warmup_steps": 2000},
+            id="ended within its warm-up",
+        ),
+        pytest.param("lr-decays-early", run(WELL), {}, id="a cosine to the end"),
+        pytest.param("lr-decays-early", run(STAIRS), {}, id="a step decay"),
+        pytest.param(
+            "lr-decays-early", run(np.maximum(cosine(50, 500), PEAK / 10)), {}, id="a floor"
+        ),
+        pytest.param("lr-decays-early", run(RESTARTS), {}, id="warm restarts"),
+        pytest.param("lr-never-decays", run(WELL), TO_THE_END, id="it did"),
+        pytest.param(
+            "lr-never-decays",
+            run(CONSTANT),
+            {"total_steps": N, "schedule": "constant_with_warmup"},
+            id="constant as was meant",
+        ),
+        pytest.param(
+            "lr-never-decays",
+            run(CONSTANT),
+            {"total_steps": 10 * N, "schedule": "wsd"},
+            id="stopped before",
+        ),
+        pytest.param("lr-discontinuity", run(RESTARTS), {}, id="restarts go back to the peak"),
+        pytest.param("lr-discontinuity", run(STAIRS), {}, id="steps down"),
+        pytest.param(
+            "lr-discontinuity", run(np.where(AT < 100, 1e-5, WELL)), {"lr": PEAK}, id="to its peak"
+        ),
+    ],
+)
+def test_a_near_miss_is_not(symptom, slug: str, log: Log, manifest: dict[str, object]) -> None:
+    assert symptom(slug, log, manifest) is None
+
+
+@pytest.mark.parametrize("slug", ["lr-no-warmup", "lr-decays-early", "lr-discontinuity"])
+def test_without_rates_it_is_unknown(symptom, slug: str) -> None:
+    assert symptom(slug, {"step": AT, "loss": LOSS}) == ("lr",)
+
+
+@pytest.mark.parametrize(
+    ("slug", "missing"),
+    [
+        ("lr-warmup-mismatch", ("manifest.warmup_steps",)),
+        ("lr-never-decays", ("manifest.schedule", "manifest.total_steps")),
+    ],
+)
+def test_without_a_manifest_it_is_unknown(symptom, slug: str, missing: tuple[str, ...]) -> None:
+    assert symptom(slug, run(WELL)) == missing

@@ -1,0 +1,125 @@
+"""The symptoms of throughput."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+import stabdiag
+
+N = 500
+STEPS = np.arange(N)
+RNG = np.random.default_rng(10)
+LOSS = 2 + 2 * np.exp(-STEPS / 100) + RNG.normal(0, 0.02, N)
+EVEN = 1 + 0.02 * RNG.normal(0, 1, N)
+CLOCK = 1.7e9 + np.cumsum(EVEN)
+PART = STEPS / N
+
+
+def log(**series):
+    return {"step": STEPS, "loss": LOSS, **series}
+
+
+def waits(*places, seconds=3600.0):
+    late = np.zeros(N)
+    late[list(places)] = seconds
+    return CLOCK + np.cumsum(late)
+
+
+DROPPED = np.where(STEPS < 300, 1000.0, 400.0) * EVEN
+SAW = np.where(STEPS % 20 == 19, 20.0, 1000.0) * EVEN
+
+FOUND = [
+    ("throughput-drop", log(tokens_per_second=DROPPED), "step 300"),
+    ("throughput-drop", log(step_time=1 / DROPPED), "step 300"),
+    ("throughput-sawtooth", log(tokens_per_second=SAW), "every 20 steps"),
+    ("mfu-low", log(mfu=0.08 * EVEN), "Profile"),
+    ("mfu-low", log(mfu=8 * EVEN), "Profile"),
+    ("stall", log(timestamp=waits(250)), "step 249"),
+    ("stall", log(timestamp=1000 * waits(250)), "step 249"),
+    ("memory-growth", log(memory=10 + 10 * PART), ".item()"),
+]
+
+PASSED = [
+    # Compilation, and a slow stretch that was made good.
+    ("throughput-drop", log(tokens_per_second=np.where(STEPS < 40, 3000.0, 1000.0) * EVEN)),
+    (
+        "throughput-drop",
+        log(tokens_per_second=np.where(abs(STEPS - 250) < 40, 300.0, 1000.0) * EVEN),
+    ),
+    # The time of the run, not of a step.
+    ("throughput-drop", log(time=np.cumsum(EVEN))),
+    # Checkpoints that cost little, and slow steps without a rhythm.
+    (
+        "throughput-sawtooth",
+        log(tokens_per_second=np.where(STEPS % 100 == 99, 200.0, 1000.0) * EVEN),
+    ),
+    (
+        "throughput-sawtooth",
+        log(tokens_per_second=np.where(RNG.random(N) < 0.05, 20.0, 1000.0) * EVEN),
+    ),
+    ("mfu-low", log(mfu=0.4 * EVEN)),
+    ("mfu-low", log(mfu=np.where(STEPS < 20, 0.01, 0.4) * EVEN)),
+    # Evaluation now and then, a pause of minutes, a clock that begins anew.
+    ("stall", log(timestamp=waits(*range(20, N, 20)))),
+    ("stall", log(timestamp=waits(250, seconds=300.0))),
+    ("stall", log(timestamp=np.where(STEPS < 250, CLOCK, CLOCK - CLOCK[250]))),
+    # The peak so far, and memory that is freed again.
+    ("memory-growth", log(memory=np.maximum.accumulate(10 + 3 * EVEN))),
+    ("memory-growth", log(memory=20 - 10 * np.exp(-8 * PART))),
+    ("memory-growth", log(memory=10 + 10 * (STEPS % 100) / 100)),
+]
+
+
+@pytest.mark.parametrize(("slug", "run", "says"), FOUND)
+def test_it_is_found(symptom, slug, run, says):
+    assert says in symptom(slug, run).first_action
+
+
+@pytest.mark.parametrize(("slug", "run"), PASSED)
+def test_a_near_miss_is_none(symptom, slug, run):
+    assert symptom(slug, run) is None
+
+
+@pytest.mark.parametrize(
+    ("slug", "missing"),
+    [
+        ("throughput-drop", "tokens_per_second or step_time"),
+        ("throughput-sawtooth", "tokens_per_second or step_time"),
+        ("mfu-low", "mfu"),
+        ("stall", "clock or manifest.total_steps"),
+        ("memory-growth", "memory"),
+    ],
+)
+def test_what_was_not_logged_is_not_checked(symptom, slug, missing):
+    assert symptom(slug, log()) == (missing,)
+
+
+OOM = b"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB\n"
+
+
+@pytest.mark.parametrize(
+    ("end", "total", "found"), [(OOM, 10_000, True), (OOM, 100, False), (b"", 10_000, False)]
+)
+def test_an_end_with_a_reason_before_the_last_step(symptom, tmp_path, end, total, found):
+    lines = b"".join(b"step %d loss %.4f\n" % (step, LOSS[step]) for step in range(100))
+    path = tmp_path / "run.log"
+    path.write_bytes(lines + end)
+    stopped = symptom("stall", path, {"total_steps": total})
+    assert (stopped is not None) is found
+    assert stopped is None or "step 99 of 10000" in stopped.summary
+
+
+def test_a_clock_proves_no_training_step(tmp_path):
+    # The monitor goes on when the losses are over.
+    rows = [
+        {"step": step, "timestamp": time, "memory": 10.0} | ({"loss": loss} if step < 400 else {})
+        for step, time, loss in zip(STEPS.tolist(), CLOCK.tolist(), LOSS.tolist(), strict=True)
+    ]
+    path = tmp_path / "run.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    history = stabdiag.read(path)
+    assert len(history.series["clock"]) == N
+    assert len(history.series["loss"]) == 400

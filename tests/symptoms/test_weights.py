@@ -1,0 +1,85 @@
+"""The symptoms of weights and activations."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+N = 400
+STEPS = np.arange(N)
+RNG = np.random.default_rng(7)
+LOSS = 2 + 2 * np.exp(-STEPS / 100) + RNG.normal(0, 0.02, N)
+WAVES = 1 + 0.01 * RNG.normal(0, 1, N)
+PART = STEPS / N
+
+
+def log(**series):
+    return {"step": STEPS, "loss": LOSS} | {
+        name.replace("__", "/"): values * WAVES for name, values in series.items()
+    }
+
+
+HIGH, LOW = np.full(N, 0.8), np.full(N, 0.1)
+COLLAPSED = 4 * np.exp(-STEPS / 60)
+
+FOUND = [
+    ("weight-norm-runaway", log(weight_norm__head=10 * np.exp(3 * PART)), "'head'"),
+    ("weight-norm-shrinking", log(weight_norm__emb=10 * np.exp(-3 * PART)), "'emb'"),
+    ("update-ratio-off", log(update_ratio=np.full(N, 0.5)), "Lower"),
+    ("update-ratio-off", log(update_ratio__head=np.full(N, -8.0)), "Raise"),
+    ("dead-neurons", log(dead_fraction__mlp=HIGH), "'mlp'"),
+    ("dead-neurons", log(dead_fraction__mlp=100 * HIGH), "'mlp'"),
+    ("activation-saturated", log(saturated_fraction__gate=HIGH), "'gate'"),
+    (
+        "attention-entropy-collapse",
+        log(attention_entropy__0=COLLAPSED, attention_entropy__1=COLLAPSED),
+        "QK-norm",
+    ),
+]
+
+PASSED = [
+    # Growth that slows down, and growth out of the initialisation that is then over.
+    ("weight-norm-runaway", log(weight_norm=10 * np.sqrt(1 + 40 * PART))),
+    ("weight-norm-runaway", log(weight_norm=100 - 99 * np.exp(-PART * 20))),
+    ("weight-norm-runaway", log(weight_norm=10 * (1 + PART))),
+    # A large initialisation that settles.
+    ("weight-norm-shrinking", log(weight_norm=1 + 99 * np.exp(-PART * 10))),
+    ("weight-norm-shrinking", log(weight_norm=10 * (1 - 0.5 * PART))),
+    ("update-ratio-off", log(update_ratio=np.full(N, 1e-3))),
+    ("update-ratio-off", log(update_ratio=np.full(N, -3.0))),
+    # Large updates during the warm-up alone.
+    ("update-ratio-off", log(update_ratio=np.where(PART < 0.2, 0.5, 1e-3))),
+    ("dead-neurons", log(dead_fraction=LOW)),
+    ("dead-neurons", log(dead_fraction=np.where(PART < 0.3, HIGH, LOW))),
+    ("activation-saturated", log(saturated_fraction=LOW)),
+    ("activation-saturated", log(saturated_fraction=np.where(PART < 0.3, HIGH, LOW))),
+    # An induction head looks at one token by right.
+    (
+        "attention-entropy-collapse",
+        log(
+            attention_entropy__0=COLLAPSED,
+            attention_entropy__1=3 + LOW,
+            attention_entropy__2=3 + LOW,
+        ),
+    ),
+    ("attention-entropy-collapse", log(attention_entropy=4 - 2 * PART)),
+]
+
+
+@pytest.mark.parametrize(("slug", "run", "says"), FOUND)
+def test_it_is_found(symptom, slug, run, says):
+    assert says in symptom(slug, run).first_action
+
+
+@pytest.mark.parametrize(("slug", "run"), PASSED)
+def test_a_near_miss_is_none(symptom, slug, run):
+    assert symptom(slug, run) is None
+
+
+@pytest.mark.parametrize("slug", sorted({case[0] for case in FOUND}))
+def test_what_was_not_logged_is_not_checked(symptom, slug):
+    (missing,) = symptom(slug, {"step": STEPS, "loss": LOSS})
+    assert missing in (
+        *("weight_norm", "update_ratio", "dead_fraction", "saturated_fraction"),
+        "attention_entropy",
+    )
