@@ -94,7 +94,7 @@ def test_formats_may_differ_and_roles_go_by_their_names_in_the_first(put):
 
 def test_an_evaluation_stands_beside_the_training(put):
     train = put("train.csv", csv(records(0, 600)))
-    evaluation = [{"step": n, "loss": 5 - n / 1000} for n in range(0, 650, 50)]
+    evaluation = [{**row, "loss": row["loss"] + 0.05} for row in records(0, 650)[::50]]
     val = put("val.csv", csv(evaluation))
     alone = stabdiag.diagnose(train)
     for order in ([train, val], [val, train]):
