@@ -46,7 +46,7 @@ bench: $(DEV)  ## measure the speed against Arrow and pandas; BENCH="--rows 1000
 accuracy: $(RUNTIME)  ## score the diagnoses of labelled runs; SPLIT=held or SPLIT=test for others
 	$(BIN)/python benchmarks/accuracy/score.py --split $(or $(SPLIT),dev) $(ACCURACY)
 
-accuracy-peers: $(RUNTIME)  ## ask six other tools about the same runs (installs them apart; ten minutes)
+accuracy-peers: $(RUNTIME)  ## ask other tools about the same runs (installs them apart; ten minutes)
 	$(BIN)/python benchmarks/accuracy/peers.py $(ACCURACY)
 
 accuracy-page: $(RUNTIME)  ## write docs/accuracy.md and its pictures again (installs matplotlib)

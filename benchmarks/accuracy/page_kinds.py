@@ -44,6 +44,11 @@ KINDS = (
         "explains.",
     ),
     Kind(
+        name="false-symptom",
+        title="A healthy run, told of a symptom",
+        why="A check beside the tree took something in the log for a fault of its own.",
+    ),
+    Kind(
         name="false-note",
         title="A healthy run, told that it stands still",
         why="A note and no alarm: the loss fell by less than its own noise in the part looked at.",
@@ -123,7 +128,7 @@ FAULTS = {
     "unguarded": "a fixed loss scale, and nothing that skips a bad step",
 }
 BY_NAME = {kind.name: kind for kind in KINDS}
-FALSE = {"§1": "hidden", "§3": "false-overflow", "§4": "false-climb"}
+FALSE = {"§1": "hidden", "§3": "false-overflow", "§4": "false-climb", "symptom": "false-symptom"}
 MISSED = {"§1": "hidden", "§2": "missed-spike", "§3": "missed-overflow", "§4": "missed-climb"}
 
 
@@ -146,7 +151,7 @@ def kind_of(one: Scored) -> str:
         return "false-level" if one.slug in LASTING else "false-spike"
     if one.healthy:
         return FALSE[said]
-    if not one.alarm:
+    if not one.alarm or said == "symptom":
         return MISSED[expect]
     if {expect, said} == {"§2", "§4"}:
         return "jump-or-climb"

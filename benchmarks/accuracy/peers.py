@@ -1,6 +1,6 @@
 """Ask the tools that people can install, and the literal tree, about the runs of the corpus.
 
-python benchmarks/accuracy/peers.py [--data FOLDER]
+python benchmarks/accuracy/peers.py [--data FOLDER] [--without TOOL ...]
 
 Makes an environment of its own in ``.peers/``, lets each tool look at every run there, and writes
 what they said to ``peers.json`` beside the labels. Some ten minutes on two cores, most
@@ -42,7 +42,9 @@ def main() -> None:
     """Run the command line."""
     parser = argparse.ArgumentParser(description="Ask the other tools about the corpus.")
     parser.add_argument("--data", type=Path, default=corpus.TEST, help="folder of the corpus")
-    data = parser.parse_args().data
+    parser.add_argument("--without", nargs="*", default=(), help="tools that are not asked")
+    options = parser.parse_args()
+    data, tools_asked = options.data, [tool for tool in TOOLS if tool not in options.without]
     make_environment()
     runs = list(corpus.load(data))
     logs = HOME / "logs"
@@ -52,10 +54,10 @@ def main() -> None:
         write_log(logs / f"{run.run_id}.csv", table)
     # The longest logs first, dealt out in turn.
     paths = sorted(logs.glob("*.csv"), key=lambda log: (-log.stat().st_size, log.name))
-    jobs = [(tool, part) for tool in TOOLS for part in range(PROCESSES)]
+    jobs = [(tool, part) for tool in tools_asked for part in range(PROCESSES)]
     with ThreadPoolExecutor(PROCESSES) as pool:
         answers = list(pool.map(lambda job: ask(job[0], paths[job[1] :: PROCESSES]), jobs))
-    said: dict[str, dict[str, Any]] = {tool: {} for tool in sorted(TOOLS)}
+    said: dict[str, dict[str, Any]] = {tool: {} for tool in sorted(tools_asked)}
     for (tool, _), answer in zip(jobs, answers, strict=True):
         said[tool] |= answer
     versions = dict(line.split("==") for line in lines_of(PINNED))

@@ -176,6 +176,7 @@ def leaves(scored: Sequence[Scored]) -> tuple[list[str], list[str]]:
     true = {one.run.expect for one in scored}
     said = true | {one.slug for one in scored if not one.right}
     order = [outcome.slug for outcome in OUTCOMES]
+    order += sorted(said - set(order))  # symptoms
     return [slug for slug in order if slug in true], [slug for slug in order if slug in said]
 
 
