@@ -70,7 +70,7 @@ def test_the_page_shows_every_picture_and_no_other() -> None:
     page = (docs / "accuracy.md").read_text(encoding="utf-8")
     shown = set(re.findall(r'(?:src|srcset)="(.*?)"', page))
     assert shown == {str(path.relative_to(docs)) for path in (docs / "accuracy").iterdir()}
-    assert sum((docs / name).stat().st_size for name in shown) < 1_200_000
+    assert sum((docs / name).stat().st_size for name in shown) < 1_000_000
 
 
 @pytest.fixture

@@ -60,9 +60,9 @@ def save(draw: Draw, folder: Path, name: str) -> None:
 
 
 def lean(svg: str) -> str:
-    """Coordinates to a tenth of a point, and no blanks at the ends of lines."""
+    """Coordinates to a tenth of a point, and no blanks around lines."""
     short = re.sub(r"<[^>]*>", lambda tag: NUMBER.sub(rounded, tag[0]), svg)
-    return "\n".join(line.rstrip() for line in short.splitlines()) + "\n"
+    return "\n".join(line.strip() for line in short.splitlines()) + "\n"
 
 
 def rounded(number: re.Match[str]) -> str:
