@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stabdiag.stats.quantiles import median
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -157,5 +159,5 @@ def _interval(case: Case, doublings: Ints, scale: Series | None) -> tuple[float,
         place = np.searchsorted(changes, grew)
         waits = (grew - changes[np.maximum(place - 1, 0)])[place > 0]
         if len(waits):
-            return float(max(np.median(waits), 1)), "read off the log"
+            return max(median(waits.astype(np.float64)), 1.0), "read off the log"
     return float(case.limits.precision.growth_interval), "by default"
