@@ -35,6 +35,11 @@ _SAMPLE = 50_000
 _LEAST_SHIFT = 2.0
 _LEAST_CAUSED = 1.0
 
+# What a run made good unaided is told if its peak reaches half as far as the noise of single points
+# does; so many deviations are always far enough, and a single point has to reach so many.
+_FAR = 10.0
+_FAR_FOR_ONE = 5.0
+
 # After a logged cause a spike is the likelier story: so many times the chance of a false alarm.
 _CAUSED = 5
 
@@ -96,6 +101,8 @@ def find_spikes(
         if spike.height <= max(sigmas * spike.sigma, least[onset]):
             continue
         caused = suspect is not None and bool(suspect[onset])
+        if not caused and spike.recovered and not _worth_a_word(spike, seen, limit):
+            continue
         if not caused and seen.is_habit(at, spike, reach):
             habits[seen.width] = at + seen.width
             continue
@@ -110,6 +117,14 @@ def find_spikes(
         largest_at=largest + first,
         tested=n - first,
     )
+
+
+def _worth_a_word(spike: Spike, seen: Seen, limit: float) -> bool:
+    """Tell whether a rise that came back, and has no known cause, is more than a passing mood."""
+    least = min(limit / 2, _FAR)
+    if seen.width == 1:
+        least = max(least, _FAR_FOR_ONE)
+    return spike.height > least * spike.sigma
 
 
 class _Candidate(NamedTuple):
