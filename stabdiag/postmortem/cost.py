@@ -14,7 +14,6 @@ from stabdiag.tree.words import num
 
 if TYPE_CHECKING:
     from stabdiag.history import Series
-    from stabdiag.manifest import Manifest
     from stabdiag.postmortem.clock import Clock
     from stabdiag.report import Report
 
@@ -53,7 +52,7 @@ def cost_of(report: Report, clock: Clock | None, first: int, last: int) -> Cost:
     """Return the compute spent after one step, up to and with another."""
     steps = last - first
     rate, unit = _rate(report.history.get("tokens_per_second"), first, last)
-    each = _each(report.manifest, unit)
+    each = _each(report, unit)
     hours = _hours(report, clock, first, last)
     if hours.value is None and rate is not None and each.value is not None:
         how = f"{steps} steps x {each.how}, at {num(rate)} {unit} a second as logged"
@@ -113,9 +112,9 @@ def _rate(series: Series | None, first: int, last: int) -> tuple[float | None, s
     return None, "tokens"
 
 
-def _each(manifest: Manifest, unit: str) -> Amount:
-    """Return what the manifest says that a step takes."""
-    batch, length = manifest.batch_size, _length(manifest)
+def _each(report: Report, unit: str) -> Amount:
+    """Return what a step takes, as the manifest and the log tell it."""
+    batch, length = report.manifest.batch_size, _length(report)
     if batch is not None and unit == "samples":
         return Amount(value=batch, how=f"{batch} samples (batch_size)")
     if batch is not None and unit == "tokens" and length is not None:
@@ -124,8 +123,9 @@ def _each(manifest: Manifest, unit: str) -> Amount:
     return Amount(value=None, how="log the throughput, or give batch_size and seq_len")
 
 
-def _length(manifest: Manifest) -> float | None:
-    """Return the tokens of a sequence, as far as the manifest tells under a common name."""
-    told = {plain(name.rpartition(".")[2]): value for name, value in manifest.unknown.items()}
+def _length(report: Report) -> float | None:
+    """Return the tokens of a sequence, as far as they are told under a common name."""
+    settings = {**report.history.config, **report.manifest.unknown}
+    told = {plain(str(name).rpartition(".")[2]): value for name, value in settings.items()}
     lengths = [number(told[name]) for name in _LENGTHS if name in told]
     return next((n for n in lengths if n is not None and n > 0), None)

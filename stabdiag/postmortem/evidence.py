@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from stabdiag.findings import Verdict
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from stabdiag.findings import Answer, Scalar
+    from stabdiag.formats.terminal.subject import Plot
+    from stabdiag.history import Series
     from stabdiag.postmortem.cost import Amount, Cost
     from stabdiag.postmortem.study import Study
 
@@ -27,6 +30,9 @@ PLOT = "text"
 _WIDTH = 78
 _WHICH = ("What", "Where", "Which")
 _MESSAGES = 10
+
+# At the beginning of a line, a runner of jobs takes these for commands, in a block as well.
+_COMMANDS = (("::", ": :"), ("##[", "## ["))
 
 
 def moments(told: Study) -> Iterator[str]:
@@ -84,9 +90,7 @@ def evidence(told: Study) -> Iterator[str]:
     yield "## Evidence"
     report, plot = told.report, told.plot
     if plot is not None:
-        yield block(
-            "\n".join(line.plain for line in draw(plot, Page(width=_WIDTH, ascii=True))), PLOT
-        )
+        yield _drawn(plot)
     if told.incident.first_bad is not None and plot is not None:
         yield f"What was logged around step {told.incident.first_bad}:"
         yield around(report.history, plot.series, told.incident.first_bad)
@@ -95,6 +99,24 @@ def evidence(told: Study) -> Iterator[str]:
         yield course(plot)
     yield from _answers(told)
     yield from _said(told)
+
+
+def _drawn(plot: Plot) -> str:
+    """Return the plot in characters that look the same in every font."""
+    harmless = replace(
+        plot,
+        series=_renamed(plot.series),
+        companions=tuple(_renamed(series) for series in plot.companions),
+    )
+    page = Page(width=_WIDTH, ascii=True)
+    return block("\n".join(line.plain for line in draw(harmless, page)), PLOT)
+
+
+def _renamed(series: Series) -> Series:
+    role, column = series.role, series.column
+    for command, words in _COMMANDS:
+        role, column = role.replace(command, words), column.replace(command, words)
+    return replace(series, role=role, column=column)
 
 
 def _answers(told: Study) -> Iterator[str]:

@@ -44,7 +44,7 @@ def head(told: Study) -> Iterator[str]:
 
 def _onset(told: Study) -> str:
     if told.report.diagnosis.step is None:
-        return "none: it was there all along, or came by and by"
+        return "at no single step"
     when = told.clock.at(told.incident.onset) if told.clock is not None else ""
     zone = " UTC" if told.clock is not None and told.clock.calendar else " into the log"
     return f"step {told.incident.onset}{f', {when}{zone}' if when else ''}"

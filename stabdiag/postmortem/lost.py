@@ -47,7 +47,8 @@ def lost_by(report: Report, incident: Incident, clock: Clock | None) -> Lost:
         took = plural(incident.recovered - incident.onset, "step")
         return Lost(what=f"nothing has to be trained again: the loss was back after {took}")
     if report.diagnosis.severity is not Severity.ERROR:
-        return Lost(what="nothing has to be trained again: the run survived this")
+        broke = "the run survived this" if _is_warning(report) else "nothing broke"
+        return Lost(what=f"nothing has to be trained again: {broke}")
     last, saved = incident.last, incident.checkpoint
     if saved.step is None:
         since, what = incident.onset, f"from the onset at {incident.onset} to the end at {last}"
@@ -57,9 +58,13 @@ def lost_by(report: Report, incident: Incident, clock: Clock | None) -> Lost:
     else:
         # A log that begins later than its run did shows the cost from there on.
         since = 0 if incident.first <= 1 else incident.first
-        what = f"all of it, up to the end at {last}: no checkpoint is from before the onset"
+        what = f"from the start to the end at {last}, as no checkpoint is from before the onset"
     cost = cost_of(report, clock, since, last)
     return Lost(what=what, cost=cost, at_least=saved.step is None)
+
+
+def _is_warning(report: Report) -> bool:
+    return report.diagnosis.severity is Severity.WARNING
 
 
 def amounts(cost: Cost) -> Iterator[tuple[str, str]]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from markdown_it import MarkdownIt
 
+from stabdiag.formats.markdown_text import GAP
 from stabdiag.formats.visible import visible
 from stabdiag.postmortem.chart import Mark, chart
 
@@ -53,7 +54,8 @@ def page(document: Document) -> str:
         hash=digest,
         title=html.escape(visible(document.title)),
         style=style,
-        body=_renderer().render(document.markdown, {"chart": drawn}),
+        # What parts signs that a site would make links of has no use where nothing does.
+        body=_renderer().render(document.markdown, {"chart": drawn}).replace(GAP, ""),
     )
 
 

@@ -24,8 +24,10 @@ def title(report: Report) -> str:
 def quiet(report: Report) -> Iterator[str]:
     """Yield what was found, what was tested, what was not, and where to look if it failed."""
     yield f"# {escape(title(report))}"
-    yield f"{escape(report.history.source.name)}: {escape(report.diagnosis.summary)}"
-    yield escape(report.diagnosis.first_action)
+    yield f"**Run.** {escape(report.history.source.name)}"
+    yield f"**What was found.** {escape(report.diagnosis.summary)}"
+    if report.diagnosis.first_action:
+        yield f"**What to do.** {escape(report.diagnosis.first_action)}"
     yield "## What was asked"
     rows = [[a.question, escape(a.asks), str(a.verdict), escape(a.because)] for a in report.trail]
     yield table(["Question", "What it asks", "Answer", "Because"], rows)

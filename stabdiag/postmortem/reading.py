@@ -24,14 +24,16 @@ def reading(report: Report) -> Iterator[str]:
 def _notes(report: Report) -> Iterator[str]:
     tree = "the decision tree to the letter" if report.literal else "its decision tree"
     yield f"stabdiag {__version__} read the log, walked {tree} and wrote this draft"
-    for role, series in report.history.series.items():
-        if series.column != role:
-            yield f"{role} is read from {series.column}"
+    series = report.history.series.items()
+    columns = [f"{role} from {one.column}" for role, one in series if one.column != role]
+    if columns:
+        yield f"read: {', '.join(columns)}"
     manifest = report.manifest
     yield f"manifest: {manifest.path or 'none found'}"
     for names, how in ((manifest.overridden, "set by hand"), (manifest.logged, "told by the log")):
-        for name in names:
-            yield f"{name} {number(getattr(manifest, name, None))}, {how}"
+        if names:
+            told = (f"{name} {number(getattr(manifest, name, None))}" for name in names)
+            yield f"{how}: {', '.join(told)}"
     for name, why in manifest.inferred.items():
         yield f"{name} {number(getattr(manifest, name, None))}, inferred: {why}"
     for info in report.limits.items():

@@ -43,7 +43,7 @@ def study(report: Report) -> Study:
     return Study(
         report=report,
         incident=incident,
-        alarm=first_alarm(report, incident.onset),
+        alarm=first_alarm(report, incident),
         clock=clock,
         lost=lost_by(report, incident, clock),
         plot=choose(report),

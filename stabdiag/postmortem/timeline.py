@@ -91,7 +91,7 @@ def _alarm(report: Report, incident: Incident, alarm: Alarm | None) -> Iterator[
     after = alarm.step - incident.onset
     late = ""
     if report.diagnosis.step is not None:
-        late = f", {plural(after, 'step')} after the onset" if after else ", at its onset"
+        late = f", {plural(after, 'step')} after the onset" if after else ", by its onset"
     what = f"The log up to here is enough for stabdiag to name it{as_what}{late}"
     yield Moment(step=alarm.step, name="Detectable", what=what)
 
