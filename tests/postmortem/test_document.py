@@ -91,9 +91,8 @@ def test_without_time_stamps_the_document_says_so(broken: Callable[..., Report])
 def test_the_bad_step_is_bold_among_its_neighbours(broken: Callable[..., Report]) -> None:
     evidence = section(postmortem(broken()), "Evidence")
     assert "| **500** | **NaN** |" in evidence
-    assert [f"| {step} | 2.0" in evidence for step in (496, 499)] == [True, True]
-    assert "| 504 | NaN |" in evidence
-    assert "| 505 |" not in evidence
+    steps = re.findall(r"^\| (\d+) \| [\d.N]", evidence, re.MULTILINE)
+    assert steps == ["496", "497", "498", "499", "501", "502", "503", "504"]
 
 
 def test_a_climb_is_told_in_tenths_of_the_run(diagnosed: Callable[[str], Report]) -> None:

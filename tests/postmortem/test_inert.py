@@ -29,7 +29,7 @@ ROOT = Path(__file__).parents[2]
 LOGS = [
     "fixtures/runs/nan-empty-mask-bf16/log.parquet",
     "fixtures/runs/divergence-weight-norm-climbing/log.jsonl",
-    "fixtures/runs/symptom-grad-vanishing/log.jsonl",
+    "fixtures/runs/symptom-loss-constant/log.jsonl",
     "fixtures/runs/symptom-eval-rising/log.jsonl",
 ]
 HOSTILE = {
