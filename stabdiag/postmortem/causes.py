@@ -45,6 +45,8 @@ _LEAVES: Final[Mapping[str, tuple[Sureness, tuple[str, ...]]]] = {
     "spike-duplicate-batch": (Sureness.SHOWN, ("Q2.3",)),
     "spike-long-tail-batch": (Sureness.POINTS, ("Q2.3",)),
     "spike-recovered": (Sureness.HIDDEN, ("Q2.3",)),
+    "spike-persistent": (Sureness.POINTS, ()),
+    "spike-unresolved": (Sureness.POINTS, ()),
     "gradient-overflow": (Sureness.POINTS, ("Q3.2",)),
     "loss-scale-static": (Sureness.SHOWN, ("Q3.2",)),
     "loss-scale-collapsed": (Sureness.POINTS, ("Q3.2",)),
@@ -56,19 +58,18 @@ _LEAVES: Final[Mapping[str, tuple[Sureness, tuple[str, ...]]]] = {
     "plateau": (Sureness.HIDDEN, ("Q4.4",)),
 }
 
-# The tree asks for the cause of a spike only where it recovered.
-_UNASKED_SPIKES: Final = ("spike-persistent", "spike-unresolved")
 
+def cause_of(report: Report, panels: tuple[Panel, ...]) -> Cause:
+    """Return what the log says of the cause of a diagnosis, given the panels of its spike.
 
-def cause_of(report: Report, found: tuple[Panel, ...]) -> Cause:
-    """Return what the log says of the cause of a diagnosis, given the panels of its spike."""
-    slug = report.diagnosis.slug
-    if slug in _UNASKED_SPIKES:
-        sureness = Sureness.POINTS if any(panel.holds for panel in found) else Sureness.HIDDEN
-        return Cause(sureness=sureness, because=tuple(panel.because for panel in found))
-    if slug not in _LEAVES:  # a symptom: what it saw is all there is
-        return Cause(sureness=Sureness.POINTS, because=(report.diagnosis.summary,))
-    sureness, questions = _LEAVES[slug]
+    Of a symptom a log shows that it holds, and not why.
+    """
+    sureness, questions = _LEAVES.get(report.diagnosis.slug, (Sureness.HIDDEN, ()))
+    if report.diagnosis.section == "§2" and panels:
+        # The tree asks for the cause of a spike only where it recovered; the panels always tell.
+        guilty = tuple(panel.because for panel in panels if panel.holds)
+        because = guilty or tuple(panel.because for panel in panels)
+        return Cause(sureness=sureness if guilty else Sureness.HIDDEN, because=because)
     answers = [answer for q in questions if (answer := asked(report, q)) is not None]
     # Where the first question had nothing to go by, nothing points anywhere; and without the
     # fingerprint of an overflow, an fp16 NaN may be of any kind.

@@ -14,6 +14,7 @@ from stabdiag.tree.words import plural
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from stabdiag.postmortem.alarm import Alarm
     from stabdiag.postmortem.study import Study
 
 
@@ -55,10 +56,22 @@ def summary(told: Study) -> Iterator[str]:
     found, cause = told.report.diagnosis, told.cause
     yield "## Summary"
     yield f"**What happened.** {escape(found.summary)}"
+    if told.alarm is not None:
+        yield f"**When it could be known.** {_known(told, told.alarm)}"
     yield f"**What it cost.** {escape(_sentence(told.lost.briefly))}"
     yield f"**Why.** {cause.sureness.value} {escape(_reason(cause.because))}".rstrip()
     if found.first_action:
         yield f"**What to do first.** {escape(first_action(told))}"
+
+
+def _known(told: Study, alarm: Alarm) -> str:
+    """Return when the log was enough, and how much of it was still to come."""
+    incident = told.incident
+    late = alarm.step - incident.onset
+    dated = told.report.diagnosis.step is not None
+    after = f", {plural(late, 'step')} after the onset" if dated and late else ""
+    left = plural(incident.last - alarm.step, "step")
+    return f"From step {alarm.step} on{after}. The log goes on for {left} after that."
 
 
 def _reason(because: tuple[str, ...]) -> str:

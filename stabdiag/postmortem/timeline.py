@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from stabdiag.findings import AskedOf, Severity
+from stabdiag.findings import AskedOf, Severity, Verdict
 from stabdiag.history import EventKind
+from stabdiag.postmortem.incident import asked
 from stabdiag.tree.words import num, plural
 
 if TYPE_CHECKING:
@@ -89,10 +90,10 @@ def _alarm(report: Report, incident: Incident, alarm: Alarm | None) -> Iterator[
     shown = alarm.finding
     as_what = "" if shown.slug == report.diagnosis.slug else f" (as {shown.slug})"
     after = alarm.step - incident.onset
-    late = ""
-    if report.diagnosis.step is not None:
-        late = f", {plural(after, 'step')} after the onset" if after else ", by its onset"
-    what = f"The log up to here is enough for stabdiag to name it{as_what}{late}"
+    dated = report.diagnosis.step is not None
+    already = "Already the" if dated and not after else "The"
+    late = f", {plural(after, 'step')} after the onset" if dated and after else ""
+    what = f"{already} log up to here is enough for stabdiag to name it{as_what}{late}"
     yield Moment(step=alarm.step, name="Detectable", what=what)
 
 
@@ -103,6 +104,13 @@ def _afterwards(report: Report, incident: Incident) -> Iterator[Moment]:
         yield Moment(
             step=incident.recovered, name="Recovered", what=f"The loss was back after {took}"
         )
+    told = {found.step for found in report.findings}
+    spiked = asked(report, "Q2.1")
+    others = [step for step in spiked.steps if step not in told] if spiked is not None else []
+    # To the letter a log may hold thousands; of those the evidence tells the number.
+    if spiked is not None and spiked.verdict is Verdict.YES and len(others) <= _MOST_EVENTS:
+        for step in others:
+            yield Moment(step=step, name="Another spike", what="The loss jumped here as well")
     for found in report.also_found:
         bad = found.severity in (Severity.ERROR, Severity.WARNING)
         if bad and found.step is not None and found is not incident.lead_up:

@@ -139,13 +139,25 @@ def test_the_cause_of_a_spike_that_stayed_is_looked_for_too(
         ("nan-blow-up-fp32", "The log points at a cause, and does not prove it."),
         ("nan-dropped-field-fp32", "The log points at a cause, and does not prove it."),
         ("divergence-unexplained-data", "The log does not show the cause."),
-        ("symptom-plateau-at-chance", "The log points at a cause, and does not prove it."),
+        ("symptom-plateau-at-chance", "The log does not show the cause."),
     ],
 )
 def test_how_sure_the_cause_is_is_said(
     diagnosed: Callable[[str], Report], run: str, says: str
 ) -> None:
     assert says in postmortem(diagnosed(run))
+
+
+def test_when_it_could_be_known_is_part_of_the_summary(
+    diagnosed: Callable[[str], Report],
+) -> None:
+    text = postmortem(diagnosed("nan-blow-up-fp32"))
+    assert "From step 199 on, 2 steps after the onset. The log goes on for 21 steps" in text
+
+
+def test_other_spikes_are_part_of_the_timeline(diagnosed: Callable[[str], Report]) -> None:
+    told = rows(postmortem(diagnosed("spike-long-tail-two")), "Timeline")
+    assert ["400", "**Another spike**", "The loss jumped here as well"] in told
 
 
 def test_actions_begin_with_the_first_and_end_with_what_was_also_found(
