@@ -16,17 +16,25 @@ if TYPE_CHECKING:
 
 
 def first_action(told: Study) -> str:
-    """Return what to do first.
+    """Return what to do first, with what the first action alone would miss."""
+    return " ".join((told.report.diagnosis.first_action, *_safer(told), *_cause_first(told)))
 
-    The advice on a NaN names the last checkpoint before it. Where trouble began earlier, an older
-    one is the safer.
-    """
-    first, incident = told.report.diagnosis.first_action, told.incident
-    saved, named = incident.checkpoint, incident.named
-    if named is None or not named.step or saved.step == named.step:
-        return first
-    safer = f"the one of step {saved.step} is safer" if saved.step else "no checkpoint is older"
-    return f"{first} But the run was in trouble from step {incident.onset} on: {safer}."
+
+def _safer(told: Study) -> Iterator[str]:
+    """Yield that an older checkpoint is safer, if a NaN began before the one that is named."""
+    saved, named = told.incident.checkpoint, told.incident.named
+    if named is not None and named.step and saved.step != named.step:
+        safer = f"the one of step {saved.step} is safer" if saved.step else "none is older"
+        yield f"But the run was in trouble from step {told.incident.onset} on: {safer}."
+
+
+def _cause_first(told: Study) -> Iterator[str]:
+    """Yield the cause of a spike that did damage: the tree asks for it of those that recovered."""
+    found = told.report.diagnosis
+    if found.section == "§2" and found.severity is Severity.ERROR:
+        for panel in told.panels:
+            if panel.holds:
+                yield f"See to the cause before the restart: {panel.because}."
 
 
 def actions(told: Study) -> Iterator[str]:

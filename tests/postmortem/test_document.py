@@ -171,6 +171,15 @@ def test_actions_begin_with_the_first_and_end_with_what_was_also_found(
     assert "weight-norm-runaway" in actions[-1]
 
 
+def test_the_cause_of_a_spike_that_stayed_comes_before_the_restart(
+    diagnosed: Callable[[str], Report],
+) -> None:
+    says = "See to the cause before the restart: the learning rate jumped from 0.001543"
+    text = postmortem(diagnosed("spike-persistent-lr-stays"))
+    assert text.count(says) == 2  # in the summary and in the first action
+    assert "See to the cause" not in postmortem(diagnosed("spike-persistent-lost-layer"))
+
+
 def test_blanks_are_marked_and_counted(diagnosed: Callable[[str], Report]) -> None:
     text = postmortem(diagnosed("spike-persistent-moments"))
     count = text.count(f"- [ ] **{MARK}:** ")
