@@ -67,7 +67,7 @@ def cause_of(report: Report, panels: tuple[Panel, ...]) -> Cause:
     sureness, questions = _LEAVES.get(report.diagnosis.slug, (Sureness.HIDDEN, ()))
     if report.diagnosis.section == "§2" and panels:
         # The tree asks for the cause of a spike only where it recovered; the panels always tell.
-        guilty = tuple(panel.because for panel in panels if panel.holds)
+        guilty = tuple(convicted(panel) for panel in panels if panel.holds)
         because = guilty or tuple(panel.because for panel in panels)
         return Cause(sureness=sureness if guilty else Sureness.HIDDEN, because=because)
     answers = [answer for q in questions if (answer := asked(report, q)) is not None]
@@ -77,6 +77,12 @@ def cause_of(report: Report, panels: tuple[Panel, ...]) -> Cause:
     if verdict is Verdict.UNKNOWN or (questions == ("Q3.3",) and verdict is Verdict.NO):
         sureness = Sureness.HIDDEN
     return Cause(sureness=sureness, because=tuple(answer.because for answer in answers))
+
+
+def convicted(panel: Panel) -> str:
+    """Return the words of a panel that holds; a gradient norm alone names no cause."""
+    long_tail = panel.branch == "long-tail-batch"
+    return f"a long-tail batch, as {panel.because}" if long_tail else panel.because
 
 
 def panels_of(report: Report, incident: Incident) -> tuple[Panel, ...]:

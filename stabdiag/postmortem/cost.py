@@ -55,12 +55,12 @@ def cost_of(report: Report, clock: Clock | None, first: int, last: int) -> Cost:
     each = _each(report, unit)
     hours = _hours(report, clock, first, last)
     if hours.value is None and rate is not None and each.value is not None:
-        how = f"{steps} steps x {each.how}, at {num(rate)} {unit} a second as logged"
+        how = f"{steps} steps x {each.how}, at {large(rate)} {unit} a second as logged"
         hours = Amount(value=steps * each.value / rate / 3600, how=how)
     if each.value is not None:
         work = Amount(value=steps * each.value, how=f"{steps} steps x {each.how}")
     elif rate is not None and hours.value is not None:
-        how = f"{num(rate)} {unit} a second (median of these steps, as logged) x the time"
+        how = f"{large(rate)} {unit} a second (median of these steps, as logged) x the time"
         work = Amount(value=rate * hours.value * 3600, how=how)
     else:
         work = each
@@ -129,3 +129,18 @@ def _length(report: Report) -> float | None:
     told = {plain(str(name).rpartition(".")[2]): value for name, value in settings.items()}
     lengths = [number(told[name]) for name in _LENGTHS if name in told]
     return next((n for n in lengths if n is not None and n > 0), None)
+
+
+def duration(hours: float) -> str:
+    """Return hours in the unit in which they are easiest to grasp."""
+    if hours >= 1:
+        return f"{hours:,.1f} hours"
+    return f"{hours * 60:.0f} minutes" if hours >= 1 / 30 else f"{hours * 3600:.0f} seconds"
+
+
+def large(value: float) -> str:
+    """Return a large number as people say it."""
+    for size, name in ((1e12, "trillion"), (1e9, "billion"), (1e6, "million")):
+        if value >= size:
+            return f"{value / size:.3g} {name}"
+    return f"{value:,.0f}"

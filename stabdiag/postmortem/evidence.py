@@ -11,7 +11,7 @@ from stabdiag.formats.terminal.evidence import decisive
 from stabdiag.formats.terminal.page import Page, number
 from stabdiag.formats.terminal.plot import draw
 from stabdiag.history import EventKind
-from stabdiag.postmortem.lost import duration, large
+from stabdiag.postmortem.cost import duration, large
 from stabdiag.postmortem.tables import around, course, table
 from stabdiag.postmortem.timeline import timeline
 

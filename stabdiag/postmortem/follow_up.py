@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from stabdiag.findings import Severity
 from stabdiag.formats.markdown_text import escape
 from stabdiag.postmortem.blanks import MARK
+from stabdiag.postmortem.causes import convicted
 from stabdiag.postmortem.tables import table
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ def _cause_first(told: Study) -> Iterator[str]:
     if found.section == "§2" and found.severity is Severity.ERROR:
         for panel in told.panels:
             if panel.holds:
-                yield f"See to the cause before the restart: {panel.because}."
+                yield f"See to the cause before the restart: {convicted(panel)}."
 
 
 def actions(told: Study) -> Iterator[str]:

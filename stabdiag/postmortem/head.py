@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from stabdiag import __version__
 from stabdiag.formats.markdown_text import escape
 from stabdiag.postmortem.blanks import MARK
+from stabdiag.postmortem.cost import duration
 from stabdiag.postmortem.follow_up import first_action
 from stabdiag.postmortem.tables import table
 from stabdiag.tree.words import plural
@@ -66,11 +67,13 @@ def summary(told: Study) -> Iterator[str]:
 
 def _known(told: Study, alarm: Alarm) -> str:
     """Return when the log was enough, and how much of it was still to come."""
-    incident = told.incident
+    incident, clock = told.incident, told.clock
     late = alarm.step - incident.onset
     dated = told.report.diagnosis.step is not None
     after = f", {plural(late, 'step')} after the onset" if dated and late else ""
+    seconds = clock.between(alarm.step, incident.last) if clock is not None else None
     left = plural(incident.last - alarm.step, "step")
+    left += f", {duration(seconds / 3600)}," if seconds else ""
     return f"From step {alarm.step} on{after}. The log goes on for {left} after that."
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from stabdiag.findings import Severity
-from stabdiag.postmortem.cost import Cost, cost_of
+from stabdiag.postmortem.cost import Cost, cost_of, duration, large
 from stabdiag.tree.words import plural
 
 if TYPE_CHECKING:
@@ -74,18 +74,3 @@ def amounts(cost: Cost) -> Iterator[tuple[str, str]]:
         yield "Time", duration(cost.hours.value)
     if cost.work.value is not None:
         yield cost.unit.capitalize(), f"{large(cost.work.value)} {cost.unit}"
-
-
-def duration(hours: float) -> str:
-    """Return hours in the unit in which they are easiest to grasp."""
-    if hours >= 1:
-        return f"{hours:,.1f} hours"
-    return f"{hours * 60:.0f} minutes" if hours >= 1 / 30 else f"{hours * 3600:.0f} seconds"
-
-
-def large(value: float) -> str:
-    """Return a large number as people say it."""
-    for size, name in ((1e12, "trillion"), (1e9, "billion"), (1e6, "million")):
-        if value >= size:
-            return f"{value / size:.3g} {name}"
-    return f"{value:,.0f}"

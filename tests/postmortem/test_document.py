@@ -80,6 +80,7 @@ def test_time_stamps_are_told_in_utc(broken: Callable[..., Report]) -> None:
     assert "| 500 | 2023-11-15 02:23:20 | **Onset, first bad step** |" in text
     assert "| Onset | step 500, 2023-11-15 02:23:20 UTC |" in text
     assert "does not tell its machine's zone" in text
+    assert "From step 500 on. The log goes on for 99 steps, 50 minutes, after that." in text
 
 
 def test_without_time_stamps_the_document_says_so(broken: Callable[..., Report]) -> None:
