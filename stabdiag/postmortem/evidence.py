@@ -12,8 +12,9 @@ from stabdiag.formats.terminal.page import Page, number
 from stabdiag.formats.terminal.plot import draw
 from stabdiag.history import EventKind
 from stabdiag.postmortem.cost import duration, large
-from stabdiag.postmortem.tables import around, course, table
+from stabdiag.postmortem.tables import around, course, limits_told, table
 from stabdiag.postmortem.timeline import timeline
+from stabdiag.symptoms import BY_SLUG as SYMPTOMS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -129,13 +130,22 @@ def _answers(told: Study) -> Iterator[str]:
             [[f"{a.question} {escape(a.asks)}", _answer(a), escape(a.because)] for a in deciding],
         )
     measured = [(a.question, a.measured, a.limits) for a in deciding if a.measured]
-    if not deciding:
-        measured = [(told.report.diagnosis.slug, told.report.diagnosis.evidence, {})]
-    yield "The numbers behind them, and the limits that they were held against:"
+    yield "The numbers, and the limits that they were held against:"
     yield table(
         ["Of", "Measured", "Held against"],
-        [[of, escape(_pairs(values)), _limits(limits)] for of, values, limits in measured],
+        [
+            [of, escape(_pairs(values)), limits_told(limits)]
+            for of, values, limits in measured or [_of_symptom(told)]
+        ],
     )
+
+
+def _of_symptom(told: Study) -> tuple[str, Mapping[str, Scalar], Mapping[str, Scalar]]:
+    """Return what was measured of a symptom, which no question led to."""
+    found = told.report.diagnosis
+    names = SYMPTOMS[found.slug].limits if found.slug in SYMPTOMS else ()
+    values = {info.name: info.value for info in told.report.limits.items()}
+    return found.slug, found.evidence, {name: values[name] for name in names}
 
 
 def _answer(answer: Answer) -> str:
@@ -147,10 +157,6 @@ def _answer(answer: Answer) -> str:
 
 def _pairs(values: Mapping[str, Scalar]) -> str:
     return ", ".join(f"{name.replace('_', ' ')} {number(v)}" for name, v in values.items())
-
-
-def _limits(limits: Mapping[str, Scalar]) -> str:
-    return ", ".join(f"`{name}` {number(value)}" for name, value in limits.items())
 
 
 def _said(told: Study) -> Iterator[str]:

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 from stabdiag.explain import explain
 from stabdiag.findings import Verdict
 from stabdiag.formats.markdown_text import escape
-from stabdiag.formats.terminal.page import number
 from stabdiag.postmortem.alarm import SYMPTOM
 from stabdiag.postmortem.suspects import Suspect, suspects
-from stabdiag.postmortem.tables import table
+from stabdiag.postmortem.tables import limits_told, table
 from stabdiag.symptoms import SYMPTOMS
 
 if TYPE_CHECKING:
@@ -28,7 +27,7 @@ def ruled_out(told: Study) -> Iterator[str]:
     if out:
         yield table(
             ["Suspect", "How it was ruled out", "Limits"],
-            [[_suspect(one), escape(one.because), _limits(one)] for one in out],
+            [[_suspect(one), escape(one.because), limits_told(one.limits)] for one in out],
         )
     else:
         yield "None of the tree's other suspects could be ruled out."
@@ -47,10 +46,6 @@ def ruled_out(told: Study) -> Iterator[str]:
 
 def _suspect(one: Suspect) -> str:
     return f"{escape(one.what)} ({one.question})"
-
-
-def _limits(one: Suspect) -> str:
-    return ", ".join(f"`{name}` {number(value)}" for name, value in one.limits.items())
 
 
 def _symptoms_not_found(told: Study) -> list[str]:

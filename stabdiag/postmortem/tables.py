@@ -10,8 +10,9 @@ from stabdiag.formats.markdown_text import escape
 from stabdiag.formats.terminal.page import number
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
+    from stabdiag.findings import Scalar
     from stabdiag.formats.terminal.subject import Plot
     from stabdiag.history import History, Series
 
@@ -26,6 +27,11 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """Return a table of cells that are Markdown already."""
     lines = [head, ["---"] * len(head), *rows]
     return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+
+
+def limits_told(limits: Mapping[str, Scalar]) -> str:
+    """Return limits by name, as they go into a cell."""
+    return ", ".join(f"`{name}` {number(value)}" for name, value in limits.items())
 
 
 def around(history: History, main: Series, event: int) -> str:
