@@ -6,10 +6,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
     from rich.console import Console, ConsoleOptions, RenderResult
 
     from stabdiag.findings import Answer, Finding
-    from stabdiag.history import History
+    from stabdiag.history import Floats, History, Ints
     from stabdiag.limits import Limits
     from stabdiag.manifest import Manifest
 
@@ -31,13 +33,29 @@ class Unchecked:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
+class Baseline:
+    """What Q2.1 holds each finite loss against: the mean of the losses before it.
+
+    ``mean`` and ``deviation`` are those of the ``window`` losses before each, NaN for the first
+    ones; ``above`` tells which losses exceed the mean by so many deviations as the limit allows.
+    """
+
+    window: int
+    steps: Ints
+    mean: Floats
+    deviation: Floats
+    above: NDArray[np.bool_]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Report:
     """One diagnosis with all that led to it.
 
     ``diagnosis`` is the first of ``findings``: the tree's, worst first, then the symptoms, worst
     first, unless a symptom is an error and the tree found none and no warning. ``trail`` holds the
     answers in the order in which the walk met them, those about the lead-up to a NaN last;
-    ``unchecked`` names the symptoms that could not be checked.
+    ``unchecked`` names the symptoms that could not be checked. ``baseline`` is what the losses were
+    held against.
     """
 
     diagnosis: Finding
@@ -49,6 +67,7 @@ class Report:
     limits: Limits
     literal: bool = False
     unchecked: tuple[Unchecked, ...] = ()
+    baseline: Baseline | None = None
 
     @property
     def also_found(self) -> tuple[Finding, ...]:
@@ -69,6 +88,6 @@ class Report:
 
     def _repr_html_(self) -> str:
         """Show the report in a notebook."""
-        from stabdiag.formats.terminal import to_html
+        from stabdiag.formats.html import notebook
 
-        return to_html(self)
+        return notebook(self)
