@@ -6,12 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
     from rich.console import Console, ConsoleOptions, RenderResult
 
-    from stabdiag.findings import Answer, Finding
-    from stabdiag.history import Floats, History, Ints
+    from stabdiag.findings import Answer, Baseline, Finding
+    from stabdiag.history import History
     from stabdiag.limits import Limits
     from stabdiag.manifest import Manifest
 
@@ -30,21 +28,6 @@ class Unchecked:
 
     symptom: str
     missing: tuple[str, ...]
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Baseline:
-    """What Q2.1 holds each finite loss against: the mean of the losses before it.
-
-    ``mean`` and ``deviation`` are those of the ``window`` losses before each, NaN for the first
-    ones; ``above`` tells which losses exceed the mean by so many deviations as the limit allows.
-    """
-
-    window: int
-    steps: Ints
-    mean: Floats
-    deviation: Floats
-    above: NDArray[np.bool_]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stabdiag.findings import Baseline
 from stabdiag.history import Series
-from stabdiag.report import Baseline
 from stabdiag.stats.literal import literal_spikes
 from stabdiag.stats.repeats import any_again, steps_since_seen
 from stabdiag.stats.rise import Rise, net_rise

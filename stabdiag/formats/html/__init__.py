@@ -48,6 +48,7 @@ def render(report: Report, *, command: str | None = None) -> str:
         scripts=[Markup(script) for script in scripts],
         data=Markup(payload(report, charts, marked)),
         charts=charts,
+        thinned=[chart for chart in charts if chart.thinned],
         marks=[mark for mark in marked if mark.kind != "bad"],
         sketch=sketch(report),
         drawing=draw(report),

@@ -55,8 +55,11 @@ const panels = data.panels.map((panel, index) => ({
   main: index === 0,
   last: index === data.panels.length - 1,
   steps: Array.from(unpacked(panel.steps)),
-  plot: null,
+  bad: panel.lines.map((line) => unpacked(line.values)),
 }));
+for (const panel of panels) {
+  panel.bad = panel.steps.filter((_, i) => panel.bad.some((values) => values[i] === Infinity));
+}
 
 const ends = [
   Math.min(...panels.map((panel) => panel.steps[0])),
@@ -90,9 +93,13 @@ function curves(panel) {
   if (panel.above) {
     const loss = found.find((one) => one.name === panel.lines[0].name).values;
     const values = new Array(panel.steps.length).fill(undefined);
-    for (const at of unpacked(panel.above)) values[at] = loss[at];
-    const points = {show: true, size: 6, width: 1.5};
-    found.push({name: "exceedances", colour: "above", values, options: {paths: () => null, points}});
+    const places = unpacked(panel.above);
+    for (const at of places) values[at] = loss[at];
+    // Many of them would hide the loss: they are small then, and behind it.
+    const many = places.length > 500;
+    const points = {show: true, size: many ? 3 : 6, width: many ? 1 : 1.5};
+    const one = {name: "exceedances", colour: "above", values, options: {paths: () => null, points}};
+    many ? found.splice(found.length - panel.lines.length, 0, one) : found.push(one);
   }
   return found;
 }
@@ -228,6 +235,7 @@ const MARKS = {
   rewind: "the log goes back",
   attempt: "attempt begins",
   bad: "loss not finite",
+  infinite: "value not finite",
   finding: "also found",
   event: "event",
 };
@@ -256,7 +264,18 @@ function behind(u, panel) {
     }
   }
   if (data.cadence) checkpoints(u);
+  if (panel.role !== "loss") infinite(u, panel);
   ctx.restore();
+}
+
+// Ticks at the head of a chart, where one of its values is not finite.
+function infinite(u, panel) {
+  const {left, top, width} = u.bbox;
+  u.ctx.fillStyle = colour("infinite");
+  for (const step of panel.bad) {
+    const x = across(u, step);
+    if (x >= left && x <= left + width) u.ctx.fillRect(x - devicePixelRatio, top, 2 * devicePixelRatio, 8 * devicePixelRatio);
+  }
 }
 
 function level(u, mark) {

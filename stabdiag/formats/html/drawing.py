@@ -177,7 +177,7 @@ def _edges(nodes: Mapping[str, Node], answers: Mapping[str, Answer]) -> Iterator
 
 
 def _labels(target: str, keys: list[str], replies: Mapping[str, str]) -> Iterator[str]:
-    """Yield what stands at an edge: a verdict, a branch that the leaf does not name, or the rest."""
+    """Yield what stands at an edge: verdicts, and branches that the leaf itself does not name."""
     for key in keys:
         verdict, _, branch = key.partition(":")
         if branch and target in _BY_ID:

@@ -66,7 +66,7 @@ def _bad(report: Report) -> Iterator[Mark]:
 
 
 def _recovery(report: Report) -> Iterator[Mark]:
-    """Yield the steps within which the loss had to come back, and the level that it had to reach."""
+    """Yield the steps within which the loss had to come back, and the level to reach."""
     for answer in report.trail:
         steps, level = answer.limits.get("spike.recovery_steps"), answer.measured.get("bound")
         if answer.steps and isinstance(steps, int | float) and isinstance(level, int | float):

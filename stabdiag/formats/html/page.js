@@ -51,6 +51,7 @@ function draw(panel) {
 function legend() {
   const kinds = new Set(data.marks.map((mark) => mark.kind));
   if (data.cadence) kinds.add("checkpoint");
+  if (panels.some((panel) => panel.role !== "loss" && panel.bad.length)) kinds.add("infinite");
   const list = document.getElementById("marks-legend");
   for (const [kind, text] of Object.entries(MARKS)) {
     if (!kinds.has(kind)) continue;
@@ -169,7 +170,7 @@ function start() {
   plots.addEventListener("keydown", key);
   let width = plots.clientWidth;
   new ResizeObserver(() => {
-    if (plots.clientWidth === width) return;
+    if (plots.clientWidth === width || root.classList.contains("paper")) return;
     width = plots.clientWidth;
     for (const panel of panels) panel.plot.setSize({width, height: panel.plot.height});
   }).observe(plots);

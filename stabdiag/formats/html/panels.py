@@ -13,8 +13,9 @@ from stabdiag.formats.terminal.canvas import Scale
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from stabdiag.findings import Baseline
     from stabdiag.history import Floats, Ints, Series
-    from stabdiag.report import Baseline, Report
+    from stabdiag.report import Report
 
 _BELOW = ("grad_norm", "lr", "loss_scale", "weight_norm")
 _SCALES = {"grad_norm": "log", "loss_scale": "log2"}
@@ -35,8 +36,9 @@ class Line:
 class Panel:
     """One chart: curves over the same steps.
 
-    ``mean`` and ``deviation`` are those of the ``window`` losses before each step, ``above`` the positions of
-    the exceedances; ``left_out`` counts the groups, ``thinned`` the points that are not drawn.
+    ``mean`` and ``deviation`` are those of the ``window`` losses before each step, ``above`` the
+    positions of the exceedances; ``left_out`` counts the groups, ``thinned`` the points that are
+    not drawn.
     """
 
     role: str

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from stabdiag.findings import AskedOf
 from stabdiag.formats.json import MANIFEST_FIELDS
 from stabdiag.formats.terminal.evidence import decisive
+from stabdiag.formats.terminal.page import number
 from stabdiag.history import EventKind
 from stabdiag.tree import QUESTIONS
 
@@ -78,7 +79,7 @@ def reading(report: Report) -> list[tuple[str, str]]:
         if event.kind is not EventKind.MESSAGE
     ]
     changed = [
-        ("limit", f"{info.name} is {info.value} (default {info.default})")
+        ("limit", f"{info.name} is {number(info.value)} (default {number(info.default)})")
         for info in report.limits.items()
         if info.overridden
     ]

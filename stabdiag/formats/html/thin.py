@@ -49,4 +49,6 @@ def _extremes(values: Floats, most: int) -> Ints:
         return finite
     from tsdownsample import MinMaxDownsampler
 
-    return finite[MinMaxDownsampler().downsample(values[finite], n_out=most)]
+    extremes = MinMaxDownsampler()  # type: ignore[no-untyped-call]
+    at: Ints = extremes.downsample(values[finite], n_out=most)
+    return finite[at]
