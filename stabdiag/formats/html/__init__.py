@@ -27,6 +27,8 @@ from stabdiag.formats.json import version
 if TYPE_CHECKING:
     from stabdiag.report import Report
 
+_SCRIPTS = ("values.js", "charts.js", "marks.js", "page.js")
+
 
 def render(report: Report, *, command: str | None = None) -> str:
     """Return the report as a page.
@@ -35,7 +37,7 @@ def render(report: Report, *, command: str | None = None) -> str:
     """
     style = source("uplot/uPlot.min.css") + source("page.css")
     library = f"/*\n{source('uplot/LICENSE')}*/\n{source('uplot/uPlot.iife.min.js')}"
-    scripts = (library, source("charts.js") + source("page.js"))
+    scripts = (library, "\n".join(map(source, _SCRIPTS)))
     charts, marked = tuple(panels(report)), tuple(marks(report))
     asked = answers(report)
     return written(
