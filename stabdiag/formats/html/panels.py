@@ -21,6 +21,7 @@ _BELOW = ("grad_norm", "lr", "loss_scale", "weight_norm")
 _SCALES = {"grad_norm": "log", "loss_scale": "log2"}
 _MOST_GROUPS = 10
 _MOST_EXCEEDANCES = 20_000
+_MOST_PLACES = 8
 _FEWEST = 500
 
 
@@ -55,7 +56,8 @@ class Panel:
 
 def panels(report: Report) -> Iterator[Panel]:
     """Yield the chart of the loss, and those of the series that are read beside it."""
-    places = [found.step for found in report.findings if found.step is not None]
+    found = [finding.step for finding in report.findings if finding.step is not None]
+    places = found[:_MOST_PLACES]
     loss = [report.history.get(role) for role in ("loss", "eval_loss")]
     logged = [series for series in loss if series is not None and len(series)]
     if logged:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 MOST = 8000
 """A series of more points than this is thinned to about so many: three to a pixel."""
 
-_AROUND = 500
+_AROUND = 250
 _MOST_STRETCHES = 1000
 
 
