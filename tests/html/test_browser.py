@@ -236,7 +236,26 @@ def test_without_scripts_the_loss_is_still_drawn(
     assert page.locator(".action").is_visible()
 
 
-def test_a_log_of_one_point(opened: Callable[..., Opened]):
-    shown = opened(stabdiag.diagnose({"step": [5], "loss": [1.0]}))
-    assert shown.page.locator("#plots canvas").count() == 1
+NAN, INF = float("nan"), float("inf")
+
+
+@pytest.mark.parametrize(
+    "logged",
+    [
+        {"loss": [1.0]},
+        {"loss": [NAN] * 40, "grad_norm": [INF] * 40},
+        {"loss": [-1.0, -2.0, -1.5] * 20, "grad_norm": [0.0] * 59 + [1.0]},
+        {"loss": [3.0] * 60, "loss_scale": [65536.0] * 60},
+        {"loss_scale": [2.0**16, 2.0**15] * 30, "grad_norm": [1.0, INF] * 30},
+    ],
+    ids=["one point", "nothing finite", "negative", "constant", "no loss"],
+)
+def test_odd_logs(opened: Callable[..., Opened], logged: dict[str, list[float]]):
+    steps = list(range(len(next(iter(logged.values())))))
+    shown = opened(stabdiag.diagnose({"step": steps, **logged}))
+    assert shown.page.locator("#plots canvas").count() == len(logged)
+    shown.page.get_by_role("button", name="Zoom in").click()
+    shown.page.locator("#plots").focus()
+    shown.page.keyboard.press("End")
+    assert shown.page.locator("#spoken").inner_text().startswith(f"Step {steps[-1]}: ")
     assert shown.complaints == []

@@ -22,7 +22,7 @@ const ends = [
 if (ends[0] === ends[1]) ends[1] += 1;
 let shown = [...ends];
 
-// What is drawn in a panel: name, colour, values; a mean has a band about it.
+// What is drawn in a panel: name, colour, values. A mean comes with its band, two nameless edges.
 function curves(panel) {
   const positive = panel.scale !== "linear";
   const found = [];
@@ -34,8 +34,8 @@ function curves(panel) {
       return positive && at <= 0 ? null : at;
     });
     const quiet = {auto: false, spanGaps: true, points: {show: false}};
-    found.push({name: "μ+σ", hidden: true, values: edge(1), options: {...quiet, width: 0}});
-    found.push({name: "μ−σ", hidden: true, values: edge(-1), options: {...quiet, width: 0}});
+    found.push({values: edge(1), options: {...quiet, width: 0}});
+    found.push({values: edge(-1), options: {...quiet, width: 0}});
     const dashed = {...quiet, width: 1.5, dash: [6, 4]};
     found.push({name: `mean ± ${data.sigma}σ of the ${panel.window} before`, colour: "mean", values: mean, options: dashed, band: true});
   }
@@ -45,7 +45,7 @@ function curves(panel) {
     found.push({name: line.name, colour: `c${i % COLOURS}`, values, options: {width}});
   });
   if (panel.above) {
-    const loss = found.find((one) => one.name === panel.lines[0].name).values;
+    const loss = found[found.length - panel.lines.length].values;
     const values = new Array(panel.steps.length).fill(undefined);
     const places = unpacked(panel.above);
     for (const at of places) values[at] = loss[at];
@@ -63,6 +63,7 @@ const BASES = {log: 10, log2: 2};
 
 // A logarithmic axis is labelled at some five powers; between two of ten, at their double and fivefold.
 function powers(panel, least, most) {
+  if (!(least > 0 && most < Infinity)) return [];
   const log = LOGS[panel.scale];
   const [low, high] = [Math.ceil(log(least) - 1e-9), Math.floor(log(most) + 1e-9)];
   const apart = Math.max(Math.ceil((high - low) / (panel.main ? 6 : 4)), 1);
@@ -133,9 +134,7 @@ function build(panel) {
     [panel.steps, ...drawn.map((one) => one.values)],
     panel.place,
   );
-  drawn.forEach((one, i) => {
-    if (panel.off.has(one.name)) panel.plot.setSeries(i + 1, {show: false});
-  });
+  for (const at of panel.off) panel.plot.setSeries(at + 1, {show: false});
 }
 
 // The view: which steps all charts show.

@@ -7,21 +7,20 @@ function element(tag, classes, text) {
   return made;
 }
 
-function toggle(panel, one) {
+function toggle(panel, one, at) {
   const button = element("button", "series");
   button.type = "button";
-  button.setAttribute("aria-pressed", String(!panel.off.has(one.name)));
+  button.setAttribute("aria-pressed", String(!panel.off.has(at)));
   const swatch = element("span", `swatch ${one.colour}`);
   button.append(swatch, element("bdi", "", one.name));
-  one.output = element("output", "figure");
+  one.output = element("span", "figure");
   button.append(one.output);
   button.addEventListener("click", () => {
-    const on = panel.off.has(one.name);
+    const on = panel.off.has(at);
     button.setAttribute("aria-pressed", String(on));
-    const names = one.band ? ["μ+σ", "μ−σ", one.name] : [one.name];
-    for (const name of names) {
-      on ? panel.off.delete(name) : panel.off.add(name);
-      panel.plot.setSeries(panel.drawn.findIndex((other) => other.name === name) + 1, {show: on});
+    for (const each of one.band ? [at - 2, at - 1, at] : [at]) {
+      on ? panel.off.delete(each) : panel.off.add(each);
+      panel.plot.setSeries(each + 1, {show: on});
     }
   });
   return button;
@@ -35,11 +34,12 @@ const SCALES = {log: " (log)", log2: " (log₂)", linear: ""};
 function head(panel) {
   const names = element("div", "names");
   names.append(element("h3", "", TITLES[panel.role] + SCALES[panel.scale]));
-  for (const one of panel.drawn) if (!one.hidden) names.append(toggle(panel, one));
-  if (panel.main) names.append((panel.cursor = element("output", "figure cursor")));
+  panel.drawn.forEach((one, at) => {
+    if ("name" in one) names.append(toggle(panel, one, at));
+  });
+  if (panel.main) names.append((panel.cursor = element("span", "figure cursor")));
   panel.names?.replaceWith(names);
   panel.names = names;
-  return names;
 }
 
 function draw(panel) {
@@ -121,7 +121,7 @@ function place(at) {
   const told = panels.flatMap((panel) => {
     const index = panel.plot.valToIdx(step);
     return panel.drawn
-      .filter((one) => !one.hidden && !panel.off.has(one.name) && one.values[index] !== undefined)
+      .filter((one, at) => "name" in one && !panel.off.has(at) && one.values[index] !== undefined)
       .map((one) => `${one.name} ${one.values[index] === null ? "not finite" : short(one.values[index])}`);
   });
   document.getElementById("spoken").textContent = `Step ${step}: ${told.join(", ")}`;
