@@ -90,6 +90,17 @@ def test_a_zoom_in_one_chart_is_a_zoom_in_all(spike: Page):
     assert ranges(spike) == [[0, 599]] * 5
 
 
+def test_a_curve_is_seen_between_two_of_its_points(opened: Callable[..., Opened]):
+    steps = list(range(400))
+    sparse = [1.0 + step / 400 if step % 100 == 0 else None for step in steps]
+    logged = {"loss": [3 - step / 400 for step in steps], "lr": sparse}
+    page = opened(stabdiag.diagnose({"step": steps, **logged})).page
+    page.evaluate("view(120, 150)")
+    page.wait_for_function("panels[1].plot.scales.x.max === 150")
+    lowest, highest = page.evaluate("[panels[1].plot.scales.y.min, panels[1].plot.scales.y.max]")
+    assert lowest < 1.3 < 1.375 < highest < 2
+
+
 def test_the_buttons_move_all_charts(spike: Page):
     spike.get_by_role("button", name="Around the event").click()
     assert ranges(spike) == [[200, 599]] * 5

@@ -49,29 +49,44 @@ function curves(panel) {
     const values = new Array(panel.steps.length).fill(undefined);
     const places = unpacked(panel.above);
     for (const at of places) values[at] = loss[at];
-    // Many of them would hide the loss: they are small then, and behind it.
-    const many = places.length > 500;
-    const points = {show: true, size: many ? 3 : 6, width: many ? 1 : 1.5};
-    const one = {name: "exceedances", colour: "above", values, options: {paths: () => null, points}};
-    many ? found.splice(found.length - panel.lines.length, 0, one) : found.push(one);
+    const options = {paths: () => null, points: {show: true, size: 6, width: 1.5}};
+    found.push({name: "exceedances", colour: "above", values, options, places});
   }
   return found;
 }
 
-const LOGS = {log: Math.log10, log2: Math.log2};
-const BASES = {log: 10, log2: 2};
+// Many exceedances side by side would hide the loss: they are small then.
+function sized(u, panel) {
+  const at = panel.drawn.findIndex((one) => one.places);
+  if (at < 0) return;
+  const inside = panel.drawn[at].places.filter((i) => panel.steps[i] >= shown[0] && panel.steps[i] <= shown[1]);
+  const many = inside.length > 300;
+  Object.assign(u.series[at + 1].points, {size: many ? 3 : 6, width: many ? 1 : 1.5});
+}
 
-// A logarithmic axis is labelled at some five powers; between two of ten, at their double and fivefold.
-function powers(panel, least, most) {
-  if (!(least > 0 && most < Infinity)) return [];
-  const log = LOGS[panel.scale];
-  const [low, high] = [Math.ceil(log(least) - 1e-9), Math.floor(log(most) + 1e-9)];
-  const apart = Math.max(Math.ceil((high - low) / (panel.main ? 6 : 4)), 1);
-  const found = [];
-  for (let exponent = low; exponent <= high; exponent += apart) found.push(BASES[panel.scale] ** exponent);
-  if (found.length > 2 || panel.scale === "log2") return found;
-  const between = [1, 2, 5].flatMap((digit) => [low - 1, low, high].map((exponent) => digit * 10 ** exponent));
-  return [...new Set(between)].filter((value) => value >= least && value <= most).sort((a, b) => a - b);
+// Where a curve is at a step between two of its points, or null where it is not drawn.
+function between(panel, values, step) {
+  let right = panel.steps.findIndex((other) => other >= step);
+  let left = right - 1;
+  while (right < values.length && values[right] === undefined) right += 1;
+  while (left >= 0 && values[left] === undefined) left -= 1;
+  if (left < 0 || typeof values[left] !== "number" || typeof values[right] !== "number") return null;
+  const share = (step - panel.steps[left]) / (panel.steps[right] - panel.steps[left]);
+  return values[left] + share * (values[right] - values[left]);
+}
+
+// The values that are shown: those of the points, and where curves enter and leave.
+function extent(u, panel, least, most) {
+  const found = [least, most];
+  panel.drawn.forEach((one, at) => {
+    if (one.options.auto !== false && !one.places && !panel.off.has(at)) {
+      found.push(between(panel, one.values, shown[0]), between(panel, one.values, shown[1]));
+    }
+  });
+  const good = found.filter((value) => value !== null && value !== undefined);
+  if (!good.length) return [null, null];
+  const range = [Math.min(...good), Math.max(...good)];
+  return panel.scale === "linear" ? uPlot.rangeNum(...range, 0.1, true) : uPlot.rangeLog(...range, BASES[panel.scale], false);
 }
 
 function axes(panel, width) {
@@ -82,27 +97,32 @@ function axes(panel, width) {
   const x = {
     stroke: quiet, grid, font, ticks: {...grid, size: 4}, gap: 4, size: numbers ? 28 : 8,
     space: Math.max(70, width / 12),
-    values: (u, splits) => splits.map((step) => numbers ? short(step, 7) : ""),
+    values: (u, splits) => numbers ? stepLabels(splits) : splits.map(() => ""),
   };
   const y = {
     stroke: quiet, grid, font, ticks: {...grid, size: 4}, gap: 6, size: AXIS, space: panel.main ? 36 : 26,
-    values: (u, splits) => splits.map((value) => value === null ? "" : panel.scale === "log2" ? power(value) : short(value)),
+    values: (u, splits, axis, space, apart) => {
+      if (panel.scale === "log2") return splits.map(power);
+      const size = Math.max(...splits.map(Math.abs));
+      const digits = panel.scale === "log" ? 4 : Math.min(Math.ceil(Math.log10(size / apart)) + 1, 12);
+      return splits.map((value) => short(value, digits));
+    },
   };
   if (panel.scale !== "linear") {
-    y.splits = (u, axis, least, most) => powers(panel, least, most);
+    y.splits = (u, axis, least, most) => powers(panel.scale, least, most, panel.main ? 6 : 4);
     y.filter = (u, splits) => splits;
   }
   return [x, y];
 }
 
 function options(panel, drawn, width) {
-  const log = panel.scale === "linear" ? {distr: 1} : {distr: 3, log: panel.scale === "log2" ? 2 : 10};
+  const log = panel.scale === "linear" ? {distr: 1} : {distr: 3, log: BASES[panel.scale]};
   return {
     width,
     height: panel.main ? HEIGHTS.main : HEIGHTS.other,
     padding: [panel.main ? 6 : 10, 14, 0, 0],
     legend: {show: false},
-    scales: {x: {time: false, range: () => shown}, y: log},
+    scales: {x: {time: false, range: () => shown}, y: {...log, range: (u, least, most) => extent(u, panel, least, most)}},
     axes: axes(panel, width),
     series: [{}, ...drawn.map((one) => ({
       ...one.options,
@@ -112,6 +132,7 @@ function options(panel, drawn, width) {
     bands: panel.mean ? [{series: [1, 2], fill: colour("band")}] : [],
     cursor: {
       y: false,
+      points: {size: 7, fill: (u, i) => u.series[i].stroke(u, i)},
       drag: {x: true, y: false, setScale: false},
       sync: {key: "steps", scales: ["x", null], filters: {pub: (type) => type === "mousemove"}},
       bind: {dblclick: () => () => view(...ends)},
@@ -119,6 +140,7 @@ function options(panel, drawn, width) {
     hooks: {
       setSelect: [(u) => selected(u)],
       setCursor: [(u) => values(panel, u.cursor.idx)],
+      drawClear: [(u) => sized(u, panel)],
       drawAxes: [(u) => behind(u, panel)],
       draw: [(u) => before(u, panel)],
     },

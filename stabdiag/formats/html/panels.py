@@ -72,7 +72,7 @@ def _loss(logged: list[Series], baseline: Baseline | None, places: list[int]) ->
     high = np.empty(0, dtype=np.int64)
     if baseline is not None:
         high = baseline.steps[baseline.above][-_MOST_EXCEEDANCES:]
-    panel = _panel("loss", logged, np.union1d(_steps(logged, places), high))
+    panel = _panel("loss", logged, np.union1d(_steps(logged, places, MOST), high))
     if baseline is None:
         return panel
     return replace(
@@ -87,7 +87,8 @@ def _loss(logged: list[Series], baseline: Baseline | None, places: list[int]) ->
 def _groups(role: str, groups: list[Series], places: list[int]) -> Panel:
     shown = sorted(groups, key=_movement, reverse=True)[:_MOST_GROUPS]
     drawn = [series for series in groups if series in shown]
-    panel = _panel(role, drawn, _steps(drawn, places))
+    most = max(MOST // len(drawn), _FEWEST)
+    panel = _panel(role, drawn, _steps(drawn, places, most))
     return replace(panel, left_out=len(groups) - len(drawn))
 
 
@@ -118,9 +119,8 @@ def _movement(series: Series) -> float:
     return float(np.log(sizes.max()) - np.log(sizes.min())) if len(sizes) else 0.0
 
 
-def _steps(drawn: list[Series], places: list[int]) -> Ints:
-    """Return the steps at which any of the series keeps a point."""
-    most = max(MOST // len(drawn), _FEWEST)
+def _steps(drawn: list[Series], places: list[int], most: int) -> Ints:
+    """Return the steps at which any of the series keeps a point, each some ``most``."""
     parts = [
         series.steps[kept(series.values, np.searchsorted(series.steps, places).tolist(), most)]
         for series in drawn
