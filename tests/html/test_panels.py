@@ -89,18 +89,15 @@ def test_a_page_of_a_million_points_is_small(million: Report):
 
 
 def test_a_page_stays_small_where_nothing_can_be_left_out():
-    n = 350_000
-    rng = np.random.default_rng(4)
-    steps = np.arange(n)
-    noise = rng.normal(size=(14, n))
-    loss = 2 + 0.1 * noise[0] + 4.0 * (steps % 16 == 0)
+    n = 140_000
+    noise = np.random.default_rng(4).normal(size=(14, n))
     groups = {f"weight_norm/{i}": 20 + noise[i + 4] for i in range(10)}
     logged = {"grad_norm": np.exp(noise[1]), "lr": np.exp(noise[2]), "eval_loss": noise[3]}
-    report = stabdiag.diagnose({"step": steps, "loss": loss, **logged, **groups})
+    run = {"step": np.arange(n), "loss": noise[0], **logged, **groups}
+    report = stabdiag.diagnose(run, limits={"spike.sigma": 1})
     assert report.baseline is not None
     assert report.baseline.above.sum() > 20_000
-    page = render(report, "html")
-    assert len(page.encode()) < 5_000_000
+    assert len(render(report, "html").encode()) < 5_000_000
 
 
 def test_what_is_packed_can_be_unpacked(report_of: Callable[..., Report]):
