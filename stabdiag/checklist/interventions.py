@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 
 def lower_rate(seen: Seen) -> Tick:
-    """A lower learning rate, more warm-up: as the step of the same name has it."""
+    """Is there a warm-up, and a learning rate that no finding blames?"""
     step = steps.learning_rate(seen)
-    return replace(step, slug="lower-rate", title="Lower the learning rate, or warm up longer")
+    return replace(step, slug="try-rate", title="Lower the learning rate, or warm up longer")
 
 
 def loss_scale(seen: Seen) -> Tick:
-    """Mixed precision off, or its loss scale changed."""
-    slug, title = "loss-scale", "Switch off mixed precision, or adjust the loss scale"
+    """Is mixed precision off, or without overflows?"""
+    slug, title = "try-precision", "Switch off mixed precision, or adjust the loss scale"
     dtype, found = seen.manifest.dtype, seen.finding(PRECISION)
     do = ("Run in fp32 or bf16; where fp16 has to be, scale the loss dynamically.",)
     if dtype is None:
@@ -36,8 +36,8 @@ def loss_scale(seen: Seen) -> Tick:
 
 
 def clip(seen: Seen) -> Tick:
-    """Gradient clipping by the global norm."""
-    slug, title = "clip", "Clip the gradient by its global norm"
+    """Does the manifest tell of a clip threshold?"""
+    slug, title = "try-clip", "Clip the gradient by its global norm"
     threshold = seen.manifest.grad_clip
     if threshold is None:
         return unknown(slug, title, "The manifest does not say.", "Clip it at 1.0.")
@@ -47,18 +47,18 @@ def clip(seen: Seen) -> Tick:
 
 
 def pipeline(seen: Seen) -> Tick:
-    """The data pipeline, and seeds."""
+    """Does no finding blame the data? Their tests no log shows."""
     step = steps.data(seen)
     seed = seen.manifest.seed
     told = f"{step.because} The seed is {seed}." if seed is not None else step.because
     return replace(
-        step, slug="pipeline", title="Validate the data pipeline, fix the seeds", because=told
+        step, slug="try-data", title="Validate the data pipeline, fix the seeds", because=told
     )
 
 
 def custom_ops(seen: Seen) -> Tick:
-    """Custom operations, where a finite forward pass turns NaN."""
-    slug, title = "custom-ops", "Replace suspicious custom operations"
+    """Did a finite forward pass, or gradient, turn NaN?"""
+    slug, title = "try-operations", "Replace suspicious custom operations"
     do = ("Put the safe ones of the framework in their place: log_softmax, clamp, epsilons.",)
     found = seen.finding(("nan-fp32", "nan-bf16", "grad-nonfinite"))
     if found is not None:
@@ -67,11 +67,11 @@ def custom_ops(seen: Seen) -> Tick:
 
 
 def batch_size(seen: Seen) -> Tick:
-    """A smaller batch, or gradients accumulated with more care."""
+    """Which batch size does the manifest tell of?"""
     size = seen.manifest.batch_size
     told = "The manifest names no batch size." if size is None else f"The batch is {size}."
     return unknown(
-        "batch-size",
+        "try-batch",
         "Reduce the batch size, or accumulate gradients more carefully",
         told,
         "Halve the batch, and the learning rate with it; check that accumulated losses are "
@@ -80,10 +80,10 @@ def batch_size(seen: Seen) -> Tick:
 
 
 def bisect(seen: Seen) -> Tick:
-    """The last resort."""
+    """The last resort: nothing of it is in a log."""
     return replace(
         steps.minimal(seen),
-        slug="bisect",
+        slug="try-bisect",
         title="Instrument a minimal example, and bisect code and changes",
     )
 
