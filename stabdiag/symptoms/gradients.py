@@ -10,6 +10,7 @@ from stabdiag.findings import Severity
 from stabdiag.stats.levels import levels
 from stabdiag.stats.quantiles import median
 from stabdiag.symptoms.symptom import Evidence, Symptom
+from stabdiag.symptoms.weights import weight_norm_shrinking
 from stabdiag.tree.words import checkpoint_before, num, plural
 
 if TYPE_CHECKING:
@@ -108,6 +109,9 @@ def grad_vanishing(case: Case) -> Evidence | None:
     early, last = median(reached[: _STRETCHES // 4]), float(reached[-1])
     share = last / early if early > 0 else 1.0
     if share >= case.limits.gradients.vanish_ratio or left[-1] < _LEFT * left[0]:
+        return None
+    # Where the weights themselves go to nothing, the gradient goes with them.
+    if weight_norm_shrinking(case) is not None:
         return None
     large = np.flatnonzero(norm.values > 0.1 * early)
     began = int(norm.steps[min(int(large[-1]) + 1, len(norm) - 1)])

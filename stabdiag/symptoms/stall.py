@@ -28,31 +28,30 @@ _FEW_PAUSES = 3
 _FINISHED = 0.95
 
 
+# What ends a run, as the titles of messages have it.
+_FATAL = ("killed", "out of memory", "collective communication failed", "CUDA error", "traceback")
+
+
 def stall(case: Case) -> Evidence | None:
     """Is there a pause that nothing usual explains, or did the run break off?"""
     return _broken_off(case) or _paused(case)
 
 
 def _broken_off(case: Case) -> Evidence | None:
-    """Find an end long before the last step that the log itself gives a reason for.
+    """Find an end before the last step that the log itself gives a reason for.
 
     Without one, a run that has stopped cannot be told from one that is still going on.
     """
     total, last = case.manifest.total_steps, case.history.last_step
-    if total is None or last is None or last >= _FINISHED * total:
+    if last is None or (total is not None and last >= _FINISHED * total):
         return None
-    told = [
-        event
-        for event in case.history.events
-        if event.kind is EventKind.MESSAGE
-        and event.step is not None
-        and event.step >= last - 2 * case.stride
-    ]
-    if not told:
+    told = _last_words(case, last - 2 * case.stride)
+    if told is None:
         return None
     before = checkpoint_before(case.manifest, last + 1)
+    of = f" of {total}" if total is not None else ""
     return Evidence(
-        because=f"The log ends at step {last} of {total}, with: {told[0].message}",
+        because=f"The log ends at step {last}{of}, with: {told}",
         step=last,
         measured={"last_step": last, "total_steps": total},
         first=f"{before.reload('the end of the log')}, once the cause of its end is removed.",
@@ -60,6 +59,25 @@ def _broken_off(case: Case) -> Evidence | None:
             "Look in the logs of every rank for the first error.",
             "Write checkpoints more often than machines fail, and test the way back.",
         ),
+    )
+
+
+def _last_words(case: Case, since: float) -> str | None:
+    """Return the first message from a step on that a run may end with.
+
+    Where the manifest does not tell of the end, it has to be one that ends a run for certain.
+    """
+    known = case.manifest.total_steps is not None
+    return next(
+        (
+            event.message
+            for event in case.history.events
+            if event.kind is EventKind.MESSAGE
+            and event.step is not None
+            and event.step >= since
+            and (known or event.message.startswith(_FATAL))
+        ),
+        None,
     )
 
 
@@ -110,9 +128,9 @@ SYMPTOMS: tuple[Symptom, ...] = (
         slug="stall",
         severity=Severity.WARNING,
         family="throughput",
-        title="The run stood still",
+        title="The run stood still, or broke off",
         check=stall,
-        needs=("clock or manifest.total_steps",),
+        needs=("clock or manifest.total_steps or message",),
         limits=("throughput.stall_ratio", "throughput.stall_seconds"),
     ),
 )

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import stabdiag
+from stabdiag.findings import Finding
 
 N = 500
 STEPS = np.arange(N)
@@ -89,7 +90,7 @@ def test_a_near_miss_is_none(symptom, slug, run):
         ("throughput-drop", "tokens_per_second or step_time"),
         ("throughput-sawtooth", "tokens_per_second or step_time"),
         ("mfu-low", "mfu"),
-        ("stall", "clock or manifest.total_steps"),
+        ("stall", "clock or manifest.total_steps or message"),
         ("memory-growth", "memory"),
     ],
 )
@@ -101,15 +102,24 @@ OOM = b"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB\n
 
 
 @pytest.mark.parametrize(
-    ("end", "total", "found"), [(OOM, 10_000, True), (OOM, 100, False), (b"", 10_000, False)]
+    ("end", "total", "found"),
+    [
+        (OOM, 10_000, True),
+        (OOM, None, True),
+        (b"Received SIGTERM\n", None, True),
+        (b"Loss is nan, stopping\n", 10_000, True),
+        (b"Loss is nan, stopping\n", None, False),
+        (OOM, 100, False),
+        (b"", 10_000, False),
+    ],
 )
 def test_an_end_with_a_reason_before_the_last_step(symptom, tmp_path, end, total, found):
     lines = b"".join(b"step %d loss %.4f\n" % (step, LOSS[step]) for step in range(100))
     path = tmp_path / "run.log"
     path.write_bytes(lines + end)
-    stopped = symptom("stall", path, {"total_steps": total})
-    assert (stopped is not None) is found
-    assert stopped is None or "step 99 of 10000" in stopped.summary
+    stopped = symptom("stall", path, {} if total is None else {"total_steps": total})
+    assert isinstance(stopped, Finding) is found
+    assert not found or f"step 99{f' of {total}' if total else ''}, with: " in stopped.summary
 
 
 def test_a_clock_proves_no_training_step(tmp_path):
