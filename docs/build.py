@@ -20,6 +20,7 @@ import numpy as np
 from build_coverage import coverage_page
 from build_formats import formats_page
 from build_lists import lists_page
+from build_pictures import pictures
 
 import stabdiag
 from stabdiag.explain.pages import PAGES, page
@@ -107,6 +108,7 @@ def generated() -> Iterable[tuple[Path, str]]:
     yield ROOT / "docs" / "preflight.md", lists_page()
     yield ROOT / "docs" / "coverage.md", coverage_page()
     yield ROOT / "docs" / "report.svg", picture("spike-lr-jump")
+    yield from pictures()
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     for name, table in (("roles", roles), ("manifest", manifest)):
         readme = _put(readme, name, table)

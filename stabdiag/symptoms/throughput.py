@@ -67,8 +67,14 @@ def throughput_sawtooth(case: Case) -> Evidence | None:
         return None
     steps, speed = found
     usual = median(speed)
-    slow = np.flatnonzero(speed < _SLOW * usual)
-    if usual <= 0 or len(slow) < _LEAST_SLOW:
+    if usual <= 0 or len(speed) < _LEAST_SLOW:
+        return None
+    # What a step costs, in usual ones. A machine that is shared has a slow step at any time: the
+    # rhythm is that of those that cost most.
+    cost = np.maximum(usual / np.maximum(speed, 1e-3 * usual) - 1, 0)
+    high = float(np.partition(cost, -_LEAST_SLOW)[-_LEAST_SLOW])
+    slow = np.flatnonzero(cost >= max(high / 2, 1 / _SLOW - 1))
+    if len(slow) < _LEAST_SLOW:
         return None
     # Slow for long is a drop; the first of each stretch marks the rhythm.
     begins = slow[np.append(True, np.diff(slow) > 1)]
@@ -77,9 +83,7 @@ def throughput_sawtooth(case: Case) -> Evidence | None:
         return None
     every = median(gaps)
     regular = median(np.abs(gaps - every)) <= _REGULAR * every
-    with np.errstate(divide="ignore"):
-        extra = np.maximum(usual / np.maximum(speed, 1e-3 * usual) - 1, 0)
-    lost = float(extra.sum() / (len(speed) + extra.sum()))
+    lost = float(cost[slow].sum() / (len(speed) + cost.sum()))
     if not regular or lost <= case.limits.throughput.lost_share:
         return None
     return Evidence(
