@@ -55,6 +55,15 @@ where to begin: at the first that this run has not tried.
 The options are those of `stabdiag diagnose`. The exit code is 0 if the lists were written; with
 `--fail-on not-done` it is 1 if a line is not done."""
 
+AS_JSON = """\
+## As JSON
+
+Both commands write one object: `schema` (1), `stabdiag` (the version), `sheet` (`preflight` or
+`checklist`), `subject`, `summary` and `lists`. A list has a `title`, the slug of the line to
+`begin` with or null, and `items`: each has a `slug` that does not change between versions, a
+`title`, its `state` (`ticked`, `crossed` or `unknown`), the `word` for it in that list, a
+`severity` where it is crossed, the sentence `because`, and `do`, what to do or to run, in order."""
+
 
 def lists_page() -> str:
     """Return the page."""
@@ -78,6 +87,7 @@ def lists_page() -> str:
             for one in after.lists[2:]
         ),
         _example(f"stabdiag checklist {BROKEN}/log.jsonl", after),
+        AS_JSON,
     ]
     return "\n\n".join(parts) + "\n"
 
