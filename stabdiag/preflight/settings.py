@@ -55,6 +55,8 @@ def launch(manifest: Manifest, limits: Limits) -> Launch:
         value = next((number(kept[name]) for name in names if name in kept), None)
         if value is not None and value > 0:
             numbers[field] = value
+    if numbers.get("warmup_share", 0.0) > 1:  # whatever it counts, it is no share
+        del numbers["warmup_share"]
     strategy = next((str(kept[name]) for name in _EVAL_STRATEGY if name in kept), None)
     return Launch(manifest=manifest, limits=limits, eval_strategy=strategy, **numbers)
 
