@@ -41,17 +41,19 @@ def preflight(manifest: Manifest, limits: Limits) -> Sheet:
         title="Configuration", words=_TOLD, ticks=tuple(check(at) for check in CHECKS)
     )
     trials = TickList(title="To try before a long run", words=_BY_HAND, ticks=sanity_checks(at))
-    look, untold = settings.count(State.CROSSED), settings.count(State.UNKNOWN)
-    wants = "wants" if look == 1 else "want"
-    summary = (
-        f"{look} of {plural(len(CHECKS), 'setting')} {wants} a look before the launch"
-        if look
-        else f"None of {plural(len(CHECKS), 'setting')} wants a look before the launch"
-    )
-    told = f"; {untold} could not be checked." if untold else "."
     return Sheet(
         name="preflight",
         subject=manifest.path or "the manifest",
-        summary=summary + told,
+        summary=_summary(settings),
         lists=(settings, trials),
     )
+
+
+def _summary(settings: TickList) -> str:
+    look, untold = settings.count(State.CROSSED), settings.count(State.UNKNOWN)
+    every = plural(len(settings.ticks), "setting")
+    if untold == len(settings.ticks):
+        return f"Of {every} nothing could be checked: the manifest tells of none."
+    wants = "wants" if look <= 1 else "want"
+    told = f"; {untold} could not be checked." if untold else "."
+    return f"{look or 'None'} of {every} {wants} a look before the launch{told}"
