@@ -9,7 +9,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from stabdiag import __version__
-from stabdiag.cli import convert, diagnose, postmortem, tables
+from stabdiag.cli import checklist, convert, diagnose, postmortem, preflight, tables
 from stabdiag.errors import StabdiagError
 
 app = typer.Typer(
@@ -40,6 +40,8 @@ def _main(
 app.command(epilog=diagnose.EPILOG)(diagnose.diagnose)
 app.command(epilog=postmortem.EPILOG)(postmortem.postmortem)
 app.command(epilog=convert.EPILOG)(convert.convert)
+app.command(epilog=preflight.EPILOG)(preflight.preflight)
+app.command(epilog=checklist.EPILOG)(checklist.checklist)
 app.command(epilog=tables.FORMATS)(tables.formats)
 app.command(epilog=tables.THRESHOLDS)(tables.thresholds)
 app.command(epilog=tables.EXPLAIN)(tables.explain)
