@@ -8,7 +8,7 @@ import numpy as np
 
 from stabdiag.findings import Severity
 from stabdiag.stats.levels import levels
-from stabdiag.stats.quantiles import median
+from stabdiag.stats.quantiles import median, typical
 from stabdiag.symptoms.symptom import Evidence, Symptom
 from stabdiag.tree.words import num
 
@@ -66,7 +66,7 @@ def throughput_sawtooth(case: Case) -> Evidence | None:
     if found is None:
         return None
     steps, speed = found
-    usual = median(speed)
+    usual = typical(speed)
     if usual <= 0 or len(speed) < _LEAST_SLOW:
         return None
     # What a step costs, in usual ones. A machine that is shared has a slow step at any time: the
