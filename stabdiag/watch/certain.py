@@ -1,0 +1,85 @@
+"""Which findings are certain, though the run goes on.
+
+A verdict on a log that grows can be taken back: what looks like a climb may be made good. So a
+finding is acted on only if it is certain:
+
+- a NaN that was written, at once. One that is told by a missing value, once the recovery window of
+  a spike has passed since;
+- a spike that did not recover, at once: it is called so only after the recovery window;
+- one whose recovery window is still open, never;
+- anything else, if it would have been found one window of the climb ago as well, and half a window
+  ago, from what the log held then.
+
+The rule looks at the log alone, not at when the log was looked at.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stabdiag.api import diagnose
+from stabdiag.history import EventKind
+
+if TYPE_CHECKING:
+    from stabdiag.findings import Finding, Severity
+    from stabdiag.report import Report
+
+# A climb is judged by this many of its windows ago, and the log must go back as far in points, too.
+_AGO = (0.5, 1.0)
+_FEWEST_POINTS = 10
+
+
+def certain(report: Report, fail_on: Severity) -> Finding | None:
+    """Return the first finding of at least this severity that is certain, or None."""
+    bad = [found for found in report.findings if found.severity.rank <= fail_on.rank]
+    at_once = next((found for found in bad if _at_once(found, report)), None)
+    if at_once is not None:
+        return at_once
+    bad = [found for found in bad if _section(found) not in ("§1", "spike-unresolved")]
+    for share in _AGO:
+        if bad:
+            earlier = _earlier(report, share * report.limits.divergence.window)
+            then = set()
+            if earlier is not None:
+                then = {_section(f) for f in earlier.findings if f.severity.rank <= fail_on.rank}
+            bad = [found for found in bad if _section(found) in then]
+    return bad[0] if bad else None
+
+
+def _at_once(found: Finding, report: Report) -> bool:
+    if found.section != "§1":
+        return found.slug == "spike-persistent"
+    is_hidden = any(event.kind is EventKind.HIDDEN_NAN for event in report.history.events)
+    if not is_hidden or found.step is None:
+        return True
+    last = report.history.last_step
+    return last is not None and last - found.step >= _span(
+        report, report.limits.spike.recovery_steps
+    )
+
+
+def _section(found: Finding) -> str:
+    """Return what a finding has to have in common with an earlier one to be the same."""
+    open_ = found.slug == "spike-unresolved"
+    return found.section if found.section.startswith("§") and not open_ else found.slug
+
+
+def _earlier(report: Report, steps: float) -> Report | None:
+    """Return the diagnosis of the log as it was so many steps ago, or None if it had no loss."""
+    last = report.history.last_step
+    if last is None:
+        return None
+    history = report.history.before(last + 1 - round(_span(report, steps)))
+    if "loss" not in history.series:
+        return None
+    return diagnose(history, manifest=report.manifest, limits=report.limits, literal=report.literal)
+
+
+def _span(report: Report, steps: float) -> float:
+    """Return so many steps, or more where the loss is logged seldom."""
+    loss = report.history.get("loss")
+    if loss is None or len(loss) < 2:
+        return steps
+    return max(steps, _FEWEST_POINTS * float(np.median(np.diff(loss.steps))))
