@@ -26,8 +26,10 @@ if TYPE_CHECKING:
     from stabdiag.findings import Finding, Severity
     from stabdiag.report import Report
 
-# A climb is judged by this many of its windows ago, and the log must go back as far in points, too.
-_AGO = (0.5, 1.0)
+# So many windows of the climb ago; the longest first, as it is what a young finding fails at.
+_AGO = (1.0, 0.5)
+
+# Where the loss is logged seldom, a span of steps is to hold so many points at least.
 _FEWEST_POINTS = 10
 
 

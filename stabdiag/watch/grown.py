@@ -33,9 +33,15 @@ _IN_MEMORY: Final = 1 << 26
 class Grown:
     """What a log holds so far. A last line without its end waits for the rest of it."""
 
-    def __init__(self, name: str, *, format: str | None, wanted: Wanted) -> None:
-        """Begin with nothing; the arguments are those of ``read_stream``."""
+    def __init__(
+        self, name: str, *, format: str | None, wanted: Wanted, settled: int = _SETTLED
+    ) -> None:
+        """Begin with nothing; the arguments are those of ``read_stream``.
+
+        The format is settled when ``settled`` bytes have come.
+        """
         self.name = name
+        self._settled = settled
         self._format = format
         self._wanted = wanted
         self.forget()
@@ -44,7 +50,7 @@ class Grown:
         """Begin again with nothing."""
         self._text = SpooledTemporaryFile(max_size=_IN_MEMORY)  # noqa: SIM115 - it goes with us
         self._size = self._whole_lines = 0
-        self._settle_at = _SETTLED
+        self._settle_at = self._settled
         self._growing: Growing | None = None
         self._rest = b""
 

@@ -24,8 +24,9 @@ if TYPE_CHECKING:
     from stabdiag.report import Report
     from stabdiag.watch.sources import Source
 
-# Diagnosing a log that keeps growing takes this share of one processor at most.
-_SHARE: Final = 1 / 3
+# Diagnosing a log that keeps growing takes this share of one processor at most: what decides waits
+# for three diagnoses in the worst case, the one under way, the pause after it, and its own.
+_SHARE: Final = 1 / 2
 
 # Waiting is cut into naps of so many seconds, so that a signal is answered at once.
 _NAP: Final = 0.25

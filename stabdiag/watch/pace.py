@@ -21,12 +21,12 @@ class Pace:
     @property
     def is_due(self) -> bool:
         """Whether the pause since the last piece of work is over."""
-        return time.process_time() >= self._next
+        return time.monotonic() >= self._next
 
     @contextmanager
     def work(self) -> Iterator[None]:
         """Measure a piece of work, by the time that all threads of this process spend on it."""
         begun = time.process_time()
         yield
-        ended = time.process_time()
-        self._next = ended + (ended - begun) * (1 / self._share - 1)
+        spent = time.process_time() - begun
+        self._next = time.monotonic() + spent * (1 / self._share - 1)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 # What is looked at first in a run, then whatever else fits.
 _FIRST = ("loss", "eval_loss", "grad_norm", "lr", "loss_scale", "tokens_per_second", "step_time")
-_MOST_VALUES = 8
+_MOST_VALUES = 6
 _MOST_FINDINGS = 4
 _LABEL = 8
 
@@ -68,7 +68,7 @@ def _values(history: History, page: Page) -> Iterator[Text]:
     told = [
         f"{one.role} {number(float(one.values[-1]))}" for one in logged[:_MOST_VALUES] if len(one)
     ]
-    yield from page.wrap(",  ".join(told), _label("last", page))
+    yield from page.wrap(", ".join(told), _label("last", page))
 
 
 def _place(role: str) -> int:

@@ -1,0 +1,184 @@
+"""Measure `stabdiag watch`: its delay, and what it costs.
+
+The delay is that from the line that decides to the end of the process; the cost is told for a log
+that grows and for one that is quiet.
+
+python benchmarks/watch.py                      some six minutes
+python benchmarks/watch.py --rows 10000 --quiet 10
+
+A process appends lines at a rate, as a run would; the watch is a process of its own. Which line
+decides is found beforehand: the first one after which the rule of stabdiag.watch.certain holds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+from logs import MANIFEST, json_lines, megatron_lines, table
+
+from stabdiag.api import diagnose
+from stabdiag.assemble import build_history
+from stabdiag.findings import Severity
+from stabdiag.limits import Limits
+from stabdiag.manifest import parse_manifest
+from stabdiag.readers import read_columns
+from stabdiag.watch.certain import certain
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from stabdiag.readers import Column, Columns
+
+    Floats = NDArray[np.float64]
+
+RATE = 1000
+FAULTS: dict[str, Callable[[Floats, Floats], Floats]] = {
+    "nan": lambda loss, since: np.where(since == 0, np.nan, loss),
+    "jump": lambda loss, since: np.where(since >= 0, 1.6 * loss, loss),
+    "climb": lambda loss, since: np.where(since >= 0, loss * (1 + since / 1000), loss),
+}
+FORMATS = {"jsonl": json_lines, "megatron": megatron_lines}
+AFTER = 3000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measured:
+    """Seconds from the deciding line to the end of the watch, and its share of a processor."""
+
+    delay: float
+    share: float
+    behind: int
+
+
+def broken(rows: int, fault: str) -> pa.Table:
+    """Return a healthy run of so many steps whose loss goes wrong then."""
+    data = table(rows + AFTER)
+    since = np.arange(rows + AFTER) - float(rows)
+    at = data.column_names.index("loss")
+    loss = FAULTS[fault](np.asarray(data["loss"], dtype=np.float64), since)
+    return data.set_column(at, "loss", pa.array(loss))
+
+
+def deciding(log: Path, rows: int) -> int:
+    """Return the number of the first line after which a finding is certain."""
+    columns = read_columns(log)
+    low, high = rows, rows + AFTER
+    while low < high:
+        middle = (low + high) // 2
+        history = build_history(_first(columns, middle), Limits())
+        report = diagnose(history, manifest=parse_manifest(MANIFEST))
+        if certain(report, Severity.ERROR) is None:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+def _first(columns: Columns, rows: int) -> Columns:
+    def load(name: str) -> Column:
+        one = columns.load(name)
+        parts: dict[str, Any] = {
+            part: getattr(one, part)[:rows] for part in ("values", "present", "null")
+        }
+        return replace(one, **parts)
+
+    return replace(columns, rows=rows, load=load)
+
+
+def write(log: Path, lines: list[str], rate: int) -> dict[int, float]:
+    """Append lines at a rate; return when each was written."""
+    begun, when = time.monotonic(), {}
+    with log.open("a", encoding="utf-8") as file:
+        for number, line in enumerate(lines):
+            time.sleep(max(0.0, begun + number / rate - time.monotonic()))
+            file.write(line)
+            file.flush()
+            when[number] = time.monotonic()
+    return when
+
+
+def measure(folder: Path, format: str, rows: int, fault: str) -> Measured:
+    """Watch one run that goes wrong after so many lines."""
+    text = "".join(FORMATS[format](broken(rows, fault)))
+    lines = text.splitlines(keepends=True)
+    log = folder / f"{fault}.{format}"
+    log.write_text(text, encoding="utf-8")
+    decides = deciding(log, rows)
+    begin = rows - 5 * RATE  # some seconds for the watch to catch up
+    log.write_text("".join(lines[:begin]), encoding="utf-8")
+    before = _used()
+    command = [sys.executable, "-m", "stabdiag", "watch", str(log), "--fail-on", "error"]
+    silent = subprocess.DEVNULL
+    started = time.monotonic()
+    with subprocess.Popen(command, stdout=silent, stderr=silent) as watch:
+        writer = os.fork()
+        if writer == 0:
+            when = write(log, lines[begin:], RATE)
+            (folder / "when.json").write_text(json.dumps(when[decides - 1 - begin]))
+            os._exit(0)
+        watch.wait()
+        ended = time.monotonic()
+        used = _used() - before
+        os.waitpid(writer, 0)
+    written = json.loads((folder / "when.json").read_text())
+    share = used / (ended - started)
+    return Measured(delay=ended - written, share=share, behind=decides - rows)
+
+
+def quiet(log: Path, seconds: int) -> float:
+    """Return the seconds of processor time that so many quiet seconds take."""
+    used = []
+    for idle in (2, 2 + seconds):
+        before = _used()
+        command = [sys.executable, "-m", "stabdiag", "watch", str(log), "--until-idle", str(idle)]
+        subprocess.run(command, capture_output=True, check=False)
+        used.append(_used() - before)
+    return used[1] - used[0]
+
+
+def _used() -> float:
+    spent = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return spent.ru_utime + spent.ru_stime
+
+
+def main() -> None:
+    """Run the command line."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--rows", type=int, default=100_000)
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--quiet", type=int, default=60)
+    arguments = parser.parse_args()
+    print(f"{arguments.rows} lines are there, {RATE} more come each second\n")
+    print("format     fault   lines to decide   delay (s)              share of a processor")
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        for format in FORMATS:
+            for fault in FAULTS:
+                runs = [
+                    measure(folder, format, arguments.rows, fault) for _ in range(arguments.runs)
+                ]
+                delays = " ".join(f"{run.delay:.2f}" for run in runs)
+                share = np.median([run.share for run in runs])
+                print(f"{format:<10} {fault:<7} {runs[0].behind:>15}   {delays:<22} {share:.0%}")
+        log = folder / "quiet.jsonl"
+        log.write_text("".join(json_lines(table(arguments.rows))), encoding="utf-8")
+        spent = quiet(log, arguments.quiet)
+        print(f"\nquiet for {arguments.quiet} s: {spent:.3f} s of processor time")
+
+
+if __name__ == "__main__":
+    main()
