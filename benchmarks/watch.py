@@ -67,7 +67,7 @@ class Measured:
 def broken(rows: int, fault: str) -> pa.Table:
     """Return a healthy run of so many steps whose loss goes wrong then."""
     data = table(rows + AFTER)
-    since = np.arange(rows + AFTER) - float(rows)
+    since = np.arange(rows + AFTER, dtype=np.float64) - rows
     at = data.column_names.index("loss")
     loss = FAULTS[fault](np.asarray(data["loss"], dtype=np.float64), since)
     return data.set_column(at, "loss", pa.array(loss))

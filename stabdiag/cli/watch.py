@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import signal
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -127,7 +127,7 @@ def watch(
     source = open_source(
         logs, format=log_format, wanted=lambda name: name in chosen or may_serve(name)
     )
-    with _stopping() as stopped, display(logs, color) as show:
+    with closing(source), _stopping() as stopped, display(logs, color) as show:
         until = Until(
             fail_on=None if fail_on is FailOn.NEVER else Severity(fail_on.value),
             quiet=until_idle,

@@ -3,12 +3,13 @@
 A verdict on a log that grows can be taken back: what looks like a climb may be made good. So a
 finding is acted on only if it is certain:
 
-- a NaN that was written, at once. One that is told by a missing value, once the recovery window of
-  a spike has passed since;
-- a spike that did not recover, at once: it is called so only after the recovery window;
-- one whose recovery window is still open, never;
-- anything else, if it would have been found one window of the climb ago as well, and half a window
-  ago, from what the log held then.
+- a NaN that was written, at once. One that a missing value tells, once the window in which a spike
+  has to recover has passed since;
+- a spike that did not recover, at once: it is called so only after that window;
+- one whose window is still open, never;
+- a climb, if it would have been found one window of the climb ago as well, and half a window ago,
+  from what the log held then;
+- anything else in the same way, with the window of the spike.
 
 The rule looks at the log alone, not at when the log was looked at.
 """
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from stabdiag.findings import Finding, Severity
     from stabdiag.report import Report
 
-# So many windows of the climb ago; the longest first, as it is what a young finding fails at.
+# So many windows ago; the longest first, as it is what a young finding fails at.
 _AGO = (1.0, 0.5)
 
 # Where the loss is logged seldom, a span of steps is to hold so many points at least.
@@ -39,15 +40,21 @@ def certain(report: Report, fail_on: Severity) -> Finding | None:
     at_once = next((found for found in bad if _at_once(found, report)), None)
     if at_once is not None:
         return at_once
-    bad = [found for found in bad if _section(found) not in ("§1", "spike-unresolved")]
+    sections = {_section(found) for found in bad} - {"§1", "spike-unresolved"}
+    sure = {section for section in sections if _was_there(section, report, fail_on)}
+    return next((found for found in bad if _section(found) in sure), None)
+
+
+def _was_there(section: str, report: Report, fail_on: Severity) -> bool:
+    """Tell whether a section's finding would have been found a window ago, and half a window."""
+    limits = report.limits
+    window = limits.divergence.window if section == "§4" else limits.spike.recovery_steps
     for share in _AGO:
-        if bad:
-            earlier = _earlier(report, share * report.limits.divergence.window)
-            then = set()
-            if earlier is not None:
-                then = {_section(f) for f in earlier.findings if f.severity.rank <= fail_on.rank}
-            bad = [found for found in bad if _section(found) in then]
-    return bad[0] if bad else None
+        earlier = _earlier(report, share * window)
+        then = earlier.findings if earlier is not None else ()
+        if not any(_section(f) == section and f.severity.rank <= fail_on.rank for f in then):
+            return False
+    return True
 
 
 def _at_once(found: Finding, report: Report) -> bool:

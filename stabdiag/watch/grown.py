@@ -44,10 +44,18 @@ class Grown:
         self._settled = settled
         self._format = format
         self._wanted = wanted
-        self.forget()
+        self._begin()
 
     def forget(self) -> None:
         """Begin again with nothing."""
+        self.close()
+        self._begin()
+
+    def close(self) -> None:
+        """Let go of the text."""
+        self._text.close()
+
+    def _begin(self) -> None:
         self._text = SpooledTemporaryFile(max_size=_IN_MEMORY)  # noqa: SIM115 - it goes with us
         self._size = self._whole_lines = 0
         self._settle_at = self._settled

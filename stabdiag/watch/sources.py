@@ -54,6 +54,9 @@ class Source(Protocol):
             LogError: if nothing can be read yet.
         """
 
+    def close(self) -> None:
+        """Let go of whatever is open."""
+
 
 def open_source(logs: Sequence[str], *, format: str | None, wanted: Wanted) -> Source:
     """Return the source that several names are together.
@@ -126,6 +129,11 @@ class File:
         columns = replace(columns, events=(*self._events, *events, *columns.events))
         return Found(columns=columns, manifest=manifest)
 
+    def close(self) -> None:
+        """Let go of the file."""
+        self._tail.close()
+        self._grown.close()
+
     def _tell(self) -> None:
         """Tell by its first bytes whether the file is one to which lines are appended."""
         try:
@@ -186,6 +194,10 @@ class Pipe:
         """Return the log so far."""
         return Found(columns=self._grown.columns(whole=whole))
 
+    def close(self) -> None:
+        """Let go of the text; the pipe is still waited for by its thread."""
+        self._grown.close()
+
 
 class Place:
     """Anything that holds a log, read again as a whole when a file of it has changed."""
@@ -213,6 +225,9 @@ class Place:
     def found(self, *, whole: bool) -> Found:
         """Read what is there now."""
         return read_place(self._logs, format=self._format, wanted=self._wanted)
+
+    def close(self) -> None:
+        """Do nothing: no file stays open."""
 
 
 class _Beside:

@@ -83,6 +83,11 @@ class Tail:
         self._from_its_start()
         yield from self._appended(file)
 
+    def close(self) -> None:
+        """Let go of the file."""
+        if self._file is not None:
+            self._file.close()
+
     def _appended(self, file: BinaryIO) -> Iterator[News]:
         while True:
             file.seek(self._at - len(self._seal))

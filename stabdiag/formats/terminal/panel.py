@@ -46,7 +46,7 @@ class LivePanel:
 
 def lines(report: Report | None, page: Page, *, name: str, status: str) -> Iterator[Text]:
     """Yield the lines of a panel."""
-    yield Text(page.clip(f"{name}  {_reached(report)}".rstrip(), page.width), "bold")
+    yield _title(name, report, page)
     if report is not None:
         yield from _values(report.history, page)
         yield from _curve(report.history, page)
@@ -55,10 +55,15 @@ def lines(report: Report | None, page: Page, *, name: str, status: str) -> Itera
     yield Text(page.clip(status, page.width), "dim")
 
 
-def _reached(report: Report | None) -> str:
+def _title(name: str, report: Report | None, page: Page) -> Text:
+    """Return the name of the log, of a long path the last part, and how far the run is."""
     if report is None:
-        return ""
-    return f"step {report.history.last_step}, {report.history.source.records} records"
+        return Text(page.clip(name, page.width), "bold")
+    reached = f"  step {report.history.last_step}, {report.history.source.records} records"
+    room = page.width - len(reached)
+    if page.text(name).cell_len > room:
+        name = name.rpartition("/")[2]
+    return Text(page.clip(f"{page.clip(name, max(room, 1))}{reached}", page.width), "bold")
 
 
 def _values(history: History, page: Page) -> Iterator[Text]:
