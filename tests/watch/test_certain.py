@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 FOLDER = Path(__file__).parents[2] / "fixtures" / "runs"
 RUNS = sorted(folder.name for folder in FOLDER.iterdir())
-BLOCKS = 5
+BLOCKS = 3
 
 
 def found(run: str) -> Found:

@@ -26,7 +26,7 @@ SAMPLES = Path(__file__).parents[1] / "readers" / "samples"
 RUNS = Path(__file__).parents[2] / "fixtures" / "runs"
 LOGS = sorted(
     path
-    for path in [*SAMPLES.glob("*/*"), *RUNS.glob("*/log.*")]
+    for path in [*SAMPLES.glob("*/*"), *sorted(RUNS.glob("*/log.*"))[::6]]
     if path.is_file() and path.suffix not in (".json", ".parquet", ".gz", ".md")
 )
 BY_LINES = [one.name for one in READERS if one.text or one.name == "jsonl"]
