@@ -10,7 +10,6 @@ from rich.text import Text
 
 from stabdiag.formats.terminal.canvas import (
     BLANK,
-    DOTS_Y,
     Scale,
     View,
     bad_columns,
@@ -93,9 +92,8 @@ def _labels(plot: Plot, scale: Scale) -> tuple[dict[int, str], int | None]:
 
 
 def _at_row(value: float, scale: Scale) -> int:
-    """Return the row in which a value is drawn."""
-    dots = ROWS * DOTS_Y - 1
-    return int(dots - round(float(scale.share(np.array([value]))[0]) * dots)) // DOTS_Y
+    """Return the row of a value: that of the highest is the first, that of the lowest the last."""
+    return round((1 - float(scale.share(np.array([value]))[0])) * (ROWS - 1))
 
 
 def _row(label: str, edge: str, drawn: Text, page: Page) -> Text:
