@@ -115,7 +115,9 @@ class File:
                 self._follow(news.begin)
                 self._grown.add(news.data)
         except OSError as error:
-            raise LogError(f"{self._path}: cannot be read ({error.strerror})") from error
+            if self._grown.is_empty:
+                raise LogError(f"{self._path}: cannot be read ({error.strerror})") from error
+            self._tail.let_go()  # a hiccup of a network file system ends no watch
         return grew
 
     def found(self, *, whole: bool) -> Found:
@@ -131,11 +133,14 @@ class File:
 
     def close(self) -> None:
         """Let go of the file."""
-        self._tail.close()
+        self._tail.let_go()
         self._grown.close()
 
     def _tell(self) -> None:
         """Tell by its first bytes whether the file is one to which lines are appended."""
+        if self._path.is_dir():  # it was not there yet when the watch began
+            self._is_known, self._place = True, self._another
+            return
         try:
             with self._path.open("rb") as file:
                 head = file.read(_HEAD)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum, auto
 from typing import TYPE_CHECKING, BinaryIO, Final
@@ -76,17 +77,19 @@ class Tail:
         if begin is None:
             file.close()
             return
-        if self._file is not None:
-            self._file.close()
+        self.let_go()
+        if self._head:
             yield News(begin=begin)
         self._file, self._identity = file, (status.st_dev, status.st_ino)
         self._from_its_start()
         yield from self._appended(file)
 
-    def close(self) -> None:
-        """Let go of the file."""
+    def let_go(self) -> None:
+        """Close the file; the next call opens it again, and tells whether it is the same log."""
         if self._file is not None:
-            self._file.close()
+            with suppress(OSError):  # a network file system that had lost it says so once more
+                self._file.close()
+        self._file = self._identity = None
 
     def _appended(self, file: BinaryIO) -> Iterator[News]:
         while True:

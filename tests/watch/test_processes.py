@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shutil
 import signal
 import subprocess
 import sys
 import time
 from contextlib import ExitStack
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -17,7 +20,6 @@ import stabdiag
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
     Start = Callable[..., subprocess.Popen[str]]
 
@@ -255,3 +257,36 @@ def test_a_folder_is_read_again_when_it_has_changed(
     out, _ = watch.communicate()
     assert watch.returncode == 1
     assert "300 records" in out
+
+
+PAGE = Path(__file__).parents[2] / "docs" / "watch.md"
+JOB = """
+import json, time
+with open("run.jsonl", "a") as log:
+    for step in range(200):
+        print(json.dumps({"step": step, "loss": 3 - step / 1000}), file=log, flush=True)
+    if FAILS:
+        print(json.dumps({"step": 200, "loss": float("nan")}), file=log, flush=True)
+        time.sleep(600)
+print("the job has come to its end")
+"""
+
+
+@pytest.mark.skipif(shutil.which("sh") is None, reason="there is no shell here")
+@pytest.mark.parametrize("fails", [True, False])
+def test_the_launch_line_of_the_docs_stops_a_job_that_fails(tmp_path: Path, fails: bool) -> None:
+    blocks = re.findall(r"(?ms)^```sh\n(.*?)^```$", PAGE.read_text(encoding="utf-8"))
+    script = next(block for block in blocks if "JOB=$!" in block)
+    (tmp_path / "train.py").write_text(JOB.replace("FAILS", str(fails)), encoding="utf-8")
+    script = script.replace("stabdiag watch", f"{sys.executable} -m stabdiag watch")
+    done = subprocess.run(
+        ["sh", "-c", script.replace("python train.py", f"{sys.executable} train.py")],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    report = (tmp_path / "report.txt").read_text(encoding="utf-8")
+    assert done.stdout == ("" if fails else "the job has come to its end\n")
+    assert done.returncode == (128 + signal.SIGTERM if fails else 0)
+    assert ("[nan-dtype-unknown]" in report) is fails

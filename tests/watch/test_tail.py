@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
@@ -25,8 +24,9 @@ def log(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def tail(log: Path) -> Iterator[Tail]:
-    with closing(Tail(log)) as tail:
-        yield tail
+    tail = Tail(log)
+    yield tail
+    tail.let_go()
 
 
 def told(tail: Tail) -> list[object]:
@@ -135,6 +135,17 @@ def test_what_lies_there_is_read_in_several_bites(
     monkeypatch.setattr("stabdiag.watch.tail._BITE", 10)
     log.write_bytes(OLD)
     assert b"".join(part for part in told(tail) if isinstance(part, bytes)) == OLD
+
+
+def test_a_file_that_was_let_go_of_is_told_anew_if_it_is_the_same(tail: Tail, log: Path) -> None:
+    log.write_bytes(OLD)
+    told(tail)
+    tail.let_go()
+    append(log, b"2,4.8\n")
+    assert told(tail) == [Begin.ANEW, OLD + b"2,4.8\n"]
+    tail.let_go()
+    log.write_bytes(LATER)
+    assert told(tail) == [Begin.NEXT, LATER]
 
 
 def test_a_log_that_may_not_be_read_is_an_error(tail: Tail, log: Path) -> None:
