@@ -20,13 +20,14 @@ import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 from logs import MANIFEST, json_lines, megatron_lines, table
+from watch_replay import first
 
 from stabdiag.api import diagnose
 from stabdiag.assemble import build_history
@@ -40,8 +41,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import NDArray
-
-    from stabdiag.readers import Column, Columns
 
     Floats = NDArray[np.float64]
 
@@ -79,24 +78,13 @@ def deciding(log: Path, rows: int) -> int:
     low, high = rows, rows + AFTER
     while low < high:
         middle = (low + high) // 2
-        history = build_history(_first(columns, middle), Limits())
+        history = build_history(first(columns, middle), Limits())
         report = diagnose(history, manifest=parse_manifest(MANIFEST))
         if certain(report, Severity.ERROR) is None:
             low = middle + 1
         else:
             high = middle
     return low
-
-
-def _first(columns: Columns, rows: int) -> Columns:
-    def load(name: str) -> Column:
-        one = columns.load(name)
-        parts: dict[str, Any] = {
-            part: getattr(one, part)[:rows] for part in ("values", "present", "null")
-        }
-        return replace(one, **parts)
-
-    return replace(columns, rows=rows, load=load)
 
 
 def write(log: Path, lines: list[str], rate: int) -> dict[int, float]:

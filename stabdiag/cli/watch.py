@@ -6,6 +6,7 @@ import gc
 import os
 import signal
 from contextlib import closing, contextmanager
+from importlib import import_module
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -113,7 +114,7 @@ def watch(
     from stabdiag.watch import watch as run
 
     gc.enable()  # a command that is soon over does without
-    named(format)  # to find out at the end that there is no such format would be late
+    import_module(named(format).module)  # now, as at the end there is no time for it
     ask = Ask(
         manifest=None if manifest is None else read_manifest(manifest),
         settings=settings_of(settings, dtype),

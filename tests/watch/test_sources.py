@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from stabdiag.errors import LogError, NoUsableRecord
+from stabdiag.readers import read_columns
 from stabdiag.readers.columns import every_column
 from stabdiag.watch import open_source
 from stabdiag.watch.sources import File
@@ -113,3 +114,37 @@ def test_a_log_that_is_lost_for_a_moment_is_read_again(
 def test_what_cannot_be_watched_is_refused() -> None:
     with pytest.raises(LogError, match="a URL cannot be watched"):
         open_source(["mlflow://abc"], format=None, wanted=every_column)
+
+
+def test_a_log_that_is_cut_back_and_goes_on_is_what_the_file_holds(
+    tmp_path: Path, lines: Callable[..., list[str]]
+) -> None:
+    log = tmp_path / "run.jsonl"
+    run = lines(60)
+    log.write_text("".join(run[:40]) + run[40][:9], encoding="utf-8")
+    with opened(log) as source:
+        source.look()
+        os.truncate(log, len("".join(run[:20])))
+        with log.open("a", encoding="utf-8") as file:
+            file.writelines(run[20:])
+        source.look()
+        found, finished = source.found(whole=False).columns, read_columns(log)
+        assert found.rows == finished.rows == 60
+        assert found.bad_count == 0
+
+
+def test_of_a_rotated_log_nothing_is_lost(tmp_path: Path, lines: Callable[..., list[str]]) -> None:
+    log = tmp_path / "run.jsonl"
+    run = lines(60)
+    log.write_text("".join(run[:20]), encoding="utf-8")
+    with opened(log) as source:
+        source.look()
+        for begin in (20, 40):
+            log.replace(tmp_path / f"run.jsonl.{begin}")
+            log.write_text("".join(run[begin : begin + 20]), encoding="utf-8")
+            source.look()
+        columns = source.found(whole=False).columns
+        assert columns.load("step").values.tolist() == list(range(60))
+        assert [event.message for event in columns.events] == 2 * [
+            "another file took the log's name: the run goes on in it"
+        ]

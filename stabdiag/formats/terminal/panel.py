@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from stabdiag.history import History
     from stabdiag.report import Report
 
-# What is looked at first in a run, then whatever else fits.
+# What is looked at first in a run, then whatever else there is.
 _FIRST = ("loss", "eval_loss", "grad_norm", "lr", "loss_scale", "tokens_per_second", "step_time")
 _MOST_VALUES = 6
 _MOST_FINDINGS = 4
@@ -67,12 +67,11 @@ def _title(name: str, report: Report | None, page: Page) -> Text:
 
 
 def _values(history: History, page: Page) -> Iterator[Text]:
-    """Yield the last value of what is logged, in as many lines as it takes."""
-    roles = sorted(history.series, key=lambda role: (role not in _FIRST, _place(role)))
-    logged = [history.series[role] for role in roles if role != "batch_id"]
-    told = [
-        f"{one.role} {number(float(one.values[-1]))}" for one in logged[:_MOST_VALUES] if len(one)
-    ]
+    """Yield the last value of what is logged; of groups there are too many."""
+    roles = [role for role in history.series if "/" not in role and role != "batch_id"]
+    roles.sort(key=lambda role: (role not in _FIRST, _place(role)))
+    logged = [history.series[role] for role in roles[:_MOST_VALUES]]
+    told = [f"{one.role} {number(float(one.values[-1]))}" for one in logged if len(one)]
     yield from page.wrap(", ".join(told), _label("last", page))
 
 
@@ -108,13 +107,13 @@ def _verdict(report: Report, page: Page) -> Iterator[Text]:
 
 def _trail(report: Report, page: Page) -> Iterator[Text]:
     """Yield every question that was asked of the run with its answer, in one word."""
+    asked = [answer for answer in report.trail if answer.asked_of is AskedOf.RUN]
     told = Text("  ").join(
         Text(f"{answer.question} {WORDS[answer.verdict]}", STYLES[answer.verdict])
-        for answer in report.trail
-        if answer.asked_of is AskedOf.RUN
+        for answer in asked
     )
     yield from page.wrap(told, _label("trail", page))
-    unknown = sum(answer.verdict is Verdict.UNKNOWN for answer in report.trail)
+    unknown = sum(answer.verdict is Verdict.UNKNOWN for answer in asked)
     if unknown:
         yield page.line(_label("", page), page.text(f"? {unknown} cannot be told yet", "dim"))
 
