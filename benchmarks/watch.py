@@ -6,14 +6,16 @@ that grows and for one that is quiet.
 python benchmarks/watch.py                      some six minutes
 python benchmarks/watch.py --rows 10000 --quiet 10
 
-A process appends lines at a rate, as a run would; the watch is a process of its own. Which line
-decides is found beforehand: the first one after which the rule of stabdiag.watch.certain holds.
+A process appends lines at a rate, as a run would; the watch is a process of its own, and /proc, on
+Linux, tells what it has used. Which line decides is found beforehand: the first one after which the
+rule of stabdiag.watch.certain holds.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import resource
 import subprocess
@@ -56,9 +58,15 @@ AFTER = 3000
 
 @dataclass(frozen=True, kw_only=True)
 class Measured:
-    """Seconds from the deciding line to the end of the watch, and its share of a processor."""
+    """From the deciding line to the end of the watch, and before it.
+
+    ``delay`` is that in seconds, ``spent`` in those of a processor, which other work on the machine
+    does not lengthen; ``share`` is what the watch took of a processor while the log grew, and
+    ``behind`` how many lines the deciding one is behind the fault.
+    """
 
     delay: float
+    spent: float
     share: float
     behind: int
 
@@ -87,16 +95,28 @@ def deciding(log: Path, rows: int) -> int:
     return low
 
 
-def write(log: Path, lines: list[str], rate: int) -> dict[int, float]:
-    """Append lines at a rate; return when each was written."""
-    begun, when = time.monotonic(), {}
+def write(log: Path, lines: list[str], decides: int, watch: int) -> tuple[float, float]:
+    """Append lines at a rate; return when one was written, and what a process had used by then."""
+    begun, then = time.monotonic(), (0.0, 0.0)
     with log.open("a", encoding="utf-8") as file:
         for number, line in enumerate(lines):
-            time.sleep(max(0.0, begun + number / rate - time.monotonic()))
+            time.sleep(max(0.0, begun + number / RATE - time.monotonic()))
             file.write(line)
             file.flush()
-            when[number] = time.monotonic()
-    return when
+            if number == decides:
+                then = time.monotonic(), used_by(watch)
+    return then
+
+
+def used_by(process: int) -> float:
+    """Return the seconds of processor time that a process has used, as Linux tells them."""
+    try:
+        fields = (
+            Path(f"/proc/{process}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+        )
+    except OSError:
+        return math.nan
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def measure(folder: Path, format: str, rows: int, fault: str) -> Measured:
@@ -106,41 +126,51 @@ def measure(folder: Path, format: str, rows: int, fault: str) -> Measured:
     log = folder / f"{fault}.{format}"
     log.write_text(text, encoding="utf-8")
     decides = deciding(log, rows)
-    begin = rows - 5 * RATE  # some seconds for the watch to catch up
+    begin = rows - 3 * RATE
     log.write_text("".join(lines[:begin]), encoding="utf-8")
-    before = _used()
-    command = [sys.executable, "-m", "stabdiag", "watch", str(log), "--fail-on", "error"]
-    silent = subprocess.DEVNULL
-    started = time.monotonic()
-    with subprocess.Popen(command, stdout=silent, stderr=silent) as watch:
+    others = _of_children()
+    with _watching(log) as watch:
+        started, before = time.monotonic(), used_by(watch.pid)
         writer = os.fork()
         if writer == 0:
-            when = write(log, lines[begin:], RATE)
-            (folder / "when.json").write_text(json.dumps(when[decides - 1 - begin]))
+            then = write(log, lines[begin:], decides - 1 - begin, watch.pid)
+            (folder / "then.json").write_text(json.dumps(then), encoding="utf-8")
             os._exit(0)
-        watch.wait()
+        watch.communicate()
         ended = time.monotonic()
-        used = _used() - before
+        total = _of_children() - others  # of the watch alone: the writer is still to be waited for
         os.waitpid(writer, 0)
-    written = json.loads((folder / "when.json").read_text())
-    share = used / (ended - started)
-    return Measured(delay=ended - written, share=share, behind=decides - rows)
+    written, used = json.loads((folder / "then.json").read_text(encoding="utf-8"))
+    share = (used - before) / (written - started)
+    return Measured(delay=ended - written, spent=total - used, share=share, behind=decides - rows)
+
+
+def _of_children() -> float:
+    """Return the seconds of processor time of all child processes that were waited for."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def _watching(log: Path) -> subprocess.Popen[str]:
+    """Start a watch, and wait until it has given its first verdict."""
+    command = [sys.executable, "-m", "stabdiag", "watch", str(log)]
+    pipe = subprocess.PIPE
+    watch = subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True)
+    if watch.stderr is not None:
+        watch.stderr.readline()
+    return watch
 
 
 def quiet(log: Path, seconds: int) -> float:
     """Return the seconds of processor time that so many quiet seconds take."""
-    used = []
-    for idle in (2, 2 + seconds):
-        before = _used()
-        command = [sys.executable, "-m", "stabdiag", "watch", str(log), "--until-idle", str(idle)]
-        subprocess.run(command, capture_output=True, check=False)
-        used.append(_used() - before)
-    return used[1] - used[0]
-
-
-def _used() -> float:
-    spent = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return spent.ru_utime + spent.ru_stime
+    with _watching(log) as watch:
+        time.sleep(2)
+        before = used_by(watch.pid)
+        time.sleep(seconds)
+        used = used_by(watch.pid) - before
+        watch.terminate()
+        watch.communicate()
+    return used
 
 
 def main() -> None:
@@ -149,19 +179,21 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=100_000)
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--quiet", type=int, default=60)
+    parser.add_argument("--only", nargs="+", choices=FORMATS, default=list(FORMATS))
     arguments = parser.parse_args()
     print(f"{arguments.rows} lines are there, {RATE} more come each second\n")
-    print("format     fault   lines to decide   delay (s)              share of a processor")
+    print("format     fault   lines to decide   delay (s), of a processor     share while growing")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        for format in FORMATS:
+        for format in arguments.only:
             for fault in FAULTS:
                 runs = [
                     measure(folder, format, arguments.rows, fault) for _ in range(arguments.runs)
                 ]
-                delays = " ".join(f"{run.delay:.2f}" for run in runs)
+                delays = " ".join(f"{run.delay:.2f}, {run.spent:.2f};" for run in runs)
                 share = np.median([run.share for run in runs])
-                print(f"{format:<10} {fault:<7} {runs[0].behind:>15}   {delays:<22} {share:.0%}")
+                row = f"{format:<10} {fault:<7} {runs[0].behind:>15}   {delays:<32} {share:.0%}"
+                print(row, flush=True)
         log = folder / "quiet.jsonl"
         log.write_text("".join(json_lines(table(arguments.rows))), encoding="utf-8")
         spent = quiet(log, arguments.quiet)

@@ -146,8 +146,9 @@ def test_the_end_of_a_process_ends_the_watch(
     assert "NaN" in out
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-@pytest.mark.parametrize(("jump_at", "code"), [(None, 0), (290, 1)])
+@pytest.mark.parametrize(
+    ("number", "jump_at", "code"), [(signal.SIGINT, None, 0), (signal.SIGTERM, 290, 1)]
+)
 def test_a_signal_ends_the_watch_with_a_report(
     start: Start,
     lines: Callable[..., list[str]],
