@@ -9,7 +9,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from stabdiag import __version__
-from stabdiag.cli import convert, diagnose, tables, watch
+from stabdiag.cli import convert, diagnose, postmortem, tables, watch
 from stabdiag.cli.terminal import tell
 from stabdiag.errors import StabdiagError
 
@@ -40,6 +40,7 @@ def _main(
 
 app.command(epilog=diagnose.EPILOG)(diagnose.diagnose)
 app.command(epilog=watch.EPILOG)(watch.watch)
+app.command(epilog=postmortem.EPILOG)(postmortem.postmortem)
 app.command(epilog=convert.EPILOG)(convert.convert)
 app.command(epilog=tables.FORMATS)(tables.formats)
 app.command(epilog=tables.THRESHOLDS)(tables.thresholds)
