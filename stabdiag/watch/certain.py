@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.api import diagnose
+from stabdiag.api import report_on
 from stabdiag.history import EventKind
 
 if TYPE_CHECKING:
@@ -50,8 +50,7 @@ def _was_there(section: str, report: Report, fail_on: Severity) -> bool:
     limits = report.limits
     window = limits.divergence.window if section == "§4" else limits.spike.recovery_steps
     for share in _AGO:
-        earlier = _earlier(report, share * window)
-        then = earlier.findings if earlier is not None else ()
+        then = _earlier(report, share * window).findings
         if not any(_section(f) == section and f.severity.rank <= fail_on.rank for f in then):
             return False
     return True
@@ -75,15 +74,11 @@ def _section(found: Finding) -> str:
     return found.section if found.section.startswith("§") and not open_ else found.slug
 
 
-def _earlier(report: Report, steps: float) -> Report | None:
-    """Return the diagnosis of the log as it was so many steps ago, or None if it had no loss."""
-    last = report.history.last_step
-    if last is None:
-        return None
+def _earlier(report: Report, steps: float) -> Report:
+    """Return the diagnosis of the log as it was so many steps ago."""
+    last = report.history.last_step or 0
     history = report.history.before(last + 1 - round(_span(report, steps)))
-    if "loss" not in history.series:
-        return None
-    return diagnose(history, manifest=report.manifest, limits=report.limits, literal=report.literal)
+    return report_on(history, report.manifest, report.limits, literal=report.literal)
 
 
 def _span(report: Report, steps: float) -> float:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
-from stabdiag.api import diagnose
+from stabdiag.api import report_on
 from stabdiag.assemble import build_history
 from stabdiag.errors import LogError
 from stabdiag.limits import Limits
@@ -64,13 +64,9 @@ class Ask:
         history = build_history(
             found.columns, self.limits, chosen=self.columns, attempt=self.attempt
         )
-        return diagnose(
-            history,
-            manifest=found.manifest if self.manifest is None else self.manifest,
-            settings=self.settings,
-            limits=self.limits,
-            literal=self.literal,
-        )
+        told = found.manifest if self.manifest is None else self.manifest
+        told = told.override(self.settings).completed(history.config)
+        return report_on(history, told, self.limits, literal=self.literal)
 
 
 @dataclass(frozen=True, kw_only=True)

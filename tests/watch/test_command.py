@@ -158,3 +158,16 @@ def test_a_line_is_told_when_the_verdict_changes(capsys: pytest.CaptureFixture[s
         "stabdiag: waiting for the first records",
         "stabdiag: waiting: run.jsonl: empty\\x1b[2J",
     ]
+
+
+def test_a_run_that_logs_no_loss_can_be_watched(
+    watch: Callable[..., Result], tmp_path: Path
+) -> None:
+    log = tmp_path / "run.jsonl"
+    log.write_text(
+        "".join(f'{{"step": {n}, "grad_norm": 1.5, "loss_scale": 1024}}\n' for n in range(99)),
+        encoding="utf-8",
+    )
+    result = watch(log)
+    assert result.code == 0
+    assert "[insufficient-data]" in result.out
