@@ -1,6 +1,6 @@
 """Following a run that has not ended: its log is read as it grows, and diagnosed again.
 
-sources   what is watched: a file, standard input, or a place that is read again as a whole
+sources   what is watched: a file, a pipe, or a place that is read again as a whole
 tail      what is appended to a file, across rotation and truncation
 grown     the text so far as columns, what is old read only once
 certain   which findings will not be taken back

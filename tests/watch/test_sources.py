@@ -14,7 +14,7 @@ from stabdiag.errors import LogError, NoUsableRecord
 from stabdiag.readers import read_columns
 from stabdiag.readers.columns import every_column
 from stabdiag.watch import open_source
-from stabdiag.watch.sources import File
+from stabdiag.watch.file import File
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
