@@ -105,6 +105,7 @@ def report_on(history: History, told: Manifest, limits: Limits, *, literal: bool
         limits=limits,
         literal=literal,
         unchecked=checked.unchecked,
+        baseline=case.baseline,
     )
 
 

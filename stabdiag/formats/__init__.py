@@ -34,6 +34,7 @@ FORMATS: tuple[Format, ...] = (
     ),
     Format(name="json", module="stabdiag.formats.json", options=("indent",)),
     Format(name="svg", module="stabdiag.formats.svg", options=("verbose",)),
+    Format(name="html", module="stabdiag.formats.html", options=("command",)),
 )
 
 
