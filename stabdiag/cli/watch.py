@@ -90,7 +90,7 @@ def watch(
         int | None, typer.Option(min=1, metavar="PID", help="End when this process has ended.")
     ] = None,
     format: Annotated[
-        str, typer.Option("--format", "-f", help="Of the report: terminal, json or svg.")
+        str, typer.Option("--format", "-f", help="Of the report, as for diagnose.")
     ] = "terminal",
     output: Output = None,
     literal: Annotated[
