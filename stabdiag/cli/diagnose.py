@@ -127,10 +127,11 @@ def diagnose(
         command=command("diagnose", logs, flags),
     )
     write(text, output)
-    raise typer.Exit(_code(report.findings, fail_on))
+    raise typer.Exit(exit_code(report.findings, fail_on))
 
 
-def _code(findings: tuple[Finding, ...], fail_on: FailOn) -> int:
+def exit_code(findings: tuple[Finding, ...], fail_on: FailOn) -> int:
+    """Return 1 for findings of which one is as severe as that, else 0."""
     from stabdiag.findings import Severity
 
     if fail_on is FailOn.NEVER:

@@ -105,7 +105,7 @@ def _read(source: str, asked: _Asked) -> Found:
         columns = asked.read(stream)
     if stream.name == STANDARD_INPUT:
         return Found(columns=columns)
-    return _with(columns, *_beside_file(Path(source), Path(source).parent))
+    return _with(columns, *beside_file(Path(source), Path(source).parent))
 
 
 def _is_folder(path: Path) -> bool:
@@ -167,7 +167,7 @@ def _chosen(place: Place, asked: _Asked) -> Found:
         name = place.name if run == PurePosixPath() else f"{place.name}/{run}"
         columns = stores.read_run(log, run, place.streams(files), name)
     if isinstance(place, Folder):
-        manifest, events = _beside_file(Path(log.entry.key), place.path)
+        manifest, events = beside_file(Path(log.entry.key), place.path)
     else:
         manifest, events = _beside_member(place, log.path, entries)
     taken = str(run or log.path)
@@ -188,7 +188,9 @@ def _with(columns: Columns, manifest: Manifest, events: Sequence[Event]) -> Foun
     return Found(columns=replace(columns, events=(*events, *columns.events)), manifest=manifest)
 
 
-def _beside_file(log: Path, root: Path) -> tuple[Manifest, list[Event]]:
+def beside_file(log: Path, root: Path) -> tuple[Manifest, list[Event]]:
+    """Return what lies beside a log, in its folder or above it up to a root, and what to tell."""
+
     def read(path: PurePosixPath) -> bytes | None:
         file = Path(path)
         try:
