@@ -112,7 +112,7 @@ def resume_data_replayed(case: Case) -> Evidence | None:
     width = case.limits.resume.points
     ids = batches.values
     opening = ids[:width]
-    if len(np.unique(opening)) < width:
+    if len(set(opening.tolist())) < width:
         return None
     for step in _resumes(case):
         at = int(np.searchsorted(batches.steps, step))
