@@ -79,3 +79,8 @@ class Finding:
     step: int | None = None
     evidence: Mapping[str, Scalar] = field(default_factory=dict)
     asked_of: AskedOf = AskedOf.RUN
+
+
+def fails(finding: Finding, fail_on: str) -> bool:
+    """Tell whether a finding is as bad as a severity, or worse; nothing is for ``never``."""
+    return fail_on != "never" and finding.severity.rank <= Severity(fail_on).rank

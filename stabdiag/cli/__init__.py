@@ -67,9 +67,10 @@ def _usage(error: Exception) -> int:
 
 
 def _complain(message: str) -> int:
+    from stabdiag.formats.visible import visible
+
     # A file or column name may hold anything, line breaks and escape codes too.
-    inert = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in message)
-    print(f"stabdiag: {inert}", file=sys.stderr)  # noqa: T201 - the only module that may
+    print(f"stabdiag: {visible(message)}", file=sys.stderr)  # noqa: T201 - the only module that may
     return 2
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from stabdiag.cli.options import (
     Attempt,
+    Besides,
     Color,
     ColumnNames,
     ConfigFile,
@@ -19,14 +20,12 @@ from stabdiag.cli.options import (
     ManifestFile,
     Output,
     Settings,
+    besides_of,
     columns_of,
     limits_of,
     settings_of,
 )
-from stabdiag.cli.terminal import progress, terminal, write
-
-if TYPE_CHECKING:
-    from stabdiag.findings import Finding
+from stabdiag.cli.terminal import add_to_summary, progress, terminal, write
 
 
 class FailOn(StrEnum):
@@ -52,6 +51,8 @@ EPILOG = """
 
 `stabdiag diagnose run.parquet --manifest config.json --format json -o report.json`
 
+`stabdiag diagnose run.jsonl --write sarif=report.sarif --write junit=report.xml`
+
 `zcat run.jsonl.gz | stabdiag diagnose - --fail-on warning`
 
 **Exit codes**: 0 nothing at or above `--fail-on`; 1 something; 2 unreadable input or usage.
@@ -69,9 +70,15 @@ def diagnose(
     limit: LimitFlags = None,
     config: ConfigFile = None,
     format: Annotated[
-        str, typer.Option("--format", "-f", help="terminal, json or svg.")
+        str,
+        typer.Option(
+            "--format",
+            "-f",
+            help="terminal, json, svg, markdown, github, gitlab, junit or sarif.",
+        ),
     ] = "terminal",
     output: Output = None,
+    also: Besides = None,
     fail_on: Annotated[
         FailOn, typer.Option("--fail-on", help="The severity from which on the exit code is 1.")
     ] = FailOn.ERROR,
@@ -98,6 +105,7 @@ def diagnose(
             literal=literal,
             format=log_format,
         )
+    from stabdiag.findings import fails
     from stabdiag.formats import render
 
     shown = terminal(output, color)
@@ -108,14 +116,15 @@ def diagnose(
         width=shown.width,
         color=shown.color,
         encoding=shown.encoding,
+        fail_on=fail_on.value,
     )
+    besides = {
+        path: render(report, name, verbose=verbose, fail_on=fail_on.value)
+        for path, name in besides_of(also)
+    }
+    for path, content in besides.items():
+        write(content, path)
     write(text, output)
-    raise typer.Exit(_code(report.findings, fail_on))
-
-
-def _code(findings: tuple[Finding, ...], fail_on: FailOn) -> int:
-    from stabdiag.findings import Severity
-
-    if fail_on is FailOn.NEVER:
-        return 0
-    return int(any(f.severity.rank <= Severity(fail_on.value).rank for f in findings))
+    if format == "github":
+        add_to_summary(report)
+    raise typer.Exit(int(any(fails(finding, fail_on) for finding in report.findings)))

@@ -9,11 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from stabdiag.errors import StabdiagError
 from stabdiag.files import written_whole
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from contextlib import AbstractContextManager
+
+    from stabdiag.report import Report
 
 # Logs from so many bytes on take longer than people wait without a sign of life.
 _LARGE = 100_000_000
@@ -46,14 +49,41 @@ def write(text: str, output: Path | None) -> None:
     text = text if text.endswith("\n") else f"{text}\n"
     if output is None:
         try:
-            sys.stdout.write(text)
-            sys.stdout.flush()
+            _print(text)
         except BrokenPipeError:
             # Whoever read us has enough; keep the interpreter from complaining at its end.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return
     with written_whole(output) as part:
         part.write_text(text, encoding="utf-8")
+
+
+def _print(text: str) -> None:
+    try:
+        sys.stdout.write(text)
+    except UnicodeEncodeError:  # a format that is UTF-8, on a system that is not
+        sys.stdout.buffer.write(text.encode())
+    sys.stdout.flush()
+
+
+def add_to_summary(report: Report) -> None:
+    """Add the report to the summary of the job, if GitHub runs the command.
+
+    Raises:
+        StabdiagError: if the file that GitHub names cannot be written.
+    """
+    summary = os.environ.get("GITHUB_STEP_SUMMARY")
+    if not summary:
+        return
+    from stabdiag.formats.github import summary as page
+
+    try:
+        with Path(summary).open("a", encoding="utf-8") as file:
+            file.write(page(report))
+    except OSError as error:
+        raise StabdiagError(
+            f"{summary} (GITHUB_STEP_SUMMARY): cannot be written ({error.strerror})"
+        ) from None
 
 
 def progress(logs: Sequence[str]) -> AbstractContextManager[object]:
