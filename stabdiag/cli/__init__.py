@@ -9,7 +9,8 @@ from typing import Annotated, NoReturn
 import typer
 
 from stabdiag import __version__
-from stabdiag.cli import convert, diagnose, tables
+from stabdiag.cli import check, convert, diagnose, tables
+from stabdiag.cli.terminal import complain
 from stabdiag.errors import StabdiagError
 
 app = typer.Typer(
@@ -38,6 +39,7 @@ def _main(
 
 
 app.command(epilog=diagnose.EPILOG)(diagnose.diagnose)
+app.command(epilog=check.EPILOG)(check.check)
 app.command(epilog=convert.EPILOG)(convert.convert)
 app.command(epilog=tables.FORMATS)(tables.formats)
 app.command(epilog=tables.THRESHOLDS)(tables.thresholds)
@@ -51,7 +53,7 @@ def main() -> NoReturn:
     try:
         code = app(standalone_mode=False) or 0
     except StabdiagError as error:
-        code = _complain(str(error))
+        code = complain(str(error))
     except typer.Abort:
         code = 130
     except Exception as error:  # noqa: BLE001 - usage errors of the argument parser, see below
@@ -63,15 +65,7 @@ def _usage(error: Exception) -> int:
     """Print a usage error of the argument parser in one line; let anything else be seen."""
     if not hasattr(error, "format_message"):
         raise error
-    return _complain(f"{error.format_message()} (see stabdiag --help)")
-
-
-def _complain(message: str) -> int:
-    from stabdiag.formats.visible import visible
-
-    # A file or column name may hold anything, line breaks and escape codes too.
-    print(f"stabdiag: {visible(message)}", file=sys.stderr)  # noqa: T201 - the only module that may
-    return 2
+    return complain(f"{error.format_message()} (see stabdiag --help)")
 
 
 def _print_version() -> NoReturn:

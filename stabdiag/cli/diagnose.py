@@ -74,7 +74,7 @@ def diagnose(
         typer.Option(
             "--format",
             "-f",
-            help="terminal, json, svg, markdown, github, gitlab, junit or sarif.",
+            help="terminal, lines, json, svg, markdown, github, gitlab, junit or sarif.",
         ),
     ] = "terminal",
     output: Output = None,

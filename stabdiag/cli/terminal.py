@@ -46,7 +46,7 @@ def terminal(output: Path | None, color: bool | None) -> Terminal:
 
 def write(text: str, output: Path | None) -> None:
     """Write to the terminal, or to a file as a whole or not at all."""
-    text = text if text.endswith("\n") else f"{text}\n"
+    text = text if not text or text.endswith("\n") else f"{text}\n"
     if output is None:
         try:
             _print(text)
@@ -84,6 +84,15 @@ def add_to_summary(report: Report) -> None:
         raise StabdiagError(
             f"{summary} (GITHUB_STEP_SUMMARY): cannot be written ({error.strerror})"
         ) from None
+
+
+def complain(message: str) -> int:
+    """Print what is the user's to mend in one line, and return the exit code for it."""
+    from stabdiag.formats.visible import visible
+
+    # A file or column name may hold anything, line breaks and escape codes too.
+    print(f"stabdiag: {visible(message)}", file=sys.stderr)  # noqa: T201 - the only module that may
+    return 2
 
 
 def progress(logs: Sequence[str]) -> AbstractContextManager[object]:

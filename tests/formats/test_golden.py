@@ -31,6 +31,7 @@ CASES = {
 }
 SUFFIXES = {
     "terminal": "txt",
+    "lines": "lines.txt",
     "json": "json",
     "markdown": "md",
     "github": "github.txt",
