@@ -81,7 +81,8 @@ def _case(group: str, name: str) -> ET.Element:
 def _question(answer: Answer, findings: list[Finding], fail_on: str) -> ET.Element:
     before = " (before the NaN)" if answer.asked_of is AskedOf.LEAD_UP else ""
     case = _case(_GROUPS[answer.question[1]], f"{answer.question} {answer.asks}{before}")
-    if answer.verdict is Verdict.UNKNOWN and not findings:
+    failed = any(fails(finding, fail_on) for finding in findings)
+    if answer.verdict is Verdict.UNKNOWN and not failed:
         case.append(_element("skipped", {"message": answer.because}))
     told = [answer.because]
     if answer.measured:

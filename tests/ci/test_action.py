@@ -81,9 +81,8 @@ def step(which: dict[str, object], runner: Path, workspace: Path, **given: str) 
     [
         ("spike-persistent-lost-layer", "error", 1, "error"),
         ("spike-persistent-lost-layer", "never", 0, "error"),
-        ("spike-lr-jump", "error", 0, "warning"),
         ("spike-lr-jump", "warning", 1, "warning"),
-        ("healthy-fp32", "warning", 0, "ok"),
+        ("healthy-short", "warning", 0, "ok"),
         ("symptom-overfitting", "error", 0, "warning"),
     ],
 )

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -14,6 +17,9 @@ import yaml
 
 import stabdiag
 from stabdiag.errors import LogError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 ROOT = Path(__file__).parents[2]
 RUNS = ROOT / "fixtures" / "runs"
@@ -71,59 +77,61 @@ def test_pytest_shows_the_report_and_the_line_of_the_test(tmp_path: Path):
     (example,) = re.findall(r"^```python\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
     (tmp_path / "test_smoke.py").write_text(example, encoding="utf-8")
 
-    def run(log: str) -> subprocess.CompletedProcess[str]:
-        target = tmp_path / "run.jsonl"
-        target.write_bytes((RUNS / log / "log.jsonl").read_bytes())
-        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_smoke.py"]
-        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-
-    assert run("healthy-fp32").returncode == 0
-    failed = run("spike-persistent-lost-layer")
-    assert failed.returncode == 1
-    assert "FIRST ACTION" in failed.stdout
-    assert ">       report = stabdiag.assert_healthy(" in re.sub(
-        r"^>  +", ">       ", failed.stdout, flags=re.MULTILINE
+    (tmp_path / "run.jsonl").symlink_to(RUNS / "spike-persistent-lost-layer" / "log.jsonl")
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_smoke.py"]
+    environment = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    done = subprocess.run(
+        command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
     )
-    assert "stabdiag/testing.py" not in failed.stdout
-
-
-def hook(*files: Path | str, options: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
-    """Run the hook as pre-commit does: all files in one command."""
-    program, *arguments = shlex.split(HOOK["entry"])
-    command = [sys.executable, "-m", program, *arguments, *options, *map(str, files)]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-
-
-def test_each_file_is_a_run_of_its_own():
-    names = ("healthy-fp32", "spike-lr-jump", "spike-persistent-lost-layer")
-    done = hook(*(f"fixtures/runs/{name}/log.jsonl" for name in names))
     assert done.returncode == 1
-    heads = [line for line in done.stdout.splitlines() if not line.startswith(" ")]
-    assert [re.split(r"[ ,]", line)[:2] for line in heads] == [
+    assert "FIRST ACTION" in done.stdout
+    assert re.search(r"^> +report = stabdiag\.assert_healthy\(", done.stdout, re.MULTILINE)
+    assert "stabdiag/testing.py" not in done.stdout
+
+
+@pytest.fixture
+def hook(
+    call: Callable[..., tuple[int, str, str]], monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., tuple[int, str, str]]:
+    """Run the hook as pre-commit does: at the top of a repository, all files in one command."""
+    monkeypatch.chdir(ROOT)
+    program, *arguments = shlex.split(HOOK["entry"])
+    assert program == "stabdiag"
+    return partial(call, *arguments)
+
+
+def test_each_file_is_a_run_of_its_own(hook: Callable[..., tuple[int, str, str]]):
+    names = ("healthy-fp32", "spike-lr-jump", "spike-persistent-lost-layer")
+    code, out, err = hook(*(f"fixtures/runs/{name}/log.jsonl" for name in names))
+    assert (code, err) == (1, "")
+    heads = [line for line in out.splitlines() if not line.startswith(" ")]
+    assert [line.split(" ")[:2] for line in heads] == [
         ["fixtures/runs/spike-lr-jump/log.jsonl:", "warning:"],
         ["fixtures/runs/spike-persistent-lost-layer/log.jsonl:", "error:"],
     ]
-    assert done.stderr == ""
 
 
-def test_healthy_runs_pass_in_silence():
-    done = hook("fixtures/runs/healthy-fp32/log.jsonl", "fixtures/runs/healthy-sgd")
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+def test_healthy_runs_pass_in_silence(hook: Callable[..., tuple[int, str, str]]):
+    assert hook("fixtures/runs/healthy-fp32/log.jsonl", "fixtures/runs/healthy-sgd") == (0, "", "")
 
 
-def test_a_warning_fails_the_check_where_it_is_asked_to():
+def test_a_warning_fails_the_check_where_it_is_asked_to(
+    hook: Callable[..., tuple[int, str, str]],
+):
     log = "fixtures/runs/spike-lr-jump"
-    assert hook(log).returncode == 0
-    assert hook(log, options=("--fail-on", "warning")).returncode == 1
+    assert hook(log)[0] == 0
+    assert hook(log, "--fail-on", "warning")[0] == 1
 
 
-def test_a_log_that_cannot_be_read_does_not_end_the_check(tmp_path: Path):
+def test_a_log_that_cannot_be_read_does_not_end_the_check(
+    hook: Callable[..., tuple[int, str, str]], tmp_path: Path
+):
     empty = tmp_path / "log.jsonl"
     empty.write_text("{}\n", encoding="utf-8")
-    done = hook("nope.jsonl", empty, "fixtures/runs/spike-persistent-lost-layer")
-    assert done.returncode == 2
-    assert [line.split(":")[0] for line in done.stderr.splitlines()] == ["stabdiag"] * 2
-    assert "spike-persistent" in done.stdout
+    code, out, err = hook("nope.jsonl", empty, "fixtures/runs/spike-persistent-lost-layer")
+    assert code == 2
+    assert [line.split(":")[0] for line in err.splitlines()] == ["stabdiag"] * 2
+    assert "spike-persistent" in out
 
 
 @pytest.mark.parametrize(

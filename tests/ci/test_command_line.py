@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 import stabdiag
-from stabdiag.cli import main
 from stabdiag.formats import names, render
 from stabdiag.formats.github import summary
 
@@ -21,23 +20,6 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[2]
 LOG = ROOT / "fixtures" / "runs" / "spike-lr-jump" / "log.jsonl"
-
-
-@pytest.fixture
-def call(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> Callable[..., tuple[int, str, str]]:
-    """Run a command line in an empty folder, within this process; give code, output, errors."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
-
-    def run(*arguments: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["stabdiag", *map(str, arguments)])
-        with pytest.raises(SystemExit) as end:
-            main()
-        return (int(end.value.code or 0), *capsys.readouterr())
-
-    return run
 
 
 def test_one_run_writes_every_format(call: Callable[..., tuple[int, str, str]], tmp_path: Path):

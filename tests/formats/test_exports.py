@@ -146,6 +146,14 @@ def test_a_question_without_an_answer_is_a_note_and_a_skipped_test(healthy: Repo
     assert gitlab(healthy) == []
 
 
+@pytest.mark.parametrize("leaf", ["insufficient-data"], indirect=True)
+def test_what_could_not_be_tested_did_not_pass(leaf: Report):
+    suite = junit(leaf)
+    skipped = [case.get("name", "") for case in suite if case.find("skipped") is not None]
+    assert [name for name in skipped if name.startswith("Q2.1")]
+    assert [name for name in skipped if name.startswith("Q4.1")]
+
+
 def test_links_in_a_message_are_text(persistent: Report):
     found = replace(persistent.diagnosis, summary="see [here](http://example.org) and [1]")
     (first, _) = sarif(replace(persistent, findings=(found, persistent.findings[1])))["results"]
