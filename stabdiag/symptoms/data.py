@@ -8,7 +8,6 @@ import numpy as np
 
 from stabdiag.findings import Severity
 from stabdiag.stats.quantiles import median, medians
-from stabdiag.stats.repeats import any_again, steps_since_seen
 from stabdiag.symptoms.symptom import Evidence, Symptom
 from stabdiag.tree.causes import USUAL_REPEATS
 from stabdiag.tree.words import num, plural
@@ -114,8 +113,10 @@ def _stuck(case: Case, steps: Ints, ids: Floats) -> Evidence | None:
     starts = np.append(0, np.flatnonzero(ids[1:] != ids[:-1]) + 1)
     lengths = np.diff(np.append(starts, len(ids)))
     longest = int(np.argmax(lengths))
-    count, usual = int(lengths[longest]), median(lengths.astype(np.float64))
-    if len(starts) < 3 or count < max(case.limits.data.stuck_batches, 5 * usual):
+    count = int(lengths[longest])
+    if len(starts) < 3 or count < case.limits.data.stuck_batches:
+        return None
+    if count < 5 * median(lengths.astype(np.float64)):
         return None
     at = int(starts[longest])
     return _repeats(
@@ -129,9 +130,9 @@ def _stuck(case: Case, steps: Ints, ids: Floats) -> Evidence | None:
 def _again(case: Case, steps: Ints, ids: Floats) -> Evidence | None:
     """Find batches that were seen a short while before, unless ids come back all along."""
     within = case.limits.spike.batch_lookback
-    if not any_again(ids, case.points(within)):
+    if not case.batches_repeat:
         return None
-    since = steps_since_seen(steps, ids)
+    since = case.since_seen
     soon = since <= within
     count = int(soon.sum())
     if not case.limits.data.repeated_batches <= count <= USUAL_REPEATS * len(ids):
