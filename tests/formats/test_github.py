@@ -194,6 +194,28 @@ def test_pages_are_of_a_size_that_github_takes(persistent: Report, leaf: Report)
     assert "… and 4" in render(long, "markdown")
 
 
+def test_what_is_too_long_for_a_comment_is_left_out(persistent: Report):
+    loss = replace(persistent.history.series["loss"], column="x" * 100_000)
+    long = replace(persistent, history=replace(persistent.history, series={"loss": loss}))
+    text = render(long, "markdown")
+    assert len(text) < COMMENT
+    assert text.count("*Left out here: too long for a comment.*") == 1
+    assert f"> **First action:** {persistent.diagnosis.first_action}" in text
+
+
+def test_the_least_there_can_be(healthy: Report):
+    source = replace(healthy.history.source, unreadable=2)
+    history = replace(healthy.history, series={}, source=source)
+    found = replace(healthy.diagnosis, section="§4", severity=Severity.NOTE)
+    least = replace(
+        healthy, diagnosis=found, findings=(found,), trail=(), not_logged=(), history=history
+    )
+    for text in (render(least, "markdown"), summary(least)):
+        assert "**Evidence**" not in text
+        assert "questions were asked" not in text
+        assert text.splitlines()[-1].endswith("2 lines could not be read</sub>")
+
+
 def test_tables_are_tables(leaf: Report):
     reader = MarkdownIt("commonmark").enable("table")
     rows = [

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 MARK = "<!-- stabdiag -->"
 """The first line, by which a workflow finds its comment again."""
 
+MOST = 60_000
+"""Characters on a page; GitHub takes comments of 65,536."""
+
 
 def render(report: Report) -> str:
     """Return the report as Markdown."""
@@ -41,4 +44,12 @@ def page(report: Report, *, chart: Callable[[Plot], str]) -> str:
         *folded.reading(report),
         *sections.foot(report),
     ]
-    return "\n\n".join(blocks) + "\n"
+    return "\n\n".join(_fitting(blocks)) + "\n"
+
+
+def _fitting(blocks: list[str]) -> list[str]:
+    """Return the blocks without the longest of them, as far as a comment has no room for all."""
+    left = list(blocks)
+    while sum(len(block) + 2 for block in left) > MOST:
+        left[left.index(max(left, key=len))] = "*Left out here: too long for a comment.*"
+    return left
