@@ -11,7 +11,8 @@ import re
 
 from stabdiag.formats.visible import visible
 
-_GAP = "\u200b"
+GAP = "\u200b"
+"""What parts a sign from what follows: a space of no width."""
 
 # What either site turns into something else: @user, #1, !1, $1, %1, &1, ~label, ^alert, [issue:1],
 # http://, :emoji:, www.example.org and GH-1.
@@ -26,7 +27,7 @@ _TABLE = str.maketrans(
         "<": "&lt;",
         ">": "&gt;",
         "$": "&#36;",  # a formula begins with one, with a backslash before it as well
-        _GAP: "&#8203;",
+        GAP: "&#8203;",
     }
 )
 # Between letters an underline is no emphasis, and names stay easy to read without a backslash.
@@ -38,7 +39,7 @@ _PLAIN = re.compile(r"[^`|]*[^`| ]")
 
 def escape(text: str) -> str:
     """Return log text as Markdown that shows it, in a paragraph, a list or a cell of a table."""
-    parted = _SIGNS.sub(lambda sign: sign.group() + _GAP, visible(text).strip())
+    parted = _SIGNS.sub(lambda sign: sign.group() + GAP, visible(text).strip())
     quoted = _UNDERLINE.sub(r"\\_", parted.translate(_TABLE))
     return _START.sub(r"\g<0>\\", quoted)
 

@@ -173,7 +173,7 @@ def orders(text: str) -> list[str]:
     return [
         line
         for line in re.split(r"[\r\n]", text)
-        if re.match(r"\s*::[\w-]+.*?::", line) or re.search(r"##\w*\[", line)
+        if re.match(r"\s*::[\w-]+( .*?)?::", line) or re.search(r"##\w*\[", line)
     ]
 
 
@@ -239,4 +239,5 @@ def test_the_test_sees_what_is_not_escaped(persistent: Report, format_name: str)
         spoilt = re.sub(r"(</\w+>\s*)\Z", r"<script>a</script>\1", text)
         assert structure(format_name, spoilt) != structure(format_name, text)
     assert orders(f"{text}\n ::error::x") != orders(text)
+    assert orders(f"{text}\n::error file=a::x") != orders(text)
     assert orders(f"{text}\nx##[error]y") != orders(text)

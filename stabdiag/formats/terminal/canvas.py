@@ -90,11 +90,11 @@ def curve(series: Series, view: View, scale: Scale, rows: int, *, ascii: bool) -
     """
     if ascii:
         cells = np.full((rows, view.columns), " ")
-        for x, y in _line(*_thinned(series, view, scale, rows - 1)):
+        for x, y in _line(*thinned(series, view, scale, rows - 1)):
             cells[rows - 1 - y, x // DOTS_X] = "*"
         return ["".join(row) for row in cells]
     bits = np.zeros((rows, view.columns), dtype=np.int64)
-    for x, y in _line(*_thinned(series, view, scale, rows * DOTS_Y - 1)):
+    for x, y in _line(*thinned(series, view, scale, rows * DOTS_Y - 1)):
         down = rows * DOTS_Y - 1 - y
         bits[down // DOTS_Y, x // DOTS_X] |= _BITS[x % DOTS_X][down % DOTS_Y]
     return ["".join(chr(ord(BLANK) + int(cell)) for cell in row) for row in bits]
@@ -133,7 +133,7 @@ def _held(height: NDArray[np.int64], view: View, steps: NDArray[np.int64]) -> ND
     return held
 
 
-def _thinned(
+def thinned(
     series: Series, view: View, scale: Scale, top: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return dots to connect: of each dot column the first, lowest, highest and last point.
