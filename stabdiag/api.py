@@ -100,6 +100,7 @@ def diagnose(
         limits=held,
         literal=literal,
         unchecked=checked.unchecked,
+        baseline=case.baseline,
     )
 
 

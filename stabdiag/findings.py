@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING, TypeAlias
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    import numpy as np
+    from numpy.typing import NDArray
+
 Scalar: TypeAlias = str | int | float | bool | None
 
 
@@ -84,3 +87,18 @@ class Finding:
 def fails(finding: Finding, fail_on: str) -> bool:
     """Tell whether a finding is as bad as a severity, or worse; nothing is for ``never``."""
     return fail_on != "never" and finding.severity.rank <= Severity(fail_on).rank
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Baseline:
+    """What Q2.1 holds each finite loss against: the mean of the losses before it.
+
+    ``mean`` and ``deviation`` are those of the ``window`` losses before each, NaN for the first
+    ones; ``above`` tells which losses exceed the mean by so many deviations as the limit allows.
+    """
+
+    window: int
+    steps: NDArray[np.int64]
+    mean: NDArray[np.float64]
+    deviation: NDArray[np.float64]
+    above: NDArray[np.bool_]

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import html
 import json
 import os
+import re
+import shlex
 import subprocess
 import sys
 from typing import TYPE_CHECKING, NamedTuple
@@ -273,3 +276,27 @@ def test_ascii_terminals_get_ascii(runs: Path) -> None:
     result = subprocess.run(command, capture_output=True, check=False, env=environment)
     assert result.stderr == b""
     assert result.stdout.isascii()
+
+
+def test_a_page_names_the_command_that_makes_it_again(
+    stabdiag: Callable[..., Result], runs: Path, tmp_path: Path
+) -> None:
+    log = runs / "spike-lr-jump" / "log.jsonl"
+    words = ["diagnose", log, "--dtype", "bf16", "--set", "grad_clip=2", "--limit", "spike.sigma=4"]
+    words += ["--literal", "--format", "html", "--output", "a page.html"]
+    assert stabdiag(*words).code == 0
+    page = (tmp_path / "a page.html").read_text(encoding="utf-8")
+    found = re.search(r'<code id="command">(.*?)</code>', page)
+    assert found is not None
+    again = shlex.split(html.unescape(found[1]))
+    assert again[0] == "stabdiag"
+    (tmp_path / "a page.html").unlink()
+    assert stabdiag(*again[1:]).code == 0
+    assert (tmp_path / "a page.html").read_text(encoding="utf-8") == page
+
+
+def test_a_command_that_is_shown_keeps_secrets() -> None:
+    from stabdiag.cli.again import command
+
+    told = command("diagnose", ["https://me:word@host/run.csv?sig=1", "a b"], {"--attempt": 2})
+    assert told == "stabdiag diagnose 'https://host/run.csv?...' 'a b' --attempt 2"

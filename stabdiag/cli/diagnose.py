@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from stabdiag.cli.again import command
 from stabdiag.cli.options import (
     Attempt,
     Besides,
@@ -53,6 +55,8 @@ EPILOG = """
 
 `stabdiag diagnose run.jsonl --write sarif=report.sarif --write junit=report.xml`
 
+`stabdiag diagnose run.jsonl --format html -o report.html`: a page with charts, for a browser
+
 `zcat run.jsonl.gz | stabdiag diagnose - --fail-on warning`
 
 **Exit codes**: 0 nothing at or above `--fail-on`; 1 something; 2 unreadable input or usage.
@@ -74,7 +78,7 @@ def diagnose(
         typer.Option(
             "--format",
             "-f",
-            help="terminal, lines, json, svg, markdown, github, gitlab, junit or sarif.",
+            help="terminal, lines, json, html, svg, markdown, github, gitlab, junit or sarif.",
         ),
     ] = "terminal",
     output: Output = None,
@@ -108,6 +112,23 @@ def diagnose(
     from stabdiag.findings import fails
     from stabdiag.formats import render
 
+    flags = {
+        "--manifest": manifest,
+        "--dtype": dtype,
+        "--set": settings,
+        "--column": columns,
+        "--attempt": attempt,
+        "--log-format": log_format,
+        "--limit": limit,
+        "--config": config,
+        "--literal": literal,
+    }
+
+    def again(name: str, path: Path | None) -> str:
+        # A page tells how to make it, what is read in a comment how to see the same.
+        page = {"--format": name, "--output": path} if name == "html" else {}
+        return command("diagnose", logs, {**flags, **page})
+
     shown = terminal(output, color)
     text = render(
         report,
@@ -117,14 +138,17 @@ def diagnose(
         color=shown.color,
         encoding=shown.encoding,
         fail_on=fail_on.value,
+        command=again(format, output),
     )
     besides = {
-        path: render(report, name, verbose=verbose, fail_on=fail_on.value)
+        path: render(
+            report, name, verbose=verbose, fail_on=fail_on.value, command=again(name, path)
+        )
         for path, name in besides_of(also)
     }
     for path, content in besides.items():
         write(content, path)
     write(text, output)
     if format == "github":
-        add_to_summary(report)
+        add_to_summary(report, again(format, output))
     raise typer.Exit(int(any(fails(finding, fail_on) for finding in report.findings)))

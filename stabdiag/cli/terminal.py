@@ -66,7 +66,7 @@ def _print(text: str) -> None:
     sys.stdout.flush()
 
 
-def add_to_summary(report: Report) -> None:
+def add_to_summary(report: Report, command: str) -> None:
     """Add the report to the summary of the job, if GitHub runs the command.
 
     Raises:
@@ -79,7 +79,7 @@ def add_to_summary(report: Report) -> None:
 
     try:
         with Path(summary).open("a", encoding="utf-8") as file:
-            file.write(page(report))
+            file.write(page(report, command=command))
     except OSError as error:
         raise StabdiagError(
             f"{summary} (GITHUB_STEP_SUMMARY): cannot be written ({error.strerror})"

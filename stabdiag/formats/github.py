@@ -34,12 +34,12 @@ def render(report: Report) -> str:
     return "".join(f"{line}\n" for line in (*_findings(report), *_messages(report)))
 
 
-def summary(report: Report) -> str:
+def summary(report: Report, *, command: str | None = None) -> str:
     """Return the page for the job's summary: that of the Markdown format, with a drawn chart."""
     from stabdiag.formats.markdown import page
     from stabdiag.formats.markdown.mermaid import chart
 
-    return page(report, chart=chart)
+    return page(report, chart=chart, command=command)
 
 
 def escape(text: str) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stabdiag.findings import Baseline
 from stabdiag.history import Series
 from stabdiag.stats.literal import literal_spikes
 from stabdiag.stats.quantiles import typical
@@ -97,17 +98,24 @@ class Case:
         return min(wanted, max(len(self.loss), self.limits.divergence.min_points))
 
     @cached_property
-    def exceedances(self) -> Exceedances:
-        """What the literal rule of Q2.1 counts."""
+    def baseline(self) -> Baseline:
+        """What the literal rule of Q2.1 holds each loss against."""
         window = self.spike_window
         if not self.literal:
             # A log shorter than two windows is tested with half of itself.
             window = min(window, max(len(self.loss) // 2, self.limits.spike.min_points))
         mean, sigma = trailing_moments(self.loss.values, window)
-        tested = ~np.isnan(mean)
         with np.errstate(invalid="ignore"):
-            high = self.loss.values > mean + self.limits.spike.sigma * sigma
-        return Exceedances(count=int((high & tested).sum()), tested=int(tested.sum()))
+            above = self.loss.values > mean + self.limits.spike.sigma * sigma
+        return Baseline(
+            window=window, steps=self.loss.steps, mean=mean, deviation=sigma, above=above
+        )
+
+    @property
+    def exceedances(self) -> Exceedances:
+        """What the literal rule of Q2.1 counts."""
+        tested = ~np.isnan(self.baseline.mean)
+        return Exceedances(count=int(self.baseline.above.sum()), tested=int(tested.sum()))
 
     @cached_property
     def scan(self) -> SpikeScan:

@@ -103,15 +103,15 @@ def test_a_run_is_diagnosed(
 
 
 def test_every_format_is_written_under_a_name_of_its_own(runner: Path, tmp_path: Path):
-    formats = "terminal  lines json\nsvg markdown github gitlab junit sarif\n"
+    formats = "terminal  lines json\nsvg html markdown github gitlab junit sarif\n"
     done = step(
         DIAGNOSE, runner, tmp_path, log=str(RUNS / "healthy-fp32"), formats=formats, output="a b/c"
     )
     assert done.code == 0, done.out
     assert done.outputs["report"] == "a b/c"
     names = {path.name for path in (tmp_path / "a b" / "c").iterdir()}
-    suffixes = ("terminal.txt", "lines.txt", "json", "svg", "md", "github.txt", "gitlab.json")
-    assert names == {f"stabdiag.{suffix}" for suffix in (*suffixes, "xml", "sarif")}
+    suffixes = ("terminal.txt", "lines.txt", "json", "svg", "html", "md", "github.txt")
+    assert names == {f"stabdiag.{suffix}" for suffix in (*suffixes, "gitlab.json", "xml", "sarif")}
 
 
 def test_several_files_and_arguments_stand_on_lines(runner: Path, tmp_path: Path):

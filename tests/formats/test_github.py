@@ -121,7 +121,7 @@ def test_what_is_wrong_and_what_to_do_stands_first(persistent: Report):
     assert lines[4] == f"> **First action:** {persistent.diagnosis.first_action}"
     opened = folds(text)
     assert opened.index("Then:") < opened.index("**Also found**") < opened.index("**Evidence**")
-    assert "stabdiag diagnose run.jsonl --set grad_clip=1\n" in opened
+    assert "stabdiag explain spike-persistent\n" in opened
 
 
 def test_how_it_was_found_is_folded_away(persistent: Report):
@@ -145,25 +145,14 @@ def test_the_headline_does_not_hide_what_else_was_found(healthy: Report, persist
     assert "### ⚠️ Nothing wrong found, 2 warnings\n" in text
 
 
-def test_the_command_gives_the_same_again(persistent: Report):
-    def command(report: Report) -> str | None:
-        found = re.search(r"^stabdiag diagnose .*$", render(report, "markdown"), re.MULTILINE)
-        return found and found.group()
-
-    source = replace(persistent.history.source, name="a b.jsonl", attempts=3, attempt=2)
-    changed = replace(
-        persistent,
-        history=replace(persistent.history, source=source),
-        limits=persistent.limits.override({"spike.sigma": 4}),
-        literal=True,
+def test_the_command_and_the_foot_tell_which_report_this_is(persistent: Report):
+    source = replace(persistent.history.source, attempts=3, attempt=2)
+    history = replace(persistent.history, source=source)
+    text = render(
+        replace(persistent, history=history, literal=True), "markdown", command="stabdiag x 'a b'"
     )
-    assert command(changed) == (
-        "stabdiag diagnose 'a b.jsonl' --set grad_clip=1 --limit spike.sigma=4.0 --attempt 2 "
-        "--literal"
-    )
-    several = replace(source, name="a.out and 2 more")
-    assert command(replace(changed, history=replace(changed.history, source=several))) is None
-    foot = render(changed, "markdown").splitlines()[-1]
+    assert "```sh\nstabdiag x 'a b'\nstabdiag explain spike-persistent\n```" in text
+    foot = text.splitlines()[-1]
     assert "attempt 2 of 3" in foot
     assert "the tree to the letter" in foot
 

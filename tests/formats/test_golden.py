@@ -46,7 +46,7 @@ NUMBER = re.compile(r"-?\d+\.\d{6,}(e[+-]?\d+)?|-?\d+(\.\d+)?e[+-]?\d+")
 
 @pytest.fixture(autouse=True)
 def _one_version(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("json", "junit", "sarif", "markdown.sections"):
+    for module in ("json", "html", "junit", "sarif", "markdown.sections"):
         monkeypatch.setattr(f"stabdiag.formats.{module}.version", lambda: "VERSION")
 
 

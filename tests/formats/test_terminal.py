@@ -13,7 +13,6 @@ from rich.console import Console
 
 from stabdiag.findings import Severity, Verdict
 from stabdiag.formats import render
-from stabdiag.formats.terminal import to_html
 from stabdiag.history import Event, EventKind
 
 if TYPE_CHECKING:
@@ -146,14 +145,6 @@ def test_a_rich_console_prints_a_report(persistent: Report):
     assert [line.rstrip() for line in out.getvalue().splitlines()] == render(
         persistent, "terminal"
     ).splitlines()
-
-
-def test_html_is_escaped(persistent: Report, renamed: Callable[..., Report]):
-    page = to_html(renamed(persistent, "<script>alert(1)</script>"))
-    assert "<script>" not in page
-    assert "&lt;script&gt;" in page
-    assert page.startswith("<pre")
-    assert "[spike-persistent]" in persistent._repr_html_()
 
 
 def said(report: Report, count: int) -> Report:

@@ -25,12 +25,12 @@ MOST = 60_000
 """Characters on a page; GitHub takes comments of 65,536."""
 
 
-def render(report: Report) -> str:
-    """Return the report as Markdown."""
-    return page(report, chart=bars)
+def render(report: Report, *, command: str | None = None) -> str:
+    """Return the report as Markdown; ``command`` is what makes the report again, if it is known."""
+    return page(report, chart=bars, command=command)
 
 
-def page(report: Report, *, chart: Callable[[Plot], str]) -> str:
+def page(report: Report, *, chart: Callable[[Plot], str], command: str | None) -> str:
     """Return the report as Markdown, with the evidence drawn by ``chart``."""
     blocks = [
         MARK,
@@ -42,7 +42,7 @@ def page(report: Report, *, chart: Callable[[Plot], str]) -> str:
         *sections.untested(report),
         *folded.trail(report),
         *folded.reading(report),
-        *sections.foot(report),
+        *sections.foot(report, command),
     ]
     return "\n\n".join(_fitting(blocks)) + "\n"
 

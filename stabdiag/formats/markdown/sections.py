@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import shlex
 from collections import Counter
 from typing import TYPE_CHECKING
 
 from stabdiag.findings import AskedOf, Severity, Verdict
 from stabdiag.formats.json import version
 from stabdiag.formats.markdown_text import block, code, escape
-from stabdiag.formats.place import log_path
 from stabdiag.formats.terminal.evidence import decisive, numbers
 from stabdiag.formats.terminal.page import number
 from stabdiag.formats.terminal.subject import choose
@@ -102,11 +100,10 @@ def untested(report: Report) -> Iterator[str]:
     yield "\n".join(f"- {answer.question}: {escape(answer.because)}" for answer in unknown)
 
 
-def foot(report: Report) -> Iterator[str]:
-    """Yield the command that shows the same again, and which log this was."""
-    command = reproduce(report)
-    if command is not None:
-        yield block(f"{command}\nstabdiag explain {report.diagnosis.slug}", "sh")
+def foot(report: Report, command: str | None) -> Iterator[str]:
+    """Yield the commands that tell the same again and more, and which log this was."""
+    commands = [command or "", f"stabdiag explain {report.diagnosis.slug}"]
+    yield block("\n".join(line for line in commands if line), "sh")
     source = report.history.source
     told = [f"stabdiag {version()}", f"{source.records} records ({escape(source.format)})"]
     steps = [series.steps for series in report.history.series.values() if len(series)]
@@ -119,28 +116,6 @@ def foot(report: Report) -> Iterator[str]:
     if report.literal:
         told.append("the tree to the letter")
     yield f"<sub>{' · '.join(told)}</sub>"
-
-
-def reproduce(report: Report) -> str | None:
-    """Return the command that gives this report, or None where the log was no file.
-
-    A log of several files, and a column that was named by a flag, are not in a report.
-    """
-    source, manifest = report.history.source, report.manifest
-    path = log_path(source)
-    if path is None or path != source.name.replace("\\", "/").removeprefix("./"):
-        return None
-    words = ["stabdiag", "diagnose", path]
-    for name in manifest.overridden:
-        words += ["--set", f"{name}={number(getattr(manifest, name), 17)}"]
-    for info in report.limits.items():
-        if info.overridden:
-            words += ["--limit", f"{info.name}={info.value!r}"]
-    if source.attempt != source.attempts:
-        words += ["--attempt", str(source.attempt)]
-    if report.literal:
-        words.append("--literal")
-    return shlex.join(words)
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
