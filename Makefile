@@ -43,7 +43,7 @@ coverage: $(DEV)  ## run the tests and show the lines that they miss
 bench: $(DEV)  ## measure the speed against Arrow and pandas; BENCH="--rows 100000" for less
 	$(BIN)/python benchmarks/speed.py $(BENCH)
 
-accuracy: $(RUNTIME)  ## score the diagnoses of labelled runs; SPLIT=held or SPLIT=test for others
+accuracy: $(RUNTIME)  ## score the diagnoses of labelled runs; SPLIT=held, test or fresh for others
 	$(BIN)/python benchmarks/accuracy/score.py --split $(or $(SPLIT),dev) $(ACCURACY)
 
 accuracy-peers: $(RUNTIME)  ## ask other tools about the same runs (installs them apart; ten minutes)

@@ -300,3 +300,27 @@ def test_a_command_that_is_shown_keeps_secrets() -> None:
 
     told = command("diagnose", ["https://me:word@host/run.csv?sig=1", "a b"], {"--attempt": 2})
     assert told == "stabdiag diagnose 'https://host/run.csv?...' 'a b' --attempt 2"
+
+
+def test_preflight_and_checklist_have_exit_codes(
+    stabdiag: Callable[..., Result], runs: Path, tmp_path: Path
+) -> None:
+    manifest = runs / "spike-lr-jump" / "manifest.json"
+    assert stabdiag("preflight", manifest).code == 0
+    assert stabdiag("preflight", manifest, "--set", "peak_lr=0").code == 1
+    assert stabdiag("preflight", manifest, "--set", "grad_clip=0").code == 0
+    bad = stabdiag("preflight", manifest, "--set", "grad_clip=0", "--fail-on", "warning")
+    assert bad.code == 1
+    never = stabdiag("preflight", manifest, "--set", "peak_lr=0", "--fail-on", "never")
+    assert never.code == 0
+    missing = stabdiag("preflight", tmp_path / "no.json")
+    assert (missing.code, missing.out) == (2, "")
+    assert missing.err.count("\n") == 1
+
+    log = runs / "spike-lr-jump" / "log.jsonl"
+    assert stabdiag("checklist", log).code == 0
+    assert stabdiag("checklist", log, "--fail-on", "not-done").code == 1
+    assert stabdiag("checklist", log, "--format", "jsno").code == 2
+    out = tmp_path / "list.json"
+    assert stabdiag("checklist", log, "--format", "json", "-o", out).code == 0
+    assert json.loads(out.read_text(encoding="utf-8"))["sheet"] == "checklist"

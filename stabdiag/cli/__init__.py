@@ -9,7 +9,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from stabdiag import __version__
-from stabdiag.cli import check, convert, diagnose, postmortem, tables
+from stabdiag.cli import check, checklist, convert, diagnose, postmortem, preflight, tables
 from stabdiag.cli.terminal import complain
 from stabdiag.errors import StabdiagError
 
@@ -42,6 +42,8 @@ app.command(epilog=diagnose.EPILOG)(diagnose.diagnose)
 app.command(epilog=check.EPILOG)(check.check)
 app.command(epilog=postmortem.EPILOG)(postmortem.postmortem)
 app.command(epilog=convert.EPILOG)(convert.convert)
+app.command(epilog=preflight.EPILOG)(preflight.preflight)
+app.command(epilog=checklist.EPILOG)(checklist.checklist)
 app.command(epilog=tables.FORMATS)(tables.formats)
 app.command(epilog=tables.THRESHOLDS)(tables.thresholds)
 app.command(epilog=tables.EXPLAIN)(tables.explain)

@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stabdiag.findings import Severity
 from stabdiag.stats.levels import levels
 from stabdiag.stats.quantiles import quantiles, typical
 from stabdiag.stats.waves import count_waves
 from stabdiag.symptoms.losses import is_distance
-from stabdiag.symptoms.symptom import Evidence
+from stabdiag.symptoms.symptom import Evidence, Symptom
 from stabdiag.tree.words import num
 
 if TYPE_CHECKING:
@@ -94,4 +95,18 @@ _THEN = (
     "Lower the momentum, or the beta2 of Adam towards 0.95.",
     "Clip the gradient by its global norm at 1.0.",
     "Run a learning-rate range test: too high bounces.",
+)
+
+
+SYMPTOMS: tuple[Symptom, ...] = (
+    Symptom(
+        slug="loss-oscillating",
+        severity=Severity.WARNING,
+        family="learning",
+        title="The loss oscillates",
+        check=loss_oscillating,
+        needs=("loss",),
+        limits=("learning.swing", "learning.swings", "learning.above_start", "learning.min_points"),
+        explained_by=("nan",),
+    ),
 )
