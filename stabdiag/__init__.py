@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from stabdiag.limits import Limits
     from stabdiag.manifest import Manifest
     from stabdiag.report import Report
+    from stabdiag.testing import UnhealthyRun, assert_healthy
 
 __version__ = "0.1.0"
 
@@ -18,7 +19,9 @@ __all__ = [
     "Manifest",
     "Report",
     "StabdiagError",
+    "UnhealthyRun",
     "__version__",
+    "assert_healthy",
     "convert",
     "diagnose",
     "read",
@@ -30,6 +33,8 @@ _HOMES = {
     "Manifest": "stabdiag.manifest",
     "Report": "stabdiag.report",
     "StabdiagError": "stabdiag.errors",
+    "UnhealthyRun": "stabdiag.testing",
+    "assert_healthy": "stabdiag.testing",
     "convert": "stabdiag.api",
     "diagnose": "stabdiag.api",
     "read": "stabdiag.api",

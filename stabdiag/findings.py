@@ -84,6 +84,11 @@ class Finding:
     asked_of: AskedOf = AskedOf.RUN
 
 
+def fails(finding: Finding, fail_on: str) -> bool:
+    """Tell whether a finding is as bad as a severity, or worse; nothing is for ``never``."""
+    return fail_on != "never" and finding.severity.rank <= Severity(fail_on).rank
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Baseline:
     """What Q2.1 holds each finite loss against: the mean of the losses before it.

@@ -9,8 +9,17 @@ from typing import Annotated, NoReturn
 import typer
 
 from stabdiag import __version__
-from stabdiag.cli import checklist, convert, diagnose, postmortem, preflight, tables, watch
-from stabdiag.cli.terminal import tell
+from stabdiag.cli import (
+    check,
+    checklist,
+    convert,
+    diagnose,
+    postmortem,
+    preflight,
+    tables,
+    watch,
+)
+from stabdiag.cli.terminal import complain
 from stabdiag.errors import StabdiagError
 
 app = typer.Typer(
@@ -40,6 +49,7 @@ def _main(
 
 app.command(epilog=diagnose.EPILOG)(diagnose.diagnose)
 app.command(epilog=watch.EPILOG)(watch.watch)
+app.command(epilog=check.EPILOG)(check.check)
 app.command(epilog=postmortem.EPILOG)(postmortem.postmortem)
 app.command(epilog=convert.EPILOG)(convert.convert)
 app.command(epilog=preflight.EPILOG)(preflight.preflight)
@@ -56,7 +66,7 @@ def main() -> NoReturn:
     try:
         code = app(standalone_mode=False) or 0
     except StabdiagError as error:
-        code = _complain(str(error))
+        code = complain(str(error))
     except typer.Abort:
         code = 130
     except Exception as error:  # noqa: BLE001 - usage errors of the argument parser, see below
@@ -68,12 +78,7 @@ def _usage(error: Exception) -> int:
     """Print a usage error of the argument parser in one line; let anything else be seen."""
     if not hasattr(error, "format_message"):
         raise error
-    return _complain(f"{error.format_message()} (see stabdiag --help)")
-
-
-def _complain(message: str) -> int:
-    tell(message)
-    return 2
+    return complain(f"{error.format_message()} (see stabdiag --help)")
 
 
 def _print_version() -> NoReturn:

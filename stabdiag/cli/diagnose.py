@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -10,6 +11,7 @@ import typer
 from stabdiag.cli.again import command
 from stabdiag.cli.options import (
     Attempt,
+    Besides,
     Color,
     ColumnNames,
     ConfigFile,
@@ -20,11 +22,12 @@ from stabdiag.cli.options import (
     ManifestFile,
     Output,
     Settings,
+    besides_of,
     columns_of,
     limits_of,
     settings_of,
 )
-from stabdiag.cli.terminal import progress, terminal, write
+from stabdiag.cli.terminal import add_to_summary, progress, terminal, write
 
 if TYPE_CHECKING:
     from stabdiag.findings import Finding
@@ -53,6 +56,8 @@ EPILOG = """
 
 `stabdiag diagnose run.parquet --manifest config.json --format json -o report.json`
 
+`stabdiag diagnose run.jsonl --write sarif=report.sarif --write junit=report.xml`
+
 `stabdiag diagnose run.jsonl --format html -o report.html`: a page with charts, for a browser
 
 `zcat run.jsonl.gz | stabdiag diagnose - --fail-on warning`
@@ -72,9 +77,15 @@ def diagnose(
     limit: LimitFlags = None,
     config: ConfigFile = None,
     format: Annotated[
-        str, typer.Option("--format", "-f", help="terminal, json, html or svg.")
+        str,
+        typer.Option(
+            "--format",
+            "-f",
+            help="terminal, lines, json, html, svg, markdown, github, gitlab, junit or sarif.",
+        ),
     ] = "terminal",
     output: Output = None,
+    also: Besides = None,
     fail_on: Annotated[
         FailOn, typer.Option("--fail-on", help="The severity from which on the exit code is 1.")
     ] = FailOn.ERROR,
@@ -113,9 +124,13 @@ def diagnose(
         "--limit": limit,
         "--config": config,
         "--literal": literal,
-        "--format": format,
-        "--output": output,
     }
+
+    def again(name: str, path: Path | None) -> str:
+        # A page tells how to make it, what is read in a comment how to see the same.
+        page = {"--format": name, "--output": path} if name == "html" else {}
+        return command("diagnose", logs, {**flags, **page})
+
     shown = terminal(output, color)
     text = render(
         report,
@@ -124,16 +139,25 @@ def diagnose(
         width=shown.width,
         color=shown.color,
         encoding=shown.encoding,
-        command=command("diagnose", logs, flags),
+        fail_on=fail_on.value,
+        command=again(format, output),
     )
+    besides = {
+        path: render(
+            report, name, verbose=verbose, fail_on=fail_on.value, command=again(name, path)
+        )
+        for path, name in besides_of(also)
+    }
+    for path, content in besides.items():
+        write(content, path)
     write(text, output)
+    if format == "github":
+        add_to_summary(report, again(format, output))
     raise typer.Exit(exit_code(report.findings, fail_on))
 
 
 def exit_code(findings: tuple[Finding, ...], fail_on: FailOn) -> int:
     """Return 1 for findings of which one is as severe as that, else 0."""
-    from stabdiag.findings import Severity
+    from stabdiag.findings import fails
 
-    if fail_on is FailOn.NEVER:
-        return 0
-    return int(any(f.severity.rank <= Severity(fail_on.value).rank for f in findings))
+    return int(any(fails(finding, fail_on) for finding in findings))

@@ -7,10 +7,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from stabdiag.errors import ManifestError
+from stabdiag.errors import StabdiagError
 
 if TYPE_CHECKING:
     from stabdiag.limits import Limits
+
+_WANTS = {
+    "--column": "ROLE=NAME such as loss=train/ce",
+    "--write": "FORMAT=FILE such as sarif=report.sarif",
+}
 
 Logs = Annotated[
     list[str],
@@ -78,6 +83,14 @@ Output = Annotated[
     Path | None,
     typer.Option("--output", "-o", metavar="FILE", help="Write to a file instead."),
 ]
+Besides = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--write",
+        metavar="FORMAT=FILE",
+        help="Write another format to a file besides: `sarif=report.sarif`. Repeatable.",
+    ),
+]
 Color = Annotated[
     bool | None,
     typer.Option(
@@ -106,9 +119,14 @@ def columns_of(columns: list[str] | None) -> dict[str, str]:
     return dict(_pair(one, "--column") for one in columns or ())
 
 
+def besides_of(besides: list[str] | None) -> list[tuple[Path, str]]:
+    """Return the files to write besides, each with the name of its format."""
+    return [(Path(path), name) for name, path in (_pair(one, "--write") for one in besides or ())]
+
+
 def _pair(text: str, flag: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
-    if not equals or not name.strip():
-        wants = {"--column": "ROLE=NAME such as loss=train/ce"}.get(flag, "FIELD=VALUE")
-        raise ManifestError(f"{flag} wants {wants}, not {text!r}")
+    if not equals or not name.strip() or (flag == "--write" and not value):
+        wants = _WANTS.get(flag, "FIELD=VALUE")
+        raise StabdiagError(f"{flag} wants {wants}, not {text!r}")
     return name.strip(), value

@@ -9,11 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from stabdiag.errors import StabdiagError
 from stabdiag.files import written_whole
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from contextlib import AbstractContextManager
+
+    from stabdiag.report import Report
 
 # Logs from so many bytes on take longer than people wait without a sign of life.
 _LARGE = 100_000_000
@@ -43,11 +46,10 @@ def terminal(output: Path | None, color: bool | None) -> Terminal:
 
 def write(text: str, output: Path | None) -> None:
     """Write to the terminal, or to a file as a whole or not at all."""
-    text = text if text.endswith("\n") else f"{text}\n"
+    text = text if not text or text.endswith("\n") else f"{text}\n"
     if output is None:
         try:
-            sys.stdout.write(text)
-            sys.stdout.flush()
+            _print(text)
         except BrokenPipeError:
             # Whoever read us has enough; keep the interpreter from complaining at its end.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -56,10 +58,45 @@ def write(text: str, output: Path | None) -> None:
         part.write_text(text, encoding="utf-8")
 
 
+def _print(text: str) -> None:
+    try:
+        sys.stdout.write(text)
+    except UnicodeEncodeError:  # a format that is UTF-8, on a system that is not
+        sys.stdout.buffer.write(text.encode())
+    sys.stdout.flush()
+
+
+def add_to_summary(report: Report, command: str) -> None:
+    """Add the report to the summary of the job, if GitHub runs the command.
+
+    Raises:
+        StabdiagError: if the file that GitHub names cannot be written.
+    """
+    summary = os.environ.get("GITHUB_STEP_SUMMARY")
+    if not summary:
+        return
+    from stabdiag.formats.github import summary as page
+
+    try:
+        with Path(summary).open("a", encoding="utf-8") as file:
+            file.write(page(report, command=command))
+    except OSError as error:
+        raise StabdiagError(
+            f"{summary} (GITHUB_STEP_SUMMARY): cannot be written ({error.strerror})"
+        ) from None
+
+
 def tell(message: str) -> None:
     """Write one line to standard error, what a log or a file name brought along made inert."""
-    inert = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in message)
-    print(f"stabdiag: {inert}", file=sys.stderr)  # noqa: T201 - the only module that may
+    from stabdiag.formats.visible import visible
+
+    print(f"stabdiag: {visible(message)}", file=sys.stderr)  # noqa: T201 - the only module that may
+
+
+def complain(message: str) -> int:
+    """Tell what is the user's to mend, and return the exit code for it."""
+    tell(message)
+    return 2
 
 
 def progress(logs: Sequence[str]) -> AbstractContextManager[object]:

@@ -1,18 +1,17 @@
 """What an outcome, a symptom, a question or a limit means, as Markdown.
 
-The texts are Markdown files beside this module, with fixed headings; ``{spike.sigma}`` in a text
-is that limit's value in force. Limits are explained from their declarations.
+The texts are Markdown files beside this module, with fixed headings; ``stabdiag.texts`` reads them.
+Limits are explained from their declarations.
 """
 
 from __future__ import annotations
 
-import re
 from functools import cache
-from importlib.resources import files
 from typing import TYPE_CHECKING
 
 from stabdiag.errors import StabdiagError, did_you_mean
 from stabdiag.formats.limits.rows import bounds
+from stabdiag.texts import filled, text
 from stabdiag.tree.outcomes import BY_SLUG, OUTCOMES
 
 if TYPE_CHECKING:
@@ -29,8 +28,6 @@ SYMPTOM_HEADINGS = (
     "References",
 )
 QUESTION_HEADINGS = ("Why it is asked", "How it is measured", "Answers", "References")
-
-_LIMIT = re.compile(r"\{([a-z]+\.[a-z_]+)\}")
 
 
 def explain(name: str, limits: Limits) -> str:
@@ -70,11 +67,6 @@ def names(limits: Limits) -> tuple[str, ...]:
     )
 
 
-def text(kind: str, name: str) -> str:
-    """Return the text as it is kept, limits not filled in; kind is ``questions``, for example."""
-    return files("stabdiag.explain").joinpath(kind, f"{name}.md").read_text(encoding="utf-8")
-
-
 def _questions() -> tuple[Question, ...]:
     # Here and not above: the tree imports the statistics, which the texts do without.
     from stabdiag.tree import QUESTIONS
@@ -98,14 +90,14 @@ def _outcome(slug: str, limits: Limits) -> str:
     outcome = BY_SLUG[slug]
     section = f", section {outcome.section}" if outcome.section else ""
     return _with_facts(
-        _filled(text("outcomes", slug), limits), f"Severity: {outcome.severity.value}{section}."
+        filled(text("outcomes", slug), limits), f"Severity: {outcome.severity.value}{section}."
     )
 
 
 def _question(question: Question, limits: Limits) -> str:
     needs = f" Needs: {', '.join(question.needs)}." if question.needs else ""
     told = _with_facts(
-        _filled(text("questions", question.id), limits), f"Asked as: {question.asks}{needs}"
+        filled(text("questions", question.id), limits), f"Asked as: {question.asks}{needs}"
     )
     return _with_limits(told, question.limits, limits, before="Answers")
 
@@ -113,7 +105,7 @@ def _question(question: Question, limits: Limits) -> str:
 def _symptom(symptom: Symptom, limits: Limits) -> str:
     needs = f" Needs: {', '.join(symptom.needs)}." if symptom.needs else ""
     told = _with_facts(
-        _filled(text("symptoms", symptom.slug), limits),
+        filled(text("symptoms", symptom.slug), limits),
         f"Severity: {symptom.severity.value}, symptom of {symptom.family}.{needs}",
     )
     return _with_limits(told, symptom.limits, limits, before="When it must not fire")
@@ -161,11 +153,6 @@ def _limit(info: LimitInfo) -> str:
 def _value(info: LimitInfo) -> str:
     changed = f" (default {info.default:g})" if info.overridden else ""
     return f"{info.value:g} {info.about.unit}{changed}"
-
-
-def _filled(content: str, limits: Limits) -> str:
-    values = {info.name: f"{info.value:g}" for info in limits.items()}
-    return _LIMIT.sub(lambda found: values[found.group(1)], content)
 
 
 def _with_facts(content: str, facts: str) -> str:

@@ -34,6 +34,12 @@ FORMATS: tuple[Format, ...] = (
     ),
     Format(name="json", module="stabdiag.formats.json", options=("indent",)),
     Format(name="svg", module="stabdiag.formats.svg", options=("verbose",)),
+    Format(name="lines", module="stabdiag.formats.lines"),
+    Format(name="markdown", module="stabdiag.formats.markdown", options=("command",)),
+    Format(name="github", module="stabdiag.formats.github"),
+    Format(name="gitlab", module="stabdiag.formats.gitlab"),
+    Format(name="junit", module="stabdiag.formats.junit", options=("fail_on",)),
+    Format(name="sarif", module="stabdiag.formats.sarif"),
     Format(name="html", module="stabdiag.formats.html", options=("command",)),
 )
 

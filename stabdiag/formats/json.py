@@ -11,8 +11,10 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, TypeAlias
 
 import stabdiag
+from stabdiag.formats.visible import ORDERS
 
 if TYPE_CHECKING:
+    import re
     from collections.abc import Mapping
 
     from stabdiag.findings import Answer, Finding
@@ -48,7 +50,20 @@ MANIFEST_FIELDS = (
 
 def render(report: Report, *, indent: int | None = 2) -> str:
     """Return the report as one JSON object, in ASCII, without a newline at its end."""
-    return json.dumps(as_json(report), indent=indent, allow_nan=False)
+    return dumps(as_json(report), indent=indent)
+
+
+def dumps(value: Json, *, indent: int | None = 2) -> str:
+    """Return a value as strict JSON, in ASCII, without a newline at its end.
+
+    A server that runs the command may take ``##[error]`` for an order wherever it stands; JSON has
+    another way to write the same.
+    """
+    return ORDERS.sub(_sign, json.dumps(value, indent=indent, allow_nan=False))
+
+
+def _sign(order: re.Match[str]) -> str:
+    return f"\\u{ord(order.group()):04x}"
 
 
 def schema() -> str:
@@ -108,7 +123,8 @@ def _scalar(value: object) -> Json:
     return float(value)
 
 
-def _mapping(values: Mapping[str, object]) -> dict[str, Json]:
+def mapping(values: Mapping[str, object]) -> dict[str, Json]:
+    """Return named values as JSON can hold them, those that are not finite as strings."""
     return {escape(name): _scalar(value) for name, value in values.items()}
 
 
@@ -134,7 +150,7 @@ def _finding(finding: Finding) -> Json:
         "step": _scalar(finding.step),
         "first_action": escape(finding.first_action),
         "next_actions": [escape(action) for action in finding.next_actions],
-        "evidence": _mapping(finding.evidence),
+        "evidence": mapping(finding.evidence),
         "asked_of": finding.asked_of.value,
     }
 
@@ -146,8 +162,8 @@ def _answer(answer: Answer) -> Json:
         "answer": answer.verdict.value,
         "branch": answer.branch,
         "because": escape(answer.because),
-        "measured": _mapping(answer.measured),
-        "limit": _mapping(answer.limits),
+        "measured": mapping(answer.measured),
+        "limit": mapping(answer.limits),
         "steps": [_scalar(step) for step in answer.steps],
         "asked_of": answer.asked_of.value,
     }
@@ -185,8 +201,8 @@ def _manifest(manifest: Manifest) -> Json:
     values = {name: getattr(manifest, name) for name in MANIFEST_FIELDS}
     return {
         "path": _scalar(manifest.path),
-        "values": _mapping({name: value for name, value in values.items() if value is not None}),
-        "inferred": _mapping(manifest.inferred),
+        "values": mapping({name: value for name, value in values.items() if value is not None}),
+        "inferred": mapping(manifest.inferred),
         "overridden": [escape(name) for name in manifest.overridden],
         "logged": [escape(name) for name in manifest.logged],
         # The keys alone: a configuration may hold what nobody wants in a report.

@@ -15,13 +15,13 @@ from stabdiag.explain import (
     SYMPTOM_HEADINGS,
     explain,
     names,
-    text,
 )
 from stabdiag.explain.__main__ import main
 from stabdiag.explain.pages import PAGES, page
 from stabdiag.formats.terminal.markdown import markdown_page
 from stabdiag.limits import Limits
 from stabdiag.symptoms import BY_SLUG as SYMPTOMS
+from stabdiag.texts import text
 from stabdiag.tree import QUESTIONS
 from stabdiag.tree.outcomes import BY_SLUG
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import chdir
 from dataclasses import replace
+from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 
+import stabdiag
 from stabdiag.findings import Answer, AskedOf, Finding, Verdict
 from stabdiag.history import Event, EventKind, History, Series, Source
 from stabdiag.limits import Limits
@@ -21,6 +25,33 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from stabdiag.findings import Scalar
+
+ROOT = Path(__file__).parents[2]
+
+# A real run for each leaf of the tree, one with a small log.
+LEAVES = {
+    "divergence-grad-norm-rising": "divergence-grad-norm-weak-decay",
+    "divergence-lr-rising": "divergence-lr-inverse-cosine",
+    "divergence-unexplained": "divergence-unexplained-rotting-labels",
+    "divergence-weight-norm-climbing": "divergence-after-spike",
+    "divergence-weight-norm-collapsing": "divergence-weight-norm-collapsing",
+    "gradient-overflow": "gradient-overflow-bf16",
+    "healthy": "healthy-sparse-50",
+    "insufficient-data": "insufficient-data-sparse",
+    "loss-scale-collapsed": "loss-scale-collapsed-padding",
+    "loss-scale-static": "loss-scale-static-null",
+    "nan-bf16": "nan-empty-mask-bf16",
+    "nan-dtype-unknown": "nan-no-manifest",
+    "nan-fp16-overflow": "nan-activations-fp16",
+    "nan-fp32": "nan-log0-fp32",
+    "plateau": "plateau",
+    "spike-duplicate-batch": "spike-duplicate-stale-targets",
+    "spike-long-tail-batch": "spike-long-tail-regression",
+    "spike-lr-jump": "spike-lr-jump-sgd",
+    "spike-persistent": "spike-persistent-head-bf16",
+    "spike-recovered": "spike-recovered-head-noise",
+    "spike-unresolved": "spike-unresolved-sparse",
+}
 
 ASKS = {
     "Q1.1": "Is the loss NaN or infinite at any logged step?",
@@ -93,6 +124,20 @@ def falling(points: int, *, noise: float = 0.03) -> tuple[NDArray[np.int64], NDA
     rng = np.random.default_rng(7)
     steps = np.arange(points, dtype=np.int64)
     return steps, 2.0 + 6.0 * np.exp(-steps / (points / 6)) + rng.normal(0, noise, points)
+
+
+@cache
+def diagnosed(slug: str) -> Report:
+    """Return the report on a leaf's run, whose log is named from the top of the repository."""
+    (log,) = (ROOT / "fixtures" / "runs" / LEAVES[slug]).glob("log.*")
+    with chdir(ROOT):
+        return stabdiag.diagnose(str(log.relative_to(ROOT)))
+
+
+@pytest.fixture(params=BY_SLUG)
+def leaf(request: pytest.FixtureRequest) -> Report:
+    """The report on a real run, one for each leaf of the tree."""
+    return diagnosed(request.param)
 
 
 @pytest.fixture

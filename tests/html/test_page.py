@@ -13,7 +13,7 @@ import pytest
 
 import stabdiag
 from stabdiag.formats import render
-from stabdiag.formats.html.text import visible
+from stabdiag.formats.visible import visible
 
 if TYPE_CHECKING:
     from collections.abc import Callable

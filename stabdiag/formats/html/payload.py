@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.formats.html.text import visible
 from stabdiag.formats.terminal.subject import choose
+from stabdiag.formats.visible import visible
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

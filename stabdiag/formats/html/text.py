@@ -10,20 +10,10 @@ from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
 from stabdiag.formats.terminal.page import number
+from stabdiag.formats.visible import visible
 
 if TYPE_CHECKING:
     from stabdiag.findings import Scalar
-
-
-def visible(text: str) -> str:
-    """Make what is not printable visible, and with that inert.
-
-    Controls, escape sequences, marks that turn the direction of writing and lone surrogates are
-    written as Python would write them. Jinja escapes the markup afterwards.
-    """
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def written(template: str, **values: object) -> str:

@@ -26,7 +26,7 @@ def evidence(report: Report, page: Page) -> Iterator[Text]:
     if not report.diagnosis.section and not page.verbose:
         return
     deciding = decisive(report)
-    values = _values(report, deciding)
+    values = numbers(report, deciding)
     limits = {name: value for a in deciding for name, value in a.limits.items()}
     plot = choose(report)
     if plot is None and not values:
@@ -41,7 +41,7 @@ def evidence(report: Report, page: Page) -> Iterator[Text]:
         yield from page.wrap(pairs(limits), page.text("  limits  ", "dim"))
 
 
-def _values(report: Report, deciding: list[Answer]) -> dict[str, Scalar]:
+def numbers(report: Report, deciding: list[Answer]) -> dict[str, Scalar]:
     """Return the finding's numbers, those of the answer that led to it first."""
     found = report.diagnosis
     last = [a for a in deciding if a.question == found.question]

@@ -36,13 +36,13 @@ _ASCII = {
 def escape(text: str, *, ascii: bool = False) -> str:
     """Make log text inert and visible.
 
-    What is not printable (controls, escape sequences, line breaks, marks that turn the direction
-    of writing, lone surrogates) is written as Python would write it. Markup stays as it is:
-    nothing here reads it.
+    What is not printable is written as Python would write it. Markup stays as it is: nothing here
+    reads it.
     """
+    shown = visible(text)
     if ascii:
-        return "".join(c if " " <= c <= "~" else _ASCII.get(c) or code(c) for c in text)
-    return visible(text)
+        return "".join(c if " " <= c <= "~" else _ASCII.get(c) or code(c) for c in shown)
+    return shown
 
 
 def number(value: Scalar, digits: int = 4) -> str:
@@ -133,4 +133,7 @@ def _fitting(plain: str, begin: int, room: int) -> int:
     end = begin + 1
     while end < len(plain) and cell_len(plain[begin : end + 1]) <= room:
         end += 1
+    # No line begins with what a server could take for an order, ``::error::``.
+    while end > begin + 1 and plain.startswith("::", end):
+        end -= 1
     return end

@@ -1,0 +1,80 @@
+"""The report for GitHub Actions: annotations, and the page for the summary of the job.
+
+An annotation is a line that the runner takes for an order. What a log says stands in it in a form
+that cannot end the order or begin another.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from stabdiag.findings import Severity
+from stabdiag.formats.place import line_of, log_path
+from stabdiag.formats.visible import visible
+from stabdiag.history import EventKind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from stabdiag.report import Report
+
+LEVELS = {
+    Severity.ERROR: "error",
+    Severity.WARNING: "warning",
+    Severity.NOTE: "notice",
+    Severity.OK: "notice",
+}
+
+# GitHub shows ten annotations of a level for a step.
+_MOST_MESSAGES = 5
+
+
+def render(report: Report) -> str:
+    """Return an annotation for each finding, the worst first, and for what the log says."""
+    return "".join(f"{line}\n" for line in (*_findings(report), *_messages(report)))
+
+
+def summary(report: Report, *, command: str | None = None) -> str:
+    """Return the page for the job's summary: that of the Markdown format, with a drawn chart."""
+    from stabdiag.formats.markdown import page
+    from stabdiag.formats.markdown.mermaid import chart
+
+    return page(report, chart=chart, command=command)
+
+
+def escape(text: str) -> str:
+    """Return log text as a message, which nothing in it can end."""
+    return visible(text).replace("%", "%25")
+
+
+def _property(text: str) -> str:
+    """Return log text as the value of a property, which stands before the message."""
+    return escape(text).replace(":", "%3A").replace(",", "%2C")
+
+
+def _annotation(level: str, *lines: str, **properties: str | int | None) -> str:
+    told = (f"{name}={_property(str(v))}" for name, v in properties.items() if v is not None)
+    return f"::{level} {','.join(told)}::{'%0A'.join(map(escape, lines))}"
+
+
+def _findings(report: Report) -> Iterator[str]:
+    path = log_path(report.history.source)
+    for finding in report.findings:
+        when = "" if finding.step is None else f", step {finding.step}"
+        lines = [finding.summary]
+        if finding.first_action and finding.severity is not Severity.OK:
+            lines.append(f"First action: {finding.first_action}")
+        yield _annotation(
+            LEVELS[finding.severity],
+            *lines,
+            file=path,
+            line=line_of(finding, report),
+            title=f"{finding.title}{when} [{finding.slug}]",
+        )
+
+
+def _messages(report: Report) -> Iterator[str]:
+    said = [e for e in report.history.events if e.kind is EventKind.MESSAGE]
+    path = log_path(report.history.source)
+    for event in said[-_MOST_MESSAGES:]:
+        yield _annotation("notice", event.message, file=path, line=event.line, title="The log says")

@@ -1,0 +1,124 @@
+"""The report as JUnit XML: a suite for the run, a test for each question that was asked of it.
+
+A question that led to a finding fails, if the finding is one for which the command fails; one that
+could not be answered was skipped. A finding that is below that is told in the output of its test.
+"""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+from typing import TYPE_CHECKING
+
+from stabdiag.findings import AskedOf, Severity, Verdict, fails
+from stabdiag.formats.json import version
+from stabdiag.formats.terminal.evidence import pairs
+from stabdiag.formats.visible import visible
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from stabdiag.findings import Answer, Finding
+    from stabdiag.report import Report, Unchecked
+
+_GROUPS = {"1": "nan", "2": "spike", "3": "precision", "4": "divergence"}
+
+
+def render(report: Report, *, fail_on: str = "error") -> str:
+    """Return the report as a JUnit file, in which tests fail from ``fail_on`` on."""
+    left = [finding for finding in report.findings if finding.severity is not Severity.OK]
+    cases = []
+    for answer in report.trail:
+        mine = [f for f in left if (f.question, f.asked_of) == (answer.question, answer.asked_of)]
+        left = [finding for finding in left if finding not in mine]
+        cases.append(_question(answer, mine, fail_on))
+    cases += [_found(finding, fail_on) for finding in left]
+    cases += [_unchecked(symptom) for symptom in report.unchecked]
+    failed = sum(case.find("failure") is not None for case in cases)
+    skipped = sum(case.find("skipped") is not None for case in cases)
+    counts = {"tests": len(cases), "failures": failed, "errors": 0}
+    suites = _element("testsuites", {"name": "stabdiag", **counts})
+    name = report.history.source.name
+    suite = _element("testsuite", {"name": name, **counts, "skipped": skipped})
+    suites.append(suite)
+    suite.append(_properties(report))
+    suite.extend(cases)
+    ET.indent(suites)
+    body = ET.tostring(suites, encoding="unicode")
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n{body}\n'
+
+
+def escape(text: str) -> str:
+    """Return log text without characters that XML cannot hold; what it escapes is its writer's."""
+    return visible(text)
+
+
+def _element(tag: str, attributes: Mapping[str, object], text: str = "") -> ET.Element:
+    element = ET.Element(tag, {name: escape(str(value)) for name, value in attributes.items()})
+    element.text = "\n".join(map(escape, text.split("\n"))) or None
+    return element
+
+
+def _properties(report: Report) -> ET.Element:
+    found = report.diagnosis
+    told = {
+        "stabdiag": version(),
+        "diagnosis": found.slug,
+        "severity": found.severity.value,
+        "step": "none" if found.step is None else found.step,
+        "summary": found.summary,
+    }
+    properties = _element("properties", {})
+    properties.extend(
+        _element("property", {"name": name, "value": value}) for name, value in told.items()
+    )
+    return properties
+
+
+def _case(group: str, name: str) -> ET.Element:
+    return _element("testcase", {"classname": f"stabdiag.{group}", "name": name, "time": 0})
+
+
+def _question(answer: Answer, findings: list[Finding], fail_on: str) -> ET.Element:
+    before = " (before the NaN)" if answer.asked_of is AskedOf.LEAD_UP else ""
+    case = _case(_GROUPS[answer.question[1]], f"{answer.question} {answer.asks}{before}")
+    failed = any(fails(finding, fail_on) for finding in findings)
+    if answer.verdict is Verdict.UNKNOWN and not failed:
+        case.append(_element("skipped", {"message": answer.because}))
+    told = [answer.because]
+    if answer.measured:
+        told.append(f"measured: {pairs(answer.measured)}")
+    if answer.limits:
+        told.append(f"limits: {pairs(answer.limits)}")
+    return _with_findings(case, findings, fail_on, told)
+
+
+def _found(finding: Finding, fail_on: str) -> ET.Element:
+    """Return the test of a finding that stands beside the tree: a symptom."""
+    case = _case("symptoms", finding.slug)
+    return _with_findings(case, [finding], fail_on, [f"measured: {pairs(finding.evidence)}"])
+
+
+def _unchecked(symptom: Unchecked) -> ET.Element:
+    case = _case("symptoms", symptom.symptom)
+    case.append(_element("skipped", {"message": f"needs {', '.join(symptom.missing)}"}))
+    return case
+
+
+def _with_findings(
+    case: ET.Element, findings: list[Finding], fail_on: str, told: list[str]
+) -> ET.Element:
+    """Make a test fail for what was found, or tell it before the rest where it is not that bad."""
+    for finding in findings:
+        when = "" if finding.step is None else f", step {finding.step}"
+        headline = f"{finding.title}{when}"
+        actions = "\n".join(
+            f"{i}. {action}"
+            for i, action in enumerate((finding.first_action, *finding.next_actions), start=1)
+        )
+        if fails(finding, fail_on):
+            text = f"{finding.summary}\n\nWhat to do:\n{actions}"
+            case.append(_element("failure", {"type": finding.slug, "message": headline}, text))
+        else:
+            told = [f"{finding.severity.value}: {headline}. {finding.summary}", actions, *told]
+    case.append(_element("system-out", {}, "\n".join(told)))
+    return case

@@ -1,0 +1,35 @@
+"""The report as linters write: a line for each finding, with what to do about it below."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from stabdiag.findings import Severity
+from stabdiag.formats.place import line_of, log_path
+from stabdiag.formats.visible import visible
+
+if TYPE_CHECKING:
+    from stabdiag.findings import Finding
+    from stabdiag.report import Report
+
+
+def render(report: Report) -> str:
+    """Return two lines for each finding; of a healthy run nothing is said."""
+    return "".join(
+        f"{escape(_headline(finding, report))}\n    {escape(finding.first_action)}\n"
+        for finding in report.findings
+        if finding.severity is not Severity.OK
+    )
+
+
+def escape(text: str) -> str:
+    """Return log text that stands on one line and changes nothing around it."""
+    return visible(text)
+
+
+def _headline(finding: Finding, report: Report) -> str:
+    place = log_path(report.history.source) or report.history.source.name
+    line = line_of(finding, report)
+    at = place if line is None else f"{place}:{line}"
+    when = "" if finding.step is None else f", step {finding.step}"
+    return f"{at}: {finding.severity.value}: {finding.title}{when} [{finding.slug}]"

@@ -1,0 +1,61 @@
+"""The evidence as rows of bars: a chart that every page, mail and terminal shows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from stabdiag.formats.markdown_text import block
+from stabdiag.formats.terminal.canvas import View, bad_columns, strip
+from stabdiag.formats.terminal.page import number
+
+if TYPE_CHECKING:
+    from stabdiag.formats.terminal.subject import Plot
+    from stabdiag.history import Series
+
+COLUMNS = 60
+_LABEL = 20
+
+
+def chart(plot: Plot) -> str:
+    """Return a row of bars for each series, each as high as the highest point in its column.
+
+    What is NaN or infinite is a ``×``; the row below marks the step that the finding names.
+    """
+    view = View(first=plot.first, last=plot.last, columns=COLUMNS)
+    series = (plot.series, *plot.companions)
+    labels = [_clipped(one.role) for one in series]
+    width = max(map(len, labels))
+    rows = [
+        f"{label:<{width}}  {_bars(one, view)}  {_range(one)}"
+        for label, one in zip(labels, series, strict=True)
+    ]
+    return block("\n".join([*rows, f"{'step':<{width}}  {_axis(plot, view)}".rstrip()]), "text")
+
+
+def _bars(series: Series, view: View) -> str:
+    bad = bad_columns(series, view)
+    drawn = strip(series, view, ascii=False)
+    return "".join("×" if b else char for char, b in zip(drawn, bad, strict=True))
+
+
+def _range(series: Series) -> str:
+    good = series.finite().values
+    return f"{number(float(good.min()), 3)} to {number(float(good.max()), 3)}"
+
+
+def _axis(plot: Plot, view: View) -> str:
+    """Return the first and the last step, and the finding's between them where there is room."""
+    first, last = str(plot.first), str(plot.last)
+    row = list(f"{first}{' ' * (COLUMNS - len(first) - len(last))}{last}")
+    if plot.event is not None:
+        label = f"▲ {plot.event}"
+        begin = min(view.column(plot.event), COLUMNS - len(label))
+        room = slice(max(begin - 1, 0), begin + len(label) + 1)
+        if "".join(row[room]).strip():  # the finding's step is the one that must be told
+            row = [" "] * COLUMNS
+        row[begin : begin + len(label)] = label
+    return "".join(row)
+
+
+def _clipped(label: str) -> str:
+    return label if len(label) <= _LABEL else f"{label[: _LABEL - 1]}…"

@@ -1,0 +1,96 @@
+"""What is folded away: every question with its answer, and how the log was read."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from stabdiag.findings import Answer, AskedOf, Verdict
+from stabdiag.formats.markdown.sections import table
+from stabdiag.formats.markdown_text import code, escape
+from stabdiag.formats.terminal.evidence import decisive
+from stabdiag.formats.terminal.page import number
+from stabdiag.history import EventKind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from stabdiag.report import Report
+
+_WORDS = {Verdict.YES: "yes", Verdict.NO: "no", Verdict.UNKNOWN: "unknown"}
+_MOST_NOTES = 30
+
+
+def trail(report: Report) -> Iterator[str]:
+    """Yield the questions with their answers; those that decided are in bold."""
+    if not report.trail:
+        return
+    counts = [
+        f"{sum(answer.verdict is verdict for answer in report.trail)} {word}"
+        for verdict, word in _WORDS.items()
+    ]
+    deciding = decisive(report)
+    yield _folded(
+        f"{len(report.trail)} questions were asked: {', '.join(counts)}",
+        table(
+            ["", "Question", "Answer", "Because"],
+            [_row(answer, strong=answer in deciding) for answer in report.trail],
+        ),
+    )
+    limits = {name: value for answer in report.trail for name, value in answer.limits.items()}
+    if limits:
+        yield _folded(
+            f"{len(limits)} limits that it was held against",
+            ", ".join(f"`{name}` {number(value)}" for name, value in limits.items()),
+        )
+
+
+def reading(report: Report) -> Iterator[str]:
+    """Yield what is not in the log, and how it was read."""
+    missing = [
+        f"- {code(one.role)} was not logged: {escape(one.cost)}" for one in report.not_logged
+    ]
+    if report.unchecked:
+        lacking = dict.fromkeys(role for one in report.unchecked for role in one.missing)
+        told = ", ".join(code(role) for role in lacking)
+        missing.append(f"- {len(report.unchecked)} symptoms were not checked, for lack of {told}")
+    if missing:
+        yield _folded("Not logged, and what that costs", "\n".join(missing))
+    notes = [f"- {note}" for note in _notes(report)]
+    left = len(notes) - _MOST_NOTES
+    more = [f"- … and {left} more"] if left > 0 else []
+    yield _folded("How the log was read", "\n".join([*notes[:_MOST_NOTES], *more]))
+
+
+def _notes(report: Report) -> Iterator[str]:
+    manifest = report.manifest
+    yield f"manifest: {code(manifest.path) if manifest.path else 'none found'}"
+    for name in manifest.overridden:
+        yield f"`{name}` = {code(number(getattr(manifest, name, None)))} was set by a flag"
+    for name in manifest.logged:
+        yield f"`{name}` = {code(number(getattr(manifest, name, None)))} is told by the log"
+    for name, why in manifest.inferred.items():
+        value = code(number(getattr(manifest, name, None)))
+        yield f"{code(name)} = {value} is inferred: {escape(why)}"
+    if manifest.unknown:
+        yield f"not understood: {', '.join(code(str(key)) for key in manifest.unknown)}"
+    for info in report.limits.items():
+        if info.overridden:
+            yield f"limit `{info.name}` is {number(info.value)} (default {number(info.default)})"
+    for role, series in report.history.series.items():
+        if series.column != role:
+            yield f"{code(role)} is read from {code(series.column)}"
+    for event in report.history.events:
+        if event.kind is not EventKind.MESSAGE:
+            yield f"{event.kind.value}: {escape(event.message)}"
+
+
+def _row(answer: Answer, *, strong: bool) -> list[str]:
+    word, why = _WORDS[answer.verdict], escape(answer.because)
+    asked = escape(answer.asks)
+    if answer.asked_of is AskedOf.LEAD_UP:
+        asked = f"Before the NaN: {asked}"
+    return [answer.question, asked, f"**{word}**" if strong else word, why]
+
+
+def _folded(title: str, content: str) -> str:
+    return f"<details><summary>{title}</summary>\n\n{content}\n\n</details>"

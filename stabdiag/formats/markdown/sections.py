@@ -1,0 +1,138 @@
+"""What stands in the open: the headline, what to do, the evidence, what else was found."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from stabdiag.findings import AskedOf, Severity, Verdict
+from stabdiag.formats.json import version
+from stabdiag.formats.markdown_text import block, code, escape
+from stabdiag.formats.terminal.evidence import decisive, numbers
+from stabdiag.formats.terminal.page import number
+from stabdiag.formats.terminal.subject import choose
+from stabdiag.history import EventKind
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from stabdiag.findings import Finding
+    from stabdiag.formats.terminal.subject import Plot
+    from stabdiag.report import Report
+
+SIGNS = {
+    Severity.ERROR: "❌",
+    Severity.WARNING: "⚠️",
+    Severity.NOTE: "\u2139\ufe0f",
+    Severity.OK: "✅",
+}
+
+_FEW = 6
+_MESSAGES = 5
+
+
+def head(report: Report) -> Iterator[str]:
+    """Yield the headline and the summary."""
+    found = report.diagnosis
+    worst = min(report.findings, key=lambda finding: finding.severity.rank).severity
+    yield f"### {SIGNS[worst]} {_named(found)}{_rest(report)}"
+    yield f"**{found.severity.value}** · `{found.slug}` · {code(report.history.source.name)}"
+    yield escape(found.summary)
+
+
+def actions(report: Report) -> Iterator[str]:
+    """Yield the first action, set off, and the next ones."""
+    found = report.diagnosis
+    if found.first_action and found.severity is Severity.OK:
+        yield escape(found.first_action)
+    elif found.first_action:
+        yield f"> **First action:** {escape(found.first_action)}"
+    if found.next_actions:
+        listed = (f"{i}. {escape(action)}" for i, action in enumerate(found.next_actions, start=1))
+        yield "\n".join(["Then:", "", *listed])
+
+
+def also_found(report: Report) -> Iterator[str]:
+    """Yield the other findings, each with its own first action."""
+    if not report.also_found:
+        return
+    yield "**Also found**"
+    yield "\n".join(
+        f"- {SIGNS[found.severity]} **{_named(found)}** `{found.slug}`: {escape(found.summary)}"
+        + (f" *Do:* {escape(found.first_action)}" if found.first_action else "")
+        for found in report.also_found
+    )
+
+
+def messages(report: Report) -> Iterator[str]:
+    """Yield what the log says in words, the last of it."""
+    said = [event for event in report.history.events if event.kind is EventKind.MESSAGE]
+    if not said:
+        return
+    yield "**The log says**"
+    yield "\n".join(
+        f"- {code(event.message)}" + ("" if event.line is None else f" (line {event.line})")
+        for event in said[-_MESSAGES:]
+    )
+
+
+def evidence(report: Report, chart: Callable[[Plot], str]) -> Iterator[str]:
+    """Yield the chart and the deciding numbers; nothing where there is nothing to prove."""
+    if not report.diagnosis.section:
+        return
+    plot = choose(report)
+    told = list(numbers(report, decisive(report)).items())[:_FEW]
+    if plot is not None or told:
+        yield "**Evidence**"
+    if plot is not None:
+        yield chart(plot)
+    if told:
+        rows = [[escape(name.replace("_", " ")), escape(number(value))] for name, value in told]
+        yield table(["Measured", "Value"], rows)
+
+
+def untested(report: Report) -> Iterator[str]:
+    """Yield what could not be tested, where a reader could take silence for health."""
+    unknown = [a for a in report.trail if a.verdict is Verdict.UNKNOWN]
+    if report.diagnosis.section or not unknown:
+        return
+    yield "**Could not be tested**"
+    yield "\n".join(f"- {answer.question}: {escape(answer.because)}" for answer in unknown)
+
+
+def foot(report: Report, command: str | None) -> Iterator[str]:
+    """Yield the commands that tell the same again and more, and which log this was."""
+    commands = [command or "", f"stabdiag explain {report.diagnosis.slug}"]
+    yield block("\n".join(line for line in commands if line), "sh")
+    source = report.history.source
+    told = [f"stabdiag {version()}", f"{source.records} records ({escape(source.format)})"]
+    steps = [series.steps for series in report.history.series.values() if len(series)]
+    if steps:
+        told.append(f"steps {min(s[0] for s in steps)} to {max(s[-1] for s in steps)}")
+    if source.unreadable:
+        told.append(f"{source.unreadable} lines could not be read")
+    if source.attempts > 1:
+        told.append(f"attempt {source.attempt} of {source.attempts}")
+    if report.literal:
+        told.append("the tree to the letter")
+    yield f"<sub>{' · '.join(told)}</sub>"
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return a table of cells that are Markdown already."""
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _rest(report: Report) -> str:
+    """Return how much else there is, where the headline alone would sound as if all were well."""
+    if report.diagnosis.severity is not Severity.OK or not report.also_found:
+        return ""
+    counts = Counter(found.severity.value for found in report.also_found)
+    return "".join(f", {count} {severity}{'s' * (count > 1)}" for severity, count in counts.items())
+
+
+def _named(found: Finding) -> str:
+    step = "" if found.step is None else f", step {found.step}"
+    when = " (before the NaN)" if found.asked_of is AskedOf.LEAD_UP else ""
+    return f"{escape(found.title)}{step}{when}"

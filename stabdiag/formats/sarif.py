@@ -1,0 +1,121 @@
+"""The report as SARIF 2.1.0, for code scanning: a result for each finding, and the rule behind it.
+
+A question that could not be answered is a notification, so that no reader takes it for a pass.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+from stabdiag.findings import AskedOf, Severity, Verdict
+from stabdiag.formats.json import Json, dumps, escape, mapping, version
+from stabdiag.formats.place import fingerprints, line_of, log_path
+from stabdiag.formats.rules import rule_of
+from stabdiag.formats.visible import visible
+
+if TYPE_CHECKING:
+    from stabdiag.findings import Answer, Finding
+    from stabdiag.limits import Limits
+    from stabdiag.report import Report
+
+SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
+LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: "note"}
+_GITHUB = {"error": "error", "warning": "warning", "note": "recommendation"}
+
+# [text](target) in a message is a link.
+_LINK = re.compile(r"\[(?=[^\]]*\]\()")
+
+
+def render(report: Report) -> str:
+    """Return the report as a SARIF log of one run; a healthy one has no results."""
+    found = [
+        (finding, print_)
+        for finding, print_ in zip(report.findings, fingerprints(report), strict=True)
+        if finding.severity in LEVELS
+    ]
+    rules = {finding.slug: _rule(finding, report.limits) for finding, _ in found}
+    places = list(rules)
+    run: Json = {
+        "tool": {
+            "driver": {
+                "name": "stabdiag",
+                "version": version(),
+                "semanticVersion": version(),
+                "rules": list(rules.values()),
+            }
+        },
+        "invocations": [
+            {
+                "executionSuccessful": True,
+                "toolExecutionNotifications": [
+                    _unanswered(answer)
+                    for answer in report.trail
+                    if answer.verdict is Verdict.UNKNOWN
+                ],
+            }
+        ],
+        "results": [
+            _result(finding, print_, places.index(finding.slug), report)
+            for finding, print_ in found
+        ],
+        "columnKind": "unicodeCodePoints",
+    }
+    return dumps({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]})
+
+
+def _text(text: str) -> Json:
+    """Return log text as a message that is text and nothing else."""
+    return {"text": _LINK.sub(r"\\[", visible(text))}
+
+
+def _rule(finding: Finding, limits: Limits) -> Json:
+    rule, level = rule_of(finding, limits), LEVELS[finding.severity]
+    return {
+        "id": finding.slug,
+        "shortDescription": _text(finding.title),
+        "fullDescription": {"text": rule.meaning},
+        "help": {"text": rule.plain, "markdown": rule.markdown},
+        "defaultConfiguration": {"level": level},
+        "properties": {
+            "tags": ["training", finding.section],
+            "problem.severity": _GITHUB[level],
+        },
+    }
+
+
+def _result(finding: Finding, fingerprint: str, rule: int, report: Report) -> Json:
+    place = log_path(report.history.source)
+    line = line_of(finding, report) or 1
+    location: Json = {
+        "physicalLocation": {
+            "artifactLocation": {"uri": quote(escape(place or ""), safe="/:@!$&'()*+,;=~")},
+            "region": {"startLine": line},
+        }
+    }
+    when = "" if finding.step is None else f" (step {finding.step})"
+    return {
+        "ruleId": finding.slug,
+        "ruleIndex": rule,
+        "level": LEVELS[finding.severity],
+        "message": _text(f"{finding.title}{when}. {finding.summary} {finding.first_action}"),
+        "locations": [] if place is None else [location],
+        "partialFingerprints": {"primaryLocationLineHash": f"{fingerprint}:1"},
+        "properties": {
+            "step": finding.step,
+            "question": finding.question,
+            "before_nan": finding.asked_of is AskedOf.LEAD_UP,
+            "first_action": escape(finding.first_action),
+            "next_actions": [escape(action) for action in finding.next_actions],
+            "evidence": mapping(finding.evidence),
+        },
+    }
+
+
+def _unanswered(answer: Answer) -> Json:
+    return {
+        "descriptor": {"id": answer.question},
+        "level": "note",
+        "message": _text(f"{answer.question} could not be answered: {answer.because}"),
+    }

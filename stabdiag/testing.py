@@ -1,0 +1,63 @@
+"""A check of a run for a test suite: ``stabdiag.assert_healthy("runs/smoke.jsonl")``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from stabdiag.api import diagnose
+from stabdiag.findings import fails
+from stabdiag.formats import render
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from stabdiag.limits import Limits
+    from stabdiag.manifest import Manifest
+    from stabdiag.report import Report
+
+
+class UnhealthyRun(AssertionError):
+    """A run in which something is wrong; ``report`` tells what, and so does the message."""
+
+    def __init__(self, report: Report) -> None:
+        super().__init__(f"\n{render(report, 'terminal')}")
+        self.report = report
+
+
+def assert_healthy(
+    source: object,
+    *,
+    fail_on: Literal["error", "warning"] = "error",
+    manifest: Manifest | Mapping[str, object] | str | Path | None = None,
+    settings: Mapping[str, object] | None = None,
+    limits: Limits | Mapping[str, object] | None = None,
+    columns: Mapping[str, str] | None = None,
+    attempt: int | None = None,
+    literal: bool = False,
+    format: str | None = None,
+) -> Report:
+    """Diagnose a run and return the report, if nothing as bad as ``fail_on`` is found.
+
+    A run of which too little was logged to tell does not pass either: nothing was tested. The other
+    arguments are those of ``diagnose``.
+
+    Raises:
+        UnhealthyRun: an ``AssertionError`` whose message is the report.
+        StabdiagError: if the log, the manifest or a limit cannot be read.
+    """
+    __tracebackhide__ = True  # pytest shows the line of the test, not this one
+    report = diagnose(
+        source,
+        manifest=manifest,
+        settings=settings,
+        limits=limits,
+        columns=columns,
+        attempt=attempt,
+        literal=literal,
+        format=format,
+    )
+    untested = report.diagnosis.slug == "insufficient-data"
+    if untested or any(fails(finding, fail_on) for finding in report.findings):
+        raise UnhealthyRun(report)
+    return report

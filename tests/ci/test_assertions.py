@@ -1,0 +1,151 @@
+"""A run as an assertion: ``assert_healthy`` in tests, ``stabdiag check`` before a commit."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+import yaml
+
+import stabdiag
+from stabdiag.errors import LogError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+ROOT = Path(__file__).parents[2]
+RUNS = ROOT / "fixtures" / "runs"
+(HOOK,) = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text(encoding="utf-8"))
+
+
+def test_a_healthy_run_passes_and_its_report_is_returned():
+    report = stabdiag.assert_healthy(RUNS / "healthy-fp32", fail_on="warning")
+    assert report.diagnosis.slug == "healthy"
+
+
+def test_what_is_wrong_is_the_message():
+    with pytest.raises(stabdiag.UnhealthyRun, match="FIRST ACTION") as raised:
+        stabdiag.assert_healthy(RUNS / "spike-persistent-lost-layer")
+    assert isinstance(raised.value, AssertionError)
+    assert raised.value.report.diagnosis.slug == "spike-persistent"
+    assert "[spike-persistent]" in str(raised.value).splitlines()[1]
+
+
+def test_a_warning_fails_where_it_is_asked_to():
+    log = RUNS / "spike-lr-jump" / "log.jsonl"
+    assert stabdiag.assert_healthy(log).diagnosis.slug == "spike-lr-jump"
+    with pytest.raises(stabdiag.UnhealthyRun):
+        stabdiag.assert_healthy(log, fail_on="warning")
+
+
+def test_a_symptom_beside_a_healthy_tree_fails_as_well():
+    with pytest.raises(stabdiag.UnhealthyRun):
+        stabdiag.assert_healthy(RUNS / "symptom-overfitting", fail_on="warning")
+
+
+def test_a_run_that_could_not_be_tested_does_not_pass():
+    with pytest.raises(stabdiag.UnhealthyRun, match="Too little was logged to tell"):
+        stabdiag.assert_healthy({"step": range(4), "loss": [3.0, 2.0, 1.5, 1.2]})
+
+
+def test_it_takes_what_diagnose_takes():
+    steps = np.arange(400)
+    table = {"step": steps, "train/ce": 2 + 3 * np.exp(-steps / 80) + 0.01 * np.sin(steps)}
+    report = stabdiag.assert_healthy(
+        table,
+        columns={"loss": "train/ce"},
+        manifest={"dtype": "fp32"},
+        settings={"peak_lr": 0.1},
+        limits={"spike.sigma": 4},
+    )
+    assert report.manifest.peak_lr == 0.1
+    assert report.limits.spike.sigma == 4
+    with pytest.raises(LogError):
+        stabdiag.assert_healthy("nope.jsonl")
+
+
+def test_pytest_shows_the_report_and_the_line_of_the_test(tmp_path: Path):
+    page = (ROOT / "docs" / "ci.md").read_text(encoding="utf-8")
+    (example,) = re.findall(r"^```python\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
+    (tmp_path / "test_smoke.py").write_text(example, encoding="utf-8")
+
+    (tmp_path / "run.jsonl").symlink_to(RUNS / "spike-persistent-lost-layer" / "log.jsonl")
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_smoke.py"]
+    environment = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    done = subprocess.run(
+        command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1
+    assert "FIRST ACTION" in done.stdout
+    assert re.search(r"^> +report = stabdiag\.assert_healthy\(", done.stdout, re.MULTILINE)
+    assert "stabdiag/testing.py" not in done.stdout
+
+
+@pytest.fixture
+def hook(
+    call: Callable[..., tuple[int, str, str]], monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., tuple[int, str, str]]:
+    """Run the hook as pre-commit does: at the top of a repository, all files in one command."""
+    monkeypatch.chdir(ROOT)
+    program, *arguments = shlex.split(HOOK["entry"])
+    assert program == "stabdiag"
+    return partial(call, *arguments)
+
+
+def test_each_file_is_a_run_of_its_own(hook: Callable[..., tuple[int, str, str]]):
+    names = ("healthy-fp32", "spike-lr-jump", "spike-persistent-lost-layer")
+    code, out, err = hook(*(f"fixtures/runs/{name}/log.jsonl" for name in names))
+    assert (code, err) == (1, "")
+    heads = [line for line in out.splitlines() if not line.startswith(" ")]
+    assert [line.split(" ")[:2] for line in heads] == [
+        ["fixtures/runs/spike-lr-jump/log.jsonl:", "warning:"],
+        ["fixtures/runs/spike-persistent-lost-layer/log.jsonl:", "error:"],
+    ]
+
+
+def test_healthy_runs_pass_in_silence(hook: Callable[..., tuple[int, str, str]]):
+    assert hook("fixtures/runs/healthy-fp32/log.jsonl", "fixtures/runs/healthy-sgd") == (0, "", "")
+
+
+def test_a_warning_fails_the_check_where_it_is_asked_to(
+    hook: Callable[..., tuple[int, str, str]],
+):
+    log = "fixtures/runs/spike-lr-jump"
+    assert hook(log)[0] == 0
+    assert hook(log, "--fail-on", "warning")[0] == 1
+
+
+def test_a_log_that_cannot_be_read_does_not_end_the_check(
+    hook: Callable[..., tuple[int, str, str]], tmp_path: Path
+):
+    empty = tmp_path / "log.jsonl"
+    empty.write_text("{}\n", encoding="utf-8")
+    code, out, err = hook("nope.jsonl", empty, "fixtures/runs/spike-persistent-lost-layer")
+    assert code == 2
+    assert [line.split(":")[0] for line in err.splitlines()] == ["stabdiag"] * 2
+    assert "spike-persistent" in out
+
+
+@pytest.mark.parametrize(
+    ("path", "taken"),
+    [
+        ("runs/a/log.jsonl", True),
+        ("metrics.csv", True),
+        ("out/metrics-3.parquet", True),
+        ("trainer_state.json", True),
+        ("package.json", False),
+        ("src/catalog.csv", False),
+        ("runs/a/manifest.json", False),
+        ("log.py", False),
+    ],
+)
+def test_the_hook_takes_logs_and_leaves_other_files(path: str, taken: bool):
+    assert bool(re.search(HOOK["files"], path)) == taken

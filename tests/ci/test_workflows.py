@@ -1,0 +1,112 @@
+"""The workflows of the documentation: linted, and shown as they are."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[2]
+WORKFLOWS = ROOT / "docs" / "workflows"
+GITHUB = ("pull-request.yml", "nightly.yml")
+
+# An action is pinned to a commit; only where this one lives is the reader's to say.
+POLICY = """
+rules:
+  unpinned-uses:
+    config:
+      policies:
+        "OWNER/*": ref-pin
+        "*": hash-pin
+"""
+
+
+def check(schema: str, path: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", schema, *options]
+    return subprocess.run([*command, str(path)], capture_output=True, text=True, check=False)
+
+
+def audit(*paths: Path, config: Path) -> subprocess.CompletedProcess[str]:
+    """Run zizmor, which asks nothing of the network."""
+    beside = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    zizmor = shutil.which("zizmor", path=beside)
+    assert zizmor is not None
+    command = [zizmor, "--offline", "--persona=auditor", "--no-progress", f"--config={config}"]
+    return subprocess.run([*command, *map(str, paths)], capture_output=True, text=True, check=False)
+
+
+@pytest.fixture
+def policy(tmp_path: Path) -> Path:
+    """Return the configuration of the audit."""
+    path = tmp_path / "zizmor.yml"
+    path.write_text(POLICY, encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("schema", "path", "options"),
+    [
+        ("vendor.github-actions", ROOT / "action.yml", []),
+        *(("vendor.github-workflows", WORKFLOWS / name, []) for name in GITHUB),
+        ("vendor.gitlab-ci", WORKFLOWS / "gitlab-ci.yml", ["--data-transform", "gitlab-ci"]),
+    ],
+    ids=lambda value: getattr(value, "name", None),
+)
+def test_files_are_valid(schema: str, path: Path, options: list[str]):
+    done = check(schema, path, *options)
+    assert done.returncode == 0, done.stdout
+
+
+def test_an_invalid_file_is_seen(tmp_path: Path):
+    wrong = tmp_path / "pull-request.yml"
+    text = (WORKFLOWS / "pull-request.yml").read_text(encoding="utf-8")
+    wrong.write_text(text.replace("runs-on:", "runs_on:"), encoding="utf-8")
+    assert check("vendor.github-workflows", wrong).returncode == 1
+
+
+def test_nothing_is_found_by_an_audit(policy: Path):
+    paths = [ROOT / "action.yml", ROOT / ".pre-commit-hooks.yaml"]
+    done = audit(*paths, *(WORKFLOWS / name for name in GITHUB), config=policy)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stderr.count("completed") == 4
+
+
+def test_an_injection_is_seen(tmp_path: Path, policy: Path):
+    wrong = tmp_path / "action.yml"
+    text = (ROOT / "action.yml").read_text(encoding="utf-8")
+    wrong.write_text(text.replace('"--fail-on=$FAIL_ON"', "${{ inputs.args }}"), encoding="utf-8")
+    done = audit(wrong, config=policy)
+    assert done.returncode != 0
+    assert "template-injection" in done.stdout
+
+
+def test_no_input_stands_in_a_command():
+    steps = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))["runs"]["steps"]
+    for name in GITHUB:
+        content = yaml.safe_load((WORKFLOWS / name).read_text(encoding="utf-8"))
+        steps += [step for job in content["jobs"].values() for step in job["steps"]]
+    commands = [step["run"] for step in steps if "run" in step]
+    assert commands
+    assert not [command for command in commands if "${{" in command]
+
+
+def test_the_page_shows_the_files_as_they_are():
+    page = (ROOT / "docs" / "ci.md").read_text(encoding="utf-8")
+    shown = re.findall(r"^```yaml\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
+    assert sorted(shown) == sorted(path.read_text("utf-8") for path in WORKFLOWS.iterdir())
+
+
+def test_the_page_tells_every_input_and_output():
+    page = (ROOT / "docs" / "ci.md").read_text(encoding="utf-8")
+    action = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))
+    for name, told in {**action["inputs"], **action["outputs"]}.items():
+        assert f"| `{name}` |" in page
+        if told.get("default"):
+            row = next(line for line in page.splitlines() if line.startswith(f"| `{name}` |"))
+            assert f"`{told['default']}` |" in row

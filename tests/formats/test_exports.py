@@ -1,0 +1,268 @@
+"""SARIF, JUnit and GitLab's code quality: valid by their schemas, and what stands in them."""
+
+from __future__ import annotations
+
+import json
+import re
+import xml.etree.ElementTree as ET
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import jsonschema
+import pytest
+import xmlschema
+
+from stabdiag.findings import Severity, Verdict
+from stabdiag.formats import render
+from stabdiag.formats.json import schema
+from stabdiag.formats.place import fingerprints, line_of, log_path
+from stabdiag.history import Event, EventKind
+from stabdiag.report import Unchecked
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from stabdiag.report import Report
+
+SCHEMAS = Path(__file__).parents[1] / "schemas"
+
+
+@cache
+def sarif_schema() -> jsonschema.Draft4Validator:
+    content = json.loads((SCHEMAS / "sarif-2.1.0.json").read_text(encoding="utf-8"))
+    return jsonschema.Draft4Validator(content, format_checker=jsonschema.FormatChecker())
+
+
+@cache
+def gitlab_schema() -> jsonschema.Draft202012Validator:
+    content = json.loads((SCHEMAS / "gitlab-code-quality.json").read_text(encoding="utf-8"))
+    jsonschema.Draft202012Validator.check_schema(content)
+    return jsonschema.Draft202012Validator(content)
+
+
+@cache
+def junit_schema() -> xmlschema.XMLSchema:
+    return xmlschema.XMLSchema(SCHEMAS / "junit-10.xsd")
+
+
+def sarif(report: Report) -> dict[str, Any]:
+    log = json.loads(render(report, "sarif"))
+    sarif_schema().validate(log)
+    (run,) = log["runs"]
+    return run
+
+
+def gitlab(report: Report) -> list[dict[str, Any]]:
+    issues = json.loads(render(report, "gitlab"))
+    gitlab_schema().validate(issues)
+    return issues
+
+
+def junit(report: Report, fail_on: str = "error") -> ET.Element:
+    text = render(report, "junit", fail_on=fail_on)
+    junit_schema().validate(text)
+    suites = ET.fromstring(text)
+    for suite in (suites, *suites):
+        cases = list(suite.iter("testcase"))
+        assert suite.get("tests") == str(len(cases))
+        assert suite.get("failures") == str(sum(case.find("failure") is not None for case in cases))
+    (suite,) = suites
+    return suite
+
+
+def failed(suite: ET.Element) -> list[str | None]:
+    return [failure.get("type") for failure in suite.iter("failure")]
+
+
+def placed(report: Report, name: str, format_name: str = "jsonl") -> Report:
+    source = replace(report.history.source, name=name, format=format_name)
+    return replace(report, history=replace(report.history, source=source))
+
+
+def test_every_leaf_is_valid_in_every_schema(leaf: Report):
+    run, issues, suite = sarif(leaf), gitlab(leaf), junit(leaf)
+    jsonschema.Draft202012Validator(json.loads(schema())).validate(json.loads(render(leaf, "json")))
+    bad = [f.slug for f in leaf.findings if f.severity is not Severity.OK]
+    assert [result["ruleId"] for result in run["results"]] == bad
+    assert [issue["check_name"] for issue in issues] == bad
+    errors = [f.slug for f in leaf.findings if f.severity is Severity.ERROR]
+    assert sorted(map(str, failed(suite))) == sorted(errors)
+
+
+@pytest.mark.parametrize(
+    "name", ["<b>&\"'", "\x00\x1b[31m\ufffe\udcff", "a\nb", "]]>", "a b%20c#?.jsonl", "[x](y)"]
+)
+@pytest.mark.parametrize("made", ["persistent", "nan"])
+def test_hostile_reports_are_valid(
+    request: pytest.FixtureRequest, renamed: Callable[[Report, str], Report], made: str, name: str
+):
+    report = renamed(request.getfixturevalue(made), name)
+    sarif(report)
+    gitlab(report)
+    junit(report)
+
+
+def test_sarif_tells_of_the_rule_what_explain_tells(persistent: Report):
+    run = sarif(persistent)
+    rules = run["tool"]["driver"]["rules"]
+    assert [rule["id"] for rule in rules] == ["spike-persistent", "gradient-overflow"]
+    assert [run["results"][i]["ruleIndex"] for i in (0, 1)] == [0, 1]
+    first = rules[0]
+    assert first["defaultConfiguration"]["level"] == "error"
+    assert rules[1]["defaultConfiguration"]["level"] == "warning"
+    assert first["help"]["markdown"].startswith("# spike-persistent: ")
+    assert "## What to do" in first["help"]["markdown"]
+    assert not re.search(r"[#`{}]", first["help"]["text"])
+    assert first["fullDescription"]["text"] in first["help"]["text"].replace("\n", " ")
+
+
+def test_the_limits_in_a_rule_are_those_in_force(persistent: Report):
+    def told(report: Report) -> str:
+        return sarif(report)["tool"]["driver"]["rules"][0]["help"]["markdown"]
+
+    changed = replace(persistent, limits=persistent.limits.override({"spike.recovery_steps": 77}))
+    assert "77" in told(changed)
+    assert "77" not in told(persistent)
+
+
+def test_sarif_has_the_numbers_and_the_actions(nan: Report):
+    (result,) = sarif(nan)["results"]
+    told = result["properties"]
+    assert told["evidence"]["first_bad_step"] == 812
+    assert told["evidence"]["last"] == "NaN"
+    assert told["next_actions"] == list(nan.diagnosis.next_actions)
+    assert nan.diagnosis.first_action in result["message"]["text"]
+
+
+def test_a_question_without_an_answer_is_a_note_and_a_skipped_test(healthy: Report):
+    run, suite = sarif(healthy), junit(healthy)
+    assert run["results"] == []
+    (note,) = run["invocations"][0]["toolExecutionNotifications"]
+    assert note["descriptor"]["id"] == "Q3.1"
+    (skipped,) = suite.iter("skipped")
+    assert skipped.get("message") == "The manifest does not tell the dtype."
+    assert gitlab(healthy) == []
+
+
+@pytest.mark.parametrize("leaf", ["insufficient-data"], indirect=True)
+def test_what_could_not_be_tested_did_not_pass(leaf: Report):
+    suite = junit(leaf)
+    skipped = [case.get("name", "") for case in suite if case.find("skipped") is not None]
+    assert [name for name in skipped if name.startswith("Q2.1")]
+    assert [name for name in skipped if name.startswith("Q4.1")]
+
+
+def test_links_in_a_message_are_text(persistent: Report):
+    found = replace(persistent.diagnosis, summary="see [here](http://example.org) and [1]")
+    (first, _) = sarif(replace(persistent, findings=(found, persistent.findings[1])))["results"]
+    assert r"\[here](http://example.org) and [1]" in first["message"]["text"]
+
+
+def test_a_fingerprint_stays_when_the_run_is_trained_again(persistent: Report):
+    first, second = fingerprints(persistent)
+    again = tuple(
+        replace(f, step=f.step + 7, summary="other") for f in persistent.findings if f.step
+    )
+    assert fingerprints(replace(persistent, findings=again)) == [first, second]
+    assert first != second
+    assert fingerprints(placed(persistent, "./run.jsonl")) == [first, second]
+    assert set(fingerprints(placed(persistent, "other.jsonl"))).isdisjoint({first, second})
+    twice = replace(persistent, findings=(*persistent.findings, persistent.findings[0]))
+    assert len(set(fingerprints(twice))) == 3
+    assert [issue["fingerprint"] for issue in gitlab(persistent)] == [first, second]
+    results = sarif(persistent)["results"]
+    assert [r["partialFingerprints"]["primaryLocationLineHash"] for r in results] == [
+        f"{first}:1",
+        f"{second}:1",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "format_name", "path"),
+    [
+        ("runs/a.jsonl", "jsonl", "runs/a.jsonl"),
+        ("./a.jsonl", "jsonl", "a.jsonl"),
+        ("a.out and 2 more", "text", "a.out"),
+        ("runs\\a.jsonl", "jsonl", "runs/a.jsonl"),
+        ("standard input", "jsonl", None),
+        ("DataFrame", "memory", None),
+    ],
+)
+def test_the_path_of_the_log(persistent: Report, name: str, format_name: str, path: str | None):
+    report = placed(persistent, name, format_name)
+    assert log_path(report.history.source) == path
+    for result in sarif(report)["results"]:
+        places = [place["physicalLocation"] for place in result["locations"]]
+        assert [place["artifactLocation"]["uri"] for place in places] == ([path] if path else [])
+    assert gitlab(report)[0]["location"]["path"] == path or name
+
+
+def test_a_path_is_written_as_a_uri(persistent: Report):
+    (result, _) = sarif(placed(persistent, "a b/ü#1?.jsonl"))["results"]
+    place = result["locations"][0]["physicalLocation"]["artifactLocation"]
+    assert place["uri"] == "a%20b/%C3%BC%231%3F.jsonl"
+
+
+def test_the_line_of_the_step_is_pointed_at_where_it_is_known(persistent: Report):
+    said = Event(kind=EventKind.MESSAGE, message="loss is 7.51", step=4913, line=4920)
+    told = replace(persistent, history=replace(persistent.history, events=(said,)))
+    assert line_of(told.diagnosis, told) == 4920
+    assert line_of(persistent.diagnosis, persistent) is None
+    assert gitlab(told)[0]["location"]["lines"] == {"begin": 4920}
+    place = sarif(told)["results"][0]["locations"][0]["physicalLocation"]
+    assert place["region"] == {"startLine": 4920}
+    assert gitlab(persistent)[0]["location"]["lines"] == {"begin": 1}
+
+
+def test_severities_of_gitlab(persistent: Report):
+    assert [issue["severity"] for issue in gitlab(persistent)] == ["critical", "major"]
+    note = replace(persistent.findings[1], severity=Severity.NOTE)
+    assert gitlab(replace(persistent, findings=(note,)))[0]["severity"] == "info"
+
+
+@pytest.mark.parametrize(
+    ("fail_on", "slugs"),
+    [
+        ("error", ["spike-persistent"]),
+        ("warning", ["spike-persistent", "gradient-overflow"]),
+        ("never", []),
+    ],
+)
+def test_a_test_fails_for_what_the_command_fails_for(
+    persistent: Report, fail_on: str, slugs: list[str]
+):
+    suite = junit(persistent, fail_on)
+    assert failed(suite) == slugs
+    out = "\n".join(element.text or "" for element in suite.iter("system-out"))
+    for finding in persistent.findings:
+        assert (finding.summary in out) == (finding.slug not in slugs)
+
+
+def test_a_failure_tells_what_to_do(persistent: Report):
+    (failure,) = junit(persistent).iter("failure")
+    assert failure.get("message") == "Loss spike that did not recover, step 4913"
+    assert failure.text is not None
+    actions = (persistent.diagnosis.first_action, *persistent.diagnosis.next_actions)
+    assert [line[3:] for line in failure.text.splitlines()[3:]] == list(actions)
+
+
+def test_questions_are_tests_in_the_order_of_the_trail(persistent: Report, nan: Report):
+    for report in (persistent, nan):
+        cases = list(junit(report).iter("testcase"))[: len(report.trail)]
+        for case, answer in zip(cases, report.trail, strict=True):
+            assert case.get("name", "").startswith(f"{answer.question} {answer.asks}")
+            unknown = answer.verdict is Verdict.UNKNOWN
+            assert (case.find("skipped") is not None) == unknown
+    names = [case.get("name", "") for case in junit(nan).iter("testcase")]
+    assert sum(name.endswith("(before the NaN)") for name in names) == 2
+
+
+def test_symptoms_that_could_not_be_checked_are_skipped(persistent: Report):
+    unchecked = (Unchecked(symptom="overfitting", missing=("eval_loss",)),)
+    suite = junit(replace(persistent, unchecked=unchecked))
+    (case,) = (case for case in suite.iter("testcase") if case.get("name") == "overfitting")
+    skipped = case.find("skipped")
+    assert skipped is not None
+    assert skipped.get("message") == "needs eval_loss"

@@ -1,0 +1,243 @@
+"""Log text is untrusted: in no format does it become markup, an escape code or an order.
+
+Each format is rendered with a plain name and with hostile ones in every place where text of a log
+or a manifest can stand. What a reader makes of the two, the tree of elements, the kinds of blocks,
+the keys, the lines that are orders, must be the same. The test is over all formats there are.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import unicodedata
+import xml.etree.ElementTree as ET
+from dataclasses import replace
+from html.parser import HTMLParser
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from markdown_it import MarkdownIt
+
+from stabdiag.formats import names, render
+from stabdiag.formats.github import summary
+from stabdiag.history import Event, EventKind
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from stabdiag.report import Report
+
+HOSTILE = {
+    "html": '<script>alert(1)</script><img src=x onerror="alert(1)">',
+    "attribute": "x\" onload='alert(1)' y=\"",
+    "end": "]]> --> </details></summary></pre></script></style></svg>",
+    "entity": "&lt;b&gt; &#60;b&#62; &amp;",
+    "ansi": "\x1b[31mred\x1b[0m \x9b32m \x1b]0;title\x07 \x1b]8;;http://x\x1b\\",
+    "lines": "one\n\n# two\r\n- three\u2028four\u2029\x0b\x0c\x85",
+    "error": "::error file=a.py,line=1::owned",
+    "output": "::set-output name=diagnosis::healthy",
+    "new line": "x\n::stop-commands::token\n  ::add-mask::x\n::add-path::/tmp",
+    "encoded": "x%0A::error::y%0D%25",
+    "azure": "##[error]x ##[set-env name=A]b ##vso[task.setvariable variable=a]b ##teamcity[x]",
+    "far": f"{'x' * 67}::error::owned {'y' * 66}::add-mask::owned {'z' * 60} ::warning::owned",
+    "table": "a | b |\n| --- | --- |\n| c | d |",
+    "markdown": "**a** _b_ `c` ~~d~~ [e](http://f) ![g](h) <i>j</i> # k > l - m 1. n",
+    "fence": "```\n``` ~~~ ````` `` `",
+    "comment": "<!-- stabdiag --> @octocat #1 !2 org/repo#3 GH-4 http://example.org /close",
+    "formula": '=HYPERLINK("http://x";"y") +1 -1 @SUM(A1) \t=1',
+    "bidi": "loss\u202egnp.exe \u2066a\u2069 \u200f \u061c",
+    "link": "[click](javascript:alert(1)) {0} {{x}} ${x} $x$ %s",
+    "mermaid": '"] %%{init: {"securityLevel": "loose"}}%% click a href "javascript:x"',
+    "rich": "[bold red]x[/] [link=http://x]y[/link]",
+    "surrogate": "a\udcffb",
+    "nul": "a\x00b\ufffe\uffff",
+    "wide": "損失" * 60,
+}
+BEGINS = [f"{start}stabdiag" for start in "=+-@#>|*/"]
+PLAIN = "plain"
+
+# Marks that turn the direction of writing, and what a terminal obeys.
+LOUD = {"Cc", "Cf", "Cs", "Zl", "Zp"}
+
+
+@pytest.fixture
+def dressed(renamed: Callable[[Report, str], Report]) -> Callable[[Report, str], Report]:
+    """Return a function that puts a name wherever text of a log or a manifest can stand."""
+
+    def dress(report: Report, name: str) -> Report:
+        told = renamed(report, name)
+        said = Event(kind=EventKind.MESSAGE, message=name, step=report.diagnosis.step, line=3)
+        history = replace(told.history, events=(*told.history.events, said))
+        manifest = replace(
+            told.manifest, optimizer=name, overridden=("optimizer",), logged=("schedule",)
+        )
+        return replace(told, history=history, manifest=replace(manifest, schedule=name))
+
+    return dress
+
+
+class Tags(HTMLParser):
+    """The elements of a page with the names of their attributes, in order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[object] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.append((tag, [name for name, _ in attrs]))
+
+    def handle_endtag(self, tag: str) -> None:
+        self.found.append(tag)
+
+    def handle_comment(self, data: str) -> None:
+        self.found.append(f"comment {data}")
+
+
+def of_html(text: str) -> object:
+    tags = Tags()
+    tags.feed(text)
+    tags.close()
+    return tags.found
+
+
+def of_xml(text: str) -> object:
+    return [(element.tag, sorted(element.attrib)) for element in ET.fromstring(text).iter()]
+
+
+def of_svg(text: str) -> object:
+    """Return what a picture is made of; text may need more or fewer lines."""
+    return {element.tag for element in ET.fromstring(text).iter()}
+
+
+def of_json(text: str) -> object:
+    def shape(value: Any) -> object:
+        if isinstance(value, dict):
+            return [shape(part) for part in value.values()]
+        return [shape(part) for part in value] if isinstance(value, list) else type(value)
+
+    return shape(json.loads(text))
+
+
+def of_markdown(text: str) -> object:
+    """Return the kinds of all blocks and of what stands in them, code with or without tags."""
+    reader = MarkdownIt("commonmark").enable(["table", "strikethrough"])
+    found: list[object] = []
+    for token in reader.parse(text):
+        found.append((token.type, token.tag, token.info))
+        if token.type == "html_block":
+            found.append(token.content)
+        inside = [child.type for child in token.children or () if child.type != "text"]
+        tags = [c.content for c in token.children or () if c.type == "html_inline"]
+        assert {*tags} <= {"<code>", "</code>", "<sub>", "</sub>"}
+        found.append([kind for kind in inside if kind not in ("code_inline", "html_inline")])
+    return found
+
+
+def of_github(text: str) -> object:
+    lines = [re.fullmatch(r"::(\w+) (.*?)::(.*)", line) for line in text.splitlines()]
+    assert all(lines)
+    return [
+        (line.group(1), [part.partition("=")[0] for part in line.group(2).split(",")])
+        for line in lines
+        if line
+    ]
+
+
+def of_terminal(text: str) -> object:
+    return {char for char in text if not char.isprintable()}
+
+
+def of_lines(text: str) -> object:
+    return [line.startswith("    ") for line in text.split("\n")]
+
+
+READERS = {
+    "terminal": of_terminal,
+    "lines": of_lines,
+    "svg": of_svg,
+    "markdown": of_markdown,
+    "github": of_github,
+    "junit": of_xml,
+}
+
+
+def structure(format_name: str, text: str) -> object:
+    """Return what a reader of this format makes of a text, without the words."""
+    if format_name in READERS:
+        return READERS[format_name](text)
+    return of_json(text) if text[:1] in "[{" else of_html(text)
+
+
+def orders(text: str) -> list[str]:
+    """Return the lines that a server would take for orders."""
+    return [
+        line
+        for line in re.split(r"[\r\n]", text)
+        if re.match(r"\s*::[\w-]+( .*?)?::", line) or re.search(r"##\w*\[", line)
+    ]
+
+
+def check(format_name: str, text: str, plain: str) -> None:
+    assert text != plain or text in ("", "[]")  # some formats tell of findings alone
+    assert structure(format_name, text) == structure(format_name, plain)
+    allowed = {"\n", "\t"} if format_name != "markdown" else {"\n", "\ufe0f"}
+    assert {char for char in text if unicodedata.category(char) in LOUD} <= allowed
+    text.encode("utf-8")
+    if format_name != "github":
+        assert orders(text) == []
+
+
+@pytest.mark.parametrize("format_name", names())
+@pytest.mark.parametrize("name", [*HOSTILE.values(), *BEGINS], ids=[*HOSTILE, *BEGINS])
+def test_what_a_log_says_is_inert(
+    persistent: Report,
+    dressed: Callable[[Report, str], Report],
+    format_name: str,
+    name: str,
+):
+    plain = render(dressed(persistent, PLAIN), format_name)
+    check(format_name, render(dressed(persistent, name), format_name), plain)
+
+
+@pytest.mark.parametrize("made", ["healthy", "nan"])
+@pytest.mark.parametrize("format_name", names())
+def test_in_every_kind_of_report(
+    request: pytest.FixtureRequest,
+    dressed: Callable[[Report, str], Report],
+    format_name: str,
+    made: str,
+):
+    report = request.getfixturevalue(made)
+    plain = render(dressed(report, PLAIN), format_name)
+    for joined in (" ".join(HOSTILE.values()), "\n".join([*BEGINS, *HOSTILE.values()])):
+        check(format_name, render(dressed(report, joined), format_name), plain)
+
+
+@pytest.mark.parametrize("name", HOSTILE.values(), ids=HOSTILE)
+def test_the_summary_of_a_job_is_inert(
+    persistent: Report, dressed: Callable[[Report, str], Report], name: str
+):
+    text = summary(dressed(persistent, name))
+    assert of_markdown(text) == of_markdown(summary(dressed(persistent, PLAIN)))
+    (drawn,) = re.findall(r"^```mermaid\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+    assert "%%" not in drawn
+    assert "init" not in drawn
+
+
+@pytest.mark.parametrize("format_name", names())
+def test_the_test_sees_what_is_not_escaped(persistent: Report, format_name: str):
+    text = render(persistent, format_name)
+    seen = {
+        "terminal": lambda: of_terminal(f"{text}\x1b") != of_terminal(text),
+        "lines": lambda: of_lines(f"{text}a\n") != of_lines(text),
+        "github": lambda: of_github(f"{text}::error title=a::b\n") != of_github(text),
+        "markdown": lambda: of_markdown(f"{text}\n# a\n") != of_markdown(text),
+    }
+    if format_name in seen:
+        assert seen[format_name]()
+    elif text[:1] not in "[{":
+        spoilt = re.sub(r"(</\w+>\s*)\Z", r"<script>a</script>\1", text)
+        assert structure(format_name, spoilt) != structure(format_name, text)
+    assert orders(f"{text}\n ::error::x") != orders(text)
+    assert orders(f"{text}\n::error file=a::x") != orders(text)
+    assert orders(f"{text}\nx##[error]y") != orders(text)
