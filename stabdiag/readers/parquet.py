@@ -51,6 +51,11 @@ def read(stream: Stream) -> Columns:
             raise ColumnError(
                 f"{name}: column {column} cannot be read ({_first_line(error)}); is the file whole?"
             ) from error
+        if len(table) != rows:
+            raise ColumnError(
+                f"{name}: column {column} has {len(table)} rows where the file tells of {rows}; is"
+                " the file whole?"
+            )
         chunks = [
             Single(name=column, of=piece_of_array(leaf(part, path[1:]), missing=NULL))
             for part in table.column(0).chunks

@@ -34,7 +34,8 @@ _LONGEST: Final = 2000
 # loss: 2.31, "lr"=1e-4, grad norm: 0.5 – and loss 2.31 for words that are known to be measured.
 _PAIR: Final = re.compile(
     rb"([A-Za-z][\w./-]{0,60}(?: [a-z]\w{0,20}){0,2})[\"']? ?[:=] {0,12}(%b)(?![\w.:/\[-])"
-    rb"|((?:[A-Za-z]\w{0,20}[ /])?[\w./-]{0,40}?(?:[Ll]oss|lr|[Nn]orm|ppl|[Aa]cc(?:uracy)?))"
+    rb"|(?<![\w./-])"
+    rb"((?:[A-Za-z]\w{0,20}[ /])?[\w./-]{0,40}?(?:[Ll]oss|lr|[Nn]orm|ppl|[Aa]cc(?:uracy)?))"
     rb" {1,12}(%b)(?![\w.:/\[-])" % (NUMBER, NUMBER)
 )
 _COUNTER: Final = re.compile(
@@ -75,10 +76,10 @@ class Evidence:
 def evidence(data: bytes) -> Evidence | None:
     """Return what speaks for the lines being a log, or None if it is not enough."""
     counters: dict[tuple[bytes, str], list[int]] = defaultdict(list)
-    for begin, end in islice(_lines(data), _LOOKED_AT):
-        loss = next((name for name in _spans(data[begin:end]) if "loss" in name.lower()), None)
+    for _, line in islice(_lines(data), _LOOKED_AT):
+        loss = next((name for name in _spans(line) if "loss" in name.lower()), None)
         if loss is not None:
-            for word, count in _COUNTER.findall(data, begin, end):
+            for word, count in _COUNTER.findall(line):
                 counters[word.lower(), loss].append(int(count))
     found = [
         Evidence(counter=word, loss=loss, lines=len(counts), rising=_rising(counts))
@@ -96,18 +97,16 @@ def _rising(counts: list[int]) -> float:
     return sum(step > 0 for step in moved) / len(moved) if moved else 0.0
 
 
-def _lines(data: bytes) -> Iterator[tuple[int, int]]:
-    """Yield begin and end of each line that may name a loss, a long one in pieces."""
-    end = -1
+def _lines(data: bytes) -> Iterator[tuple[int, bytes]]:
+    """Yield each line that may name a loss, and where it begins; a long one in pieces."""
+    begin = 0
     for line in data.split(b"\n"):
-        begin = end + 1
-        end = begin + len(line)
-        if _ANCHOR not in line:
-            continue
-        if len(line) <= _LONGEST:
-            yield begin, end
-        else:
-            yield from ((begin + at, begin + to) for at, to in _pieces(line))
+        if _ANCHOR in line:
+            if len(line) <= _LONGEST:
+                yield begin, line
+            else:
+                yield from ((begin + at, line[at:to]) for at, to in _pieces(line))
+        begin += len(line) + 1
 
 
 def _pieces(line: bytes) -> Iterator[tuple[int, int]]:
@@ -163,10 +162,11 @@ class _Measured:
 
     def find(self, data: bytes) -> list[Part]:
         """Return all lines of this kind; those with the same names make one part."""
-        places = list(_lines(data))
-        lines = [data[begin:end] for begin, end in places]
-        # Where the rank of a line has been told.
-        after = [min(begin + LONGEST_LABEL, end - 1) for begin, end in places]
+        after, lines = [], []
+        for begin, line in _lines(data):
+            # Where the rank of a line has been told.
+            after.append(begin + min(LONGEST_LABEL, len(line) - 1))
+            lines.append(line)
         return [
             Part(names=names, starts=[after[row] for row in rows], cells=cells)
             for names, rows, cells in by_names(lines, *self._usual(lines), self._apart)
