@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import io
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from stabdiag.errors import ColumnError, LogError, NoUsableRecord
+from stabdiag.readers.bombs import refuse_bomb
 from stabdiag.readers.columns import Columns
 from stabdiag.readers.converted import from_metadata
 from stabdiag.readers.pieces import Single, join
@@ -14,6 +15,9 @@ from stabdiag.readers.words import NULL
 if TYPE_CHECKING:
     from stabdiag.readers.columns import Column
     from stabdiag.readers.source import Stream
+
+# What a number takes once it is read.
+_WIDTH: Final = 8
 
 
 def recognises(head: bytes, *, whole: bool) -> bool:
@@ -29,9 +33,11 @@ def read(stream: Stream) -> Columns:
     from stabdiag.readers.arrow import leaf, leaves, piece_of_array
 
     name = stream.name
+    # A file is mapped by its path; what comes through a pipe has to be held.
+    held = b"" if stream.path else stream.read_all()
+    size = stream.path.stat().st_size if stream.path else len(held)
     try:
-        # A file is mapped by its path; what comes through a pipe has to be held.
-        file = parquet.ParquetFile(stream.path or io.BytesIO(stream.read_all()))
+        file = parquet.ParquetFile(stream.path or io.BytesIO(held))
         schema = file.schema_arrow
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise LogError(
@@ -40,6 +46,7 @@ def read(stream: Stream) -> Columns:
         ) from error
     places = leaves(schema)
     rows = file.metadata.num_rows
+    refuse_bomb(name, size, rows * _WIDTH)
     if not rows or not places:
         raise NoUsableRecord(f"{name}: no record could be read; the Parquet file holds no rows")
 

@@ -152,6 +152,15 @@ def test_a_flipped_bit_never_makes_a_column_of_another_length():
     assert any("rows where the file tells of 3" in message for message in refused)
 
 
+def test_more_rows_than_any_log_of_that_size_has_are_refused(log, monkeypatch):
+    monkeypatch.setattr("stabdiag.readers.bombs._FROM", 1 << 20)
+    many = {"loss": np.ones(2_000_000)}
+    with pytest.raises(LogError, match="unpacks to more than 500 times its size, as no log does"):
+        log(many, compression="zstd")
+    varied = {"loss": np.random.default_rng(0).normal(size=200_000)}
+    assert log(varied, compression="zstd").rows == 200_000
+
+
 def test_a_damaged_name_is_refused(tmp_path):
     path = tmp_path / "run.parquet"
     parquet.write_table(pa.table({"step": [1, 2], "some_loss_of_mine": [1.0, 2.0]}), path)
