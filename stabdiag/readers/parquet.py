@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from stabdiag.errors import ColumnError, LogError, NoUsableRecord
 from stabdiag.readers.bombs import refuse_bomb
@@ -31,6 +31,7 @@ def read(stream: Stream) -> Columns:
     from pyarrow import parquet
 
     from stabdiag.readers.arrow import leaf, leaves, piece_of_array
+    from stabdiag.readers.arrow_texts import is_text
 
     name = stream.name
     # A file is mapped by its path; what comes through a pipe has to be held.
@@ -38,7 +39,11 @@ def read(stream: Stream) -> Columns:
     size = stream.path.stat().st_size if stream.path else len(held)
     try:
         file = parquet.ParquetFile(stream.path or io.BytesIO(held))
+        refuse_bomb(name, size, _unpacked(file.metadata))
         schema = file.schema_arrow
+        if texts := [one.name for one in schema if is_text(one.type)]:
+            # A text that stands in each of a million rows is held once.
+            file = parquet.ParquetFile(stream.path or io.BytesIO(held), read_dictionary=texts)
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise LogError(
             f"{name}: a Parquet file that is cut off or damaged ({_first_line(error)});"
@@ -46,7 +51,6 @@ def read(stream: Stream) -> Columns:
         ) from error
     places = leaves(schema)
     rows = file.metadata.num_rows
-    refuse_bomb(name, size, rows * _WIDTH)
     if not rows or not places:
         raise NoUsableRecord(f"{name}: no record could be read; the Parquet file holds no rows")
 
@@ -81,6 +85,14 @@ def read(stream: Stream) -> Columns:
         config=told.config if told else {},
         settled=told is not None and places.get("step") == (0,),
     )
+
+
+def _unpacked(metadata: Any) -> int:
+    """Return how many bytes a column takes once it is read, or all of them before that."""
+    groups = (metadata.row_group(number) for number in range(metadata.num_row_groups))
+    column: int = metadata.num_rows * _WIDTH
+    every: int = sum(group.total_byte_size for group in groups)
+    return max(column, every)
 
 
 def _first_line(error: Exception) -> str:
