@@ -56,7 +56,7 @@ class Outcome:
     read: int = 0
     refused: int = 0
     slowest_seconds: float = 0.0
-    peak_megabytes: int = 0
+    peak_megabytes: int = 0  # of the process so far
     findings: dict[str, int] = field(default_factory=dict)
 
 
@@ -144,7 +144,7 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=1.0, help="for each target")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--record", type=Path, help="a JSON file to which the outcomes are added")
-    parser.add_argument("--keep", type=Path, default=Path("fuzz-findings"))
+    parser.add_argument("--keep", type=Path, default=Path(".fuzz"))
     parser.add_argument("--list", action="store_true", help="print the targets")
     arguments = parser.parse_args()
     names = list(targets())
