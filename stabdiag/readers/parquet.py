@@ -31,7 +31,6 @@ def read(stream: Stream) -> Columns:
     from pyarrow import parquet
 
     from stabdiag.readers.arrow import leaf, leaves, piece_of_array
-    from stabdiag.readers.arrow_texts import is_text
 
     name = stream.name
     # A file is mapped by its path; what comes through a pipe has to be held.
@@ -41,9 +40,6 @@ def read(stream: Stream) -> Columns:
         file = parquet.ParquetFile(stream.path or io.BytesIO(held))
         refuse_bomb(name, size, _unpacked(file.metadata))
         schema = file.schema_arrow
-        if texts := [one.name for one in schema if is_text(one.type)]:
-            # A text that stands in each of a million rows is held once.
-            file = parquet.ParquetFile(stream.path or io.BytesIO(held), read_dictionary=texts)
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise LogError(
             f"{name}: a Parquet file that is cut off or damaged ({_first_line(error)});"
@@ -56,24 +52,24 @@ def read(stream: Stream) -> Columns:
 
     def load(column: str) -> Column:
         path = places[column]
+        told = f"{name}: column {' '.join(column.split())}"
         try:
             table = file.read(columns=[schema.field(path[0]).name])
+            chunks = [
+                Single(name=column, of=piece_of_array(leaf(part, path[1:]), missing=NULL))
+                for part in table.column(0).chunks
+            ]
         except (pa.ArrowException, OSError) as error:
             raise ColumnError(
-                f"{name}: column {column} cannot be read ({_first_line(error)}); is the file whole?"
+                f"{told} cannot be read ({_first_line(error)}); is the file whole?"
             ) from error
         if len(table) != rows:
             raise ColumnError(
-                f"{name}: column {column} has {len(table)} rows where the file tells of {rows}; is"
-                " the file whole?"
+                f"{told} has {len(table)} rows where the file tells of {rows}; is the file whole?"
             )
-        chunks = [
-            Single(name=column, of=piece_of_array(leaf(part, path[1:]), missing=NULL))
-            for part in table.column(0).chunks
-        ]
         return join(chunks, column)
 
-    told = from_metadata(schema.metadata or {})
+    kept = from_metadata(schema.metadata or {})
     return Columns(
         source=name,
         format="parquet",
@@ -81,9 +77,9 @@ def read(stream: Stream) -> Columns:
         rows=rows,
         load=load,
         notes=tuple(stream.notes),
-        events=told.events if told else (),
-        config=told.config if told else {},
-        settled=told is not None and places.get("step") == (0,),
+        events=kept.events if kept else (),
+        config=kept.config if kept else {},
+        settled=kept is not None and places.get("step") == (0,),
     )
 
 

@@ -161,21 +161,6 @@ def test_more_rows_than_any_log_of_that_size_has_are_refused(log, monkeypatch):
     assert log(varied, compression="zstd").rows == 200_000
 
 
-def test_a_text_that_stands_in_every_row_is_held_once(tmp_path):
-    path = tmp_path / "run.parquet"
-    table = pa.table({"batch_id": ["x" * 100_000] * 300, "loss": [1.0] * 300})
-    parquet.write_table(table, path, store_schema=False)
-    usual, pool = pa.default_memory_pool(), pa.proxy_memory_pool(pa.default_memory_pool())
-    pa.set_memory_pool(pool)
-    try:
-        batch = read_columns(path).load("batch_id")
-    finally:
-        pa.set_memory_pool(usual)
-    assert batch.is_text
-    assert len(set(batch.values)) == 1
-    assert 0 < pool.max_memory() < 3_000_000
-
-
 def test_texts_that_unpack_to_more_than_any_log_holds_are_refused(log, monkeypatch):
     monkeypatch.setattr("stabdiag.readers.bombs._FROM", 1 << 20)
     texts = {"note": [f"{n}" + "x" * 100_000 for n in range(30)], "loss": [1.0] * 30}
