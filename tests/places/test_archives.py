@@ -189,6 +189,19 @@ def test_a_link_in_a_zip_is_left_out(put, lines):
     ]
 
 
+def test_a_length_that_no_computer_holds_breaks_a_tar_off(put, lines):
+    text = lines(0, 50)
+    data = tarred({"run.jsonl": text})
+    at = 512 + len(text) + -len(text) % 512
+    header = tarfile.TarInfo("x")
+    header.type, header.size = tarfile.XHDTYPE, 512
+    extended = header.tobuf(tarfile.GNU_FORMAT) + (b"9" * 40 + b" a=b\n").ljust(512, b"\0")
+    path = put("run.tar", data[:at] + extended + data[at:])
+    columns = read_place([path]).columns
+    assert columns.rows == 50
+    assert "the archive breaks off or is damaged" in columns.events[0].message
+
+
 def test_a_member_of_a_zip_without_a_name_is_left_out(put, lines):
     data = zipped({"run.jsonl": lines(0, 50), "x": b""})
     at = data.rindex(b"PK\x01\x02")
