@@ -17,7 +17,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+from build_coverage import coverage_page
 from build_formats import formats_page
+from build_lists import lists_page
+from build_pictures import pictures
 
 import stabdiag
 from stabdiag.explain.pages import PAGES, page
@@ -102,7 +105,10 @@ def generated() -> Iterable[tuple[Path, str]]:
         yield ROOT / "docs" / f"{name}.md", page(name)
     yield ROOT / "docs" / "failure-modes.md", failure_modes()
     yield ROOT / "docs" / "formats.md", formats_page()
+    yield ROOT / "docs" / "preflight.md", lists_page()
+    yield ROOT / "docs" / "coverage.md", coverage_page()
     yield ROOT / "docs" / "report.svg", picture("spike-lr-jump")
+    yield from pictures()
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     for name, table in (("roles", roles), ("manifest", manifest)):
         readme = _put(readme, name, table)

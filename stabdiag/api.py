@@ -86,8 +86,13 @@ def diagnose(
     history, told = _loaded(
         source, manifest, settings, limits=held, columns=columns, attempt=attempt, format=format
     )
+    return report_on(history, told, held, literal=literal)
+
+
+def report_on(history: History, told: Manifest, limits: Limits, *, literal: bool = False) -> Report:
+    """Diagnose a history as it is, with all that is told of its run."""
     known = infer(told, history)
-    case = Case(history=history, manifest=known, limits=held, literal=literal)
+    case = Case(history=history, manifest=known, limits=limits, literal=literal)
     found = walk(case)
     checked = Checked(findings=found.findings) if literal else check_symptoms(case, found.findings)
     return Report(
@@ -97,9 +102,10 @@ def diagnose(
         not_logged=not_logged(case, found.trail),
         history=history,
         manifest=known,
-        limits=held,
+        limits=limits,
         literal=literal,
         unchecked=checked.unchecked,
+        baseline=case.baseline,
     )
 
 

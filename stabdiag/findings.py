@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING, TypeAlias
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    import numpy as np
+    from numpy.typing import NDArray
+
 Scalar: TypeAlias = str | int | float | bool | None
 
 
@@ -79,3 +82,18 @@ class Finding:
     step: int | None = None
     evidence: Mapping[str, Scalar] = field(default_factory=dict)
     asked_of: AskedOf = AskedOf.RUN
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Baseline:
+    """What Q2.1 holds each finite loss against: the mean of the losses before it.
+
+    ``mean`` and ``deviation`` are those of the ``window`` losses before each, NaN for the first
+    ones; ``above`` tells which losses exceed the mean by so many deviations as the limit allows.
+    """
+
+    window: int
+    steps: NDArray[np.int64]
+    mean: NDArray[np.float64]
+    deviation: NDArray[np.float64]
+    above: NDArray[np.bool_]

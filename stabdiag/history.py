@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -37,6 +38,10 @@ class Series:
 
     def finite(self) -> Series:
         """Return the series without its NaN and ±inf points."""
+        return self._finite
+
+    @cached_property
+    def _finite(self) -> Series:
         good = np.isfinite(self.values)
         return self if good.all() else self._take(good)
 

@@ -199,5 +199,5 @@ def read_manifest(path: str | Path) -> Manifest:
     try:
         data = path.read_bytes()
     except OSError as error:
-        raise ManifestError(f"{path}: {error.strerror or error}; check --manifest") from error
+        raise ManifestError(f"{path}: {error.strerror or error}; check the path") from error
     return parse_manifest(mapping_of(str(path), data), str(path))

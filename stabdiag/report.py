@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderResult
 
-    from stabdiag.findings import Answer, Finding
+    from stabdiag.findings import Answer, Baseline, Finding
     from stabdiag.history import History
     from stabdiag.limits import Limits
     from stabdiag.manifest import Manifest
@@ -37,7 +37,8 @@ class Report:
     ``diagnosis`` is the first of ``findings``: the tree's, worst first, then the symptoms, worst
     first, unless a symptom is an error and the tree found none and no warning. ``trail`` holds the
     answers in the order in which the walk met them, those about the lead-up to a NaN last;
-    ``unchecked`` names the symptoms that could not be checked.
+    ``unchecked`` names the symptoms that could not be checked. ``baseline`` is what the losses were
+    held against.
     """
 
     diagnosis: Finding
@@ -49,6 +50,7 @@ class Report:
     limits: Limits
     literal: bool = False
     unchecked: tuple[Unchecked, ...] = ()
+    baseline: Baseline | None = None
 
     @property
     def also_found(self) -> tuple[Finding, ...]:
@@ -69,6 +71,6 @@ class Report:
 
     def _repr_html_(self) -> str:
         """Show the report in a notebook."""
-        from stabdiag.formats.terminal import to_html
+        from stabdiag.formats.html import notebook
 
-        return to_html(self)
+        return notebook(self)

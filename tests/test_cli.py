@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import html
 import json
 import os
+import re
+import shlex
 import subprocess
 import sys
 from typing import TYPE_CHECKING, NamedTuple
@@ -273,3 +276,51 @@ def test_ascii_terminals_get_ascii(runs: Path) -> None:
     result = subprocess.run(command, capture_output=True, check=False, env=environment)
     assert result.stderr == b""
     assert result.stdout.isascii()
+
+
+def test_a_page_names_the_command_that_makes_it_again(
+    stabdiag: Callable[..., Result], runs: Path, tmp_path: Path
+) -> None:
+    log = runs / "spike-lr-jump" / "log.jsonl"
+    words = ["diagnose", log, "--dtype", "bf16", "--set", "grad_clip=2", "--limit", "spike.sigma=4"]
+    words += ["--literal", "--format", "html", "--output", "a page.html"]
+    assert stabdiag(*words).code == 0
+    page = (tmp_path / "a page.html").read_text(encoding="utf-8")
+    found = re.search(r'<code id="command">(.*?)</code>', page)
+    assert found is not None
+    again = shlex.split(html.unescape(found[1]))
+    assert again[0] == "stabdiag"
+    (tmp_path / "a page.html").unlink()
+    assert stabdiag(*again[1:]).code == 0
+    assert (tmp_path / "a page.html").read_text(encoding="utf-8") == page
+
+
+def test_a_command_that_is_shown_keeps_secrets() -> None:
+    from stabdiag.cli.again import command
+
+    told = command("diagnose", ["https://me:word@host/run.csv?sig=1", "a b"], {"--attempt": 2})
+    assert told == "stabdiag diagnose 'https://host/run.csv?...' 'a b' --attempt 2"
+
+
+def test_preflight_and_checklist_have_exit_codes(
+    stabdiag: Callable[..., Result], runs: Path, tmp_path: Path
+) -> None:
+    manifest = runs / "spike-lr-jump" / "manifest.json"
+    assert stabdiag("preflight", manifest).code == 0
+    assert stabdiag("preflight", manifest, "--set", "peak_lr=0").code == 1
+    assert stabdiag("preflight", manifest, "--set", "grad_clip=0").code == 0
+    bad = stabdiag("preflight", manifest, "--set", "grad_clip=0", "--fail-on", "warning")
+    assert bad.code == 1
+    never = stabdiag("preflight", manifest, "--set", "peak_lr=0", "--fail-on", "never")
+    assert never.code == 0
+    missing = stabdiag("preflight", tmp_path / "no.json")
+    assert (missing.code, missing.out) == (2, "")
+    assert missing.err.count("\n") == 1
+
+    log = runs / "spike-lr-jump" / "log.jsonl"
+    assert stabdiag("checklist", log).code == 0
+    assert stabdiag("checklist", log, "--fail-on", "not-done").code == 1
+    assert stabdiag("checklist", log, "--format", "jsno").code == 2
+    out = tmp_path / "list.json"
+    assert stabdiag("checklist", log, "--format", "json", "-o", out).code == 0
+    assert json.loads(out.read_text(encoding="utf-8"))["sheet"] == "checklist"

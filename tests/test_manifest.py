@@ -404,7 +404,7 @@ def test_files_that_are_no_manifest(
 
 @pytest.mark.parametrize("name", ["none.json", "."])
 def test_files_that_cannot_be_read(tmp_path: Path, name: str) -> None:
-    with pytest.raises(ManifestError, match="; check --manifest"):
+    with pytest.raises(ManifestError, match="; check the path"):
         read_manifest(tmp_path / name)
 
 

@@ -75,7 +75,10 @@ def test_the_wheel_holds_the_package_and_nothing_else(wheel: zipfile.Path):
     held = files(wheel / "stabdiag")
     assert held == files(ROOT / "stabdiag")
     assert {"py.typed", "formats/report.schema.json", "explain/outcomes/healthy.md"} <= held
-    assert (wheel / name / "licenses" / "LICENSE").is_file()
+    assert {"formats/html/page.html", "formats/html/uplot/uPlot.iife.min.js"} <= held
+    licences = wheel / name / "licenses"
+    assert (licences / "LICENSE").is_file()
+    assert (licences / "stabdiag/formats/html/uplot/LICENSE").is_file()
 
 
 def test_the_wheel_works_where_there_is_no_repository(wheel: zipfile.Path, tmp_path: Path):
@@ -129,7 +132,7 @@ def test_pins_are_versions_and_nothing_else():
     "log",
     ["healthy-short/log.jsonl", "healthy-bf16/log.csv", "healthy-heavy-tails/log.parquet"],
 )
-@pytest.mark.parametrize("format", ["terminal", "json"])
+@pytest.mark.parametrize("format", ["terminal", "json", "html"])
 def test_the_command_line_does_without_pandas(log: str, format: str):
     packages = loaded("diagnose", str(RUNS / log), "--format", format)
     assert "numpy" in packages
@@ -138,6 +141,12 @@ def test_the_command_line_does_without_pandas(log: str, format: str):
 
 def test_a_small_log_does_without_arrow():
     assert "pyarrow" not in loaded("diagnose", str(RUNS / "healthy-short/log.jsonl"))
+
+
+def test_what_a_page_needs_is_imported_for_pages_alone():
+    log = str(RUNS / "healthy-short/log.jsonl")
+    assert not loaded("diagnose", log) & {"jinja2", "tsdownsample"}
+    assert "jinja2" in loaded("diagnose", log, "--format", "html")
 
 
 def test_help_and_version_do_without_numpy():

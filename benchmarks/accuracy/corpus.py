@@ -17,7 +17,6 @@ from logged import COLUMNS, Log
 
 HERE = Path(__file__).parent
 DATA = HERE / "data"
-TEST = DATA / "test"
 EXACT = {"batch_id": pa.int32()}
 
 
@@ -82,6 +81,12 @@ def check_split(folder: Path, split: str) -> None:
     splits = sorted({entry["split"] for entry in labels})
     if split not in (*splits, "all"):
         sys.exit(f"no run of {folder} is in split {split!r}; there are {', '.join(splits)} and all")
+
+
+def folder_of(split: str) -> Path:
+    """The folder that a split of this corpus lies in: one of its own, or that of dev and held."""
+    own = DATA / split
+    return own if own.is_dir() else DATA
 
 
 def load(folder: Path = DATA) -> Iterator[tuple[Run, pa.Table]]:

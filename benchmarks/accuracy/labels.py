@@ -119,6 +119,8 @@ def scale_trace(seen: Seen, at: int = 30) -> Trace:
             return Trace("none")
     if not enough:
         return Trace("grey", f"{count} overflows", size=count)
+    if seen.dtype != "fp16" and not seen.tells_dtype:
+        return Trace("grey", "overflows in a dtype that nobody tells", size=count)
     return Trace("shown", "", "gradient-overflow", None, first, count)
 
 

@@ -17,19 +17,20 @@ from page_text import page
 from scoring import score
 
 DOCS = Path(__file__).parent.parent.parent / "docs"
-SPLIT = "test"  # what the page is about, unless told otherwise
+SPLIT = "fresh"  # what the page is about, unless told otherwise
 
 
 def main() -> None:
     """Run the command line."""
     parser = argparse.ArgumentParser(description="Write the page on accuracy.")
     parser.add_argument("--split", default=SPLIT, help="a split of the labels, or all")
-    parser.add_argument("--data", type=Path, default=corpus.TEST, help="folder of the corpus")
+    parser.add_argument("--data", type=Path, help="folder of the corpus, if another than its own")
     parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if not current")
     options = parser.parse_args()
-    corpus.check_split(options.data, options.split)
-    scored = score(options.data, options.split)
-    text = page(scored, options.data, options.split)
+    data = options.data or corpus.folder_of(options.split)
+    corpus.check_split(data, options.split)
+    scored = score(data, options.split)
+    text = page(scored, data, options.split)
     target = DOCS / "accuracy.md"
     if options.check:
         if not target.exists() or target.read_text(encoding="utf-8") != text:

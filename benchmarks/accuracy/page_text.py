@@ -25,8 +25,10 @@ SPLITS = {
     "dev": "the part on which the rules were developed, so that its figures flatter",
     "held": "the part that was held back at first, but has been looked at since; its figures are "
     "figures of development, too",
-    "test": "drawn with a seed of its own, trained while the rules were still being worked on, not "
-    "looked at by anyone meanwhile, and scored once they were done",
+    "test": "drawn with a seed of its own; 91.5 % of them were diagnosed right when they were new, "
+    "but they have been looked at since; their figures are figures of development, too",
+    "fresh": "drawn with a seed of its own, trained while the rules were still being worked on, "
+    "not looked at by anyone meanwhile, and scored once they were done",
     "all": "all there are",
 }
 

@@ -22,7 +22,7 @@ def main() -> None:
     parser.add_argument("--failures", action="store_true", help="list what went wrong")
     parser.add_argument("--data", type=Path, help="folder of the corpus, if another than its own")
     options = parser.parse_args()
-    data = options.data or (corpus.TEST if options.split == "test" else corpus.DATA)
+    data = options.data or corpus.folder_of(options.split)
     corpus.check_split(data, options.split)
     scored = score(data, options.split, literal=options.literal)
     print_table(scored)

@@ -73,7 +73,8 @@ def build_history(
     losses = read_losses(columns, data, names, limits, clock.steps, clock.usable)
     events += losses.events
     epochs = columns.load(names["epoch"]).values if names.get("epoch") else None
-    finite = np.where(losses.records & np.isfinite(losses.values), losses.values, np.nan)
+    known = losses.records & np.isfinite(losses.values)
+    finite = losses.values if known.all() else np.where(known, losses.values, np.nan)
     order = find_order(clock.steps, clock.usable, finite, losses.records, epochs)
     events += order.events
     number = len(order.runs) if attempt is None else attempt
@@ -90,7 +91,7 @@ def build_history(
             "(--attempt N picks another)"
         )
         events.append(Event(kind=EventKind.ATTEMPT, message=message))
-    steps = order.steps[run]
+    steps = order.steps if run.all() else order.steps[run]
     taken = _Run(steps=order.steps, records=run, rising=bool(np.all(steps[1:] > steps[:-1])))
     series = {}
     if "loss" in names:

@@ -54,7 +54,10 @@ def find_order(
     loss going on is a counter that started again (every epoch, or at a resume), and the steps are
     counted on; any other step back is a resume from a checkpoint, and the later attempt counts.
     """
-    rows = np.flatnonzero(is_loss & usable)
+    training = is_loss & usable
+    if training.all() and np.all(steps[1:] > steps[:-1]):
+        return Order(steps=steps, runs=(usable,))
+    rows = np.flatnonzero(training)
     back = rows[1:][np.diff(steps[rows]) < 0]
     if not len(back):
         return Order(steps=steps, runs=(_kept(steps, usable, is_loss),))

@@ -35,7 +35,8 @@ def read_steps(columns: Columns, names: Mapping[str, str]) -> Steps:
         if role not in names:
             continue
         column = columns.load(names[role])
-        good = column.present & (np.abs(column.values) < _LARGEST)  # NaN and ±inf are not
+        # NaN and ±inf are no steps.
+        good = column.present & (column.values < _LARGEST) & (column.values > -_LARGEST)
         logged = column.values if good.all() else column.values[good]
         if column.is_text or not len(logged):
             reason = "holds no numbers"
@@ -70,7 +71,8 @@ def _from_column(
     if lost:
         have, are = ("records have", "are") if lost > 1 else ("record has", "is")
         tried.append(_note(f"{lost} {have} no usable step in {name!r} and {are} left out"))
-    steps = np.where(good, column.values, 0).astype(np.int64)
+    values = np.where(good, column.values, 0) if lost else column.values
+    steps = values.astype(np.int64)
     return Steps(steps=steps, usable=good, events=tuple(tried))
 
 

@@ -9,7 +9,8 @@ from typing import Annotated, NoReturn
 import typer
 
 from stabdiag import __version__
-from stabdiag.cli import convert, diagnose, tables
+from stabdiag.cli import checklist, convert, diagnose, postmortem, preflight, tables, watch
+from stabdiag.cli.terminal import tell
 from stabdiag.errors import StabdiagError
 
 app = typer.Typer(
@@ -38,7 +39,11 @@ def _main(
 
 
 app.command(epilog=diagnose.EPILOG)(diagnose.diagnose)
+app.command(epilog=watch.EPILOG)(watch.watch)
+app.command(epilog=postmortem.EPILOG)(postmortem.postmortem)
 app.command(epilog=convert.EPILOG)(convert.convert)
+app.command(epilog=preflight.EPILOG)(preflight.preflight)
+app.command(epilog=checklist.EPILOG)(checklist.checklist)
 app.command(epilog=tables.FORMATS)(tables.formats)
 app.command(epilog=tables.THRESHOLDS)(tables.thresholds)
 app.command(epilog=tables.EXPLAIN)(tables.explain)
@@ -67,9 +72,7 @@ def _usage(error: Exception) -> int:
 
 
 def _complain(message: str) -> int:
-    # A file or column name may hold anything, line breaks and escape codes too.
-    inert = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in message)
-    print(f"stabdiag: {inert}", file=sys.stderr)  # noqa: T201 - the only module that may
+    tell(message)
     return 2
 
 

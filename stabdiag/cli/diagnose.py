@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from stabdiag.cli.again import command
 from stabdiag.cli.options import (
     Attempt,
     Color,
@@ -52,6 +53,8 @@ EPILOG = """
 
 `stabdiag diagnose run.parquet --manifest config.json --format json -o report.json`
 
+`stabdiag diagnose run.jsonl --format html -o report.html`: a page with charts, for a browser
+
 `zcat run.jsonl.gz | stabdiag diagnose - --fail-on warning`
 
 **Exit codes**: 0 nothing at or above `--fail-on`; 1 something; 2 unreadable input or usage.
@@ -69,7 +72,7 @@ def diagnose(
     limit: LimitFlags = None,
     config: ConfigFile = None,
     format: Annotated[
-        str, typer.Option("--format", "-f", help="terminal, json or svg.")
+        str, typer.Option("--format", "-f", help="terminal, json, html or svg.")
     ] = "terminal",
     output: Output = None,
     fail_on: Annotated[
@@ -100,6 +103,19 @@ def diagnose(
         )
     from stabdiag.formats import render
 
+    flags = {
+        "--manifest": manifest,
+        "--dtype": dtype,
+        "--set": settings,
+        "--column": columns,
+        "--attempt": attempt,
+        "--log-format": log_format,
+        "--limit": limit,
+        "--config": config,
+        "--literal": literal,
+        "--format": format,
+        "--output": output,
+    }
     shown = terminal(output, color)
     text = render(
         report,
@@ -108,12 +124,14 @@ def diagnose(
         width=shown.width,
         color=shown.color,
         encoding=shown.encoding,
+        command=command("diagnose", logs, flags),
     )
     write(text, output)
-    raise typer.Exit(_code(report.findings, fail_on))
+    raise typer.Exit(exit_code(report.findings, fail_on))
 
 
-def _code(findings: tuple[Finding, ...], fail_on: FailOn) -> int:
+def exit_code(findings: tuple[Finding, ...], fail_on: FailOn) -> int:
+    """Return 1 for findings of which one is as severe as that, else 0."""
     from stabdiag.findings import Severity
 
     if fail_on is FailOn.NEVER:

@@ -56,6 +56,12 @@ def write(text: str, output: Path | None) -> None:
         part.write_text(text, encoding="utf-8")
 
 
+def tell(message: str) -> None:
+    """Write one line to standard error, what a log or a file name brought along made inert."""
+    inert = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in message)
+    print(f"stabdiag: {inert}", file=sys.stderr)  # noqa: T201 - the only module that may
+
+
 def progress(logs: Sequence[str]) -> AbstractContextManager[object]:
     """Show on a terminal that something is read that may take long; nothing otherwise."""
     if not sys.stderr.isatty():

@@ -121,7 +121,9 @@ def _symptom(symptom: Symptom, limits: Limits) -> str:
 
 def _with_limits(told: str, held: tuple[str, ...], limits: Limits, *, before: str) -> str:
     """List the limits in force before a heading."""
-    lines = [f"- `{i.name}` = {_value(i)}" for i in limits.items() if i.name in held]
+    lines = [
+        f"- `{i.name}` = {_value(i)} ({i.about.source})" for i in limits.items() if i.name in held
+    ]
     if not lines:
         return told
     listed = "\n".join(lines)

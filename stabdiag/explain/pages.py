@@ -26,7 +26,16 @@ def page(kind: str) -> str:
     kinds = {"outcomes": set(BY_SLUG), "symptoms": set(SYMPTOMS)}
     known = kinds.get(kind) or {name for name in names(limits) if name[0] == "Q"}
     wanted = [name for name in names(limits) if name in known]
-    return head + "\n".join(_lowered(explain(name, limits)) for name in wanted)
+    told = (_lowered(explain(name, limits)) for name in wanted)
+    if kind == "symptoms":
+        told = (_illustrated(name, content) for name, content in zip(wanted, told, strict=True))
+    return head + "\n".join(told)
+
+
+def _illustrated(slug: str, content: str) -> str:
+    """Put the picture of a run that shows a symptom below its title and facts."""
+    title, facts, rest = content.split("\n\n", 2)
+    return f"{title}\n\n{facts}\n\n![What a run logged](symptoms/{slug}.svg)\n\n{rest}"
 
 
 def _lowered(content: str) -> str:

@@ -34,12 +34,28 @@ FORMATS: tuple[Format, ...] = (
     ),
     Format(name="json", module="stabdiag.formats.json", options=("indent",)),
     Format(name="svg", module="stabdiag.formats.svg", options=("verbose",)),
+    Format(name="html", module="stabdiag.formats.html", options=("command",)),
 )
 
 
 def names() -> tuple[str, ...]:
     """Return the names of all formats."""
     return tuple(entry.name for entry in FORMATS)
+
+
+def named(format: str) -> Format:
+    """Return the format of a name.
+
+    Raises:
+        StabdiagError: if there is none.
+    """
+    chosen = next((entry for entry in FORMATS if entry.name == format), None)
+    if chosen is None:
+        raise StabdiagError(
+            f"unknown format {format!r}{did_you_mean(format, names())} "
+            f"(there are: {', '.join(names())})"
+        )
+    return chosen
 
 
 def render(report: Report, format: str, **options: object) -> str:
@@ -51,12 +67,7 @@ def render(report: Report, format: str, **options: object) -> str:
     Raises:
         StabdiagError: for an unknown format, or an option that no format takes.
     """
-    chosen = next((entry for entry in FORMATS if entry.name == format), None)
-    if chosen is None:
-        raise StabdiagError(
-            f"unknown format {format!r}{did_you_mean(format, names())} "
-            f"(there are: {', '.join(names())})"
-        )
+    chosen = named(format)
     known = {option for entry in FORMATS for option in entry.options}
     for option in options:
         if option not in known:

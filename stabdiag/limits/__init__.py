@@ -17,6 +17,7 @@ from stabdiag.limits.generalisation import GeneralisationLimits
 from stabdiag.limits.gradients import GradientLimits
 from stabdiag.limits.learning import LearningLimits
 from stabdiag.limits.overflow import OverflowLimits
+from stabdiag.limits.preflight import PreflightLimits
 from stabdiag.limits.resume import ResumeLimits
 from stabdiag.limits.schedule import ScheduleLimits
 from stabdiag.limits.throughput import ThroughputLimits
@@ -46,6 +47,7 @@ class Limits:
     overflow: OverflowLimits = field(default_factory=OverflowLimits)
     resume: ResumeLimits = field(default_factory=ResumeLimits)
     throughput: ThroughputLimits = field(default_factory=ThroughputLimits)
+    preflight: PreflightLimits = field(default_factory=PreflightLimits)
 
     def items(self) -> tuple[LimitInfo, ...]:
         """Return every limit with its value here, its default and its declaration."""

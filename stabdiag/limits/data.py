@@ -65,3 +65,11 @@ class DataLimits:
         source=OURS,
         why="Fewer spikes than this are single events, which the tree looks at.",
     )
+    spike_mark: float = limit(
+        1.0,
+        unit="robust deviations",
+        at_least=0.0,
+        source=OURS,
+        why="Spikes after which the loss stays this far above where it was have moved the weights. "
+        "One that is back at the next point was a hard batch, and left nothing.",
+    )

@@ -37,6 +37,15 @@ class GradientLimits:
         why="A gradient that is clipped at this share of the logged points is in effect "
         "normalised: the threshold sets the step, not the gradient.",
     )
+    clip_depth: float = limit(
+        10.0,
+        unit="x the clip threshold",
+        at_least=1.0,
+        source=OURS,
+        why="A gradient that is usually this many times as large as the threshold is cut to a "
+        "tenth or less. Pascanu et al. 2013 train with thresholds of half to ten times the "
+        "average norm; cutting a few times as much is common, and harms no run by itself.",
+    )
     layer_ratio: float = limit(
         100.0,
         unit="x median of the groups",

@@ -79,13 +79,21 @@ def valid(array: Array) -> NDArray[np.bool_]:
     return np.unpackbits(bits, count=stop, bitorder="little")[array.offset :].view(np.bool_)
 
 
+def numbers_of(array: Array) -> NDArray[Any]:
+    """Return the numbers of an array, not copied; arbitrary ones where it is null.
+
+    ``Array.to_numpy`` would import pandas.
+    """
+    whole = np.frombuffer(array.buffers()[1], dtype=array.type.to_pandas_dtype())
+    return whole[array.offset : array.offset + len(array)]
+
+
 def _from_numbers(array: Array, missing: int) -> Piece:
     if types.is_boolean(array.type) or array.null_count == len(array):
         values = _filled(array.to_pylist())
     else:
         # Nulls hold arbitrary numbers here; their state says that they do not count.
-        whole = np.frombuffer(array.buffers()[1], dtype=array.type.to_pandas_dtype())
-        values = whole[array.offset : array.offset + len(array)].astype(np.float64, copy=False)
+        values = numbers_of(array).astype(np.float64, copy=False)
     states = np.full(len(array), NUMBER, dtype=np.uint8)
     if array.null_count:
         states[~valid(array)] = missing

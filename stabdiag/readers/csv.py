@@ -10,7 +10,7 @@ from stabdiag.readers.blocks import BLOCK, LONGEST_LINE, Block, blocks, in_order
 from stabdiag.readers.columns import BadLine, Columns
 from stabdiag.readers.csv_dialect import Dialect, dialect_of, has_no_header
 from stabdiag.readers.csv_rows import Parsed, read_lines
-from stabdiag.readers.pieces import Chunk, Rows, join
+from stabdiag.readers.pieces import Chunk, Rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -92,6 +92,10 @@ def read(stream: Stream, *, small: int = SMALL, size: int = BLOCK) -> Columns:
         lines += parsed.lines
         if result.chunk.rows:
             chunks.append(result.chunk)
+    if fast:
+        from stabdiag.readers.csv_arrow import join
+    else:
+        from stabdiag.readers.pieces import join
     if not chunks:
         raise NoUsableRecord(
             f"{stream.name}: no record could be read; expected lines of"

@@ -9,22 +9,26 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
 import pyarrow as pa
 from pyarrow import csv as arrow_csv
 from pyarrow import types
 
-from stabdiag.readers.arrow import piece_of_array
+from stabdiag.readers import pieces
+from stabdiag.readers.arrow import numbers_of, piece_of_array
 from stabdiag.readers.arrow_texts import Array
 from stabdiag.readers.blocks import line_count
-from stabdiag.readers.columns import every_column
+from stabdiag.readers.columns import Column, every_column
 from stabdiag.readers.csv_dialect import unnamed
 from stabdiag.readers.words import NULL
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from numpy.typing import NDArray
+
     from stabdiag.readers.columns import Wanted
-    from stabdiag.readers.pieces import Piece
+    from stabdiag.readers.pieces import Chunk, Piece
 
 _COLUMN: Final = re.compile(r"In CSV column #(\d+)")
 
@@ -55,6 +59,29 @@ class Table:
             return None
         array: Array = self._table.column(name).combine_chunks()
         return piece_of_array(array, missing=NULL)
+
+    def numbers(self, name: str) -> list[NDArray[np.float64]] | None:
+        """Return the column where it holds nothing but numbers, as Arrow holds it, or None."""
+        if name not in self._known:
+            return None
+        column = self._table.column(name)
+        if column.null_count or not types.is_float64(column.type):
+            return None
+        return [numbers_of(array) for array in column.chunks if len(array)]
+
+
+def join(chunks: Sequence[Chunk], name: str) -> Column:
+    """Return the whole column; one that holds nothing but numbers is put together at once."""
+    parts: list[NDArray[np.float64]] = []
+    for chunk in chunks:
+        numbers = chunk.numbers(name) if isinstance(chunk, Table) else None
+        if numbers is None:
+            return pieces.join(chunks, name)
+        parts += numbers
+    values = np.concatenate(parts)
+    return Column(
+        values=values, present=np.ones(len(values), bool), null=np.zeros(len(values), bool)
+    )
 
 
 def read_block(

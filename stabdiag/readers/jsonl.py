@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from stabdiag.errors import NoUsableRecord
@@ -13,7 +13,7 @@ from stabdiag.readers.json_shapes import is_document
 from stabdiag.readers.pieces import join
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from stabdiag.readers.pieces import Chunk
     from stabdiag.readers.source import Stream
@@ -77,31 +77,62 @@ def _tolerant(block: Block) -> _Result:
     return _Result(chunk=chunk, lines=lines, bad=bad)
 
 
+@dataclass(kw_only=True)
+class JsonLines:
+    """JSON lines that were read so far; what is appended to the log is read by ``add``."""
+
+    work: Callable[[Block], _Result]
+    chunks: list[Chunk] = field(default_factory=list)
+    bad: list[BadLine] = field(default_factory=list)
+    bad_count: int = 0
+    lines: int = 0
+
+    def add(self, block: Block) -> None:
+        """Read one more block."""
+        self.take(self.work(block))
+
+    def take(self, result: _Result) -> None:
+        """Keep what was read of one more block."""
+        self.bad_count += len(result.bad)
+        self.bad += [_moved(one, self.lines) for one in result.bad[: _SHOWN - len(self.bad)]]
+        self.lines += result.lines
+        if result.chunk.rows:
+            self.chunks.append(result.chunk)
+
+    def copy(self) -> JsonLines:
+        """Return the same, to which more can be added on trial."""
+        return replace(self, chunks=[*self.chunks], bad=[*self.bad])
+
+    def columns(self, stream: Stream) -> Columns:
+        """Return the columns of all blocks, under the name of their stream."""
+        chunks = self.chunks
+        if not chunks:
+            raise NoUsableRecord(_nothing(stream.name, self.bad))
+        return Columns(
+            source=stream.name,
+            format="jsonl",
+            names=tuple(dict.fromkeys(name for chunk in chunks for name in chunk.names)),
+            rows=sum(chunk.rows for chunk in chunks),
+            load=lambda name: join(chunks, name),
+            bad_lines=tuple(self.bad),
+            bad_count=self.bad_count,
+            notes=tuple(stream.notes),
+            tells_null=True,
+        )
+
+
+def growing() -> JsonLines:
+    """Return what reads a log as it grows."""
+    return JsonLines(work=_Fast())
+
+
 def read(stream: Stream, *, small: int = SMALL, size: int = BLOCK) -> Columns:
     """Read a stream of JSON lines; a log of up to ``small`` bytes without Arrow."""
     whole = len(stream.peek(small + 1)) <= small
-    chunks: list[Chunk] = []
-    bad: list[BadLine] = []
-    bad_count = lines = 0
-    for result in _results(stream, size, fast=not whole):
-        bad_count += len(result.bad)
-        bad += [_moved(one, lines) for one in result.bad[: _SHOWN - len(bad)]]
-        lines += result.lines
-        if result.chunk.rows:
-            chunks.append(result.chunk)
-    if not chunks:
-        raise NoUsableRecord(_nothing(stream.name, bad))
-    return Columns(
-        source=stream.name,
-        format="jsonl",
-        names=tuple(dict.fromkeys(name for chunk in chunks for name in chunk.names)),
-        rows=sum(chunk.rows for chunk in chunks),
-        load=lambda name: join(chunks, name),
-        bad_lines=tuple(bad),
-        bad_count=bad_count,
-        notes=tuple(stream.notes),
-        tells_null=True,
-    )
+    lines = JsonLines(work=_tolerant if whole else _Fast())
+    for result in _results(lines.work, stream, size, at_once=not whole):
+        lines.take(result)
+    return lines.columns(stream)
 
 
 def _moved(bad: BadLine, lines: int) -> BadLine:
@@ -109,12 +140,14 @@ def _moved(bad: BadLine, lines: int) -> BadLine:
     return BadLine(line=lines + bad.line, reason=bad.reason)
 
 
-def _results(stream: Stream, size: int, *, fast: bool) -> Iterator[_Result]:
+def _results(
+    work: Callable[[Block], _Result], stream: Stream, size: int, *, at_once: bool
+) -> Iterator[_Result]:
     cut = blocks(stream, size=size)
-    if fast:
-        yield from (result for _, result in in_order(_Fast(), cut))
+    if at_once:
+        yield from (result for _, result in in_order(work, cut))
     else:
-        yield from map(_tolerant, cut)
+        yield from map(work, cut)
 
 
 def _nothing(name: str, bad: list[BadLine]) -> str:

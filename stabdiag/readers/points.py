@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     Ints = NDArray[np.int64]
 
 _STEP = "step"
+_CLOCK = "wall_time"
 
 
 class Points:
@@ -36,16 +37,22 @@ class Points:
         self._steps = array("q")
         self._values = array("d")
         self._times = array("q")
+        self._clock = array("d")
 
     def __len__(self) -> int:
         return len(self._tags)
 
-    def add(self, tag: str, step: int, value: float, time: int = 0) -> None:
-        """Take one more point; of those of one time the first that is taken comes first."""
+    def add(self, tag: str, step: int, value: float, *, time: int = 0, clock: float = 0.0) -> None:
+        """Take one more point; of those of one time the first that is taken comes first.
+
+        ``time`` is in milliseconds. ``clock``, in seconds, is for points that come in their order
+        already: when they were written, which may go back.
+        """
         self._tags.append(self._numbers.setdefault(tag, len(self._numbers)))
         self._steps.append(step)
         self._values.append(value)
         self._times.append(time)
+        self._clock.append(clock or time / 1000)
 
     def extend(self, later: Points, prefix: str = "") -> None:
         """Take the points that were written after these, their tags with the prefix."""
@@ -55,6 +62,7 @@ class Points:
         self._steps.extend(later._steps)
         self._values.extend(later._values)
         self._times.extend(later._times)
+        self._clock.extend(later._clock)
 
     def columns(
         self,
@@ -65,7 +73,7 @@ class Points:
         events: tuple[Event, ...] = (),
         config: Mapping[str, object] | None = None,
     ) -> Columns:
-        """Return a column of steps and one for each tag.
+        """Return a column of steps, one for each tag, and one of the time if it was told.
 
         Points that all have one step were written without: their number serves as the step then.
 
@@ -92,17 +100,25 @@ class Points:
                 for name, number in self._numbers.items()
                 if not (counted and name == _STEP)
             },
+            clock=self._written(records, order),
         )
+        timed = _CLOCK not in table.parts and bool((table.clock > 0).any())
         return Columns(
             source=source,
             format=format,
-            names=(*([_STEP] if counted else []), *table.parts),
+            names=(*([_STEP] if counted else []), *table.parts, *([_CLOCK] if timed else [])),
             rows=len(records.steps),
             load=table.column,
             notes=notes,
             events=events,
             config=config or {},
         )
+
+    def _written(self, records: _Records, order: Ints) -> NDArray[np.float64]:
+        """Return when the last point of each record was written, 0 where it is not told."""
+        written = np.zeros(len(records.steps))
+        written[records.rows] = np.frombuffer(self._clock, dtype=np.float64)[order]
+        return written
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -158,18 +174,21 @@ def _attempts(tags: Ints, steps: Ints) -> Ints:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Table:
-    """The step of each record, and the points sorted by tag, each tag a part of them."""
+    """The step and the time of each record, and the points sorted by tag, a part each."""
 
     step_of: Ints
     row_of: Ints
     values: NDArray[np.float64]
     parts: Mapping[str, slice]
+    clock: NDArray[np.float64]
 
     def column(self, name: str) -> Column:
-        """Return the column of a tag, or that of the steps."""
+        """Return the column of a tag, or that of the steps or of the time."""
         count = len(self.step_of)
         nothing = np.zeros(count, dtype=np.bool_)
         part = self.parts.get(name)
+        if part is None and name == _CLOCK:
+            return Column(values=self.clock, present=self.clock > 0, null=nothing)
         if part is None:
             return Column(values=self.step_of.astype(np.float64), present=~nothing, null=nothing)
         values = np.full(count, np.nan)

@@ -5,15 +5,29 @@ from __future__ import annotations
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Protocol, cast
 
 from stabdiag.errors import LogError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from stabdiag.readers.blocks import Block
     from stabdiag.readers.columns import Columns
     from stabdiag.readers.source import Stream
+
+
+class Growing(Protocol):
+    """A log of lines as far as it was read."""
+
+    def add(self, block: Block) -> None:
+        """Read one more block."""
+
+    def copy(self) -> Growing:
+        """Return the same, to which more can be added on trial."""
+
+    def columns(self, stream: Stream) -> Columns:
+        """Return the columns of all blocks, under the name of their stream."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,6 +65,12 @@ class Reader:
     def missing(self) -> tuple[str, ...]:
         """The packages that are needed and are not installed."""
         return tuple(package for package in self.packages if not _is_installed(package))
+
+    def growing(self) -> Growing | None:
+        """Return what reads such a log as it grows; None if it is to be read again each time."""
+        make: Callable[[], Growing] | None
+        make = getattr(import_module(self.module), "growing", None)
+        return None if make is None else make()
 
     def read(self, stream: Stream) -> Columns:
         """Read a stream.

@@ -1,12 +1,14 @@
 """The formats that can be read: one row each, in the order in which they are asked.
 
-A format's module exports two functions:
+A format's module exports two functions, and may export a third:
 
     recognises(head: bytes, *, whole: bool) -> bool
         whether the first lines of a file (all of it, if ``whole``) are of this format; cheap, and
         never fails
     read(stream: Stream) -> Columns
         the log; what is heavy to import is imported here, inside
+    growing() -> Growing
+        what reads a log block by block as it grows, and in the end has read what ``read`` reads
 
 The quick formats come first and a module is imported only when it is asked, so that a small log of
 JSON lines does not wait for twenty others.

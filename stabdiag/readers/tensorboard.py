@@ -74,18 +74,20 @@ class _Part:
         """Take what an event tells."""
         for value in event.summary.value:
             if value.HasField("simple_value"):
-                self.points.add(self.prefix + value.tag, event.step, value.simple_value)
+                tag = self.prefix + value.tag
+                self.points.add(tag, event.step, value.simple_value, clock=event.wall_time)
             elif value.HasField("tensor") or value.HasField("metadata"):
-                self._take_tensor(event.step, value)
+                self._take_tensor(event, value)
 
-    def _take_tensor(self, step: int, value: Any) -> None:
+    def _take_tensor(self, event: Any, value: Any) -> None:
         # Only the first value of a tag has to say which plugin it belongs to.
         named = value.metadata.plugin_data.plugin_name
         plugin = self.plugins.setdefault(value.tag, named)
         if plugin in _SCALARS:
             number = _number(value.tensor)
             if number is not None:
-                self.points.add(self.prefix + value.tag, step, number)
+                tag = self.prefix + value.tag
+                self.points.add(tag, event.step, number, clock=event.wall_time)
         elif plugin in _CONFIGURATION:
             from stabdiag.readers.tensorboard_config import told
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.stats.quantiles import median
+from stabdiag.stats.quantiles import typical
 from stabdiag.stats.rolling import MAD_TO_SIGMA, trailing_median
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def baseline(x: Floats, window: int) -> Baseline:
     lag[0] = 0.0
     level = level + lag
     sigma = median_before(np.abs(x - level), window) * MAD_TO_SIGMA
-    floor = max(0.1 * median(sigma[1:]), rounding(x), 1e-9 * float(np.ptp(x)), 1e-300)
+    floor = max(0.1 * typical(sigma[1:]), rounding(x), 1e-9 * float(np.ptp(x)), 1e-300)
     return Baseline(level=level, sigma=np.fmax(sigma, floor))
 
 

@@ -18,6 +18,18 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 
+# Where only the usual value matters, so many points tell it.
+_ENOUGH = 20_000
+
+
+def typical(x: Floats) -> float:
+    """Return the median of finite values, shape (n,), n at least 1; of a long series, by a sample.
+
+    The sample is evenly spaced. A million points take as long as the sample does.
+    """
+    return median(x[:: max(len(x) // _ENOUGH, 1)])
+
+
 def median(x: Floats) -> float:
     """Return the median of finite values, shape (n,), n at least 1."""
     return float(medians(x[np.newaxis])[0])

@@ -10,7 +10,7 @@ import numpy as np
 
 from stabdiag.stats.baseline import Baseline, median_before
 from stabdiag.stats.habit import APART, Excursions, excursions
-from stabdiag.stats.quantiles import median
+from stabdiag.stats.quantiles import typical
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -93,5 +93,5 @@ def seen_ahead(x: Floats, base: Baseline, width: int, single: Seen) -> Seen | No
 
 def _settled(level: Floats, first: int) -> int:
     """Return the position from which on a fall of the loss is no part of its descent."""
-    usual = median(level[first:])
+    usual = typical(level[first:])
     return first + int(np.argmax(level[first:] <= usual + (level[first] - usual) / 4))

@@ -114,7 +114,7 @@ def _recovery(x: Floats, at: int, level: float, slack: float, reach: int) -> int
         soon = x[back : back + smooth]
         if len(soon) < least or x[back] > level + 4 * slack:
             continue
-        if np.median(soon) <= level + slack:
+        if median(soon) <= level + slack:
             return back
     return None
 

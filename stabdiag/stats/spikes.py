@@ -31,8 +31,17 @@ _SHIFTED_POINTS = 128
 # The tail of medians is taken from no more than about so many of them.
 _SAMPLE = 50_000
 
-# A shift that lasts counts from this many deviations on.
+# A shift that lasts counts from this many deviations on, and from fewer after a logged cause.
 _LEAST_SHIFT = 2.0
+_LEAST_CAUSED = 1.0
+
+# What a run made good unaided is told if its peak reaches half as far as the noise of single points
+# does; so many deviations are always far enough, and a single point has to reach so many.
+_FAR = 10.0
+_FAR_FOR_ONE = 5.0
+
+# After a logged cause a spike is the likelier story: so many times the chance of a false alarm.
+_CAUSED = 5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,6 +101,8 @@ def find_spikes(
         if spike.height <= max(sigmas * spike.sigma, least[onset]):
             continue
         caused = suspect is not None and bool(suspect[onset])
+        if not caused and spike.recovered and not _worth_a_word(spike, seen, limit):
+            continue
         if not caused and seen.is_habit(at, spike, reach):
             habits[seen.width] = at + seen.width
             continue
@@ -106,6 +117,14 @@ def find_spikes(
         largest_at=largest + first,
         tested=n - first,
     )
+
+
+def _worth_a_word(spike: Spike, seen: Seen, limit: float) -> bool:
+    """Tell whether a rise that came back, and has no known cause, is more than a passing mood."""
+    least = min(limit / 2, _FAR)
+    if seen.width == 1:
+        least = max(least, _FAR_FOR_ONE)
+    return spike.height > least * spike.sigma
 
 
 class _Candidate(NamedTuple):
@@ -129,8 +148,8 @@ def _candidates(
     chance = lower = min(false_alarm / (len(scores) - first), 0.25)
     high = scores > noise.exceeded_with_chance(chance)
     if suspect is not None and suspect[first:].any():
-        # Where a cause was logged the question is only about these points: fewer tests, lower bar.
-        lower = min(false_alarm / int(suspect[first:].sum()), 0.25)
+        # After a logged cause the question is only about these points: fewer tests, lower bar.
+        lower = min(_CAUSED * false_alarm / int(suspect[first:].sum()), 0.25)
         high |= (scores > noise.exceeded_with_chance(lower)) & suspect
     high[:first] = False
     found = [_Candidate(at, at, single) for at in np.flatnonzero(high).tolist()]
@@ -138,9 +157,9 @@ def _candidates(
         seen = seen_ahead(x, base, width, single)
         if seen is None:
             continue
-        places = _shifted(seen, noise, chance)
+        places = _shifted(seen, noise, chance, _LEAST_SHIFT)
         if suspect is not None and lower > chance:
-            places += [at for at in _shifted(seen, noise, lower) if suspect[at]]
+            places += [at for at in _shifted(seen, noise, lower, _LEAST_CAUSED) if suspect[at]]
         found += [_Candidate(at, _change_point(x, base, at, width), seen) for at in places]
     return found
 
@@ -165,7 +184,7 @@ def _declustered(scores: Floats) -> Floats:
     return scores[kept]
 
 
-def _shifted(seen: Seen, noise: UpperTail, chance: float) -> list[int]:
+def _shifted(seen: Seen, noise: UpperTail, chance: float, least: float) -> list[int]:
     """Return the positions from which on the next points lie too high.
 
     The score of a shift is the median of the points from here on, against the baseline.
@@ -180,7 +199,7 @@ def _shifted(seen: Seen, noise: UpperTail, chance: float) -> list[int]:
         # Neighbours that go together (blocks of like data) make medians that go farther.
         upper_tail(sample, deepest),
     )
-    limit = max(*(tail.exceeded_with_chance(chance) for tail in tails), _LEAST_SHIFT)
+    limit = max(*(tail.exceeded_with_chance(chance) for tail in tails), least)
     hit = scores > limit
     hit[:first] = False
     return np.flatnonzero(hit).tolist()

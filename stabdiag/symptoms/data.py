@@ -8,7 +8,7 @@ import numpy as np
 
 from stabdiag.findings import Severity
 from stabdiag.stats.quantiles import median, medians
-from stabdiag.stats.repeats import any_again, steps_since_seen
+from stabdiag.stats.rolling import MAD_TO_SIGMA
 from stabdiag.symptoms.symptom import Evidence, Symptom
 from stabdiag.tree.causes import USUAL_REPEATS
 from stabdiag.tree.words import num, plural
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Ints = NDArray[np.int64]
 
-_MAD_TO_SIGMA = 1.4826
-
 # The loss before and after a boundary is a median of so many points, and so many boundaries and
 # points an epoch are needed.
 _BESIDE = 5
@@ -31,10 +29,6 @@ _LEAST_EPOCH = 20
 
 # What the loss does elsewhere is taken from about so many places.
 _ENOUGH = 10_000
-
-# Spikes so many points apart are one; their rhythm is regular if distances differ by less.
-_ONE_SPIKE = 3
-_REGULAR = 0.1
 
 
 def epoch_boundary_jump(case: Case) -> Evidence | None:
@@ -49,7 +43,7 @@ def epoch_boundary_jump(case: Case) -> Evidence | None:
     elsewhere = np.arange(_BESIDE, len(loss) - _BESIDE, -(-len(loss) // _ENOUGH))
     near = np.searchsorted(at, elsewhere + _BESIDE) > np.searchsorted(at, elsewhere - _BESIDE)
     jumps, others = _changes(loss.values, at), _changes(loss.values, elsewhere[~near])
-    noise = _MAD_TO_SIGMA * median(np.abs(others - median(others)))
+    noise = MAD_TO_SIGMA * median(np.abs(others - median(others)))
     usual, level = median(jumps), abs(median(loss.values))
     limits = case.limits.data
     least = max(limits.epoch_jump_sigma * noise, limits.epoch_jump_share * level)
@@ -114,8 +108,10 @@ def _stuck(case: Case, steps: Ints, ids: Floats) -> Evidence | None:
     starts = np.append(0, np.flatnonzero(ids[1:] != ids[:-1]) + 1)
     lengths = np.diff(np.append(starts, len(ids)))
     longest = int(np.argmax(lengths))
-    count, usual = int(lengths[longest]), median(lengths.astype(np.float64))
-    if len(starts) < 3 or count < max(case.limits.data.stuck_batches, 5 * usual):
+    count = int(lengths[longest])
+    if len(starts) < 3 or count < case.limits.data.stuck_batches:
+        return None
+    if count < 5 * median(lengths.astype(np.float64)):
         return None
     at = int(starts[longest])
     return _repeats(
@@ -129,9 +125,9 @@ def _stuck(case: Case, steps: Ints, ids: Floats) -> Evidence | None:
 def _again(case: Case, steps: Ints, ids: Floats) -> Evidence | None:
     """Find batches that were seen a short while before, unless ids come back all along."""
     within = case.limits.spike.batch_lookback
-    if not any_again(ids, case.points(within)):
+    if not case.batches_repeat:
         return None
-    since = steps_since_seen(steps, ids)
+    since = case.since_seen
     soon = since <= within
     count = int(soon.sum())
     if not case.limits.data.repeated_batches <= count <= USUAL_REPEATS * len(ids):
@@ -160,54 +156,6 @@ def _repeats(because: str, step: int, count: int) -> Evidence:
     )
 
 
-def frequent_spikes(case: Case) -> Evidence | None:
-    """Does the loss spike again and again?"""
-    loss = case.loss
-    width = case.spike_window
-    rows = len(loss) // width
-    if rows < 2:
-        return None
-    x = loss.values[len(loss) - rows * width :].reshape(rows, width)
-    level = medians(x)[:, np.newaxis]
-    noise = _MAD_TO_SIGMA * medians(np.abs(x - level))[:, np.newaxis]
-    limits = case.limits.data
-    bar = np.maximum(limits.spike_sigma * noise, limits.spike_share * np.abs(level))
-    # A level that half of its stretch repeats to the digit has no noise to measure by.
-    high = np.flatnonzero(((x - level > bar) & (noise > 0)).ravel())
-    if len(high) < limits.spike_count:
-        return None
-    first = np.append(0, np.flatnonzero(np.diff(high) > _ONE_SPIKE) + 1)
-    # What stays up is no spike.
-    short = np.diff(np.append(first, len(high))) <= _ONE_SPIKE * 2
-    at = high[first[short]]
-    if len(at) < limits.spike_count or at[-1] - at[0] < rows * width // 4:
-        return None
-    steps = loss.steps[len(loss) - rows * width + at]
-    gaps = np.diff(steps).astype(np.float64)
-    every, height = median(gaps), median((x - level).ravel()[at])
-    regular = median(np.abs(gaps - every)) <= _REGULAR * every
-    rhythm = f"every {num(every)} steps" if regular else f"{num(every)} steps apart or so"
-    hint = (
-        f"Find out what happens every {num(every)} steps: one hard shard or batch, an epoch's "
-        "first batch, an update of something else."
-        if regular
-        else f"Save the batches of the spikes (the first at step {int(steps[0])}) and look for "
-        "what they have in common."
-    )
-    return Evidence(
-        because=f"The loss spiked {len(at)} times, {rhythm}, by {num(height)} as a rule, and came "
-        "down again.",
-        step=int(steps[0]),
-        measured={"spikes": len(at), "apart": every, "height": height, "regular": bool(regular)},
-        first=hint,
-        then=(
-            "Lower the clip threshold, so that one batch cannot move the weights far.",
-            "Lower β2 of Adam to 0.95, or the learning rate.",
-            "Mix the data more finely (stratified batches).",
-        ),
-    )
-
-
 SYMPTOMS: tuple[Symptom, ...] = (
     Symptom(
         slug="epoch-boundary-jump",
@@ -228,15 +176,5 @@ SYMPTOMS: tuple[Symptom, ...] = (
         needs=("batch_id",),
         limits=("data.stuck_batches", "data.repeated_batches", "spike.batch_lookback"),
         explained_by=("spike-duplicate-batch",),
-    ),
-    Symptom(
-        slug="frequent-spikes",
-        severity=Severity.NOTE,
-        family="data",
-        title="Spikes that come again and again",
-        check=frequent_spikes,
-        needs=("loss",),
-        limits=("data.spike_sigma", "data.spike_share", "data.spike_count"),
-        explained_by=("nan", "divergence", "spike-persistent"),
     ),
 )

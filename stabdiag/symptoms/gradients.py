@@ -8,8 +8,9 @@ import numpy as np
 
 from stabdiag.findings import Severity
 from stabdiag.stats.levels import levels
-from stabdiag.stats.quantiles import median, quantiles
+from stabdiag.stats.quantiles import median
 from stabdiag.symptoms.symptom import Evidence, Symptom
+from stabdiag.symptoms.weights import weight_norm_shrinking
 from stabdiag.tree.words import checkpoint_before, num, plural
 
 if TYPE_CHECKING:
@@ -27,13 +28,6 @@ _LEAST = 100
 
 # Most of the loss is left if it still has this share of its first level.
 _LEFT = 0.8
-
-# A norm at the threshold differs from it by rounding alone.
-_AT_CLIP = 0.999
-
-# Groups are compared where there are enough of them to tell what is usual.
-_LEAST_GROUPS = 4
-_SPREADS = 5.0
 
 
 def grad_nonfinite(case: Case) -> Evidence | None:
@@ -72,7 +66,7 @@ def grad_nonfinite(case: Case) -> Evidence | None:
 
 def grad_exploding(case: Case) -> Evidence | None:
     """Does the gradient norm end orders of magnitude above its level, with a loss got worse?"""
-    norm = _finite_norm(case)
+    norm = finite_norm(case)
     if norm is None or len(case.loss) < _END:
         return None
     reached = levels(norm.values, _STRETCHES)
@@ -105,7 +99,7 @@ def grad_exploding(case: Case) -> Evidence | None:
 
 def grad_vanishing(case: Case) -> Evidence | None:
     """Has the gradient gone to nothing while most of the loss is left?"""
-    norm, loss = _finite_norm(case), case.loss.values
+    norm, loss = finite_norm(case), case.loss.values
     # A loss that may be negative or zero says nothing about how much of it is left.
     if norm is None or len(loss) < _LEAST or loss.min() <= 0:
         return None
@@ -115,6 +109,9 @@ def grad_vanishing(case: Case) -> Evidence | None:
     early, last = median(reached[: _STRETCHES // 4]), float(reached[-1])
     share = last / early if early > 0 else 1.0
     if share >= case.limits.gradients.vanish_ratio or left[-1] < _LEFT * left[0]:
+        return None
+    # Where the weights themselves go to nothing, the gradient goes with them.
+    if weight_norm_shrinking(case) is not None:
         return None
     large = np.flatnonzero(norm.values > 0.1 * early)
     began = int(norm.steps[min(int(large[-1]) + 1, len(norm) - 1)])
@@ -133,84 +130,7 @@ def grad_vanishing(case: Case) -> Evidence | None:
     )
 
 
-def grad_clip_saturated(case: Case) -> Evidence | None:
-    """Is the gradient clipped at nearly every step?"""
-    norm = _finite_norm(case)
-    if norm is None:
-        return None
-    x = norm.values[len(norm) // 10 :]
-    clip, top = case.manifest.grad_clip or None, float(x.max())
-    threshold = clip or top
-    if clip and top > 1.01 * clip:
-        share = float(np.mean(x > clip))
-        told = f"above the clip threshold {num(clip)} at {share:.0%} of {len(x)} logged steps"
-    else:
-        share = float(np.mean(x >= _AT_CLIP * top)) if top > 0 else 0.0
-        # Without a manifest a threshold gives itself away by being the highest value, again and
-        # again.
-        if clip and top < _AT_CLIP * clip:
-            return None
-        told = (
-            f"at {num(top)} at {share:.0%} of {len(x)} logged steps: it was logged after the clip"
-        )
-    if share < case.limits.gradients.clip_share:
-        return None
-    high = float(quantiles(x, [0.9])[0])
-    new = f" to about {num(high)}" if high > 1.01 * threshold else ""
-    return Evidence(
-        because=f"The gradient norm is {told}.",
-        step=int(norm.steps[len(norm) // 10]),
-        measured={"share": share, "threshold": threshold, "median": median(x)},
-        first=f"Raise the clip threshold from {num(threshold)}{new}: as it is, the threshold sets "
-        "the size of every step.",
-        then=(
-            "Log the norm before clipping.",
-            "If the loss spikes with a higher threshold, lower the learning rate instead.",
-            "Leave it if normalised gradients are what you want.",
-        ),
-    )
-
-
-def grad_layer_outlier(case: Case) -> Evidence | None:
-    """Is the gradient of one group far from that of all others?"""
-    groups = {
-        name: series.finite()
-        for name, series in case.history.group("grad_norm").items()
-        if name != "all"
-    }
-    usual = {
-        name: median(series.values[-max(len(series) // 4, 1) :])
-        for name, series in groups.items()
-        if len(series) >= _END
-    }
-    known = {name: value for name, value in usual.items() if value > 0}
-    if len(known) < _LEAST_GROUPS:
-        return None
-    logs = np.log(np.array(list(known.values())))
-    middle = median(logs)
-    away = np.abs(logs - middle)
-    at = int(np.argmax(away))
-    spread = 1.4826 * median(away)
-    least = np.log(case.limits.gradients.layer_ratio)
-    if away[at] <= max(least, _SPREADS * spread):
-        return None
-    name, ratio = list(known)[at], float(np.exp(logs[at] - middle))
-    compared = "above" if ratio > 1 else "below"
-    times = ratio if ratio > 1 else 1 / ratio
-    return Evidence(
-        because=f"The gradient norm of {name!r} is {num(known[name])}, {num(times)} x {compared} "
-        f"the median of all {len(known)} groups, {num(float(np.exp(middle)))}.",
-        measured={"group": name, "norm": known[name], "ratio": ratio, "groups": len(known)},
-        first=f"Look at what feeds {name!r}: its initialisation, its scale, and whether its "
-        "parameters take part in the loss as they should.",
-        then=(
-            "Give the group a learning rate or a clip threshold of its own.",
-            "Check normalisation and residual connections around it.",
-        ),
-    )
-
-
-def _finite_norm(case: Case) -> Series | None:
+def finite_norm(case: Case) -> Series | None:
     """Return the finite gradient norms of the whole model, if there are enough."""
     norm = case.history.get("grad_norm")
     finite = norm.finite() if norm is not None else None
@@ -246,23 +166,5 @@ SYMPTOMS: tuple[Symptom, ...] = (
         needs=("grad_norm", "loss"),
         limits=("gradients.vanish_ratio",),
         explained_by=("nan", "loss-scale", "divergence-weight-norm-collapsing"),
-    ),
-    Symptom(
-        slug="grad-clip-saturated",
-        severity=Severity.NOTE,
-        family="gradients",
-        title="Gradients clipped at nearly every step",
-        check=grad_clip_saturated,
-        needs=("grad_norm",),
-        limits=("gradients.clip_share",),
-    ),
-    Symptom(
-        slug="grad-layer-outlier",
-        severity=Severity.WARNING,
-        family="gradients",
-        title="The gradient of one layer far from the rest",
-        check=grad_layer_outlier,
-        needs=("grad_norm",),
-        limits=("gradients.layer_ratio",),
     ),
 )

@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stabdiag.findings import Severity
 from stabdiag.stats.levels import levels
-from stabdiag.stats.quantiles import median, quantiles
+from stabdiag.stats.quantiles import quantiles, typical
 from stabdiag.stats.waves import count_waves
 from stabdiag.symptoms.losses import is_distance
-from stabdiag.symptoms.symptom import Evidence
+from stabdiag.symptoms.symptom import Evidence, Symptom
 from stabdiag.tree.words import num
 
 if TYPE_CHECKING:
@@ -52,13 +53,13 @@ def _waves(case: Case) -> Evidence | None:
 def _above_start(case: Case) -> Evidence | None:
     limits, x = case.limits.learning, case.loss.values
     late = x[len(x) // 2 :]
-    began, level = float(x[0]), median(late)
+    began, level = float(x[0]), typical(late)
     low, high = quantiles(late, (0.1, 0.9)).tolist()
     is_above = level >= limits.above_start * began and low > began
     # A first batch may have been a lucky one: then the loss has fallen since.
-    has_fallen = level < _FALLEN * median(x[: len(x) // _FIRST])
+    has_fallen = level < _FALLEN * typical(x[: len(x) // _FIRST])
     # A loss that climbs all the time diverges, which the tree tells.
-    climbs = level >= limits.swing * median(x[len(x) // 4 : len(x) // 2])
+    climbs = level >= limits.swing * typical(x[len(x) // 4 : len(x) // 2])
     if not is_above or has_fallen or climbs or high < limits.swing * low:
         return None
     step = int(case.loss.steps[len(x) // 2])
@@ -94,4 +95,18 @@ _THEN = (
     "Lower the momentum, or the beta2 of Adam towards 0.95.",
     "Clip the gradient by its global norm at 1.0.",
     "Run a learning-rate range test: too high bounces.",
+)
+
+
+SYMPTOMS: tuple[Symptom, ...] = (
+    Symptom(
+        slug="loss-oscillating",
+        severity=Severity.WARNING,
+        family="learning",
+        title="The loss oscillates",
+        check=loss_oscillating,
+        needs=("loss",),
+        limits=("learning.swing", "learning.swings", "learning.above_start", "learning.min_points"),
+        explained_by=("nan",),
+    ),
 )

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from stabdiag.findings import Scalar, Severity
+from stabdiag.history import EventKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from stabdiag.tree.case import Case
 
 _MANIFEST = "manifest."
+MESSAGE = "message"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,9 +33,9 @@ class Symptom:
     """One check outside the tree.
 
     ``needs`` names the roles, or the manifest's fields (``manifest.total_steps``), without which it
-    cannot be checked (of ``mfu or step_time`` either does); ``limits`` those that it is held
-    against. A finding of the tree whose slug begins with one of ``explained_by`` says the same, or
-    its cause, and goes before the symptom.
+    cannot be checked; of ``mfu or step_time`` either does, and ``message`` is any message among the
+    log's lines. ``limits`` names those that it is held against. A finding of the tree whose slug
+    begins with one of ``explained_by`` says the same, or its cause, and goes before the symptom.
     """
 
     slug: str
@@ -57,4 +59,6 @@ def _there(case: Case, needed: str) -> bool:
 def _has(case: Case, need: str) -> bool:
     if need.startswith(_MANIFEST):
         return getattr(case.manifest, need.removeprefix(_MANIFEST)) is not None
+    if need == MESSAGE:
+        return any(event.kind is EventKind.MESSAGE for event in case.history.events)
     return any(len(series) for series in case.history.group(need).values())

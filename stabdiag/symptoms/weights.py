@@ -1,4 +1,4 @@
-"""The symptoms of weights and activations, where they were logged."""
+"""The symptoms of weights: norms that run away or shrink, updates out of proportion."""
 
 from __future__ import annotations
 
@@ -7,41 +7,41 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stabdiag.findings import Severity
-from stabdiag.stats.levels import levels
 from stabdiag.symptoms.symptom import Evidence, Symptom
+from stabdiag.symptoms.tenths import by_tenths
 from stabdiag.tree.words import num, plural
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from stabdiag.history import Series
+    from stabdiag.symptoms.tenths import Group
     from stabdiag.tree.case import Case
 
     Floats = NDArray[np.float64]
 
-# The level is a median over a tenth of the run, and a run has at least so many points.
-_TENTHS = 10
+# A group is judged by so many points at least.
 _LEAST = 20
 
 # What changes by so much of all its change in the last three of nine tenths has not settled: one
 # third is a straight line, a random walk slows down below it.
 _GOES_ON = 1 / 3
 
+# The update ratio that is usual, and the tenth from which on a group has settled.
+_USUAL_UPDATE = 1e-3
+_SETTLED = 5
+
 
 def weight_norm_runaway(case: Case) -> Evidence | None:
     """Does a weight norm grow, and go on growing?"""
-    found = _farthest(case, growing=True)
-    if found is None or found[1] <= case.limits.weights.norm_growth:
+    group = _farthest(case, growing=True)
+    if group is None or _ratio(group) <= case.limits.weights.norm_growth:
         return None
-    name, ratio, first, last, step = found
-    decay = case.manifest.weight_decay
-    now = "" if decay is None else f" (now {num(decay)})"
     return Evidence(
-        because=f"The weight norm of {name!r} went from {num(first)} at step {step} to "
-        f"{num(last)}, {num(ratio)} x, and was still growing at the end.",
-        step=step,
-        measured={"group": name, "first": first, "last": last, "ratio": ratio},
-        first=f"Double the weight decay{now}, or check that it applies to {name!r} at all.",
+        because=f"{_told(group)} and was still growing at the end.",
+        step=group.step(1),
+        measured=_measured(group),
+        first=f"Double the weight decay{_decay(case)}, or check that it applies to {group.name!r} "
+        "at all.",
         then=(
             "Look at the logits: a softmax that saturates pushes them on without end; a z-loss or "
             "a cap on them stops it.",
@@ -52,18 +52,14 @@ def weight_norm_runaway(case: Case) -> Evidence | None:
 
 def weight_norm_shrinking(case: Case) -> Evidence | None:
     """Does a weight norm shrink towards zero?"""
-    found = _farthest(case, growing=False)
-    if found is None or found[1] >= case.limits.weights.norm_loss:
+    group = _farthest(case, growing=False)
+    if group is None or _ratio(group) >= case.limits.weights.norm_loss:
         return None
-    name, ratio, first, last, step = found
-    decay = case.manifest.weight_decay
-    now = "" if decay is None else f" (now {num(decay)})"
     return Evidence(
-        because=f"The weight norm of {name!r} went from {num(first)} at step {step} to "
-        f"{num(last)}, {num(ratio)} x, and was still shrinking at the end.",
-        step=step,
-        measured={"group": name, "first": first, "last": last, "ratio": ratio},
-        first=f"Halve the weight decay{now}: {name!r} is on its way to zero.",
+        because=f"{_told(group)} and was still shrinking at the end.",
+        step=group.step(1),
+        measured=_measured(group),
+        first=f"Halve the weight decay{_decay(case)}: {group.name!r} is on its way to zero.",
         then=(
             "Exclude biases and normalisation layers from weight decay.",
             "Check that decay is not applied twice, by the optimizer and as a loss.",
@@ -71,53 +67,73 @@ def weight_norm_shrinking(case: Case) -> Evidence | None:
     )
 
 
-def _farthest(case: Case, *, growing: bool) -> tuple[str, float, float, float, int] | None:
+def _farthest(case: Case, *, growing: bool) -> Group | None:
     """Return the group whose norm changed most since the run's first tenth, and goes on changing.
 
-    As its name, the factor, both norms and the first one's step.
+    The first tenth is the way from the initialisation.
     """
-    best: tuple[str, float, float, float, int] | None = None
-    for name, series in case.history.group("weight_norm").items():
-        finite = series.finite()
-        if len(finite) < _LEAST:
-            continue
-        norm = levels(finite.values, _TENTHS)
-        # The first tenth is the way from the initialisation.
-        first, last = float(norm[1]), float(norm[-1])
-        if first <= 0 or last <= 0:
-            continue
-        # A decay by the same share a step is a straight line of the logarithm.
-        scaled = norm if growing else -np.log(np.maximum(norm, 1e-300))
-        if scaled[-1] - scaled[-4] < max(_GOES_ON * (scaled[-1] - scaled[1]), 0.0):
-            continue
-        ratio = last / first
-        if best is None or abs(np.log(ratio)) > abs(np.log(best[1])):
-            step = int(finite.steps[len(finite) // _TENTHS])
-            best = (name, ratio, first, last, step)
-    return best
+    changing = [
+        group
+        for group in by_tenths(case, "weight_norm", _LEAST)
+        if min(group.levels[1], group.levels[-1]) > 0 and _goes_on(group.levels, growing=growing)
+    ]
+    return max(changing, key=lambda group: abs(np.log(_ratio(group))), default=None)
+
+
+def _goes_on(norm: Floats, *, growing: bool) -> bool:
+    # A decay by the same share a step is a straight line of the logarithm.
+    scaled = norm if growing else -np.log(np.maximum(norm, 1e-300))
+    return bool(scaled[-1] - scaled[-4] >= max(_GOES_ON * (scaled[-1] - scaled[1]), 0.0))
+
+
+def _ratio(group: Group) -> float:
+    return float(group.levels[-1] / group.levels[1])
+
+
+def _told(group: Group) -> str:
+    return (
+        f"The weight norm of {group.name!r} went from {num(float(group.levels[1]))} at step "
+        f"{group.step(1)} to {num(float(group.levels[-1]))}, {num(_ratio(group))} x,"
+    )
+
+
+def _measured(group: Group) -> dict[str, float | str]:
+    return {
+        "group": group.name,
+        "first": float(group.levels[1]),
+        "last": float(group.levels[-1]),
+        "ratio": _ratio(group),
+    }
+
+
+def _decay(case: Case) -> str:
+    decay = case.manifest.weight_decay
+    return "" if decay is None else f" (now {num(decay)})"
 
 
 def update_ratio_off(case: Case) -> Evidence | None:
     """Are updates far too large or too small for the weights that they change?"""
     limits = case.limits.weights
+    groups = by_tenths(case, "update_ratio", _LEAST)
     off: list[tuple[float, str, float, int]] = []
-    groups = _settled(case, "update_ratio")
-    for name, values, step in groups:
+    for group in groups:
+        settled = group.levels[_SETTLED:]
         # Some log the power of ten.
-        ratios = 10.0**values if values.max() < 0 else values
+        ratios = 10.0**settled if settled.max() < 0 else settled
         ratio = float(ratios[-1])
         high, low = ratios.min() > limits.update_high, ratios.max() < limits.update_low
         if ratio > 0 and (high or low):
-            off.append((abs(float(np.log(ratio / 1e-3))), name, ratio, step))
+            away = abs(float(np.log(ratio / _USUAL_UPDATE)))
+            off.append((away, group.name, ratio, group.step(_SETTLED)))
     if not off:
         return None
     _, name, ratio, step = max(off)
     large = ratio > limits.update_high
-    factor = num(ratio / 1e-3 if large else 1e-3 / ratio)
+    factor = num(ratio / _USUAL_UPDATE if large else _USUAL_UPDATE / ratio)
     verb = "Lower" if large else "Raise"
     return Evidence(
-        because=f"Updates of {name!r} are {num(ratio)} of its weights, where about 0.001 is usual "
-        f"({plural(len(off), 'group')} of {len(groups)} off).",
+        because=f"Updates of {name!r} are {num(ratio)} of its weights, where about "
+        f"{num(_USUAL_UPDATE)} is usual ({plural(len(off), 'group')} of {len(groups)} off).",
         step=step,
         measured={"group": name, "ratio": ratio, "groups_off": len(off), "groups": len(groups)},
         first=f"{verb} the learning rate of {name!r}, by up to {factor} times.",
@@ -126,99 +142,6 @@ def update_ratio_off(case: Case) -> Evidence | None:
             "Check that gradient clipping does not take most of the gradient.",
         ),
     )
-
-
-def dead_neurons(case: Case) -> Evidence | None:
-    """Are most neurons of a layer always zero?"""
-    found = _share(case, "dead_fraction", case.limits.weights.dead_share)
-    if found is None:
-        return None
-    name, share, step, count, groups = found
-    return Evidence(
-        because=f"{share:.0%} of the neurons of {name!r} are dead "
-        f"({plural(count, 'group')} of {groups} above the limit).",
-        step=step,
-        measured={"group": name, "share": share, "groups_off": count, "groups": groups},
-        first=f"Replace the ReLU of {name!r} by GELU or a leaky one, or lower the learning rate "
-        "that killed it.",
-        then=(
-            "Check its initialisation, and the bias before it.",
-            "Normalise what goes into it.",
-        ),
-    )
-
-
-def activation_saturated(case: Case) -> Evidence | None:
-    """Are most activations of a layer at their bound?"""
-    found = _share(case, "saturated_fraction", case.limits.weights.saturated_share)
-    if found is None:
-        return None
-    name, share, step, count, groups = found
-    return Evidence(
-        because=f"{share:.0%} of the activations of {name!r} are saturated "
-        f"({plural(count, 'group')} of {groups} above the limit).",
-        step=step,
-        measured={"group": name, "share": share, "groups_off": count, "groups": groups},
-        first=f"Put a normalisation layer before {name!r}, or scale its initialisation down.",
-        then=(
-            "Replace tanh or sigmoid by GELU.",
-            "Lower the learning rate; look whether the weight norm before it runs away.",
-        ),
-    )
-
-
-def attention_entropy_collapse(case: Case) -> Evidence | None:
-    """Has the entropy of attention collapsed in most places where it is logged?"""
-    groups = _settled(case, "attention_entropy", settled=0)
-    collapsed: list[tuple[float, str, float, float]] = []
-    for name, values, _ in groups:
-        early, last = float(values[:3].max()), float(values[-3:].max())
-        if early > 0 and last < case.limits.weights.entropy_share * early:
-            collapsed.append((last / early, name, early, last))
-    # A head that looks at one token may do so by right, as induction heads do.
-    if not groups or 2 * len(collapsed) <= len(groups):
-        return None
-    _, name, early, last = min(collapsed)
-    return Evidence(
-        because=f"The entropy of attention fell in {len(collapsed)} of "
-        f"{plural(len(groups), 'group')}, most in {name!r}: from {num(early)} to {num(last)}.",
-        measured={"group": name, "early": early, "last": last, "groups_off": len(collapsed)},
-        first=f"Lower the learning rate and normalise queries and keys (QK-norm), {name!r} first.",
-        then=(
-            "Lengthen the warm-up.",
-            "Look at the largest attention logits and at the norms of the query and key weights.",
-        ),
-    )
-
-
-def _settled(case: Case, role: str, settled: int = 5) -> list[tuple[str, Floats, int]]:
-    """Return each group's levels by tenths of the run, from one of them on, and its step."""
-    found = []
-    for name, series in case.history.group(role).items():
-        finite: Series = series.finite()
-        if len(finite) >= _LEAST:
-            step = int(finite.steps[settled * len(finite) // _TENTHS])
-            found.append((name, levels(finite.values, _TENTHS)[settled:], step))
-    return found
-
-
-def _share(case: Case, role: str, limit: float) -> tuple[str, float, int, int, int] | None:
-    """Return the group whose share stays highest over the second half of the run, if too high.
-
-    As its name, its share, the step of the half, and how many groups of how many are too high.
-    """
-    groups = _settled(case, role)
-    # Shares may have been logged in per cent.
-    scale = 100.0 if any(values.max() > 1 for _, values, _ in groups) else 1.0
-    high = [
-        (float(values[-1]) / scale, name, step)
-        for name, values, step in groups
-        if values.min() / scale > limit
-    ]
-    if not high:
-        return None
-    share, name, step = max(high)
-    return name, share, step, len(high), len(groups)
 
 
 SYMPTOMS: tuple[Symptom, ...] = (
@@ -250,32 +173,5 @@ SYMPTOMS: tuple[Symptom, ...] = (
         check=update_ratio_off,
         needs=("update_ratio",),
         limits=("weights.update_high", "weights.update_low"),
-    ),
-    Symptom(
-        slug="dead-neurons",
-        severity=Severity.WARNING,
-        family="weights",
-        title="Dead neurons",
-        check=dead_neurons,
-        needs=("dead_fraction",),
-        limits=("weights.dead_share",),
-    ),
-    Symptom(
-        slug="activation-saturated",
-        severity=Severity.WARNING,
-        family="weights",
-        title="Saturated activations",
-        check=activation_saturated,
-        needs=("saturated_fraction",),
-        limits=("weights.saturated_share",),
-    ),
-    Symptom(
-        slug="attention-entropy-collapse",
-        severity=Severity.WARNING,
-        family="weights",
-        title="Attention that has collapsed on single tokens",
-        check=attention_entropy_collapse,
-        needs=("attention_entropy",),
-        limits=("weights.entropy_share",),
     ),
 )

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stabdiag.findings import Baseline
 from stabdiag.history import Series
 from stabdiag.stats.literal import literal_spikes
+from stabdiag.stats.quantiles import typical
 from stabdiag.stats.repeats import any_again, steps_since_seen
 from stabdiag.stats.rise import Rise, net_rise
 from stabdiag.stats.rolling import trailing_moments
@@ -78,7 +80,7 @@ class Case:
     def stride(self) -> float:
         """The usual distance of two logged losses, in steps."""
         gaps = np.diff(self.loss.steps)
-        return float(np.median(gaps)) if len(gaps) else 1.0
+        return typical(gaps.astype(np.float64)) if len(gaps) else 1.0
 
     def points(self, steps: float, least: int = 1) -> int:
         """Return how many logged losses a window of so many steps holds, at least ``least``."""
@@ -96,17 +98,24 @@ class Case:
         return min(wanted, max(len(self.loss), self.limits.divergence.min_points))
 
     @cached_property
-    def exceedances(self) -> Exceedances:
-        """What the literal rule of Q2.1 counts."""
+    def baseline(self) -> Baseline:
+        """What the literal rule of Q2.1 holds each loss against."""
         window = self.spike_window
         if not self.literal:
             # A log shorter than two windows is tested with half of itself.
             window = min(window, max(len(self.loss) // 2, self.limits.spike.min_points))
         mean, sigma = trailing_moments(self.loss.values, window)
-        tested = ~np.isnan(mean)
         with np.errstate(invalid="ignore"):
-            high = self.loss.values > mean + self.limits.spike.sigma * sigma
-        return Exceedances(count=int((high & tested).sum()), tested=int(tested.sum()))
+            above = self.loss.values > mean + self.limits.spike.sigma * sigma
+        return Baseline(
+            window=window, steps=self.loss.steps, mean=mean, deviation=sigma, above=above
+        )
+
+    @property
+    def exceedances(self) -> Exceedances:
+        """What the literal rule of Q2.1 counts."""
+        tested = ~np.isnan(self.baseline.mean)
+        return Exceedances(count=int(self.baseline.above.sum()), tested=int(tested.sum()))
 
     @cached_property
     def scan(self) -> SpikeScan:
@@ -149,6 +158,14 @@ class Case:
         return None if self._repeated is None else np.isin(self.loss.steps, self._repeated)
 
     @cached_property
+    def batches_repeat(self) -> bool:
+        """Whether any batch comes again within the lookback of §2, in logged points."""
+        batches = self.history.get("batch_id")
+        if batches is None or len(batches) < 2:
+            return False
+        return any_again(batches.values, self.points(self.limits.spike.batch_lookback))
+
+    @cached_property
     def since_seen(self) -> Floats:
         """How many steps ago the batch of each record had been seen; inf for a new one."""
         batches = self.history.series["batch_id"]
@@ -157,12 +174,9 @@ class Case:
     @cached_property
     def _repeated(self) -> NDArray[np.int64] | None:
         """Return the steps on batches that had been seen shortly before, if these are few."""
-        batches = self.history.get("batch_id")
-        if batches is None or len(batches) < 2:
+        if not self.batches_repeat:
             return None
-        lookback = self.points(self.limits.spike.batch_lookback)
-        if not any_again(batches.values, lookback):
-            return None
+        batches = self.history.series["batch_id"]
         repeated = batches.steps[self.since_seen <= self.limits.spike.batch_lookback]
         if not len(repeated) or len(repeated) > USUAL_REPEATS * len(batches):
             return None

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stabdiag.stats.quantiles import median
 from stabdiag.tree.words import num
 
 if TYPE_CHECKING:
@@ -162,7 +163,7 @@ def grad_panel(case: Case, spike: Spike) -> Panel:
             "clipping"
         )
         return Panel(branch=branch, holds=None, because=because)
-    kept = before[before <= np.median(before) * limits.grad_ratio]
+    kept = before[before <= median(before) * limits.grad_ratio]
     usual = float(np.mean(kept)) if len(kept) else 0.0
     ratio = float(near.max()) / usual if usual > 0 else 0.0
     holds = ratio > limits.grad_ratio

@@ -174,7 +174,8 @@ def _is_the_grad_norm_rising(case: Case) -> Reply:
         return _without_grad_norm(kind)
     before, after = float(np.mean(span.values[:third])), float(np.mean(span.values[-third:]))
     ratio = after / before if before > 0 else float("inf")
-    trend = mann_kendall(span.values)
+    # It rose with the loss, or had risen before it: then it no longer does.
+    chance = min(mann_kendall(part.values).p_value for part in (span, span.between(first, last)))
     told = (
         f"the gradient norm's mean went from {num(before)} to {num(after)}, {num(ratio)} x, over "
         "the climb"
@@ -183,9 +184,9 @@ def _is_the_grad_norm_rising(case: Case) -> Reply:
         "before": before,
         "after": after,
         "ratio": ratio,
-        "p_value": trend.p_value,
+        "p_value": chance,
     }
-    rising = ratio > case.limits.divergence.grad_norm_rise and trend.p_value < 0.01
+    rising = ratio > case.limits.divergence.grad_norm_rise and chance < 0.01
     if rising and material:
         return yes(told, first, last, measured=measured)
     if rising:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from stabdiag.findings import Verdict
     from stabdiag.tree.question import Reply
 
 SECTIONS: Final = {"§1": "Q1.1", "§2": "Q2.1", "§3": "Q3.1", "§4": "Q4.1"}
@@ -63,7 +64,12 @@ EDGES: Final[Mapping[str, Mapping[str, str]]] = {
 }
 
 
+def taken(question: str, verdict: Verdict, branch: str | None) -> str:
+    """Return the key of the edge that a reply takes: that of its branch, or else of its verdict."""
+    key = f"{verdict}:{branch}"
+    return key if key in EDGES[question] else str(verdict)
+
+
 def follow(question: str, reply: Reply) -> str:
-    """Return where a reply leads: the edge of its branch, or else that of its verdict."""
-    edges = EDGES[question]
-    return edges.get(f"{reply.verdict}:{reply.branch}") or edges[reply.verdict]
+    """Return where a reply leads."""
+    return EDGES[question][taken(question, reply.verdict, reply.branch)]

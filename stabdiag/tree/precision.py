@@ -91,11 +91,11 @@ def _static(scale: Series, found: Overflows) -> Reply | None:
     if np.ptp(values) > 0 or not (scale.steps > found.steps[0]).any():
         return None
     scale_value, count = float(values[0]), len(found.steps)
-    because = (
-        f"the loss scale stayed at {num(scale_value)} through {plural(count, 'overflow')}: dynamic "
-        "scaling is not engaged"
-    )
+    told = f"the loss scale stayed at {num(scale_value)} through {plural(count, 'overflow')}"
     measured = {"scale": scale_value, "overflows": count}
+    if count <= _FEW_OVERFLOWS:
+        return no(f"{told}: too few to speak of", measured=measured)
+    because = f"{told}: dynamic scaling is not engaged"
     return yes(because, int(found.steps[0]), branch="static", measured=measured)
 
 

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stabdiag.stats.quantiles import median
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -15,7 +17,8 @@ if TYPE_CHECKING:
 
     Ints = NDArray[np.int64]
 
-# A scaler has found its scale once it goes this many steps without an overflow.
+# A scaler has found its scale once it goes this many steps, or a tenth of a short run, without an
+# overflow.
 _CALIBRATED_AFTER = 50
 
 # Overflows so many steps apart do not belong to one decline of the scale.
@@ -76,7 +79,7 @@ def overflows(case: Case) -> Overflows:
         found.append(new)
     steps = np.sort(np.concatenate(found))  # no step is in both
     begun, ended = _ends(case)
-    calibrating = _calibration(steps, begun, case.stride)
+    calibrating = _calibration(steps, begun, ended, case.stride)
     interval, source = _interval(case, doublings, scale)
     after = int(steps[calibrating]) if calibrating < len(steps) else ended
     first = int(steps[calibrating - 1]) if calibrating else begun
@@ -135,9 +138,9 @@ def _ends(case: Case) -> tuple[int, int]:
     return min(int(s.steps[0]) for s in logged), max(int(s.steps[-1]) for s in logged)
 
 
-def _calibration(steps: Ints, begun: int, stride: float) -> int:
+def _calibration(steps: Ints, begun: int, ended: int, stride: float) -> int:
     """Return how many overflows, from the first on, belong to the calibration at the start."""
-    patience = max(_CALIBRATED_AFTER, 3 * stride)
+    patience = max(min(_CALIBRATED_AFTER, (ended - begun) / 10), 3 * stride)
     before = begun
     for count, step in enumerate(steps.tolist()):
         if step - before > patience:
@@ -157,5 +160,5 @@ def _interval(case: Case, doublings: Ints, scale: Series | None) -> tuple[float,
         place = np.searchsorted(changes, grew)
         waits = (grew - changes[np.maximum(place - 1, 0)])[place > 0]
         if len(waits):
-            return float(max(np.median(waits), 1)), "read off the log"
+            return max(median(waits.astype(np.float64)), 1.0), "read off the log"
     return float(case.limits.precision.growth_interval), "by default"

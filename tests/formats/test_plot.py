@@ -9,7 +9,14 @@ import numpy as np
 import pytest
 
 from stabdiag.findings import Severity
-from stabdiag.formats.terminal.canvas import Scale, View, bad_columns, curve, strip
+from stabdiag.formats.terminal.canvas import (
+    Scale,
+    View,
+    bad_columns,
+    curve,
+    round_numbers,
+    strip,
+)
 from stabdiag.formats.terminal.page import Page
 from stabdiag.formats.terminal.plot import draw
 from stabdiag.formats.terminal.subject import choose
@@ -48,9 +55,63 @@ def test_the_log_scale_begins_beyond_two_decades():
     assert not Scale.of(np.array([-1.0, 1e6])).log
 
 
-def test_a_scale_tells_the_value_at_each_height():
-    assert Scale(low=1.0, high=3.0, log=False).at(0.5) == 2.0
-    assert Scale(low=1.0, high=10000.0, log=True).at(0.5) == pytest.approx(100.0)
+@pytest.mark.parametrize(
+    ("low", "high", "round_ones"),
+    [
+        (1.89, 4.58, [2.0, 3.0, 4.0]),
+        (61, 461, [100, 200, 300, 400]),
+        (0, 4999, [0, 1000, 2000, 3000, 4000]),
+        (-3.0, 3.0, [-2.0, 0.0, 2.0]),
+        (0, 5000, [0, 2000, 4000]),
+        (2.1e-9, 9.9e-9, [4e-9, 6e-9, 8e-9]),
+        (1.0, 1.0, []),
+        (0.0, 1e-323, []),
+        (-1.7e308, 1.7e308, []),
+    ],
+)
+def test_round_numbers_are_round_and_within(low: float, high: float, round_ones: list[float]):
+    found = round_numbers(low, high, 5)
+    assert found == pytest.approx(round_ones)
+
+
+def test_a_logarithmic_scale_has_powers_of_ten():
+    assert Scale(low=2.0, high=2e16, log=True).ticks(5) == [1e5, 1e10, 1e15]
+    assert Scale(low=2.0, high=300.0, log=True).ticks(5) == pytest.approx([10.0, 100.0])
+
+
+def test_the_vertical_axis_tells_the_extremes_and_round_numbers(nan: Report):
+    plot = choose(nan)
+    assert plot is not None
+    values = plot.series.finite().values
+    labels = [line.partition("┤")[0].strip() for line in drawn(nan) if "┤" in line]
+    assert labels[0] == f"{values.max():.3g}"
+    assert labels[-1] == f"{values.min():.3g}"
+
+
+def with_base(report: Report, base: float) -> Report:
+    found = replace(report.diagnosis, evidence={"base": base})
+    return replace(report, diagnosis=found)
+
+
+def test_what_the_loss_was_before_is_a_line_across_the_plot(persistent: Report):
+    lines = drawn(with_base(persistent, 2.5))
+    (level,) = [line for line in lines if "base 2.5 ┤" in line]
+    assert "┈" in level
+    assert all("┈" not in line for line in lines if line != level)
+
+
+@pytest.mark.parametrize("base", [-5.0, 1e9, float("nan")])
+def test_a_level_that_is_not_in_the_picture_is_not_drawn(persistent: Report, base: float):
+    assert "┈" not in "".join(drawn(with_base(persistent, base)))
+
+
+def test_a_level_at_the_edge_leaves_the_extreme_its_label(persistent: Report):
+    plot = choose(persistent)
+    assert plot is not None
+    lowest = plot.series.values.min()
+    lines = drawn(with_base(persistent, float(np.nextafter(lowest, 9.0))))
+    assert "base" not in "".join(lines)
+    assert f"{lowest:.3g} ┤" in "".join(lines)
 
 
 @pytest.mark.parametrize(
@@ -107,6 +168,8 @@ def test_section_three_draws_the_loss_scale(nan: Report):
     assert plot is not None
     assert plot.series.role == "loss_scale"
     assert [companion.role for companion in plot.companions] == ["grad_norm"]
+    assert plot.level is not None
+    assert (plot.level.name, plot.level.value) == ("floor", 1)
 
 
 def test_the_weight_norm_that_moves_most_is_drawn(persistent: Report):

@@ -13,8 +13,8 @@ from rich.console import Console
 
 from stabdiag.findings import Severity, Verdict
 from stabdiag.formats import render
-from stabdiag.formats.terminal import to_html
 from stabdiag.history import Event, EventKind
+from stabdiag.report import Unchecked
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -88,6 +88,46 @@ def test_the_head_names_severity_step_and_slug(persistent: Report):
     assert head == "ERROR  Loss spike that did not recover, step 4913  [spike-persistent]"
 
 
+@pytest.mark.parametrize(
+    ("slugs", "told"),
+    [
+        (["eval-rising"], "Nothing broke; 1 warning: eval-rising  [healthy]"),
+        (["stall", "eval-rising"], "Nothing broke; 2 warnings: stall, eval-rising  [healthy]"),
+    ],
+)
+def test_a_headline_does_not_pass_over_warnings(healthy: Report, slugs: list[str], told: str):
+    note = replace(healthy.diagnosis, slug="plateau", severity=Severity.NOTE)
+    warnings = [replace(note, slug=slug, severity=Severity.WARNING) for slug in slugs]
+    warned = replace(healthy, findings=(*healthy.findings, *warnings, note))
+    assert render(warned, "terminal").splitlines()[0] == f"WARNING  {told}"
+    only_a_note = replace(healthy, findings=(*healthy.findings, note))
+    head = render(only_a_note, "terminal").splitlines()[0]
+    assert head == "OK  Nothing wrong found  [healthy]"
+
+
+def test_other_findings_stand_before_the_reasoning(persistent: Report):
+    text = render(persistent, "terminal")
+    assert text.index("\nEvidence") < text.index("\nAlso found") < text.index("\nTrail")
+
+
+def test_only_verbose_shows_the_limits(persistent: Report):
+    assert "  limits  " not in render(persistent, "terminal")
+    assert "  limits  spike.sigma 3" in render(persistent, "terminal", verbose=True)
+
+
+def test_what_was_not_checked_takes_one_line(persistent: Report):
+    lacking = tuple(
+        Unchecked(symptom=f"symptom-{n}", missing=(f"a_role_with_a_long_name_{n}",))
+        for n in range(9)
+    )
+    report = replace(persistent, unchecked=lacking)
+    lines = render(report, "terminal").splitlines()
+    (line,) = [line for line in lines if "a_role_with_a_long_name" in line]
+    assert line.startswith("Not checked  9 symptoms, for lack of a_role_with_a_long_name_0, ")
+    assert line.endswith("…")
+    assert "symptom-8: a_role_with_a_long_name_8" in render(report, "terminal", verbose=True)
+
+
 def test_the_first_action_stands_before_the_evidence(persistent: Report):
     text = render(persistent, "terminal")
     assert text.index("FIRST ACTION") < text.index("Then") < text.index("Evidence")
@@ -146,14 +186,6 @@ def test_a_rich_console_prints_a_report(persistent: Report):
     assert [line.rstrip() for line in out.getvalue().splitlines()] == render(
         persistent, "terminal"
     ).splitlines()
-
-
-def test_html_is_escaped(persistent: Report, renamed: Callable[..., Report]):
-    page = to_html(renamed(persistent, "<script>alert(1)</script>"))
-    assert "<script>" not in page
-    assert "&lt;script&gt;" in page
-    assert page.startswith("<pre")
-    assert "[spike-persistent]" in persistent._repr_html_()
 
 
 def said(report: Report, count: int) -> Report:

@@ -59,7 +59,7 @@ def test_keras_keeps_training_and_evaluation_in_folders_of_their_own(tmp_path):
     events(tmp_path / "logs" / "validation", 20, "epoch_loss", falling(0, 50, 2.0))
     found = read_place([tmp_path])
     assert found.columns.source == f"{tmp_path}/logs"
-    assert found.columns.names == ("step", "train/epoch_loss", "validation/epoch_loss")
+    assert found.columns.names == ("step", "train/epoch_loss", "validation/epoch_loss", "wall_time")
     assert found.columns.events == ()
 
 
@@ -115,7 +115,7 @@ def test_hyper_parameters_in_a_folder_below(tmp_path):
     writer.add_event(Event(wall_time=NOW + 50, summary=hparams_pb({"optimizer": "adamw"})))
     writer.close()
     columns = read_place([tmp_path]).columns
-    assert (columns.names, columns.rows) == (("step", "loss"), 50)
+    assert (columns.names, columns.rows) == (("step", "loss", "wall_time"), 50)
     assert columns.config == {"optimizer": "adamw"}
 
 

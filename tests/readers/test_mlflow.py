@@ -94,7 +94,7 @@ def run_columns(root: Path, **changed: bytes):
 
 
 def check(columns, store: Store) -> None:
-    assert set(columns.names) == {"step", *store.metrics}
+    assert set(columns.names) == {"step", "wall_time", *store.metrics}
     for name, expected in store.metrics.items():
         np.testing.assert_array_equal(points(columns, name), expected)
     assert not np.isfinite(columns.load("train/loss").values[7:10]).any()

@@ -78,13 +78,15 @@ def test_scalars_are_those_that_tensorboard_reads(tmp_path, losses):
     file = written(tmp_path, losses)
     columns = read_columns(file)
     assert (columns.format, columns.rows) == ("tensorboard", 20)
-    assert columns.names == ("step", "train/loss", "train/grad_norm")
+    assert columns.names == ("step", "train/loss", "train/grad_norm", "wall_time")
     assert columns.notes == ()
     theirs = EventAccumulator(str(file)).Reload()
-    for tag in columns.names[1:]:
+    for tag in columns.names[1:-1]:
         expected = [(event.step, event.value) for event in theirs.Scalars(tag)]
         np.testing.assert_array_equal(points(columns, tag), expected)
     assert np.isnan(columns.load("train/loss").values[7])
+    written_at = [(event.step, event.wall_time) for event in theirs.Scalars("train/grad_norm")]
+    np.testing.assert_array_equal(points(columns, "wall_time"), written_at)
 
 
 def test_scalars_as_tensorflow_writes_them(tmp_path):
@@ -125,7 +127,7 @@ def test_what_is_no_scalar_is_left_out(tmp_path):
     other = TensorProto(dtype=99, tensor_content=b"????")
     events = [(1, histogram), (1, simple("loss", 2.0))]
     events += [(1, Summary(value=[Summary.Value(tag="t", tensor=t)])) for t in (row, huge, other)]
-    assert read_columns(written(tmp_path, events)).names == ("step", "loss")
+    assert read_columns(written(tmp_path, events)).names == ("step", "loss", "wall_time")
 
 
 def test_tags_written_apart_make_one_record_a_step(tmp_path):
@@ -159,7 +161,7 @@ def test_tags_of_a_folder_below_have_its_name(tmp_path):
 def test_points_without_steps_are_all_kept(tmp_path):
     events = [(0, simple(tag, k)) for k in range(4) for tag in ("loss", "lr")]
     columns = read_columns(written(tmp_path, events))
-    assert columns.names == ("loss", "lr")
+    assert columns.names == ("loss", "lr", "wall_time")
     assert columns.load("loss").values.tolist() == [0, 1, 2, 3]
     assert columns.load("lr").values.tolist() == [0, 1, 2, 3]
 
@@ -167,7 +169,7 @@ def test_points_without_steps_are_all_kept(tmp_path):
 def test_a_tag_called_step_does_not_hide_the_steps(tmp_path):
     events = [(s, simple(tag, 5.0)) for s in (10, 20) for tag in ("loss", "step")]
     columns = read_columns(written(tmp_path, events))
-    assert columns.names == ("step", "loss")
+    assert columns.names == ("step", "loss", "wall_time")
     assert columns.load("step").values.tolist() == [10, 20]
 
 
@@ -198,11 +200,12 @@ def test_cut_anywhere_all_before_the_cut_is_read(tmp_path, losses):
         at += 16 + struct.unpack_from("<Q", data, at)[0]
         ends.append(at)
     whole = columns_of(data)
-    expected = [(t, *p) for s in range(20) for t in whole.names[1:] for p in [points(whole, t)[s]]]
+    tags = whole.names[1:-1]
+    expected = [(t, *p) for s in range(20) for t in tags for p in [points(whole, t)[s]]]
     for cut in range(max(ends[1], len(data) - 1024), len(data)):
         columns = columns_of(data[:cut])
         count = sum(end <= cut for end in ends) - 1
-        found = [(t, *p) for t in columns.names[1:] for p in points(columns, t)]
+        found = [(t, *p) for t in columns.names[1:-1] for p in points(columns, t)]
         np.testing.assert_array_equal(sorted(found), sorted(expected[:count]))
         assert columns.notes == (() if cut in ends else (BREAKS_OFF,))
 

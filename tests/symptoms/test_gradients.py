@@ -34,8 +34,8 @@ FOUND = [
     ("grad-nonfinite", log(FALLING, with_bad(NORM, 200, 300)), FP32, "step 200"),
     ("grad-exploding", log(WORSE, RISING), FP32, "learning rate"),
     ("grad-vanishing", log(FLAT, GONE), FP32, "each layer"),
-    ("grad-clip-saturated", log(FALLING, 5 * NORM), {"grad_clip": 1.0}, "from 1 to"),
-    ("grad-clip-saturated", log(FALLING, np.minimum(5 * NORM, 0.5)), {}, "from 0.5"),
+    ("grad-clip-saturated", log(FALLING, 50 * NORM), {"grad_clip": 1.0}, "from 1 to"),
+    ("grad-clip-saturated", log(FALLING, np.minimum(5 * NORM, 0.5)), {}, "before clipping"),
     (
         "grad-layer-outlier",
         {"step": STEPS, "loss": FALLING, **GROUPS, "grad_norm/head": 5000 * NORM},
@@ -57,9 +57,17 @@ PASSED = [
     ("grad-exploding", log(WORSE, NORM * (1 + STEPS / 60)), FP32),
     # The gradient goes with the loss.
     ("grad-vanishing", log(np.exp(-STEPS / 100), GONE), FP32),
+    # The weights go to nothing, and the gradient with them: that is another symptom.
+    (
+        "grad-vanishing",
+        log(FLAT, GONE, **{"weight_norm/mlp": np.exp(-STEPS / 100)}),
+        FP32,
+    ),
     # A policy's loss says nothing about how much of it is left.
     ("grad-vanishing", log(NOISE, GONE), FP32),
     ("grad-clip-saturated", log(FALLING, NORM), {"grad_clip": 1.0}),
+    # Each step is cut to a fifth: recipes that work do so.
+    ("grad-clip-saturated", log(FALLING, 5 * NORM), {"grad_clip": 1.0}),
     ("grad-clip-saturated", log(FALLING, NORM), {}),
     ("grad-clip-saturated", log(FALLING, 0.1 * NORM), {"grad_clip": 10.0}),
     # A spread as wide as this is how these groups are.

@@ -24,18 +24,12 @@ LAYOUT = (
     sections.actions,
     sections.messages,
     evidence.evidence,
-    trail.trail,
     sections.also_found,
+    trail.trail,
     sections.not_logged,
     sections.unchecked,
     reading.reading,
     sections.foot,
-)
-
-# No colours of its own for the page: a notebook may be dark or light.
-_HTML = (
-    '<pre style="white-space:pre;overflow-x:auto;line-height:1.25;'
-    "font-family:Menlo,'DejaVu Sans Mono',Consolas,monospace\"><code>{code}</code></pre>"
 )
 
 
@@ -85,11 +79,3 @@ def render(
     for part in renderables(report, width=width, verbose=verbose):
         console.print(part)
     return written(console)
-
-
-def to_html(report: Report) -> str:
-    """Return the report as an HTML fragment, for notebooks."""
-    console = console_for(80, color=True, record=True)
-    for part in renderables(report):
-        console.print(part)
-    return console.export_html(inline_styles=True, code_format=_HTML)

@@ -25,6 +25,8 @@ DOTS_X, DOTS_Y = 2, 4
 BLANK = "\u2800"
 _BITS = ((0x01, 0x02, 0x04, 0x40), (0x08, 0x10, 0x20, 0x80))
 _LOG_FROM = 100.0
+# A range that is smaller is one value, as far as a person can tell.
+_SMALLEST = 1e-300
 _BLOCKS = {False: " ▁▂▃▄▅▆▇█", True: " .:-=+*#@"}
 
 
@@ -76,11 +78,22 @@ class Scale:
             shares = (values / 2 - self.low / 2) / (self.high / 2 - self.low / 2)
         return np.asarray(np.clip(shares, 0.0, 1.0), dtype=np.float64)
 
-    def at(self, share: float) -> float:
-        """Return the value that stands at a share of the range."""
-        if self.log:
-            return float(self.low ** (1 - share) * self.high**share)
-        return self.low * (1 - share) + self.high * share
+    def ticks(self, most: int) -> list[float]:
+        """Return up to ``most`` round values within the range."""
+        if not self.log:
+            return round_numbers(self.low, self.high, most)
+        powers = round_numbers(math.log10(self.low), math.log10(self.high), most)
+        return [10.0**power for power in powers if power == int(power)]
+
+
+def round_numbers(low: float, high: float, most: int) -> list[float]:
+    """Return up to ``most`` round numbers within a range: multiples of 1, 2 or 5 of a decade."""
+    span = high - low
+    if not _SMALLEST < span < math.inf:
+        return []
+    decade = 10.0 ** math.floor(math.log10(span / most))
+    step = next(step for times in (1, 2, 5, 10, 20) if span / (step := times * decade) < most)
+    return [n * step for n in range(math.ceil(low / step), math.floor(high / step) + 1)]
 
 
 def curve(series: Series, view: View, scale: Scale, rows: int, *, ascii: bool) -> list[str]:
@@ -90,11 +103,11 @@ def curve(series: Series, view: View, scale: Scale, rows: int, *, ascii: bool) -
     """
     if ascii:
         cells = np.full((rows, view.columns), " ")
-        for x, y in _line(*_thinned(series, view, scale, rows - 1)):
+        for x, y in _line(*thinned(series, view, scale, rows - 1)):
             cells[rows - 1 - y, x // DOTS_X] = "*"
         return ["".join(row) for row in cells]
     bits = np.zeros((rows, view.columns), dtype=np.int64)
-    for x, y in _line(*_thinned(series, view, scale, rows * DOTS_Y - 1)):
+    for x, y in _line(*thinned(series, view, scale, rows * DOTS_Y - 1)):
         down = rows * DOTS_Y - 1 - y
         bits[down // DOTS_Y, x // DOTS_X] |= _BITS[x % DOTS_X][down % DOTS_Y]
     return ["".join(chr(ord(BLANK) + int(cell)) for cell in row) for row in bits]
@@ -133,7 +146,7 @@ def _held(height: NDArray[np.int64], view: View, steps: NDArray[np.int64]) -> ND
     return held
 
 
-def _thinned(
+def thinned(
     series: Series, view: View, scale: Scale, top: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return dots to connect: of each dot column the first, lowest, highest and last point.

@@ -37,7 +37,7 @@ def evidence(report: Report, page: Page) -> Iterator[Text]:
     if plot is not None and values:
         yield Text("")
     yield from _grid(values if page.verbose else dict(list(values.items())[:_FEW]), page)
-    if limits:
+    if limits and page.verbose:
         yield from page.wrap(pairs(limits), page.text("  limits  ", "dim"))
 
 

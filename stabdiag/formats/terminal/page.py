@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 from rich.cells import cell_len, set_cell_size
 from rich.text import Text
 
+from stabdiag.formats.visible import code, visible
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -27,7 +29,7 @@ _ASCII = {
     "σ": "sigma", "μ": "mu", "µ": "mu", "ε": "eps", "§": "sec. ", "×": "x", "≥": ">=", "≤": "<=",
     "≈": "~", "±": "+/-", "∞": "inf", "→": "->", "–": "-", "—": "-", "−": "-", "…": "...",
     "·": "-", "‘": "'", "’": "'", "“": '"', "”": '"', "│": "|", "┃": "|", "┤": "+", "┴": "+",
-    "└": "+", "─": "-", "▲": "^", "▸": ">", "░": ":", "┊": "|", "•": "*", "²": "^2",
+    "└": "+", "─": "-", "▲": "^", "▸": ">", "░": ":", "┊": "|", "┈": ".", "•": "*", "²": "^2",
 }  # fmt: skip
 
 
@@ -39,12 +41,8 @@ def escape(text: str, *, ascii: bool = False) -> str:
     nothing here reads it.
     """
     if ascii:
-        return "".join(c if " " <= c <= "~" else _ASCII.get(c) or _code(c) for c in text)
-    return text if text.isprintable() else "".join(c if c.isprintable() else _code(c) for c in text)
-
-
-def _code(char: str) -> str:
-    return char.encode("unicode_escape").decode("ascii")
+        return "".join(c if " " <= c <= "~" else _ASCII.get(c) or code(c) for c in text)
+    return visible(text)
 
 
 def number(value: Scalar, digits: int = 4) -> str:

@@ -1,4 +1,4 @@
-"""The plot of a report, drawn: curve, axis, event, NaN region, and the companions below."""
+"""The plot of a report, drawn: curve, axes, event, level, NaN region, and the companions below."""
 
 from __future__ import annotations
 
@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 from rich.text import Text
 
-from stabdiag.formats.terminal.canvas import BLANK, Scale, View, bad_columns, curve, strip
+from stabdiag.formats.terminal.canvas import (
+    BLANK,
+    Scale,
+    View,
+    bad_columns,
+    curve,
+    round_numbers,
+    strip,
+)
 from stabdiag.formats.terminal.page import Page, number
 from stabdiag.formats.terminal.subject import Plot, group
 
@@ -22,6 +30,7 @@ MAX_COLUMNS = 78
 _GUTTER = 13
 _LABEL = _GUTTER - 3
 _FEWEST_COLUMNS = 24
+_MOST_TICKS = 5
 
 
 def draw(plot: Plot, page: Page) -> Iterator[Text]:
@@ -45,7 +54,7 @@ def _title(plot: Plot, scale: Scale, page: Page) -> Iterator[Text]:
     name = plot.series.role
     if plot.series.column != name:
         name += f" ({plot.series.column})"
-    told = [f"{name}{', log scale' if scale.log else ''}, steps {plot.first} to {plot.last}"]
+    told = [f"{name}{', log scale' if scale.log else ''}"]
     for series in plot.companions:
         low, high = series.finite().values.min(), series.finite().values.max()
         told.append(f"{series.role} {number(float(low), 3)} to {number(float(high), 3)}")
@@ -55,12 +64,36 @@ def _title(plot: Plot, scale: Scale, page: Page) -> Iterator[Text]:
 def _body(plot: Plot, view: View, scale: Scale, page: Page) -> Iterator[Text]:
     bad = bad_columns(plot.series, view)
     event = None if plot.event is None else view.column(plot.event)
-    middle = ROWS // 2
+    labels, level = _labels(plot, scale)
     for i, row in enumerate(curve(plot.series, view, scale, ROWS, ascii=page.ascii)):
-        labelled = i in (0, middle, ROWS - 1)
-        label = number(scale.at(1 - i / (ROWS - 1)), 3) if labelled else ""
-        drawn = _marked(row, _background(bad, event, "NaN" if i == middle else ""), page)
-        yield _row(label, "┤" if labelled else "│", drawn, page)
+        behind = dict.fromkeys(range(view.columns), ("┈", "dim")) if i == level else {}
+        behind |= _background(bad, event, "NaN" if i == ROWS // 2 else "")
+        yield _row(labels.get(i, ""), "┤" if i in labels else "│", _marked(row, behind, page), page)
+
+
+def _labels(plot: Plot, scale: Scale) -> tuple[dict[int, str], int | None]:
+    """Return the labels of the vertical axis by row, and the row of the level, if there is one.
+
+    The extremes are always told, then the level; round numbers stand where there is room.
+    """
+    labels = {0: number(scale.high, 3), ROWS - 1: number(scale.low, 3)}
+    level = None
+    if plot.level is not None and scale.low < plot.level.value < scale.high:
+        level = _at_row(plot.level.value, scale)
+        if level in labels:  # too near to an extreme to be told apart
+            level = None
+        else:
+            labels[level] = f"{plot.level.name} {number(plot.level.value, 3)}"
+    for tick in scale.ticks(_MOST_TICKS):
+        at = _at_row(tick, scale)
+        if not labels.keys() & {at - 1, at, at + 1}:
+            labels[at] = number(tick, 3)
+    return labels, level
+
+
+def _at_row(value: float, scale: Scale) -> int:
+    """Return the row of a value: that of the highest is the first, that of the lowest the last."""
+    return round((1 - float(scale.share(np.array([value]))[0])) * (ROWS - 1))
 
 
 def _row(label: str, edge: str, drawn: Text, page: Page) -> Text:
@@ -102,12 +135,13 @@ def _axis(plot: Plot, view: View, page: Page) -> Iterator[Text]:
     ticks = [(plot.first, str(plot.first)), (plot.last, str(plot.last))]
     if plot.event is not None:
         ticks.insert(0, (plot.event, f"▲ {plot.event}"))
+    ticks += [(int(n), str(int(n))) for n in round_numbers(plot.first, plot.last, _MOST_TICKS)]
     for step, label in ticks:
         column = view.column(step)
-        line[column] = "┴"
         begin = column if step == plot.event else column - len(label) // 2
         begin = max(min(begin, view.columns - len(label)), 0)
         if not "".join(labels[max(begin - 2, 0) : begin + len(label) + 2]).strip():
             labels[begin : begin + len(label)] = label
+            line[column] = "┴"
     yield _row("", "└", page.text("".join(line), "dim"), page)
     yield _row("", " ", page.text("".join(labels).rstrip()), page)

@@ -37,10 +37,21 @@ _MESSAGES = 5
 def head(report: Report, page: Page) -> Iterator[Text]:
     """Yield what is wrong and where in one line, and the summary below it."""
     found = report.diagnosis
-    badge = page.text(found.severity.value.upper(), BADGE[found.severity])
-    yield from page.wrap(_named(found, page, "bold"), Text("").join([badge, Text("  ")]))
+    severity, title = found.severity, _named(found, page, "bold")
+    warnings = [one for one in report.also_found if one.severity is Severity.WARNING]
+    if severity is Severity.OK and warnings:
+        severity, title = Severity.WARNING, _only_warned(found, warnings, page)
+    badge = page.text(severity.value.upper(), BADGE[severity])
+    yield from page.wrap(title, Text("").join([badge, Text("  ")]))
     yield Text("")
     yield from page.wrap(found.summary)
+
+
+def _only_warned(found: Finding, warnings: list[Finding], page: Page) -> Text:
+    """Return the headline of a run that is well but for what stands below: it is to be read on."""
+    count = "1 warning" if len(warnings) == 1 else f"{len(warnings)} warnings"
+    told = f"Nothing broke; {count}: {', '.join(one.slug for one in warnings)}"
+    return page.line(page.text(told, "bold"), page.text(f"  [{found.slug}]", "dim"))
 
 
 def actions(report: Report, page: Page) -> Iterator[Text]:
@@ -103,10 +114,14 @@ def unchecked(report: Report, page: Page) -> Iterator[Text]:
     if not report.unchecked:
         return
     lacking = Counter(role for symptom in report.unchecked for role in symptom.missing)
-    yield from page.heading("Not checked", f"{len(report.unchecked)} symptoms, for lack of")
     if not page.verbose:
-        yield from page.wrap(", ".join(role for role, _ in lacking.most_common()), "  ")
+        roles = ", ".join(role for role, _ in lacking.most_common())
+        told = f"  {len(report.unchecked)} symptoms, for lack of {roles}"
+        title = page.text("Not checked", "bold")
+        yield Text("")
+        yield page.line(title, page.text(page.clip(told, page.width - title.cell_len), "dim"))
         return
+    yield from page.heading("Not checked", f"{len(report.unchecked)} symptoms, for lack of")
     for symptom in report.unchecked:
         yield from page.wrap(f"{symptom.symptom}: {', '.join(symptom.missing)}", "  ", "    ")
 

@@ -27,15 +27,28 @@ COMPANIONS = {
 }
 
 
+# What the finding was held against, by its name among the evidence: a line across the plot.
+LEVELS = {"spike": "base", "divergence": "best"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Level:
+    """A value that the main curve is to be compared with, and what it is called."""
+
+    name: str
+    value: float
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Plot:
-    """What is drawn: one series, its companions, the steps between which, and the event."""
+    """What is drawn: one series, its companions, the steps between which, the event, a level."""
 
     series: Series
     companions: tuple[Series, ...]
     first: int
     last: int
     event: int | None
+    level: Level | None = None
 
 
 def choose(report: Report) -> Plot | None:
@@ -52,7 +65,16 @@ def choose(report: Report) -> Plot | None:
         first=first,
         last=last,
         event=finding.step if inside else None,
+        level=_level(series, report),
     )
+
+
+def _level(series: Series, report: Report) -> Level | None:
+    if series.role == "loss_scale":
+        return Level(name="floor", value=report.limits.precision.scale_floor)
+    name = LEVELS.get(report.diagnosis.slug.partition("-")[0], "")
+    value = report.diagnosis.evidence.get(name)
+    return Level(name=name, value=value) if isinstance(value, float) else None
 
 
 def _main(history: History, finding: Finding) -> Series | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from copy import copy
 from typing import TYPE_CHECKING, Final, Protocol
 
 from stabdiag.errors import NoUsableRecord
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     import re
     from collections.abc import Callable, Mapping
 
+    from stabdiag.readers.blocks import Block
     from stabdiag.readers.source import Stream
     from stabdiag.readers.text.grammar import Grammar
 
@@ -49,46 +51,82 @@ def functions_of(grammar: Grammar) -> tuple[Recognises, Callable[[Stream], Colum
     return recognises, read
 
 
+def growing_by(grammar: Grammar) -> Callable[[], TextLog]:
+    """Return the function that a module has whose logs can be read as they grow."""
+    return lambda: TextLog(grammar)
+
+
 def read_log(stream: Stream, grammar: Grammar, *, size: int = _BLOCK) -> Columns:
     """Read a stream by a grammar."""
-    table, messages = Table(grammar), Messages()
-    config: dict[str, object] = {}
-    bad: list[BadLine] = []
-    offset, line = 0, 1
+    log = TextLog(grammar)
     for block in blocks(stream, size=size):
+        log.add(block)
+    return log.columns(stream)
+
+
+class TextLog:
+    """A text log as far as it was read; what is appended to it is read by ``add``."""
+
+    def __init__(self, grammar: Grammar) -> None:
+        """Read by ``grammar``."""
+        self._grammar = grammar
+        self._table = Table(grammar)
+        self._messages = Messages()
+        self._config: dict[str, object] = {}
+        self._bad: list[BadLine] = []
+        self._offset = 0
+        self._line = 1
+
+    def add(self, block: Block) -> None:
+        """Read one more block."""
+        grammar = self._grammar
         if block.too_long:
-            bad.append(BadLine(line=line, reason=f"longer than {LONGEST_LINE >> 20} MB"))
-        text = Text(b"\n" if block.too_long else block.data, first_line=line)
+            reason = f"longer than {LONGEST_LINE >> 20} MB"
+            self._bad.append(BadLine(line=self._line, reason=reason))
+        text = Text(b"\n" if block.too_long else block.data, first_line=self._line)
         found = [(kind, part) for kind in grammar.kinds for part in kind.find(text.data)]
-        if grammar.config is not None and not table and offset < _CONFIG_WITHIN:
+        if grammar.config is not None and not self._table and self._offset < _CONFIG_WITHIN:
             until = min((min(part.starts) for _, part in found), default=len(text.data))
-            config = {**_arguments(grammar.config, text.data[:until]), **config}
+            self._config = {**_arguments(grammar.config, text.data[:until]), **self._config}
         for kind, part in found:
-            table.add(kind, part, ranks_of(text.data, part.starts), offset)
-        messages.look(text, offset)
-        offset += len(text.data)
-        line += block.data.count(b"\n")
-    if not table:
-        raise NoUsableRecord(
-            f"{stream.name}: no record could be read; no line looks as {grammar.name} writes it"
+            self._table.add(kind, part, ranks_of(text.data, part.starts), self._offset)
+        self._messages.look(text, self._offset)
+        self._offset += len(text.data)
+        self._line += block.data.count(b"\n")
+
+    def copy(self) -> TextLog:
+        """Return the same, to which more can be added on trial."""
+        other = copy(self)
+        other._table = self._table.copy()
+        other._messages = self._messages.copy()
+        other._bad = [*self._bad]
+        return other
+
+    def columns(self, stream: Stream) -> Columns:
+        """Return the columns of all blocks, under the name of their stream."""
+        if not self._table:
+            raise NoUsableRecord(
+                f"{stream.name}: no record could be read; no line looks as"
+                f" {self._grammar.name} writes it"
+            )
+        done = self._table.finished()
+        if done.ranks > 1:
+            stream.notes.append(
+                f"the log holds the lines of {done.ranks} ranks: of each record that of one rank"
+                " counts"
+            )
+        return Columns(
+            source=stream.name,
+            format=self._grammar.name,
+            names=tuple(done.rows.names),
+            rows=done.rows.rows,
+            load=lambda name: join([done.rows], name),
+            bad_lines=tuple(self._bad[:_SHOWN]),
+            bad_count=len(self._bad),
+            notes=tuple(stream.notes),
+            events=self._messages.events(done.step_at),
+            config=self._config,
         )
-    done = table.finished()
-    if done.ranks > 1:
-        stream.notes.append(
-            f"the log holds the lines of {done.ranks} ranks: of each record that of one rank counts"
-        )
-    return Columns(
-        source=stream.name,
-        format=grammar.name,
-        names=tuple(done.rows.names),
-        rows=done.rows.rows,
-        load=lambda name: join([done.rows], name),
-        bad_lines=tuple(bad[:_SHOWN]),
-        bad_count=len(bad),
-        notes=tuple(stream.notes),
-        events=messages.events(done.step_at),
-        config=config,
-    )
 
 
 def _arguments(pattern: re.Pattern[bytes], data: bytes) -> Mapping[str, object]:

@@ -11,7 +11,7 @@ import re
 
 from stabdiag.readers.text.deepspeed import SCALE
 from stabdiag.readers.text.grammar import NUMBER, Grammar, Line
-from stabdiag.readers.text.log import functions_of
+from stabdiag.readers.text.log import functions_of, growing_by
 
 _FIELDS = re.compile(rb"([^:|\n]{1,80}): {0,20}(%b) {0,4}\|" % NUMBER)
 
@@ -42,3 +42,4 @@ GRAMMAR = Grammar(
 )
 
 recognises, read = functions_of(GRAMMAR)
+growing = growing_by(GRAMMAR)

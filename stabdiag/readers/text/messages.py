@@ -118,6 +118,13 @@ class Messages:
             said = _exception(text.data, place) if counted < _FOLLOWED else b""
             self._add(text, offset, place, _TRACEBACK_TITLE, said)
 
+    def copy(self) -> Messages:
+        """Return the same messages, to which others can be added."""
+        other = Messages()
+        other._told = {title: [*told] for title, told in self._told.items()}
+        other._counts = dict(self._counts)
+        return other
+
     def _add(self, text: Text, offset: int, place: int, title: str, line: bytes) -> None:
         self._counts[title] = self._counts.get(title, 0) + 1
         told = self._told.setdefault(title, [])

@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, TypeGuard
 
 from stabdiag.readers.text.grammar import Grammar, Kind, Part
-from stabdiag.readers.text.log import functions_of
+from stabdiag.readers.text.log import functions_of, growing_by
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -96,3 +96,4 @@ def _cell(value: float) -> bytes:
 GRAMMAR = Grammar(name="mllog", step="step", kinds=(_Marked(),), joined=True)
 
 recognises, read = functions_of(GRAMMAR)
+growing = growing_by(GRAMMAR)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -116,10 +116,15 @@ class Table:
             )
         )
 
+    def copy(self) -> Table:
+        """Return a table of the same lines, to which others can be added."""
+        other = Table(self._grammar)
+        other._stored = [*self._stored]
+        return other
+
     def finished(self) -> Finished:
         """Return the records in the order of the log, each line of several ranks once."""
-        stored = self._stored
-        _forget_other_bars(stored)
+        stored = _without_other_bars(self._stored)
         at = np.concatenate([one.at for one in stored])
         order = np.argsort(at, kind="stable")
         kinds = {id(one.kind): number for number, one in enumerate(stored)}
@@ -137,7 +142,7 @@ class Table:
         number = np.cumsum(new) - 1
         row = np.full(len(at), -1)
         row[order[record]] = number[record]
-        rows = self._rows(row, int(new.sum()), steps[new])
+        rows = self._rows(stored, row, int(new.sum()), steps[new])
         reached = kept & ~np.isnan(steps)
         return Finished(
             rows=rows,
@@ -146,7 +151,7 @@ class Table:
             ranks=len(np.unique(ranks[ranks != NO_RANK])),
         )
 
-    def _rows(self, row: Ints, count: int, steps: Floats) -> Rows:
+    def _rows(self, stored: list[_Stored], row: Ints, count: int, steps: Floats) -> Rows:
         """Spread the pieces over ``count`` rows; ``row`` is that of each line, -1 for none."""
         rows = Rows(rows=count)
         known = ~np.isnan(steps)
@@ -154,7 +159,7 @@ class Table:
             states = np.where(known, NUMBER, ABSENT).astype(np.uint8)
             rows.parts[self._grammar.step] = [(None, Piece(values=steps, states=states))]
         start = 0
-        for one in self._stored:
+        for one in stored:
             where = row[start : start + len(one.at)]
             start += len(one.at)
             for name, piece in one.pieces.items():
@@ -167,15 +172,20 @@ class Table:
         return rows
 
 
-def _forget_other_bars(stored: list[_Stored]) -> None:
+def _without_other_bars(stored: list[_Stored]) -> list[_Stored]:
     """Take the steps from lines that count to another total than most of them do."""
     bars = [one for one in stored if not one.kind.is_record and TOTAL in one.pieces]
-    if bars:
-        totals = np.concatenate([one.pieces[TOTAL].values for one in bars])
-        found, count = np.unique(totals, return_counts=True)
-        usual = found[np.argmax(count)]
-        for one in bars:
-            one.steps[one.pieces[TOTAL].values != usual] = np.nan
+    if not bars:
+        return stored
+    totals = np.concatenate([one.pieces[TOTAL].values for one in bars])
+    found, count = np.unique(totals, return_counts=True)
+    usual = found[np.argmax(count)]
+    return [
+        replace(one, steps=np.where(one.pieces[TOTAL].values != usual, np.nan, one.steps))
+        if not one.kind.is_record and TOTAL in one.pieces
+        else one
+        for one in stored
+    ]
 
 
 def _each(values: list[int] | list[bool], stored: list[_Stored]) -> Ints:

@@ -1,0 +1,127 @@
+"""Count how often a watch would have ended a run for an error that the finished log does not have.
+
+python benchmarks/watch_replay.py                    the fixtures, told 4 records at a time
+python benchmarks/watch_replay.py --corpus 4         every fourth run of the corpus, in 40 parts
+
+A run is told part by part, as a watch sees it, until an error is certain or the run is over.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from stabdiag.api import diagnose
+from stabdiag.assemble import build_history
+from stabdiag.errors import LogError
+from stabdiag.findings import Severity
+from stabdiag.limits import Limits
+from stabdiag.manifest import parse_manifest
+from stabdiag.places import Found, read_place
+from stabdiag.readers import from_object
+from stabdiag.watch.certain import certain
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from stabdiag.findings import Finding
+    from stabdiag.readers import Column, Columns
+    from stabdiag.report import Report
+
+HERE = Path(__file__).parent
+RUNS = HERE.parent / "fixtures" / "runs"
+PARTS = 40
+
+
+@dataclass(frozen=True, kw_only=True)
+class Told:
+    """What a watch would have made of a run: its errors in the end, and what ended it before."""
+
+    name: str
+    errors: frozenset[str]
+    ended_by: str | None
+    after: int
+
+
+def told(name: str, log: Found, every: int) -> Told:
+    """Tell of a run, so many records at a time."""
+    rows = log.columns.rows
+    final = _report(log, rows)
+    errors = frozenset(_kind(one) for one in final.findings if one.severity is Severity.ERROR)
+    for after in range(every, rows, every):
+        try:
+            report = _report(log, after)
+        except LogError:
+            continue
+        if any(one.severity is Severity.ERROR for one in report.findings):
+            found = certain(report, Severity.ERROR)
+            if found is not None:
+                return Told(name=name, errors=errors, ended_by=_kind(found), after=after)
+    return Told(name=name, errors=errors, ended_by=None, after=rows)
+
+
+def _kind(finding: Finding) -> str:
+    return finding.section if finding.section.startswith("§") else finding.slug
+
+
+def _report(log: Found, rows: int) -> Report:
+    history = build_history(first(log.columns, rows), Limits())
+    return diagnose(history, manifest=log.manifest)
+
+
+def first(columns: Columns, rows: int) -> Columns:
+    """Return what a log held when it had so many records."""
+
+    def load(name: str) -> Column:
+        one = columns.load(name)
+        parts: dict[str, Any] = {
+            part: getattr(one, part)[:rows] for part in ("values", "present", "null")
+        }
+        return replace(one, **parts)
+
+    return replace(columns, rows=rows, load=load, settled=False)
+
+
+def fixtures() -> Iterator[Told]:
+    """Tell of the fixtures."""
+    for folder in sorted(RUNS.iterdir()):
+        (log,) = folder.glob("log.*")
+        yield told(folder.name, read_place([log]), 4)
+
+
+def corpus(every: int) -> Iterator[Told]:
+    """Tell of each so many-th run of the corpus."""
+    sys.path.insert(0, str(HERE / "accuracy"))
+    from corpus import load
+
+    for number, (run, table) in enumerate(load()):
+        if number % every == 0:
+            columns = from_object(table)
+            log = Found(columns=columns, manifest=parse_manifest(run.manifest))
+            yield told(run.run_id, log, max(columns.rows // PARTS, 1))
+
+
+def main() -> None:
+    """Run the command line."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--corpus", type=int, metavar="N", help="every N-th run of the corpus")
+    arguments = parser.parse_args()
+    runs = list(corpus(arguments.corpus) if arguments.corpus else fixtures())
+    well = [run for run in runs if not run.errors]
+    broken = [run for run in runs if run.errors]
+    early = [run for run in broken if run.ended_by in run.errors]
+    other = [run for run in broken if run.ended_by not in {*run.errors, None}]
+    print(f"{len(well)} runs without an error in the end")
+    for run in well:
+        if run.ended_by is not None:
+            print(f"    {run.name} ended for {run.ended_by} after {run.after} records")
+    print(f"{len(broken)} runs with one: {len(early)} ended for it before their end")
+    for run in other:
+        print(f"    {run.name} ended for {run.ended_by} after {run.after} records")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,70 @@
+"""The page that holds what guides to training look for against what is checked here."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import stabdiag
+from stabdiag.checklist import checklist
+from stabdiag.limits import Limits
+from stabdiag.manifest import Manifest
+from stabdiag.preflight import preflight
+from stabdiag.symptoms import BY_SLUG as SYMPTOMS
+from stabdiag.tree import QUESTIONS
+from stabdiag.tree.outcomes import BY_SLUG as OUTCOMES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+DATA = Path(__file__).resolve().parent / "coverage.toml"
+
+HEAD = """\
+# What is looked for, and what covers it
+
+Guides to training list symptoms, causes and checks. Each of their rows stands here, in our words,
+beside what covers it: a question of the [tree](questions.md), an [outcome](outcomes.md), a
+[symptom](symptoms.md), or a line of [`stabdiag preflight` or `stabdiag checklist`](preflight.md).
+Where a log cannot show it, the last column says why. (This page is written by `docs/build.py`, and
+a test holds its names against the code.)"""
+
+
+def coverage_page() -> str:
+    """Return the page."""
+    parts = [HEAD]
+    for guide in guides():
+        parts.append(f"## {guide['title']}")
+        for one in guide["list"]:
+            lines = ["| looked for | covered by | what a log cannot show |", "|---|---|---|"]
+            lines += [_row(row) for row in one["rows"]]
+            parts += [f"### {one['title']}", "\n".join(lines)]
+    return "\n\n".join(parts) + "\n"
+
+
+def guides() -> list[dict[str, Any]]:
+    """Return the guides with their lists and rows."""
+    found: list[dict[str, Any]] = tomllib.loads(DATA.read_text(encoding="utf-8"))["guide"]
+    return found
+
+
+def known() -> dict[str, str]:
+    """Return every name that may stand in a row, with the page that tells of it."""
+    pages = {question.id: "questions.md" for question in QUESTIONS}
+    pages |= dict.fromkeys(OUTCOMES, "outcomes.md")
+    pages |= dict.fromkeys(SYMPTOMS, "symptoms.md")
+    return pages | dict.fromkeys(_lines(), "preflight.md")
+
+
+def _lines() -> Iterator[str]:
+    """Yield the lines of the lists, those that only fp16 has included."""
+    run = stabdiag.diagnose({"step": np.arange(9), "loss": np.ones(9)}, manifest={"dtype": "fp16"})
+    for sheet in (preflight(Manifest(), Limits()), checklist(run)):
+        yield from (f"{sheet.name}:{tick.slug}" for tick in sheet.ticks)
+
+
+def _row(row: dict[str, Any]) -> str:
+    by = ", ".join(f"`{name.replace(':', ' ')}`" for name in row["by"])
+    return f"| {row['row']} | {by} | {row.get('but', '')} |"

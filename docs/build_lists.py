@@ -1,0 +1,102 @@
+"""The page of ``stabdiag preflight`` and ``stabdiag checklist``: what they hold, and an example."""
+
+from __future__ import annotations
+
+import inspect
+from contextlib import chdir
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import stabdiag
+from stabdiag.checklist import checklist
+from stabdiag.checklist.interventions import INTERVENTIONS
+from stabdiag.checklist.steps import STEPS
+from stabdiag.limits import Limits
+from stabdiag.manifest import Manifest, read_manifest
+from stabdiag.preflight import CHECKS, preflight
+from stabdiag.tick_formats import render_sheet
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from stabdiag.ticks import Sheet, Tick
+
+ROOT = Path(__file__).resolve().parent.parent
+BROKEN = "fixtures/runs/spike-lr-jump"
+FP16 = "fixtures/runs/loss-scale-static"
+
+PREFLIGHT = """\
+# Before the launch, and after it went wrong
+
+Two commands write lists to tick. Both take `--format terminal`, `markdown` or `json` and
+`-o FILE`. (This page is written by `docs/build.py`.)
+
+## `stabdiag preflight MANIFEST`
+
+Holds a configuration against what is usual, before there is a log: `fine`, `look`, or `not told`,
+which is never taken for fine. The manifest is a JSON, TOML or YAML file in the words of any
+framework; `--set FIELD=VALUE` and `--dtype` go before it. Exit code 1 says that something is at or
+above `--fail-on` (`error` by default), 2 that the file cannot be read. The thresholds are the
+limits of the section `preflight`, and a few of those of the symptoms:
+`stabdiag thresholds` lists them, `--limit NAME=VALUE` changes them."""
+
+BY_HAND = """\
+Then comes what to try before a long run, which no manifest shows. It is to be ticked by hand; the
+level of a first loss is computed where the manifest names the number of classes."""
+
+CHECKLIST = """\
+## `stabdiag checklist LOG`
+
+Diagnoses the log and ticks four lists off from what it and the manifest show. Each line is done,
+not done, or cannot be told, with the reason, and with what to do or to run where it is open. What
+no log can show, such as unit tests of the data, is never ticked. The list of interventions says
+where to begin: at the first that this run has not tried.
+
+The options are those of `stabdiag diagnose`. The exit code is 0 if the lists were written; with
+`--fail-on not-done` it is 1 if a line is not done."""
+
+AS_JSON = """\
+## As JSON
+
+Both commands write one object: `schema` (1), `stabdiag` (the version), `sheet` (`preflight` or
+`checklist`), `subject`, `summary` and `lists`. A list has a `title`, the slug of the line to
+`begin` with or null, and `items`: each has a `slug` that does not change between versions, a
+`title`, its `state` (`ticked`, `crossed` or `unknown`), the `word` for it in that list, a
+`severity` where it is crossed, the sentence `because`, and `do`, what to do or to run, in order."""
+
+
+def lists_page() -> str:
+    """Return the page."""
+    with chdir(ROOT):  # the lists name their files as they were asked for
+        before = preflight(read_manifest(f"{FP16}/manifest.json"), Limits())
+        after = checklist(stabdiag.diagnose(f"{BROKEN}/log.jsonl"))
+    empty = preflight(Manifest(), Limits())
+    parts = [
+        PREFLIGHT,
+        _table(zip(empty.lists[0].ticks, CHECKS, strict=True)),
+        BY_HAND,
+        "\n".join(f"- {tick.title}." for tick in empty.lists[1].ticks),
+        _example(f"stabdiag preflight {FP16}/manifest.json", before),
+        CHECKLIST,
+        *(
+            f"**{one.title}**\n\n{_table(zip(one.ticks, asked, strict=True))}"
+            for one, asked in zip(after.lists, (STEPS, INTERVENTIONS), strict=False)
+        ),
+        *(
+            f"**{one.title}**\n\n" + "\n".join(f"- {tick.title}" for tick in one.ticks)
+            for one in after.lists[2:]
+        ),
+        _example(f"stabdiag checklist {BROKEN}/log.jsonl", after),
+        AS_JSON,
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _table(lines: Iterable[tuple[Tick, Callable[..., Tick]]]) -> str:
+    rows = [f"| `{tick.slug}` | {tick.title} | {inspect.getdoc(check)} |" for tick, check in lines]
+    return "\n".join(["| line | title | what is asked |", "|---|---|---|", *rows])
+
+
+def _example(command: str, sheet: Sheet) -> str:
+    """Return a command, and what it prints, in two blocks."""
+    return f"```console\n$ {command}\n```\n\n```text\n{render_sheet(sheet, 'terminal')}```"

@@ -1,0 +1,141 @@
+"""The pictures of the page of symptoms: what a fixture logged that shows each."""
+
+from __future__ import annotations
+
+from contextlib import chdir
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+import stabdiag
+from stabdiag.symptoms import SYMPTOMS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from stabdiag.findings import Finding
+    from stabdiag.history import History, Series
+    from stabdiag.symptoms import Symptom
+
+    Floats = NDArray[np.float64]
+
+ROOT = Path(__file__).resolve().parent.parent
+RUNS = ROOT / "fixtures" / "runs"
+
+# Where the run that shows a symptom is named otherwise, and where other series show it better.
+RUN = {"lr-decays-early": "symptom-plateau-early"}
+SHOWN = {
+    "adam-underflow-risk": ("loss",),
+    "stall": ("loss",),
+    "mfu-low": ("mfu",),
+    "grad-vanishing": ("grad_norm", "loss"),
+    "grad-exploding": ("grad_norm", "loss"),
+    "lr-no-warmup": ("loss", "lr"),
+    "resume-data-replayed": ("batch_id",),
+}
+
+WIDTH, PANEL, LEFT, TOP = 640, 92, 62, 16
+COLUMNS = 200
+LOG_FROM = 50.0
+STYLE = (
+    "text{font:11px sans-serif;fill:#57606a}path{fill:none;stroke:#0969da;stroke-width:1.2}"
+    ".lost,.at{stroke:#cf222e}.at{stroke-dasharray:3 3}.axis{stroke:#8c959f;stroke-width:.6}"
+    "@media(prefers-color-scheme:dark){text{fill:#9198a1}path{stroke:#4493f8}.lost,.at{stroke:#f85149}}"
+)
+
+
+def pictures() -> Iterator[tuple[Path, str]]:
+    """Yield the file of each picture with what should be in it."""
+    for symptom in SYMPTOMS:
+        yield ROOT / "docs" / "symptoms" / f"{symptom.slug}.svg", _picture(symptom)
+
+
+def _run(symptom: Symptom) -> str:
+    return RUN.get(symptom.slug, f"symptom-{symptom.slug}")
+
+
+def _picture(symptom: Symptom) -> str:
+    with chdir(ROOT):
+        report = stabdiag.diagnose(next((RUNS / _run(symptom)).glob("log.*")))
+    finding = next(one for one in report.findings if one.slug == symptom.slug)
+    panels = _series(symptom, finding, report.history)
+    first = min(int(one.steps[0]) for one in panels)
+    last = max(int(one.steps[-1]) for one in panels)
+    height = len(panels) * (PANEL + TOP) + 18
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" '
+        f'width="{WIDTH}" height="{height}" role="img">',
+        f"<title>{escape(finding.summary)}</title><style>{STYLE}</style>",
+    ]
+    for number, series in enumerate(panels):
+        parts += _panel(series, number * (PANEL + TOP) + TOP, first, last, finding.step)
+    parts += [
+        f'<text x="{LEFT}" y="{height - 4}">step {first}</text>',
+        f'<text x="{WIDTH - 4}" y="{height - 4}" text-anchor="end">{last}</text>',
+        "</svg>",
+    ]
+    return "\n".join(parts) + "\n"
+
+
+def _series(symptom: Symptom, finding: Finding, history: History) -> list[Series]:
+    """Return what to draw: two series at most of those that the symptom needs."""
+    found = []
+    for need in SHOWN.get(symptom.slug, symptom.needs):
+        logged = (history.group(role) for role in need.split(" or "))
+        groups = next((group for group in logged if group), {})
+        named = groups.get(str(finding.evidence.get("group"))) or groups.get("all")
+        one = named or next(iter(groups.values()), None)
+        if one is not None:
+            found.append(one)
+    return found[:2]
+
+
+def _panel(series: Series, top: int, first: int, last: int, step: int | None) -> Iterator[str]:
+    """Yield one curve with its range, its role, where the finding lies, and what is not finite."""
+    finite, bottom = series.finite(), top + PANEL
+    x = _across(finite.steps, first, last)
+    low, high = float(finite.values.min()), float(finite.values.max())
+    if "fraction" in series.role:
+        low, high = 0.0, max(high, 1.0)
+    is_log = low > 0 and high > LOG_FROM * low
+    y = top + PANEL * (1 - _shares(finite.values, low, high, is_log=is_log))
+    lost = _across(series.steps[~np.isfinite(series.values)], first, last)
+    if len(lost):
+        yield f'<path class="lost" d="{"".join(f"M{at:.0f} {top}v8" for at in lost)}"/>'
+    if step is not None:
+        at = float(_across(np.array([step]), first, last)[0])
+        yield f'<path class="at" d="M{at:.0f} {top}V{bottom}"/>'
+    yield f'<path class="axis" d="M{LEFT} {top}V{bottom}H{WIDTH - 4}"/>'
+    yield f'<path d="{_line(x, y)}"/>'
+    scale = ", log" if is_log else ""
+    yield f'<text x="{LEFT}" y="{top - 4}">{escape(series.role)}{scale}</text>'
+    for value, height in ((high, top + 9), (low, bottom)):
+        yield f'<text x="{LEFT - 4}" y="{height}" text-anchor="end">{value:.3g}</text>'
+
+
+def _across(steps: NDArray[np.int64], first: int, last: int) -> Floats:
+    return LEFT + (WIDTH - 4 - LEFT) * (steps - first) / max(last - first, 1)
+
+
+def _shares(values: Floats, low: float, high: float, *, is_log: bool) -> Floats:
+    """Return where each value stands between the lowest, 0, and the highest, 1."""
+    if high <= low:
+        return np.full(len(values), 0.5)
+    if is_log:
+        return np.asarray(np.log(values / low) / np.log(high / low))
+    return (values - low) / (high - low)
+
+
+def _line(x: Floats, y: Floats) -> str:
+    """Return a path through the highest and the lowest point of each column."""
+    column = ((x - LEFT) / (WIDTH - LEFT) * COLUMNS).astype(np.int64)
+    points: list[str] = []
+    for one in np.unique(column):
+        here = np.flatnonzero(column == one)
+        ends = sorted({int(here[y[here].argmin()]), int(here[y[here].argmax()])})
+        points += [f"{x[at]:.0f} {y[at]:.0f}" for at in ends]
+    return "M" + "L".join(points)

@@ -1,0 +1,96 @@
+"""What to try, fast things first, and whether this run has tried it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from stabdiag.checklist import steps
+from stabdiag.checklist.seen import PRECISION
+from stabdiag.ticks import State, crossed, ticked, unknown
+from stabdiag.tree.words import num
+
+if TYPE_CHECKING:
+    from stabdiag.checklist.seen import Seen
+    from stabdiag.ticks import Tick
+
+
+def lower_rate(seen: Seen) -> Tick:
+    """Is there a warm-up, and a learning rate that no finding blames?"""
+    step = steps.learning_rate(seen)
+    return replace(step, slug="try-rate", title="Lower the learning rate, or warm up longer")
+
+
+def loss_scale(seen: Seen) -> Tick:
+    """Is mixed precision off, or without overflows?"""
+    slug, title = "try-precision", "Switch off mixed precision, or adjust the loss scale"
+    dtype, found = seen.manifest.dtype, seen.finding(PRECISION)
+    do = ("Run in fp32 or bf16; where fp16 has to be, scale the loss dynamically.",)
+    if dtype is None:
+        return unknown(slug, title, "The dtype is not known.", *do)
+    if dtype in ("fp32", "fp64"):
+        return ticked(slug, title, f"The run is in {dtype}.")
+    if found is not None:
+        return crossed(slug, title, f"The run is in {dtype}: {found.title} ({found.slug}).", *do)
+    return ticked(slug, title, f"The run is in {dtype}, and no overflow was found.")
+
+
+def clip(seen: Seen) -> Tick:
+    """Does the manifest tell of a clip threshold?"""
+    slug, title = "try-clip", "Clip the gradient by its global norm"
+    threshold = seen.manifest.grad_clip
+    if threshold is None:
+        return unknown(slug, title, "The manifest does not say.", "Clip it at 1.0.")
+    if threshold <= 0:
+        return crossed(slug, title, "It is off.", "Clip it at 1.0.")
+    return ticked(slug, title, f"It is clipped at {num(threshold)}.")
+
+
+def pipeline(seen: Seen) -> Tick:
+    """Does no finding blame the data? Their tests no log shows."""
+    step = steps.data(seen)
+    seed = seen.manifest.seed
+    told = f"{step.because} The seed is {seed}." if seed is not None else step.because
+    return replace(
+        step, slug="try-data", title="Validate the data pipeline, fix the seeds", because=told
+    )
+
+
+def custom_ops(seen: Seen) -> Tick:
+    """Did a finite forward pass, or gradient, turn NaN?"""
+    slug, title = "try-operations", "Replace suspicious custom operations"
+    do = ("Put the safe ones of the framework in their place: log_softmax, clamp, epsilons.",)
+    found = seen.finding(("nan-fp32", "nan-bf16", "grad-nonfinite"))
+    if found is not None:
+        return crossed(slug, title, f"{found.title} ({found.slug}).", found.first_action, *do)
+    return unknown(slug, title, "No log shows which operations there are.", *do)
+
+
+def batch_size(seen: Seen) -> Tick:
+    """Which batch size does the manifest tell of?"""
+    size = seen.manifest.batch_size
+    told = "The manifest names no batch size." if size is None else f"The batch is {size}."
+    return unknown(
+        "try-batch",
+        "Reduce the batch size, or accumulate gradients more carefully",
+        told,
+        "Halve the batch, and the learning rate with it; check that accumulated losses are "
+        "divided by the number of micro-batches.",
+    )
+
+
+def bisect(seen: Seen) -> Tick:
+    """The last resort: nothing of it is in a log."""
+    return replace(
+        steps.minimal(seen),
+        slug="try-bisect",
+        title="Instrument a minimal example, and bisect code and changes",
+    )
+
+
+INTERVENTIONS = (lower_rate, loss_scale, clip, pipeline, custom_ops, batch_size, bisect)
+
+
+def first_open(ticks: tuple[Tick, ...]) -> str | None:
+    """Return the slug of the first line that is not ticked."""
+    return next((tick.slug for tick in ticks if tick.state is not State.TICKED), None)

@@ -1,0 +1,213 @@
+"""The ten steps of debugging, each as far as a log and a manifest show it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from stabdiag.checklist.seen import ARCHITECTURE, DATA, DECAY, PRECISION, RATE
+from stabdiag.ticks import crossed, ticked, unknown
+from stabdiag.tree.words import num, plural
+
+if TYPE_CHECKING:
+    from stabdiag.checklist.seen import Seen
+    from stabdiag.ticks import Tick
+
+# What a finding of each kind says the fault lies in.
+_AXES = (
+    (DATA, "the data"),
+    (RATE, "the optimizer: its learning rate"),
+    (DECAY, "the optimizer: its weight decay"),
+    (PRECISION, "the numerics"),
+    (ARCHITECTURE, "the model"),
+)
+
+_PER_LAYER = ("grad_norm", "weight_norm", "activation_norm")
+_PER_LAYER_WORDS = {
+    "grad_norm": "gradient norms by layer",
+    "weight_norm": "weight norms by layer",
+    "activation_norm": "sizes of activations",
+}
+
+
+def reproduce(seen: Seen) -> Tick:
+    """Does the failure come again?"""
+    slug, title = "reproduce", "Reproduce the failure deterministically"
+    seed = seen.manifest.seed
+    told = (
+        "no seed is told of"
+        if seed is None
+        else f"the seed is {seed}, but whether a second run fails alike, one log does not show"
+    )
+    return unknown(
+        slug,
+        title,
+        f"{told[0].upper()}{told[1:]}.",
+        f"{seen.reload}, fix all seeds, and run it twice: one process, one worker of the loader.",
+        "If it does not fail at a smaller scale, look at distribution and at races in the data.",
+    )
+
+
+def data(seen: Seen) -> Tick:
+    """Do the batches hold what they should?"""
+    slug, title = "data", "Check data and tokenizer"
+    found = seen.finding(DATA)
+    do = (
+        "Unit-test a batch: indices in range, labels that belong to their inputs, lengths, masks.",
+        "Feed a tiny synthetic batch through, to see shapes and types.",
+    )
+    if found is not None:
+        return crossed(slug, title, f"{found.title} ({found.slug}).", found.first_action, *do)
+    ids = "; no batches were found to repeat" if seen.logged("batch_id") else ""
+    return unknown(
+        slug, title, f"Nothing in the log points at the data{ids}; no log shows a batch.", *do
+    )
+
+
+def instrument(seen: Seen) -> Tick:
+    """Is enough logged to see where a fault begins?"""
+    slug, title = "instrument", "Instrument gradients and parameter statistics"
+    there = [role for role in _PER_LAYER if seen.groups(role)]
+    lacking = [_PER_LAYER_WORDS[role] for role in _PER_LAYER if role not in there]
+    if not lacking:
+        counts = ", ".join(f"{role} of {seen.groups(role)}" for role in there)
+        return ticked(slug, title, f"Logged by group: {counts}.")
+    return crossed(
+        slug,
+        title,
+        f"Not in the log: {', '.join(lacking)}.",
+        f"Log {' and '.join(lacking)}, every ten steps or so: {_columns(seen)}.",
+    )
+
+
+def _columns(seen: Seen) -> str:
+    """Return how the columns are to be called that are lacking."""
+    return ", ".join(f"{role}/<layer>" for role in _PER_LAYER if not seen.groups(role))
+
+
+def narrow(seen: Seen) -> Tick:
+    """Is it the model, the data or the optimizer?"""
+    slug, title = "narrow", "Narrow it to model, data or optimizer"
+    for slugs, axis in _AXES:
+        found = seen.finding(slugs)
+        if found is not None and seen.broke:
+            return ticked(slug, title, f"The log points at {axis} ({found.slug}).")
+    return unknown(
+        slug,
+        title,
+        "The log does not tell them apart.",
+        "Train a small model on the same data.",
+        "Train the same model on a tiny synthetic set.",
+        "Change one setting of the optimizer at a time.",
+    )
+
+
+def precision(seen: Seen) -> Tick:
+    """Is it the precision?"""
+    slug, title = "precision", "Check numerics and precision"
+    dtype, found = seen.manifest.dtype, seen.finding((*PRECISION, "nan"))
+    do = (
+        f"{seen.reload}, and run the same batches in fp32: if it goes well, it is the precision.",
+        "Scale the loss dynamically, or take bf16.",
+    )
+    if dtype in ("fp32", "fp64"):
+        return ticked(slug, title, f"The run is in {dtype}: mixed precision is not its fault.")
+    if found is not None:
+        return crossed(slug, title, f"{found.title} ({found.slug}).", *do)
+    if dtype is None:
+        return unknown(slug, title, "The dtype is not known.", *do)
+    return ticked(slug, title, f"The run is in {dtype}, and no overflow was found.")
+
+
+def learning_rate(seen: Seen) -> Tick:
+    """Were learning rate and warm-up seen to?"""
+    slug, title = "learning-rate", "Tune learning rate and warm-up"
+    found, peak = seen.finding(RATE), seen.peak_rate
+    now = f" (now {num(peak)})" if peak else ""
+    do = (
+        f"Lower the peak learning rate{now} by 3 to 10 times.",
+        "Add a warm-up, or lengthen it; take a gentler schedule.",
+    )
+    if found is not None:
+        return crossed(slug, title, f"{found.title} ({found.slug}).", found.first_action, *do)
+    warmup = seen.warmup
+    if warmup is not None:
+        return ticked(slug, title, f"{warmup[0].upper()}{warmup[1:]}, and no finding blames it.")
+    if peak is None:
+        return unknown(slug, title, "The learning rate is neither logged nor told.", *do)
+    return crossed(slug, title, "There is no sign of a warm-up.", *do)
+
+
+def safety_nets(seen: Seen) -> Tick:
+    """Are gradients clipped, and weights decayed within reason?"""
+    slug, title = "safety-nets", "Apply safety nets"
+    clip, found = seen.manifest.grad_clip, seen.finding(DECAY)
+    if found is not None:
+        return crossed(slug, title, f"{found.title} ({found.slug}).", found.first_action)
+    do = (
+        "Clip the gradient by its global norm at 1.0.",
+        "Check weight decay and the epsilon of Adam; take smaller batches to steady updates.",
+    )
+    if clip is None:
+        return unknown(slug, title, "The manifest does not say whether gradients are clipped.", *do)
+    if clip <= 0:
+        return crossed(slug, title, "Gradient clipping is off.", *do)
+    return ticked(slug, title, f"Gradients are clipped at {num(clip)}.")
+
+
+def architecture(seen: Seen) -> Tick:
+    """Does a layer stand out?"""
+    slug, title = "architecture", "Revisit components of the architecture"
+    found = seen.finding(ARCHITECTURE)
+    do = (
+        "Look at normalisation, attention masks and position encodings; replace suspects one by "
+        "one.",
+    )
+    if found is not None:
+        return crossed(slug, title, f"{found.title} ({found.slug}).", found.first_action, *do)
+    layers = seen.groups("grad_norm")
+    told = (
+        f"No layer stands out among {plural(layers, 'gradient norm')}; masks and encodings no log "
+        "shows."
+        if layers
+        else "Nothing is logged by layer."
+    )
+    return unknown(slug, title, told, *do)
+
+
+def distributed(seen: Seen) -> Tick:
+    """Do all ranks do the same?"""
+    return unknown(
+        "distributed",
+        "Check distributed training",
+        "The log of one process does not show what the others do.",
+        "Check that gradients are averaged, and that loss scales and overflow settings agree on "
+        "all ranks.",
+        "Run with NCCL_DEBUG=INFO and TORCH_DISTRIBUTED_DEBUG=DETAIL; look through the logs of "
+        "every rank for the first error.",
+        "Print the indices of the samples on each rank (sampler.set_epoch).",
+    )
+
+
+def minimal(seen: Seen) -> Tick:
+    """Is there a smallest script that fails?"""
+    return unknown(
+        "minimal",
+        "Make a minimal reproduction and file a bug",
+        "No log shows it.",
+        "Reduce the run to the smallest script that fails, and report it with the log: "
+        "`stabdiag diagnose LOG --format json`.",
+    )
+
+
+STEPS = (
+    reproduce,
+    data,
+    instrument,
+    narrow,
+    precision,
+    learning_rate,
+    safety_nets,
+    architecture,
+    distributed,
+    minimal,
+)

@@ -1,0 +1,92 @@
+"""``stabdiag checklist``."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from stabdiag.cli.options import (
+    Attempt,
+    Color,
+    ColumnNames,
+    ConfigFile,
+    Dtype,
+    LimitFlags,
+    LogFormat,
+    Logs,
+    ManifestFile,
+    Output,
+    Settings,
+    columns_of,
+    limits_of,
+    settings_of,
+)
+from stabdiag.cli.terminal import progress, terminal, write
+
+EPILOG = """
+**Examples**
+
+`stabdiag checklist run.jsonl`
+
+`stabdiag checklist metrics.csv --dtype fp16 --set grad_clip=1.0`
+
+`stabdiag checklist run.jsonl --format markdown -o checklist.md`
+
+**Exit codes**: 0 the lists were written; 1 with `--fail-on not-done` a line is not done; 2
+unreadable input or usage.
+"""
+
+
+class FailOn(StrEnum):
+    """What makes the exit code 1."""
+
+    NOT_DONE = "not-done"
+    NEVER = "never"
+
+
+def checklist(
+    logs: Logs,
+    manifest: ManifestFile = None,
+    dtype: Dtype = None,
+    settings: Settings = None,
+    columns: ColumnNames = None,
+    attempt: Attempt = None,
+    log_format: LogFormat = None,
+    limit: LimitFlags = None,
+    config: ConfigFile = None,
+    format: Annotated[
+        str, typer.Option("--format", "-f", help="terminal, markdown or json.")
+    ] = "terminal",
+    output: Output = None,
+    fail_on: Annotated[
+        FailOn, typer.Option("--fail-on", help="When the exit code is 1: not-done or never.")
+    ] = FailOn.NEVER,
+    color: Color = None,
+) -> None:
+    """Tick the debugging checklists off from what a log and its manifest show."""
+    from stabdiag.api import diagnose
+    from stabdiag.checklist import checklist as run
+    from stabdiag.tick_formats import render_sheet
+    from stabdiag.ticks import State
+
+    limits = limits_of(limit, config)
+    with progress(logs):
+        report = diagnose(
+            logs,
+            manifest=manifest,
+            settings=settings_of(settings, dtype),
+            limits=limits,
+            columns=columns_of(columns),
+            attempt=attempt,
+            format=log_format,
+        )
+    sheet = run(report)
+    shown = terminal(output, color)
+    text = render_sheet(
+        sheet, format, width=shown.width, color=shown.color, encoding=shown.encoding
+    )
+    write(text, output)
+    fails = fail_on is FailOn.NOT_DONE
+    raise typer.Exit(int(fails and any(tick.state is State.CROSSED for tick in sheet.ticks)))

@@ -1,0 +1,100 @@
+"""``stabdiag postmortem``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from stabdiag.cli.options import (
+    Attempt,
+    ColumnNames,
+    ConfigFile,
+    Dtype,
+    LimitFlags,
+    LogFormat,
+    Logs,
+    ManifestFile,
+    Output,
+    Settings,
+    columns_of,
+    limits_of,
+    settings_of,
+)
+from stabdiag.cli.terminal import progress, write
+from stabdiag.errors import StabdiagError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+EPILOG = """
+**Examples**
+
+`stabdiag postmortem run.jsonl`
+
+`stabdiag postmortem run.jsonl -o incident.md`
+
+`stabdiag postmortem slurm-101.out --manifest config.json -o incident.html`
+
+**Exit codes**: 0 the document was written, whatever was found; 2 unreadable input or usage.
+"""
+
+_SUFFIXES = {".md": "markdown", ".markdown": "markdown", ".html": "html", ".htm": "html"}
+
+
+def postmortem(
+    logs: Logs,
+    manifest: ManifestFile = None,
+    dtype: Dtype = None,
+    settings: Settings = None,
+    columns: ColumnNames = None,
+    attempt: Attempt = None,
+    log_format: LogFormat = None,
+    limit: LimitFlags = None,
+    config: ConfigFile = None,
+    format: Annotated[
+        str | None,
+        typer.Option(
+            "--format", "-f", help="markdown or html; by default as the output file is called."
+        ),
+    ] = None,
+    output: Output = None,
+    literal: Annotated[
+        bool, typer.Option("--literal", help="Apply the decision tree to the letter.")
+    ] = False,
+) -> None:
+    """Write the document that follows a spike or a NaN: timeline, cost, evidence, causes, actions.
+
+    What no log tells is left to a person, in marked blanks.
+    """
+    chosen = _format_of(format, output)
+    from stabdiag.api import diagnose as run
+
+    with progress(logs):
+        report = run(
+            logs,
+            manifest=manifest,
+            settings=settings_of(settings, dtype),
+            limits=limits_of(limit, config),
+            columns=columns_of(columns),
+            attempt=attempt,
+            literal=literal,
+            format=log_format,
+        )
+        from stabdiag.postmortem import postmortem as document
+
+        text = document(report, chosen)
+    write(text, output)
+
+
+def _format_of(format: str | None, output: Path | None) -> str:
+    """Return the format: the one that is named, else that of the file, else Markdown."""
+    if format is not None or output is None:
+        return format or "markdown"
+    chosen = _SUFFIXES.get(output.suffix.lower())
+    if chosen is None:
+        raise StabdiagError(
+            f"{output}: a post-mortem is written as .md or .html; name the file so, or give "
+            "--format markdown or html"
+        )
+    return chosen

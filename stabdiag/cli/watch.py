@@ -1,0 +1,187 @@
+"""``stabdiag watch``."""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+from contextlib import closing, contextmanager
+from importlib import import_module
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from stabdiag.cli.diagnose import FailOn, exit_code
+from stabdiag.cli.options import (
+    Attempt,
+    Color,
+    ColumnNames,
+    ConfigFile,
+    Dtype,
+    LimitFlags,
+    LogFormat,
+    ManifestFile,
+    Output,
+    Settings,
+    columns_of,
+    limits_of,
+    settings_of,
+)
+from stabdiag.cli.terminal import tell, terminal, write
+from stabdiag.errors import StabdiagError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from types import FrameType
+
+    from stabdiag.watch import Seen
+
+EPILOG = """
+**Examples**
+
+`stabdiag watch run.jsonl`: a panel beside a job, until Ctrl-C
+
+`stabdiag watch run.jsonl --pid $JOB || kill $JOB`: stop the job that fails
+
+`stabdiag watch slurm-101.out --until-idle 3600 --format json -o report.json`
+
+`python train.py 2>&1 | tee train.log | stabdiag watch -`
+
+What is told on the way goes to standard error, the report at the end to standard output. The lines
+of standard input are not passed on: put `tee` before it.
+
+**Exit codes**: 0 nothing at or above `--fail-on`; 1 something, at once when it is certain; 2
+unreadable input or usage; 130 stopped before anything was read.
+"""
+
+
+def watch(
+    logs: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="LOG...",
+            help="A log that grows, a folder, several files of one run; `-` is standard input.",
+        ),
+    ],
+    manifest: ManifestFile = None,
+    dtype: Dtype = None,
+    settings: Settings = None,
+    columns: ColumnNames = None,
+    attempt: Attempt = None,
+    log_format: LogFormat = None,
+    limit: LimitFlags = None,
+    config: ConfigFile = None,
+    fail_on: Annotated[
+        FailOn,
+        typer.Option(
+            "--fail-on",
+            help="The severity from which on the watch ends, as soon as the finding is certain.",
+        ),
+    ] = FailOn.ERROR,
+    interval: Annotated[
+        float,
+        typer.Option(min=0.05, metavar="SECONDS", help="How often to look whether the log grew."),
+    ] = 0.25,
+    until_idle: Annotated[
+        float | None,
+        typer.Option(min=0, metavar="SECONDS", help="End when nothing came for so long."),
+    ] = None,
+    pid: Annotated[
+        int | None, typer.Option(min=1, metavar="PID", help="End when this process has ended.")
+    ] = None,
+    format: Annotated[
+        str, typer.Option("--format", "-f", help="Of the report, as for diagnose.")
+    ] = "terminal",
+    output: Output = None,
+    literal: Annotated[
+        bool, typer.Option("--literal", help="Apply the decision tree to the letter.")
+    ] = False,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="Show every question with its numbers.")
+    ] = False,
+    color: Color = None,
+) -> None:
+    """Follow a log that grows, and end with exit code 1 as soon as an error is certain.
+
+    A log that is not there yet is waited for. Ctrl-C ends the watch with the report so far.
+    """
+    from stabdiag.cli.display import display
+    from stabdiag.findings import Severity
+    from stabdiag.formats import named, render
+    from stabdiag.manifest import read_manifest
+    from stabdiag.roles import may_serve
+    from stabdiag.watch import Ask, Until, open_source
+    from stabdiag.watch import watch as run
+
+    gc.enable()  # a command that is soon over does without
+    import_module(named(format).module)  # now, as at the end there is no time for it
+    ask = Ask(
+        manifest=None if manifest is None else read_manifest(manifest),
+        settings=settings_of(settings, dtype),
+        limits=limits_of(limit, config),
+        columns=columns_of(columns),
+        attempt=attempt,
+        literal=literal,
+    )
+    ask.check()
+    chosen = set(ask.columns.values())
+    source = open_source(
+        logs, format=log_format, wanted=lambda name: name in chosen or may_serve(name)
+    )
+    with closing(source), _stopping() as stopped, display(logs, color) as show:
+        until = Until(
+            fail_on=None if fail_on is FailOn.NEVER else Severity(fail_on.value),
+            quiet=until_idle,
+            process=None if pid is None else _watchable(pid),
+            stopped=stopped,
+        )
+        for seen in run(source, ask, until, interval=interval):
+            show(seen)
+    report = seen.report
+    if report is None:
+        raise _nothing_read(seen)
+    shown = terminal(output, color)
+    text = render(
+        report,
+        format,
+        verbose=verbose,
+        width=shown.width,
+        color=shown.color,
+        encoding=shown.encoding,
+    )
+    write(text, output)
+    raise typer.Exit(exit_code(report.findings, fail_on))
+
+
+def _nothing_read(seen: Seen) -> Exception:
+    """Return what ends a watch that has read nothing; stopping it is no bad input."""
+    from stabdiag.watch import End
+
+    if seen.end is End.STOPPED or seen.trouble is None:
+        tell(f"stopped before anything was read ({seen.trouble})")
+        return typer.Exit(130)
+    return seen.trouble
+
+
+def _watchable(pid: int) -> int:
+    if os.name == "nt":  # there is no asking there: the signal 0 ends a process
+        raise StabdiagError("--pid is not to be had on Windows; use --until-idle")
+    return pid
+
+
+@contextmanager
+def _stopping() -> Iterator[Callable[[], bool]]:
+    """Let Ctrl-C and the signal to terminate end the watch in good order; a second one, at once."""
+    caught: list[int] = []
+
+    def catch(number: int, _frame: FrameType | None) -> None:
+        if caught:
+            raise KeyboardInterrupt
+        caught.append(number)
+
+    before = {number: signal.signal(number, catch) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield lambda: bool(caught)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,131 @@
+// Marks: shades and levels behind the curves, lines and their labels before them.
+
+const MARKS = {
+  checkpoint: "checkpoint",
+  recovery: "recovery window",
+  reload: "checkpoint to reload",
+  rewind: "the log goes back",
+  attempt: "attempt begins",
+  bad: "loss not finite",
+  infinite: "value not finite",
+  finding: "also found",
+  event: "event",
+};
+
+function across(u, step) {
+  return Math.round(u.valToPos(step, "x", true));
+}
+
+function shade(u, mark, fill) {
+  const {left, width, top, height} = u.bbox;
+  const from = Math.max(across(u, mark.first), left);
+  const to = Math.min(Math.max(across(u, mark.last), across(u, mark.first) + 2), left + width);
+  if (to <= from) return;
+  u.ctx.fillStyle = fill;
+  u.ctx.fillRect(from, top, to - from, height);
+}
+
+function behind(u, panel) {
+  const {ctx} = u;
+  ctx.save();
+  for (const mark of data.marks) {
+    if (mark.kind === "bad") shade(u, mark, colour("bad"));
+    if (mark.kind === "recovery") {
+      shade(u, mark, colour("recovery"));
+      if (panel.role === "loss" && mark.level !== null) level(u, mark);
+    }
+  }
+  if (data.cadence) checkpoints(u);
+  if (panel.role !== "loss") infinite(u, panel);
+  ctx.restore();
+}
+
+// Ticks at the head of a chart, where one of its values is not finite.
+function infinite(u, panel) {
+  const {left, top, width} = u.bbox;
+  u.ctx.fillStyle = colour("infinite");
+  for (const step of panel.bad) {
+    const x = across(u, step);
+    if (x >= left && x <= left + width) u.ctx.fillRect(x - devicePixelRatio, top, 2 * devicePixelRatio, 8 * devicePixelRatio);
+  }
+}
+
+function level(u, mark) {
+  const y = Math.round(u.valToPos(mark.level, "y", true));
+  if (y < u.bbox.top || y > u.bbox.top + u.bbox.height) return;
+  u.ctx.strokeStyle = colour("recovery-line");
+  u.ctx.lineWidth = devicePixelRatio;
+  line(u, Math.max(across(u, mark.first), u.bbox.left), y, Math.min(across(u, mark.last), u.bbox.left + u.bbox.width), y);
+}
+
+function line(u, fromX, fromY, toX, toY) {
+  if (toX < fromX) return;
+  u.ctx.beginPath();
+  u.ctx.moveTo(fromX, fromY);
+  u.ctx.lineTo(toX, toY);
+  u.ctx.stroke();
+}
+
+// Ticks at the foot of each chart; where they would run together, none.
+function checkpoints(u) {
+  const {left, top, width, height} = u.bbox;
+  const apart = data.cadence / (shown[1] - shown[0]) * width;
+  if (apart < 3 * devicePixelRatio) return;
+  u.ctx.strokeStyle = colour("checkpoint");
+  u.ctx.lineWidth = 1.5 * devicePixelRatio;
+  const bottom = top + height;
+  for (let step = Math.max(Math.ceil(shown[0] / data.cadence), 1) * data.cadence; step <= shown[1]; step += data.cadence) {
+    const x = across(u, step);
+    if (x >= left) line(u, x, bottom - 7 * devicePixelRatio, x, bottom);
+  }
+}
+
+const LINES = {
+  rewind: {name: "rewind", dash: [5, 4]},
+  attempt: {name: "attempt", dash: [2, 3]},
+  reload: {name: "checkpoint", dash: []},
+  finding: {name: "finding", dash: [4, 4]},
+  event: {name: "severity", dash: []},
+};
+
+function before(u, panel) {
+  const {ctx} = u;
+  const {left, top, width, height} = u.bbox;
+  const inside = data.marks
+    .map((mark) => ({mark, style: LINES[mark.kind], x: across(u, mark.first)}))
+    .filter(({style, x}) => style && x >= left && x <= left + width);
+  ctx.save();
+  for (const {mark, style, x} of inside) {
+    ctx.strokeStyle = colour(style.name);
+    ctx.lineWidth = (mark.kind === "event" ? 2 : 1.2) * devicePixelRatio;
+    ctx.setLineDash(style.dash.map((length) => length * devicePixelRatio));
+    line(u, x, top, x, top + height);
+  }
+  const rows = [];
+  if (panel.main) for (const {mark, style, x} of inside.reverse()) flag(u, mark, x, colour(style.name), rows);
+  ctx.restore();
+}
+
+const FLAGS = {rewind: "back to", attempt: "attempt", reload: "checkpoint", finding: "also", event: "▼"};
+const ROWS = 4;
+
+// A label at the top of a line, in the first row where it has room; without room it has none.
+function flag(u, mark, x, fill, rows) {
+  const {ctx} = u;
+  const unit = devicePixelRatio;
+  const text = `${FLAGS[mark.kind]} ${mark.first.toLocaleString("en")}`;
+  ctx.font = `${mark.kind === "event" ? 600 : 400} ${11 * unit}px ${getComputedStyle(document.body).fontFamily}`;
+  const width = ctx.measureText(text).width + 8 * unit;
+  const right = u.bbox.left + u.bbox.width;
+  const from = x + width > right ? x - width : x;
+  const row = [...Array(ROWS).keys()].find((at) => !(rows[at] ?? []).some(([a, b]) => from < b && a < from + width));
+  if (row === undefined) return;
+  (rows[row] ??= []).push([from, from + width]);
+  const y = u.bbox.top + row * 17 * unit;
+  ctx.fillStyle = fill;
+  ctx.fillRect(from, y, width, 16 * unit);
+  ctx.fillStyle = colour("surface");
+  ctx.textAlign = "left";
+  ctx.textBaseline = "middle";
+  ctx.fillText(text, from + 4 * unit, y + 8.5 * unit);
+}

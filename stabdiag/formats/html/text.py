@@ -1,0 +1,53 @@
+"""Templates, and the one way by which a value gets into them."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING
+
+from jinja2 import Environment, FunctionLoader, StrictUndefined
+from markupsafe import Markup
+
+from stabdiag.formats.terminal.page import number
+
+if TYPE_CHECKING:
+    from stabdiag.findings import Scalar
+
+
+def visible(text: str) -> str:
+    """Make what is not printable visible, and with that inert.
+
+    Controls, escape sequences, marks that turn the direction of writing and lone surrogates are
+    written as Python would write them. Jinja escapes the markup afterwards.
+    """
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def written(template: str, **values: object) -> str:
+    """Return a template of this package, filled in."""
+    return _environment().get_template(template).render(values)
+
+
+def source(name: str) -> str:
+    """Return the text of a file of this package."""
+    return files("stabdiag.formats.html").joinpath(name).read_text(encoding="utf-8")
+
+
+def _shown(value: Scalar | Markup) -> str | Markup:
+    """Return what a template writes for a value, before it is escaped."""
+    return value if isinstance(value, Markup) else visible(number(value))
+
+
+@cache
+def _environment() -> Environment:
+    return Environment(
+        loader=FunctionLoader(source),
+        autoescape=True,
+        finalize=_shown,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )

@@ -1,0 +1,122 @@
+"""The panel of a watch: the last values, the verdict so far, where the trail stands."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rich.text import Text
+
+from stabdiag.findings import AskedOf, Verdict
+from stabdiag.formats.terminal.canvas import View, strip
+from stabdiag.formats.terminal.page import MAX_WIDTH, Page, number
+from stabdiag.formats.terminal.sections import ACCENT, BADGE
+from stabdiag.formats.terminal.trail import STYLES, WORDS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rich.console import Console, ConsoleOptions, RenderResult
+
+    from stabdiag.history import History
+    from stabdiag.report import Report
+
+# What is looked at first in a run, then whatever else there is.
+_FIRST = ("loss", "eval_loss", "grad_norm", "lr", "loss_scale", "tokens_per_second", "step_time")
+_MOST_VALUES = 6
+_MOST_FINDINGS = 4
+_LABEL = 8
+
+
+@dataclass(frozen=True, kw_only=True)
+class LivePanel:
+    """What rich shows of a run that is watched, in the width of the console at hand."""
+
+    name: str
+    status: str
+    report: Report | None
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Yield the panel, line by line."""
+        page = Page(width=min(options.max_width - 1, MAX_WIDTH), ascii=options.ascii_only)
+        for line in lines(self.report, page, name=self.name, status=self.status):
+            line.no_wrap, line.overflow, line.end = True, "ignore", "\n"
+            yield line
+
+
+def lines(report: Report | None, page: Page, *, name: str, status: str) -> Iterator[Text]:
+    """Yield the lines of a panel."""
+    yield _title(name, report, page)
+    if report is not None:
+        yield from _values(report.history, page)
+        yield from _curve(report.history, page)
+        yield from _verdict(report, page)
+        yield from _trail(report, page)
+    yield Text(page.clip(status, page.width), "dim")
+
+
+def _title(name: str, report: Report | None, page: Page) -> Text:
+    """Return the name of the log, of a long path the last part, and how far the run is."""
+    if report is None:
+        return Text(page.clip(name, page.width), "bold")
+    reached = f"  step {report.history.last_step}, {report.history.source.records} records"
+    room = page.width - len(reached)
+    if page.text(name).cell_len > room:
+        name = name.rpartition("/")[2]
+    return Text(page.clip(f"{page.clip(name, max(room, 1))}{reached}", page.width), "bold")
+
+
+def _values(history: History, page: Page) -> Iterator[Text]:
+    """Yield the last value of what is logged; of groups there are too many."""
+    roles = [role for role in history.series if "/" not in role and role != "batch_id"]
+    roles.sort(key=lambda role: (role not in _FIRST, _place(role)))
+    logged = [history.series[role] for role in roles[:_MOST_VALUES]]
+    told = [f"{one.role} {number(float(one.values[-1]))}" for one in logged if len(one)]
+    yield from page.wrap(", ".join(told), _label("last", page))
+
+
+def _place(role: str) -> int:
+    return _FIRST.index(role) if role in _FIRST else 0
+
+
+def _curve(history: History, page: Page) -> Iterator[Text]:
+    loss = history.get("loss")
+    columns = page.width - _LABEL
+    if loss is None or len(loss.finite()) < 2 or columns < 1:
+        return
+    view = View(first=int(loss.steps[0]), last=int(loss.steps[-1]), columns=columns)
+    bars = strip(loss, view, ascii=page.ascii)
+    yield page.line(_label("loss", page), page.text(bars, "cyan"))
+
+
+def _verdict(report: Report, page: Page) -> Iterator[Text]:
+    """Yield the findings so far, in short."""
+    for found in report.findings[:_MOST_FINDINGS]:
+        first = found is report.diagnosis
+        badge = page.text(
+            found.severity.value.upper(), (BADGE if first else ACCENT)[found.severity]
+        )
+        step = "" if found.step is None else f", step {found.step}"
+        room = page.width - _LABEL - badge.cell_len - 2
+        told = page.clip(f"{found.title}{step}  [{found.slug}]", room)
+        yield page.line(_label("so far" if first else "", page), badge, "  ", told)
+    more = len(report.findings) - _MOST_FINDINGS
+    if more > 0:
+        yield page.line(_label("", page), f"and {more} more")
+
+
+def _trail(report: Report, page: Page) -> Iterator[Text]:
+    """Yield every question that was asked of the run with its answer, in one word."""
+    asked = [answer for answer in report.trail if answer.asked_of is AskedOf.RUN]
+    told = Text("  ").join(
+        Text(f"{answer.question} {WORDS[answer.verdict]}", STYLES[answer.verdict])
+        for answer in asked
+    )
+    yield from page.wrap(told, _label("trail", page))
+    unknown = sum(answer.verdict is Verdict.UNKNOWN for answer in asked)
+    if unknown:
+        yield page.line(_label("", page), page.text(f"? {unknown} cannot be told yet", "dim"))
+
+
+def _label(name: str, page: Page) -> Text:
+    return page.text(f"{name:<{_LABEL}}", "dim")

@@ -1,0 +1,146 @@
+"""What an incident cost: the steps between two others, in hours, tokens or samples."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stabdiag.manifest_keys import number, plain
+from stabdiag.stats.quantiles import median
+from stabdiag.tree.words import num
+
+if TYPE_CHECKING:
+    from stabdiag.history import Series
+    from stabdiag.postmortem.clock import Clock
+    from stabdiag.report import Report
+
+# How frameworks call the number of tokens in one sequence.
+_LENGTHS = (
+    *("seq_len", "seq_length", "sequence_length", "max_seq_len", "max_seq_length"),
+    *("block_size", "context_length", "context_len", "max_length"),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Amount:
+    """One figure of the cost and how it is known; or no figure, and what it would take."""
+
+    value: float | None
+    how: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cost:
+    """The compute between two steps: hours, and ``work`` in ``unit``, tokens or samples."""
+
+    first: int
+    last: int
+    hours: Amount
+    work: Amount
+    unit: str
+
+    @property
+    def steps(self) -> int:
+        """How many steps were trained after the first of the two."""
+        return self.last - self.first
+
+
+def cost_of(report: Report, clock: Clock | None, first: int, last: int) -> Cost:
+    """Return the compute spent after one step, up to and with another."""
+    steps = last - first
+    rate, unit = _rate(report.history.get("tokens_per_second"), first, last)
+    each = _each(report, unit)
+    hours = _hours(report, clock, first, last)
+    if hours.value is None and rate is not None and each.value is not None:
+        how = f"{steps} steps x {each.how}, at {large(rate)} {unit} a second as logged"
+        hours = Amount(value=steps * each.value / rate / 3600, how=how)
+    if each.value is not None:
+        work = Amount(value=steps * each.value, how=f"{steps} steps x {each.how}")
+    elif rate is not None and hours.value is not None:
+        how = f"{large(rate)} {unit} a second (median of these steps, as logged) x the time"
+        work = Amount(value=rate * hours.value * 3600, how=how)
+    else:
+        work = each
+    return Cost(first=first, last=last, hours=hours, work=work, unit=unit)
+
+
+def _hours(report: Report, clock: Clock | None, first: int, last: int) -> Amount:
+    seconds = None if clock is None else clock.between(first, last)
+    if seconds:
+        return Amount(value=seconds / 3600, how="the log's time stamps, pauses included")
+    series = report.history.get("step_time")
+    usual = _usual(series, first, last)
+    if series is None or usual is None:
+        return Amount(value=None, how="log time stamps, or the time that a step takes")
+    unit, told = _unit_of_time(series.column)
+    steps, seconds = last - first, usual * unit
+    how = f"{steps} steps x {num(seconds)} s, the median time of a step{told}"
+    return Amount(value=steps * seconds / 3600, how=how)
+
+
+def _usual(series: Series | None, first: int, last: int) -> float | None:
+    """Return the median of a speed or a duration in these steps, or None if it is neither."""
+    if series is None:
+        return None
+    values = series.finite().between(first + 1, last).values
+    if not len(values) or values.min() <= 0:
+        return None
+    # What only ever rises is the time since the beginning, or all that was done so far.
+    counts_up = len(values) > 2 and bool(np.all(np.diff(values) > 0))
+    return None if counts_up else median(values)
+
+
+def _unit_of_time(column: str) -> tuple[float, str]:
+    """Return the seconds of one unit, and what is assumed where the column's name tells none."""
+    words = set(plain(column).split("_"))
+    if words & {"ms", "msec", "milliseconds"}:
+        return 1e-3, ""
+    told = words & {"s", "sec", "secs", "seconds"}
+    return 1.0, "" if told else " (taken to be in seconds)"
+
+
+def _rate(series: Series | None, first: int, last: int) -> tuple[float | None, str]:
+    """Return the throughput in these steps, and what it counts."""
+    name = "" if series is None else plain(series.column)
+    for unit, pattern in (("samples", "sample"), ("words", r"\bwps\b"), ("tokens", r"tok|\btps\b")):
+        if re.search(pattern, name.replace("_", " ")):
+            return _usual(series, first, last), unit
+    # A bare "throughput" may count anything, floating-point operations too.
+    return None, "tokens"
+
+
+def _each(report: Report, unit: str) -> Amount:
+    """Return what a step takes, as the manifest and the log tell it."""
+    batch, length = report.manifest.batch_size, _length(report)
+    if batch is not None and unit == "samples":
+        return Amount(value=batch, how=f"{batch} samples (batch_size)")
+    if batch is not None and unit == "tokens" and length is not None:
+        how = f"{batch} sequences x {num(length)} tokens (batch_size and sequence length)"
+        return Amount(value=batch * length, how=how)
+    return Amount(value=None, how="log the throughput, or give batch_size and seq_len")
+
+
+def _length(report: Report) -> float | None:
+    """Return the tokens of a sequence, as far as they are told under a common name."""
+    settings = {**report.history.config, **report.manifest.unknown}
+    told = {plain(str(name).rpartition(".")[2]): value for name, value in settings.items()}
+    lengths = [number(told[name]) for name in _LENGTHS if name in told]
+    return next((n for n in lengths if n is not None and n > 0), None)
+
+
+def duration(hours: float) -> str:
+    """Return hours in the unit in which they are easiest to grasp."""
+    if hours >= 1:
+        return f"{hours:,.1f} hours"
+    return f"{hours * 60:.0f} minutes" if hours >= 1 / 30 else f"{hours * 3600:.0f} seconds"
+
+
+def large(value: float) -> str:
+    """Return a large number as people say it."""
+    for size, name in ((1e12, "trillion"), (1e9, "billion"), (1e6, "million")):
+        if value >= size:
+            return f"{value / size:.3g} {name}"
+    return f"{value:,.0f}"

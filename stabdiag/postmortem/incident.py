@@ -1,0 +1,113 @@
+"""The facts of an incident: which step was the first bad one, and what comes before and after."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stabdiag.findings import Answer, AskedOf, Severity, Verdict
+from stabdiag.tree.case import Case
+from stabdiag.tree.nan import first_bad, origin
+from stabdiag.tree.words import Checkpoint, checkpoint_before
+
+if TYPE_CHECKING:
+    from stabdiag.findings import Finding
+    from stabdiag.report import Report
+
+
+@dataclass(frozen=True, kw_only=True)
+class Incident:
+    """What happened when, in steps; None for what did not happen or cannot be told.
+
+    ``onset`` is where the trouble began, ``first_bad`` the first step that was visibly bad (a climb
+    has none), ``last_good`` the last finite loss before a NaN, ``recovered`` where the loss was
+    back. ``lead_up`` is what the run suffered from before a NaN. ``checkpoint`` is the last from
+    before the onset, and ``named`` the one that the advice on a NaN names, from before the first
+    value that was not finite.
+    """
+
+    first: int
+    last: int
+    onset: int
+    checkpoint: Checkpoint
+    named: Checkpoint | None = None
+    first_bad: int | None = None
+    last_good: int | None = None
+    worst: int | None = None
+    recovered: int | None = None
+    lead_up: Finding | None = None
+
+
+def incident_of(report: Report) -> Incident:
+    """Return the facts of a diagnosis that found something."""
+    found, history = report.diagnosis, report.history
+    first = min(int(series.steps[0]) for series in history.series.values() if len(series))
+    last = max(int(series.steps[-1]) for series in history.series.values() if len(series))
+    lead_up = _lead_up(report)
+    origin = _origin(report)
+    begins = (origin, found.step, None if lead_up is None else lead_up.step)
+    onset = min((step for step in begins if step is not None), default=first)
+    recovered = _recovered(report)
+    return Incident(
+        first=first,
+        last=last,
+        onset=onset,
+        checkpoint=checkpoint_before(report.manifest, onset),
+        named=None if origin is None else checkpoint_before(report.manifest, origin),
+        first_bad=None if found.section in ("§4", "symptom") else found.step,
+        last_good=_number(asked(report, "Q1.1"), "last_good"),
+        worst=_worst(report, onset, last if recovered is None else recovered),
+        recovered=recovered,
+        lead_up=lead_up,
+    )
+
+
+def asked(report: Report, question: str, of: AskedOf = AskedOf.RUN) -> Answer | None:
+    """Return the answer to a question, or None where the walk did not come to it."""
+    answers = (a for a in report.trail if a.question == question and a.asked_of is of)
+    return next(answers, None)
+
+
+def _lead_up(report: Report) -> Finding | None:
+    """Return the error that the run suffered from before a NaN, the one that the advice names."""
+    return next(
+        (
+            finding
+            for finding in report.findings
+            if finding.asked_of is AskedOf.LEAD_UP
+            and finding.severity is Severity.ERROR
+            and finding.step is not None
+        ),
+        None,
+    )
+
+
+def _origin(report: Report) -> int | None:
+    """Return the step of the first value that was not finite and led to a NaN."""
+    case = Case(history=report.history, manifest=report.manifest, limits=report.limits)
+    bad = first_bad(case) if report.diagnosis.section == "§1" else None
+    return None if bad is None else min(bad.step, origin(case, bad).step)
+
+
+def _recovered(report: Report) -> int | None:
+    """Return the step at which the loss was back from the spike that the diagnosis is about."""
+    answer = asked(report, "Q2.2")
+    if report.diagnosis.section != "§2" or answer is None or answer.verdict is not Verdict.YES:
+        return None
+    return answer.steps[-1]
+
+
+def _worst(report: Report, onset: int, end: int) -> int | None:
+    """Return the step of the highest loss from the onset of a spike or a NaN on."""
+    loss = report.history.get("loss")
+    if loss is None or report.diagnosis.section not in ("§1", "§2"):
+        return None
+    after = loss.finite().between(onset, end)
+    return int(after.steps[np.argmax(after.values)]) if len(after) else None
+
+
+def _number(answer: Answer | None, name: str) -> int | None:
+    value = None if answer is None else answer.measured.get(name)
+    return value if isinstance(value, int) else None

@@ -1,0 +1,100 @@
+"""What a manifest says of how often a run is saved and evaluated, and of its seed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from stabdiag.findings import Severity
+from stabdiag.ticks import crossed, ticked, unknown
+from stabdiag.tree.words import num
+
+if TYPE_CHECKING:
+    from stabdiag.preflight.settings import Launch
+    from stabdiag.ticks import Tick
+
+
+def checkpoints(at: Launch) -> Tick:
+    """Is a checkpoint written often enough?"""
+    slug, title = "checkpoints", "Checkpoints"
+    every, total = at.manifest.checkpoint_every, at.manifest.total_steps
+    if every is None:
+        return unknown(
+            slug,
+            title,
+            "The manifest does not say how often.",
+            "Write one as often as you can afford to lose the steps between two.",
+        )
+    if total is None:
+        return ticked(slug, title, f"One every {every} steps.")
+    if every > total:
+        return crossed(
+            slug,
+            title,
+            f"One every {every} steps, and the run has {total}: there would be none.",
+            f"Write one every {_often(at, total)} steps.",
+            severity=Severity.ERROR,
+        )
+    if every > at.limits.preflight.checkpoint_share * total:
+        return crossed(
+            slug,
+            title,
+            f"One every {every} steps: a failure costs up to {every / total:.0%} of the run.",
+            f"Write one every {_often(at, total)} steps.",
+            severity=Severity.WARNING,
+        )
+    return ticked(
+        slug, title, f"One every {every} steps; a failure costs {every / total:.1%} at most."
+    )
+
+
+def _often(at: Launch, total: int) -> int:
+    """Return a cadence well within the limit."""
+    return max(round(at.limits.preflight.checkpoint_share * total / 2), 1)
+
+
+def evaluations(at: Launch) -> Tick:
+    """Is the model evaluated often enough to see a trend?"""
+    slug, title = "evaluations", "Evaluations"
+    every, total = at.eval_every, at.manifest.total_steps
+    least = at.limits.generalisation.min_evaluations
+    if at.eval_strategy is not None and at.eval_strategy.lower().endswith("no"):
+        return crossed(
+            slug,
+            title,
+            "There are none: nobody would see the model overfit.",
+            "Evaluate on held-back data at regular steps.",
+            severity=Severity.WARNING,
+        )
+    if every is None:
+        return unknown(
+            slug,
+            title,
+            "The manifest does not say how often.",
+            f"Evaluate at regular steps, {least} times or more in the run.",
+        )
+    # Lightning takes a share of an epoch as well.
+    if total is None or every < 1:
+        return ticked(slug, title, f"One every {num(every)} steps.")
+    count = int(total // every)
+    if count < least:
+        return crossed(
+            slug,
+            title,
+            f"One every {num(every)} steps, {count} in the run: fewer than {least} show no trend.",
+            f"Evaluate every {max(total // (4 * least), 1)} steps.",
+            severity=Severity.WARNING,
+        )
+    return ticked(slug, title, f"One every {num(every)} steps, {count} in the run.")
+
+
+def seed(at: Launch) -> Tick:
+    """Is the seed fixed?"""
+    slug, title = "seed", "Seed"
+    if at.manifest.seed is None:
+        return unknown(
+            slug,
+            title,
+            "The manifest names none.",
+            "Fix the seeds of Python, NumPy, the framework and the loader, and write them down.",
+        )
+    return ticked(slug, title, f"It is {at.manifest.seed}.")

@@ -1,0 +1,87 @@
+"""What to try before a long run: no manifest tells whether it was done."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from stabdiag.ticks import unknown
+from stabdiag.tree.words import num
+
+if TYPE_CHECKING:
+    from stabdiag.preflight.settings import Launch
+    from stabdiag.ticks import Tick
+
+
+def sanity_checks(at: Launch) -> tuple[Tick, ...]:
+    """Return the checks to tick by hand, with this run's numbers where the manifest has them."""
+    return (
+        unknown(
+            "overfit-one-batch",
+            "One batch is learned by heart",
+            "Its loss goes to nearly zero, or the model, the loss or the data is wired wrongly, "
+            "and no setting will mend it.",
+            "Train on one batch of 32 examples again and again, without regularisation.",
+        ),
+        unknown(
+            "gradients-flow",
+            "Gradients reach every parameter",
+            "A parameter without one is frozen, detached, or not in the optimizer.",
+            "After one backward pass print the parameters whose grad is None or all zero.",
+        ),
+        _initial_loss(at),
+        unknown(
+            "known-recipe",
+            "A known recipe comes out as published",
+            "A number that others have reached shows that the whole pipeline is right.",
+            "Train a published recipe with your code before you change anything about it.",
+        ),
+        unknown(
+            "batches",
+            "Batches hold what they should",
+            "Token indices in range, labels that belong to their inputs, lengths that do not "
+            "explode, masks where they belong.",
+            "Write unit tests of a batch, and decode one and read it.",
+        ),
+        unknown(
+            "same-twice",
+            "Two short runs with one seed are the same",
+            "Else no failure can be reproduced later.",
+            "Run 100 steps twice and compare the losses.",
+        ),
+        unknown(
+            "resume",
+            "A resume goes on where the run was",
+            "Weights, optimizer, schedule, scaler and the position in the data all come back.",
+            "Stop a short run, resume it, and compare its losses with those of a run in one go.",
+        ),
+        unknown(
+            "ranks",
+            "Ranks see different data, and take as many steps",
+            "A sampler without set_epoch shows all the same; an uneven last batch leaves the "
+            "others waiting.",
+            "Print the sample indices of the first batch on every rank.",
+        ),
+        unknown(
+            "signals",
+            "The health signals are logged",
+            "Loss, gradient norm before clipping, learning rate, throughput, MFU and evaluation "
+            "loss; by layer where it costs little, and the loss scale in fp16.",
+            "Log ten steps and run `stabdiag checklist` on the log.",
+        ),
+    )
+
+
+def _initial_loss(at: Launch) -> Tick:
+    classes = at.manifest.vocab_size
+    because = (
+        f"Among {classes} classes a guess costs log {classes} = {num(math.log(classes))}."
+        if classes is not None and classes > 1
+        else "Among K classes a guess costs log K; the manifest does not name K."
+    )
+    return unknown(
+        "initial-loss",
+        "The first loss is that of a guess",
+        because,
+        "Compute the loss of the untrained model on a batch.",
+    )

@@ -1,0 +1,89 @@
+"""The symptom of a gradient that is clipped at nearly every step."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stabdiag.findings import Severity
+from stabdiag.stats.quantiles import median, quantiles
+from stabdiag.symptoms.gradients import finite_norm
+from stabdiag.symptoms.symptom import Evidence, Symptom
+from stabdiag.tree.words import num
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from stabdiag.tree.case import Case
+
+    Floats = NDArray[np.float64]
+
+# A norm at the threshold differs from it by rounding alone.
+_AT_CLIP = 0.999
+
+
+def grad_clip_saturated(case: Case) -> Evidence | None:
+    """Is nearly every gradient clipped, to a fraction of its size or before it was logged?"""
+    norm = finite_norm(case)
+    if norm is None:
+        return None
+    since = int(norm.steps[len(norm) // 10])
+    x = norm.values[len(norm) // 10 :]
+    return _cut_deep(case, x, since) or _logged_late(case, x, since)
+
+
+def _cut_deep(case: Case, x: Floats, since: int) -> Evidence | None:
+    """Find a threshold that is far below the norm that is usual."""
+    clip, limits = case.manifest.grad_clip or 0.0, case.limits.gradients
+    if clip <= 0:
+        return None
+    share, usual = float(np.mean(x > clip)), median(x)
+    if share < limits.clip_share or usual <= limits.clip_depth * clip:
+        return None
+    return Evidence(
+        because=f"The gradient norm is above the clip threshold {num(clip)} at {share:.0%} of "
+        f"{len(x)} logged steps, and usually {num(usual)}: {num(usual / clip)} x as large.",
+        step=since,
+        measured={"share": share, "threshold": clip, "median": usual},
+        first=f"Raise the clip threshold from {num(clip)} to about "
+        f"{num(float(quantiles(x, [0.9])[0]))}: as it is, the threshold sets the size of every "
+        "step.",
+        then=(
+            "If the loss spikes with a higher threshold, lower the learning rate instead.",
+            "Leave it if normalised gradients are what you want.",
+        ),
+    )
+
+
+def _logged_late(case: Case, x: Floats, since: int) -> Evidence | None:
+    """Find a norm that is logged after the clip: it stands at its own highest value."""
+    top, clip = float(x.max()), case.manifest.grad_clip
+    share = float(np.mean(x >= _AT_CLIP * top)) if top > 0 else 0.0
+    elsewhere = clip is not None and clip > 0 and not _AT_CLIP * clip <= top <= 1.01 * clip
+    if share < case.limits.gradients.clip_share or elsewhere:
+        return None
+    return Evidence(
+        because=f"The gradient norm is at {num(top)} at {share:.0%} of {len(x)} logged steps: it "
+        "was logged after the clip.",
+        step=since,
+        measured={"share": share, "threshold": top, "median": median(x)},
+        first="Log the gradient norm before clipping: as it is, it shows no surge.",
+        then=(
+            f"Raise the clip threshold from {num(top)} if it turns out to be far above.",
+            "Leave it if normalised gradients are what you want.",
+        ),
+    )
+
+
+SYMPTOMS: tuple[Symptom, ...] = (
+    Symptom(
+        slug="grad-clip-saturated",
+        severity=Severity.NOTE,
+        family="gradients",
+        title="Gradients clipped at nearly every step",
+        check=grad_clip_saturated,
+        needs=("grad_norm",),
+        limits=("gradients.clip_share", "gradients.clip_depth"),
+    ),
+)

@@ -1,0 +1,71 @@
+"""The symptom of memory that goes on growing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stabdiag.findings import Severity
+from stabdiag.symptoms.symptom import Evidence, Symptom
+from stabdiag.symptoms.tenths import by_tenths
+from stabdiag.tree.words import num
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from stabdiag.tree.case import Case
+
+    Floats = NDArray[np.float64]
+
+_LEAST = 50
+
+
+def memory_growth(case: Case) -> Evidence | None:
+    """Does memory grow, and go on growing?"""
+    growing = [group for group in by_tenths(case, "memory", _LEAST) if _goes_on(group.levels)]
+    most = max(growing, key=lambda group: _growth(group.levels), default=None)
+    if most is None or _growth(most.levels) <= case.limits.throughput.memory_growth:
+        return None
+    first, last, growth = float(most.levels[1]), float(most.levels[-1]), _growth(most.levels)
+    what = "The memory in use" if most.name == "all" else f"The memory {most.name!r}"
+    return Evidence(
+        because=f"{what} grew from {num(first)} at step {most.step(1)} to {num(last)} "
+        f"({growth:+.0%}), steadily to the end.",
+        step=most.step(1),
+        measured={"first": first, "last": last, "growth": growth},
+        first="Look for tensors that are kept from step to step: a loss added up without .item(), "
+        "outputs in a list, a graph that is retained.",
+        then=(
+            "Evaluate under torch.no_grad().",
+            "Take two memory snapshots a hundred steps apart and compare them.",
+            "Set expandable_segments:True if it is fragmentation.",
+        ),
+    )
+
+
+def _growth(level: Floats) -> float:
+    """Return the growth since the first tenth, in which a run allocates what it needs."""
+    return float(level[-1] / level[1] - 1) if level[1] > 0 else 0.0
+
+
+def _goes_on(level: Floats) -> bool:
+    """Tell whether memory grows in each tenth, and in the last ones as it began.
+
+    A peak that is only kept rises by ever smaller steps.
+    """
+    steady = bool(np.all(np.diff(level[1:]) > 0))
+    return steady and bool(level[-1] - level[-4] > (level[-1] - level[1]) / 4)
+
+
+SYMPTOMS: tuple[Symptom, ...] = (
+    Symptom(
+        slug="memory-growth",
+        severity=Severity.WARNING,
+        family="throughput",
+        title="Memory that goes on growing",
+        check=memory_growth,
+        needs=("memory",),
+        limits=("throughput.memory_growth",),
+    ),
+)

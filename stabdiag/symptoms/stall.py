@@ -1,0 +1,136 @@
+"""The symptom of a run that stood still, or broke off."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stabdiag.findings import Severity
+from stabdiag.history import EventKind
+from stabdiag.stats.quantiles import median
+from stabdiag.symptoms.symptom import Evidence, Symptom
+from stabdiag.tree.words import checkpoint_before, num
+
+if TYPE_CHECKING:
+    from stabdiag.tree.case import Case
+
+# So few records show no usual distance.
+_LEAST = 25
+
+# Time stamps above this are in milliseconds: as seconds they would lie beyond the year 5000.
+_MILLISECONDS = 1e11
+
+# So many pauses are single events; more of them are a habit beyond one in a hundred records.
+_FEW_PAUSES = 3
+
+# A run that ends before this share of its steps was not finished.
+_FINISHED = 0.95
+
+
+# What ends a run, as the titles of messages have it.
+_FATAL = ("killed", "out of memory", "collective communication failed", "CUDA error", "traceback")
+
+
+def stall(case: Case) -> Evidence | None:
+    """Is there a pause that nothing usual explains, or did the run break off?"""
+    return _broken_off(case) or _paused(case)
+
+
+def _broken_off(case: Case) -> Evidence | None:
+    """Find an end before the last step that the log itself gives a reason for.
+
+    Without one, a run that has stopped cannot be told from one that is still going on.
+    """
+    total, last = case.manifest.total_steps, case.history.last_step
+    if last is None or (total is not None and last >= _FINISHED * total):
+        return None
+    told = _last_words(case, last - 2 * case.stride)
+    if told is None:
+        return None
+    before = checkpoint_before(case.manifest, last + 1)
+    of = f" of {total}" if total is not None else ""
+    return Evidence(
+        because=f"The log ends at step {last}{of}, with: {told}",
+        step=last,
+        measured={"last_step": last, "total_steps": total},
+        first=f"{before.reload('the end of the log')}, once the cause of its end is removed.",
+        then=(
+            "Look in the logs of every rank for the first error.",
+            "Write checkpoints more often than machines fail, and test the way back.",
+        ),
+    )
+
+
+def _last_words(case: Case, since: float) -> str | None:
+    """Return the first message from a step on that a run may end with.
+
+    Where the manifest does not tell of the end, it has to be one that ends a run for certain.
+    """
+    known = case.manifest.total_steps is not None
+    return next(
+        (
+            event.message
+            for event in case.history.events
+            if event.kind is EventKind.MESSAGE
+            and event.step is not None
+            and event.step >= since
+            and (known or event.message.startswith(_FATAL))
+        ),
+        None,
+    )
+
+
+def _paused(case: Case) -> Evidence | None:
+    clock = case.history.get("clock")
+    if clock is None or len(clock.finite()) < _LEAST:
+        return None
+    clock = clock.finite()
+    seconds = clock.values / (1000.0 if clock.values.max() > _MILLISECONDS else 1.0)
+    waits, strides = np.diff(seconds), np.diff(clock.steps)
+    # A clock that goes back is of another process.
+    good = waits >= 0
+    if not good.any():
+        return None
+    usual = median(waits[good])
+    limits = case.limits.throughput
+    long = good & (waits > max(limits.stall_ratio * usual, limits.stall_seconds))
+    # As many steps take as much time.
+    long &= waits > limits.stall_ratio * usual * strides / max(median(strides * 1.0), 1.0)
+    places = np.flatnonzero(long)
+    # Pauses that come again and again are how the run is.
+    if not len(places) or len(places) > max(_FEW_PAUSES, len(waits) // 100):
+        return None
+    at = int(places[np.argmax(waits[places])])
+    first, last, wait = int(clock.steps[at]), int(clock.steps[at + 1]), float(waits[at])
+    return Evidence(
+        because=f"Nothing was logged for {_time(wait)} between the steps {first} and {last}; "
+        f"{_time(usual)} is usual.",
+        step=first,
+        measured={"seconds": wait, "usual_seconds": usual, "stalls": len(places)},
+        first=f"Look in the logs of every rank for what happened after step {first}: a rank that "
+        "waited for another, a slow disk, a job that was preempted.",
+        then=(
+            "Run with NCCL_DEBUG=INFO and TORCH_DISTRIBUTED_DEBUG=DETAIL.",
+            "Dump the stacks of a process that hangs (py-spy dump).",
+        ),
+    )
+
+
+def _time(seconds: float) -> str:
+    if seconds < 120:
+        return f"{num(seconds)} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+
+
+SYMPTOMS: tuple[Symptom, ...] = (
+    Symptom(
+        slug="stall",
+        severity=Severity.WARNING,
+        family="throughput",
+        title="The run stood still, or broke off",
+        check=stall,
+        needs=("clock or manifest.total_steps or message",),
+        limits=("throughput.stall_ratio", "throughput.stall_seconds"),
+    ),
+)

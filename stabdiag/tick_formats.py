@@ -1,0 +1,34 @@
+"""Lists to tick as text: for a terminal, as Markdown, as JSON."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from stabdiag.errors import StabdiagError, did_you_mean
+
+if TYPE_CHECKING:
+    from stabdiag.ticks import Sheet
+
+FORMATS = ("terminal", "markdown", "json")
+
+
+def render_sheet(
+    sheet: Sheet, format: str, width: int = 80, color: bool = False, encoding: str = "utf-8"
+) -> str:
+    """Return the lists as text; width, color and encoding serve the terminal.
+
+    Raises:
+        StabdiagError: for an unknown format.
+    """
+    if format not in FORMATS:
+        raise StabdiagError(
+            f"unknown format {format!r}{did_you_mean(format, FORMATS)} "
+            f"(there are: {', '.join(FORMATS)})"
+        )
+    if format == "terminal":
+        from stabdiag.formats.terminal.ticks import ticks_page
+
+        return ticks_page(sheet, width=width, color=color, encoding=encoding)
+    from stabdiag.formats import ticks
+
+    return (ticks.markdown if format == "markdown" else ticks.as_json)(sheet)

@@ -1,0 +1,126 @@
+"""A file that is watched, and what lies beside it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from stabdiag.errors import LogError, NoUsableRecord
+from stabdiag.history import Event, EventKind
+from stabdiag.manifest import Manifest
+from stabdiag.places import Found, beside_file
+from stabdiag.readers import refusals
+from stabdiag.readers.registry import reader
+from stabdiag.readers.sniff import recognised
+from stabdiag.watch.grown import Grown
+from stabdiag.watch.place import Place
+from stabdiag.watch.tail import Begin, Tail
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from stabdiag.readers.columns import Wanted
+
+_HEAD: Final = 1 << 16
+
+# Texts that are written anew each time; any other is a log of lines that is appended to.
+_NOT_APPENDED: Final = ("json", "trainer-state")
+
+
+class File:
+    """A file that is appended to, line by line; one that is not is read again as a whole."""
+
+    ended = False
+
+    def __init__(self, path: Path, *, format: str | None, wanted: Wanted) -> None:
+        """Watch ``path``, which need not be there yet."""
+        self._path = path
+        self._format = format
+        self._tail = Tail(path)
+        self._grown = Grown(str(path), format=format, wanted=wanted)
+        self._place: Place | None = None
+        self._is_known = False
+        self._events: list[Event] = []
+        self._beside = _Beside(path)
+        self._another = Place([str(path)], format=format, wanted=wanted)
+
+    def look(self) -> bool:
+        """Take what was appended."""
+        if not self._is_known:
+            self._tell()
+        if self._place is not None:
+            return self._place.look()
+        grew = False
+        try:
+            for news in self._tail.news():
+                grew = True
+                self._follow(news.begin)
+                self._grown.add(news.data)
+        except OSError as error:
+            if self._grown.is_empty:
+                raise LogError(f"{self._path}: cannot be read ({error.strerror})") from error
+            self._tail.let_go()  # a hiccup of a network file system ends no watch
+        return grew
+
+    def found(self, *, whole: bool) -> Found:
+        """Return the log so far, and what lies beside it."""
+        if self._place is not None:
+            return self._place.found(whole=whole)
+        if not self._path.exists() and self._grown.is_empty:
+            raise NoUsableRecord(f"{self._path}: no such file; check the path")
+        columns = self._grown.columns(whole=whole)
+        manifest, events = self._beside.look()
+        columns = replace(columns, events=(*self._events, *events, *columns.events))
+        return Found(columns=columns, manifest=manifest)
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._tail.let_go()
+        self._grown.close()
+
+    def _tell(self) -> None:
+        """Tell by its first bytes whether the file is one to which lines are appended."""
+        if self._path.is_dir():  # it was not there yet when the watch began
+            self._is_known, self._place = True, self._another
+            return
+        try:
+            with self._path.open("rb") as file:
+                head = file.read(_HEAD)
+        except OSError:  # it may come; if it cannot be read, following it says why
+            return
+        whole = len(head) < _HEAD
+        name = self._format or (recognised(head, whole=whole) if head else None)
+        if name is None and refusals.binary(head) is None:
+            self._is_known = not whole
+            return
+        self._is_known = True
+        if name is None or reader(name).binary or name in _NOT_APPENDED:
+            self._place = self._another
+
+    def _follow(self, begin: Begin) -> None:
+        if begin is Begin.ANEW:
+            self._grown.forget()
+            self._events = []
+        elif begin is Begin.NEXT:
+            self._grown.end_line()
+            told = "another file took the log's name: the run goes on in it"
+            self._events.append(Event(kind=EventKind.PLACE, message=told))
+
+
+class _Beside:
+    """The manifest beside a log, looked for again when a file has come or gone there."""
+
+    def __init__(self, log: Path) -> None:
+        self._log = log
+        self._changed: int | None = None
+        self._last: tuple[Manifest, list[Event]] = (Manifest(), [])
+
+    def look(self) -> tuple[Manifest, list[Event]]:
+        try:
+            changed = self._log.parent.stat().st_mtime_ns
+        except OSError:
+            return self._last
+        if changed != self._changed:
+            self._last = beside_file(self._log, self._log.parent)
+            self._changed = changed
+        return self._last

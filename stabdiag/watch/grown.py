@@ -1,0 +1,154 @@
+"""The text of a log that grows, and its columns."""
+
+from __future__ import annotations
+
+import io
+from tempfile import SpooledTemporaryFile
+from typing import TYPE_CHECKING, Final
+
+from stabdiag.errors import LogError
+from stabdiag.readers import read_stream
+from stabdiag.readers.blocks import Block
+from stabdiag.readers.compressed import unpacked
+from stabdiag.readers.encoding import decoded
+from stabdiag.readers.registry import reader
+from stabdiag.readers.sniff import sniff
+from stabdiag.readers.source import Stream
+
+if TYPE_CHECKING:
+    from stabdiag.readers.columns import Columns, Wanted
+    from stabdiag.readers.reader import Growing
+
+# So much of a log is looked at to tell what it is, and up to here it is read again each time it
+# has grown: a tenth of a second at most.
+_SETTLED: Final = 1 << 22
+
+# From then on so much is read once; what has come since the last such block, each time.
+_BLOCK: Final = 1 << 18
+
+# A log that has to be read again each time is kept in memory up to here, on the disk beyond.
+_IN_MEMORY: Final = 1 << 26
+
+
+class Grown:
+    """What a log holds so far. A last line without its end waits for the rest of it."""
+
+    def __init__(
+        self, name: str, *, format: str | None, wanted: Wanted, settled: int = _SETTLED
+    ) -> None:
+        """Begin with nothing; the arguments are those of ``read_stream``.
+
+        The format is settled when ``settled`` bytes have come.
+        """
+        self.name = name
+        self._settled = settled
+        self._format = format
+        self._wanted = wanted
+        self._begin()
+
+    def forget(self) -> None:
+        """Begin again with nothing."""
+        self.close()
+        self._begin()
+
+    def close(self) -> None:
+        """Let go of the text."""
+        self._text.close()
+
+    def _begin(self) -> None:
+        self._text = SpooledTemporaryFile(max_size=_IN_MEMORY)  # noqa: SIM115 - it goes with us
+        self._size = self._whole_lines = 0
+        self._settle_at = self._settled
+        self._growing: Growing | None = None
+        self._rest = b""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing has come yet."""
+        return self._growing is None and not self._size
+
+    def add(self, data: bytes) -> None:
+        """Take what was appended."""
+        if self._growing is not None:
+            self._feed(self._growing, data)
+            return
+        self._text.seek(self._size)
+        self._text.write(data)
+        end = _last_line_end(data)
+        if end:
+            self._whole_lines = self._size + end
+        self._size += len(data)
+        if self._size >= self._settle_at:
+            self._settle()
+
+    def end_line(self) -> None:
+        """End a line that broke off, so that what comes from another file is not its rest."""
+        broken = self._rest and not self._rest.endswith(b"\n")
+        if broken or (self._growing is None and self._whole_lines < self._size):
+            self.add(b"\n")
+
+    def columns(self, *, whole: bool) -> Columns:
+        """Return the columns so far; ``whole`` says that a last line without its end counts.
+
+        Raises:
+            LogError: if nothing can be read yet.
+        """
+        if self._growing is None:
+            size = self._size if whole else self._whole_lines
+            return read_stream(self._stream(size), format=self._format, wanted=self._wanted)
+        growing = self._growing.copy()
+        rest = self._rest if whole else self._rest[: _last_line_end(self._rest)]
+        if rest:
+            growing.add(Block(data=rest))
+        return growing.columns(Stream(self.name, io.BytesIO()))
+
+    def _stream(self, size: int) -> Stream:
+        return Stream(self.name, _Part(self._text, size))
+
+    def _settle(self) -> None:
+        """Read the log block by block from now on, if its format is one that can be."""
+        self._settle_at *= 2
+        stream = self._stream(self._whole_lines)
+        if decoded(unpacked(stream)) is not stream:
+            return
+        try:
+            chosen = sniff(stream) if self._format is None else reader(self._format)
+        except LogError:
+            return
+        growing = chosen.growing()
+        if growing is not None:
+            stream = self._stream(self._size)
+            while data := stream.read(1 << 22):
+                self._feed(growing, data)
+            self._growing = growing
+            self._text.close()
+
+    def _feed(self, growing: Growing, data: bytes) -> None:
+        data = self._rest + data
+        at = 0
+        while len(data) - at >= _BLOCK:
+            end = data.rfind(b"\n", at, at + _BLOCK) + 1 or data.find(b"\n", at) + 1
+            if not end:
+                break
+            growing.add(Block(data=data[at:end]))
+            at = end
+        self._rest = data[at:]
+
+
+class _Part:
+    """The first bytes of a file, up to a size."""
+
+    def __init__(self, file: SpooledTemporaryFile[bytes], size: int) -> None:
+        self._file = file
+        self._left = size
+        file.seek(0)
+
+    def read(self, size: int, /) -> bytes:
+        data = self._file.read(min(size, self._left))
+        self._left -= len(data)
+        return data
+
+
+def _last_line_end(data: bytes) -> int:
+    """Return the length of the whole lines; progress bars end theirs with a carriage return."""
+    return max(data.rfind(b"\n"), data.rfind(b"\r")) + 1

@@ -1,0 +1,167 @@
+"""The watch: look, read, diagnose, and again, until something is certain or nothing more comes."""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final
+
+from stabdiag.api import report_on
+from stabdiag.assemble import build_history
+from stabdiag.errors import LogError
+from stabdiag.limits import Limits
+from stabdiag.manifest import Manifest
+from stabdiag.roles import assign
+from stabdiag.watch.certain import certain
+from stabdiag.watch.pace import Pace
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from stabdiag.findings import Finding, Severity
+    from stabdiag.report import Report
+    from stabdiag.watch.sources import Source
+
+# Diagnosing a log that keeps growing takes this share of one processor at most: what decides waits
+# for three diagnoses in the worst case, the one under way, the pause after it, and its own.
+_SHARE: Final = 1 / 2
+
+# Waiting is cut into naps of so many seconds, so that a signal is answered at once.
+_NAP: Final = 0.25
+
+
+class End(StrEnum):
+    """Why a watch ended."""
+
+    FOUND = "a finding is certain"
+    INPUT = "the input ended"
+    QUIET = "the log has been quiet"
+    PROCESS = "the process has ended"
+    STOPPED = "stopped"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ask:
+    """How the log is to be diagnosed; the fields are the arguments of ``diagnose``."""
+
+    manifest: Manifest | None = None
+    settings: Mapping[str, object] = field(default_factory=dict)
+    limits: Limits = field(default_factory=Limits)
+    columns: Mapping[str, str] = field(default_factory=dict)
+    attempt: int | None = None
+    literal: bool = False
+
+    def check(self) -> None:
+        """Raise an error for what cannot be right, whatever the log will hold."""
+        Manifest().override(self.settings)
+        assign(self.columns.values(), self.columns)
+
+    def diagnose(self, source: Source, *, whole: bool) -> Report:
+        """Diagnose a source as far as it has come."""
+        found = source.found(whole=whole)
+        history = build_history(
+            found.columns, self.limits, chosen=self.columns, attempt=self.attempt
+        )
+        told = found.manifest if self.manifest is None else self.manifest
+        told = told.override(self.settings).completed(history.config)
+        return report_on(history, told, self.limits, literal=self.literal)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Until:
+    """When to end, besides the end of the input.
+
+    At a finding as severe as ``fail_on`` that is certain (None: at none), when nothing came for
+    ``quiet`` seconds, when the ``process`` of a number has ended, or when ``stopped`` says so.
+    """
+
+    fail_on: Severity | None = None
+    quiet: float | None = None
+    process: int | None = None
+    stopped: Callable[[], bool] = field(default=lambda: False)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Seen:
+    """What a watch knows by now.
+
+    ``report`` is the last one, or None; ``trouble`` says why there is none, or why the log could
+    not be read again. ``certain`` is what ended the watch, if a finding did.
+    """
+
+    report: Report | None = None
+    trouble: LogError | None = None
+    certain: Finding | None = None
+    end: End | None = None
+    quiet_for: float = 0.0
+
+
+def watch(source: Source, ask: Ask, until: Until, *, interval: float) -> Iterator[Seen]:
+    """Look at a source every so many seconds; yield what is known after each look, the end last.
+
+    The last report is of all that the source holds.
+    """
+    pace = Pace(share=_SHARE)
+    grew_at = time.monotonic()
+    report: Report | None = None
+    trouble: LogError | None = None
+    sure: Finding | None = None
+    is_behind = True
+    while True:
+        end = _end(source, until, quiet_for=time.monotonic() - grew_at)
+        if source.look():
+            is_behind, grew_at = True, time.monotonic()
+            end = None if end is End.QUIET else end
+        if end is not None or (is_behind and pace.is_due):
+            with pace.work():
+                try:
+                    report, trouble = ask.diagnose(source, whole=end is not None), None
+                except LogError as error:
+                    trouble = error
+                else:
+                    sure = None if until.fail_on is None else certain(report, until.fail_on)
+            is_behind = False
+        if sure is not None and end is None:
+            end = End.FOUND
+        yield Seen(
+            report=report,
+            trouble=trouble,
+            certain=sure,
+            end=end,
+            quiet_for=time.monotonic() - grew_at,
+        )
+        if end is not None:
+            return
+        _sleep(interval, until.stopped)
+
+
+def _end(source: Source, until: Until, *, quiet_for: float) -> End | None:
+    """Return why this look is the last one, asked before it: what was written by then counts."""
+    if until.stopped():
+        return End.STOPPED
+    if source.ended:
+        return End.INPUT
+    if until.process is not None and not _runs(until.process):
+        return End.PROCESS
+    if until.quiet is not None and quiet_for >= until.quiet:
+        return End.QUIET
+    return None
+
+
+def _runs(process: int) -> bool:
+    """Tell whether a process of this number exists."""
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:  # someone else's
+        return True
+    return True
+
+
+def _sleep(seconds: float, stopped: Callable[[], bool]) -> None:
+    until = time.monotonic() + seconds
+    while not stopped() and (left := until - time.monotonic()) > 0:
+        time.sleep(min(left, _NAP))

@@ -1,0 +1,69 @@
+"""What can be watched: a file that grows, standard input, and whatever else holds a log."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from stabdiag.errors import LogError
+from stabdiag.readers.registry import reader
+from stabdiag.readers.source import STANDARD_INPUT
+from stabdiag.watch.file import File
+from stabdiag.watch.grown import Grown
+from stabdiag.watch.pipe import Pipe
+from stabdiag.watch.place import Place
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from stabdiag.places import Found
+    from stabdiag.readers.columns import Wanted
+
+
+class Source(Protocol):
+    """A log that may grow."""
+
+    ended: bool
+    """Whether nothing more can come."""
+
+    def look(self) -> bool:
+        """Take what is new, and return whether anything is."""
+
+    def found(self, *, whole: bool) -> Found:
+        """Return the log so far; ``whole`` says that a last line without its end counts.
+
+        Raises:
+            LogError: if nothing can be read yet.
+        """
+
+    def close(self) -> None:
+        """Let go of whatever is open."""
+
+
+def open_source(logs: Sequence[str], *, format: str | None, wanted: Wanted) -> Source:
+    """Return the source that several names are together.
+
+    Raises:
+        LogError: if it is one that cannot be watched, or an unknown format is asked for.
+    """
+    if format is not None:
+        reader(format)
+    for log in logs:
+        if "://" in log:
+            raise LogError(f"{log}: a URL cannot be watched; give a file, a folder or -")
+    if len(logs) > 1:
+        if "-" in logs:
+            raise LogError("standard input cannot be watched beside files; give one or the other")
+        return Place(logs, format=format, wanted=wanted)
+    (log,) = logs
+    if log == "-":
+        return Pipe(sys.stdin.fileno(), Grown(STANDARD_INPUT, format=format, wanted=wanted))
+    path = Path(log)
+    if path.is_fifo():
+        pipe = os.open(path, os.O_RDONLY)
+        return Pipe(pipe, Grown(log, format=format, wanted=wanted))
+    if path.is_dir():
+        return Place(logs, format=format, wanted=wanted)
+    return File(path, format=format, wanted=wanted)

@@ -1,0 +1,105 @@
+"""Log text in Markdown: it reads as it was logged, and does nothing."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
+
+from stabdiag.formats.markdown_text import block, code, escape
+from stabdiag.formats.visible import visible
+
+READER = MarkdownIt("commonmark").enable(["table", "strikethrough"])
+HOSTILE = [
+    "# heading", "1. list", "2) list", "- list", "+ list", "* list", "---", "- - -", "===",
+    "> quote", "/close", "```", "~~~", "    indented", "<script>x</script>", "<!-- x",
+    "&lt; &copy;", "a|b|c", "|", "*a* _b_ __c__ ~~d~~ `e`", "[a](http://b) ![a](b) [a]: b",
+    "two\nlines\r\n\r\n# three", "\\", "a\\", "$x$", "[^1]", "- [ ] task", "a_b_ _c", "``` `` `",
+    "\x1b[31mred\x07", "a\u202eb", "\udcff",
+]  # fmt: skip
+
+# What GitHub and GitLab make links, mentions and pictures of, in text that has been read.
+LINKS = re.compile(
+    r"@\w|\w#\d|\B[#!$%&~]\w|GH-\d|https?://|www\.\w|:[\w+-]+:|\[\w+:|\^alert", re.IGNORECASE
+)
+
+
+def inline(markdown: str) -> list[tuple[str, str]]:
+    """Return the kind and content of all that stands in the one paragraph that this must be."""
+    tokens = READER.parse(markdown)
+    assert [token.type for token in tokens] == ["paragraph_open", "inline", "paragraph_close"]
+    return [(child.type, child.content) for child in tokens[1].children or ()]
+
+
+def cells(row: str) -> list[str]:
+    """Return the cells, as HTML, of a row below a head of two columns."""
+    rendered = READER.render(f"| a | b |\n| --- | --- |\n{row}\n")
+    return re.findall(r"<td>(.*?)</td>", rendered)
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_text_is_one_paragraph_that_reads_as_it_was_logged(text: str):
+    parts = inline(escape(text))
+    assert {kind for kind, _ in parts} == {"text"}
+    assert "".join(content for _, content in parts).replace("\u200b", "") == visible(text).strip()
+
+
+@given(st.text(min_size=1).filter(lambda text: visible(text).strip()))
+@example("a\n\n# b")
+@example("1.")
+def test_any_text_does(text: str):
+    test_text_is_one_paragraph_that_reads_as_it_was_logged(text)
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_text_stays_in_its_cell(text: str):
+    for shown in (escape(text), code(text)):
+        first, second = cells(f"| {shown} | end |")
+        assert "end" not in first
+        assert second == "end"
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_a_code_span_reads_as_it_was_logged(text: str):
+    kinds = inline(code(text))
+    if kinds[0][0] == "html_inline":
+        assert (kinds[0], kinds[-1]) == (("html_inline", "<code>"), ("html_inline", "</code>"))
+        kinds = kinds[1:-1]
+    assert {kind for kind, _ in kinds} <= {"text", "code_inline"}
+    shown = "".join(content for _, content in kinds).replace("\u200b", "")
+    assert shown == visible(text).strip()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "@octocat", "mail me@example.org", "#12", "owner/repo#3", "!4", "%5", "&6", "$7", "~bug",
+        "^alert#8", "[issue:9]", "GH-10", "http://example.org",
+        "WWW.example.org", ":boom:",
+    ],
+)  # fmt: skip
+def test_nothing_is_left_to_link(text: str):
+    assert LINKS.search(text)
+    (part,) = {"".join(content for _, content in inline(escape(text)))}
+    assert not LINKS.search(part)
+
+
+@pytest.mark.parametrize("text", ["train/loss", "grad_norm 1.5", "-0.3", "p = 0.61 (n = 20)", "3σ"])
+def test_plain_text_stays_plain(text: str):
+    assert escape(text) == text
+    assert code(text) == f"`{text}`"
+
+
+@pytest.mark.parametrize("text", ["", "  "])
+def test_nothing_is_nothing(text: str):
+    assert (escape(text), code(text)) == ("", "")
+
+
+def test_a_block_is_not_ended_by_what_stands_in_it():
+    text = "stabdiag diagnose 'a\x1bb'\n```\n````\n# no heading"
+    (token,) = READER.parse(block(text, "console"))
+    assert (token.type, token.info) == ("fence", "console")
+    assert token.content == text.replace("\x1b", r"\x1b") + "\n"

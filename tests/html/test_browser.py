@@ -1,0 +1,272 @@
+"""The page in a browser: opened from disk, with no network."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+
+import stabdiag
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from playwright.sync_api import Page
+
+    from stabdiag.report import Report
+    from tests.html.conftest import Opened
+
+# Runs of every section, and what is odd about a log.
+RUNS = (
+    *("divergence-weight-norm-climbing", "gradient-overflow-bf16", "healthy-resumed"),
+    *("healthy-started-again", "insufficient-data", "loss-scale-collapsed-often"),
+    *("nan-activations-fp16", "nan-blow-up-fp32", "plateau", "spike-lr-jump", "spike-unresolved"),
+    "healthy-loss-only",
+)
+
+
+@pytest.mark.parametrize("run", RUNS)
+def test_it_opens_without_a_request_or_a_complaint(
+    opened: Callable[..., Opened], report_of: Callable[..., Report], run: str
+):
+    report = report_of(run)
+    shown = opened(report)
+    assert shown.page.locator("h1").inner_text().startswith(report.diagnosis.title)
+    assert shown.page.locator("#plots canvas").count() == shown.page.evaluate("panels.length")
+    assert drawn(shown.page)
+    assert len(shown.requests) == 1
+    assert shown.complaints == []
+
+
+def drawn(page: Page) -> bool:
+    """Tell whether every chart has a curve: dots of the colours of its lines."""
+    return bool(
+        page.evaluate(
+            """() => panels.every(({plot, lines}) => {
+              const {ctx} = plot;
+              const {data} = ctx.getImageData(0, 0, ctx.canvas.width, ctx.canvas.height);
+              const colours = new Set(lines.map((_, i) => colour(`c${i}`)));
+              const hex = (value) => value.toString(16).padStart(2, "0");
+              let dots = 0;
+              for (let i = 0; i < data.length; i += 4) {
+                dots += colours.has(`#${hex(data[i])}${hex(data[i + 1])}${hex(data[i + 2])}`);
+              }
+              return dots > 20;
+            })"""
+        )
+    )
+
+
+def ranges(page: Page) -> list[list[float]]:
+    """Return which steps each chart shows."""
+    found: list[list[float]] = page.evaluate(
+        "panels.map(({plot}) => [plot.scales.x.min, plot.scales.x.max])"
+    )
+    return found
+
+
+@pytest.fixture
+def spike(opened: Callable[..., Opened], report_of: Callable[..., Report]) -> Page:
+    """The page of a spike at step 400 of 600."""
+    return opened(report_of("spike-persistent-fp16")).page
+
+
+def test_a_zoom_in_one_chart_is_a_zoom_in_all(spike: Page):
+    assert ranges(spike) == [[0, 599]] * 5
+    norm = spike.locator("#plots .plot .u-over").nth(1)
+    norm.scroll_into_view_if_needed()
+    box = norm.bounding_box()
+    assert box is not None
+    spike.mouse.move(box["x"] + box["width"] / 2, box["y"] + 20)
+    spike.mouse.down()
+    spike.mouse.move(box["x"] + box["width"] * 0.75, box["y"] + 20, steps=3)
+    spike.mouse.up()
+    first, *others = ranges(spike)
+    assert first == pytest.approx([299.5, 449.25], abs=2)
+    assert others == [first] * 4
+    assert spike.locator("#range").inner_text().startswith("steps 300 to 44")
+    spike.mouse.dblclick(box["x"] + 50, box["y"] + 20)
+    assert ranges(spike) == [[0, 599]] * 5
+
+
+def test_a_curve_is_seen_between_two_of_its_points(opened: Callable[..., Opened]):
+    steps = list(range(400))
+    sparse = [1.0 + step / 400 if step % 100 == 0 else None for step in steps]
+    logged = {"loss": [3 - step / 400 for step in steps], "lr": sparse}
+    page = opened(stabdiag.diagnose({"step": steps, **logged})).page
+    page.evaluate("view(120, 150)")
+    page.wait_for_function("panels[1].plot.scales.x.max === 150")
+    lowest, highest = page.evaluate("[panels[1].plot.scales.y.min, panels[1].plot.scales.y.max]")
+    assert lowest < 1.3 < 1.375 < highest < 2
+
+
+def test_the_buttons_move_all_charts(spike: Page):
+    spike.get_by_role("button", name="Around the event").click()
+    assert ranges(spike) == [[200, 599]] * 5
+    spike.get_by_role("button", name="Zoom in").click()
+    first, last = ranges(spike)[0]
+    assert last - first == pytest.approx(199.5)
+    spike.get_by_role("button", name="Later").click()
+    assert ranges(spike)[4][0] == pytest.approx(first + 199.5 / 2)
+    spike.get_by_role("button", name="Log loss").click()
+    assert spike.evaluate("panels[0].plot.scales.y.distr") == 3
+    assert ranges(spike)[0] == ranges(spike)[4]
+
+
+def test_a_curve_can_be_hidden(spike: Page):
+    button = spike.get_by_role("button", name="mean ± 3σ of the 100 before")
+    button.click()
+    assert button.get_attribute("aria-pressed") == "false"
+    assert spike.evaluate("panels[0].plot.series.map((one) => one.show)")[1:4] == [False] * 3
+
+
+def test_the_keyboard_reaches_everything(spike: Page):
+    """Every control has the focus once, in order, and none keeps it."""
+    reached = []
+    for _ in range(150):
+        spike.keyboard.press("Tab")
+        name = spike.evaluate(
+            "(() => { const at = document.activeElement;"
+            " return at === document.body ? '' : at.id || at.getAttribute('href')"
+            " || at.getAttribute('aria-label') || at.textContent.trim().slice(0, 40); })()"
+        )
+        if not name and reached:
+            break
+        reached.append(name)
+    controls = spike.evaluate(
+        "[...document.querySelectorAll('a, button, summary, [tabindex]')]"
+        ".filter((one) => one.checkVisibility()).length"
+    )
+    assert len(reached) == controls
+    assert "plots" in reached
+    assert "#Q2.1" in reached
+
+
+def test_the_keys_of_the_charts(spike: Page):
+    spike.locator("#plots").focus()
+    spike.keyboard.press("ArrowRight")
+    assert spike.locator("#spoken").inner_text().startswith("Step 400: ")
+    spike.keyboard.press("Shift+ArrowRight")
+    assert spike.locator("#spoken").inner_text().startswith("Step 410: ")
+    spike.keyboard.press("+")
+    assert ranges(spike)[0][1] - ranges(spike)[0][0] == pytest.approx(299.5)
+    spike.keyboard.press("0")
+    assert ranges(spike) == [[0, 599]] * 5
+    spike.keyboard.press("End")
+    assert spike.locator("#spoken").inner_text().startswith("Step 599: ")
+
+
+def test_every_node_opens_to_its_numbers_and_limits(spike: Page):
+    nodes = spike.locator(".tree a")
+    assert nodes.count() == 15
+    for i in range(nodes.count()):
+        node = nodes.nth(i)
+        node.focus()
+        spike.keyboard.press("Enter")
+        answer = spike.locator(f"[id='{node.get_attribute('href')[1:]}']")  # type: ignore[index]
+        spike.wait_for_function("(one) => one.open", arg=answer.element_handle())
+        assert answer.locator(".inside").is_visible()
+    decided = spike.locator("[id='Q2.2']").inner_text()
+    assert "2.467" in decided
+    assert "spike.recovery_steps" in decided
+
+
+def test_the_first_action_and_the_command_are_copied(
+    opened: Callable[..., Opened], report_of: Callable[..., Report]
+):
+    report = report_of("spike-persistent-fp16")
+    page = opened(report, permissions=["clipboard-read", "clipboard-write"]).page
+    for name, text in (
+        ("Copy the first action", report.diagnosis.first_action),
+        ("Copy the command", "stabdiag diagnose run.jsonl"),
+    ):
+        page.get_by_role("button", name=name).click()
+        page.wait_for_function("document.getElementById('said').textContent === 'Copied.'")
+        assert page.evaluate("navigator.clipboard.readText()") == text
+        page.evaluate("document.getElementById('said').textContent = ''")
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_axe_finds_nothing_serious(
+    opened: Callable[..., Opened], report_of: Callable[..., Report], theme: str
+):
+    report = report_of("nan-activations-fp16")
+    page = opened(report, color_scheme=theme, bypass_csp=True).page
+    page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+    found = Axe().run(page).response["violations"]
+    serious = [one for one in found if one["impact"] in ("serious", "critical")]
+    assert [(one["id"], one["nodes"][0]["html"]) for one in serious] == []
+
+
+def test_light_and_dark(opened: Callable[..., Opened], report_of: Callable[..., Report]):
+    page = opened(report_of("spike-lr-jump"), color_scheme="light").page
+    light = page.evaluate("[getComputedStyle(document.body).backgroundColor, colour('c0')]")
+    page.emulate_media(color_scheme="dark")
+    page.wait_for_function("(light) => colour('c0') !== light", arg=light[1])
+    dark = page.evaluate("[getComputedStyle(document.body).backgroundColor, colour('c0')]")
+    assert light[0] != dark[0]
+    page.wait_for_function("panels.every(({plot}) => plot.axes[0].stroke() === colour('quiet'))")
+
+
+def test_paper_has_all_answers_and_no_buttons(spike: Page):
+    spike.evaluate("dispatchEvent(new Event('beforeprint'))")
+    spike.emulate_media(media="print")
+    assert spike.locator("[id='Q2.2'] .inside").is_visible()
+    assert not spike.locator(".tools").is_visible()
+    assert spike.evaluate("panels[0].plot.width") < 700
+    spike.evaluate("dispatchEvent(new Event('afterprint'))")
+    assert not spike.locator("[id='Q2.2']").get_attribute("open")
+
+
+HOSTILE = (
+    "</script><script>alert(1)</script><img src=http://127.0.0.1:9/x onerror=alert(2)>"
+    "<style>*{display:none}</style>\x1b[2J\u202e"
+)
+
+
+def test_a_hostile_log_does_nothing(
+    opened: Callable[..., Opened], hostile: Callable[[str], Report]
+):
+    shown = opened(hostile(HOSTILE))
+    assert shown.page.locator("#plots canvas").count() == 3
+    assert shown.page.locator("img, iframe, object, embed, link").count() == 0
+    assert "<img src=" in shown.page.locator("header").inner_text()
+    shown.page.locator("#plots").focus()
+    shown.page.keyboard.press("ArrowRight")
+    assert "<img src=" in shown.page.locator("#spoken").inner_text()
+    assert len(shown.requests) == 1
+    assert shown.complaints == []
+
+
+def test_without_scripts_the_loss_is_still_drawn(
+    opened: Callable[..., Opened], report_of: Callable[..., Report]
+):
+    page = opened(report_of("spike-lr-jump"), java_script_enabled=False).page
+    assert page.locator("noscript svg.sketch").is_visible()
+    assert page.locator(".action").is_visible()
+
+
+NAN, INF = float("nan"), float("inf")
+
+
+@pytest.mark.parametrize(
+    "logged",
+    [
+        {"loss": [1.0]},
+        {"loss": [NAN] * 40, "grad_norm": [INF] * 40},
+        {"loss": [-1.0, -2.0, -1.5] * 20, "grad_norm": [0.0] * 59 + [1.0]},
+        {"loss": [3.0] * 60, "loss_scale": [65536.0] * 60},
+        {"loss_scale": [2.0**16, 2.0**15] * 30, "grad_norm": [1.0, INF] * 30},
+    ],
+    ids=["one point", "nothing finite", "negative", "constant", "no loss"],
+)
+def test_odd_logs(opened: Callable[..., Opened], logged: dict[str, list[float]]):
+    steps = list(range(len(next(iter(logged.values())))))
+    shown = opened(stabdiag.diagnose({"step": steps, **logged}))
+    assert shown.page.locator("#plots canvas").count() == len(logged)
+    shown.page.get_by_role("button", name="Zoom in").click()
+    shown.page.locator("#plots").focus()
+    shown.page.keyboard.press("End")
+    assert shown.page.locator("#spoken").inner_text().startswith(f"Step {steps[-1]}: ")
+    assert shown.complaints == []

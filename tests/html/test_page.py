@@ -1,0 +1,175 @@
+"""The page as text: what stands in it, and that nothing in it is the log's doing."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+from html.parser import HTMLParser
+from typing import TYPE_CHECKING
+
+import pytest
+
+import stabdiag
+from stabdiag.formats import render
+from stabdiag.formats.html.text import visible
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from stabdiag.report import Report
+
+MARKUP = "</script></style></title><img src=x onerror=alert(1)>\"'><svg onload=alert(2)>"
+NAMES = {
+    "markup": MARKUP,
+    "comment": "<!--<script>",
+    "template": "{{ 7 * 7 }}{% include 'page.css' %}",
+    "ansi": "\x1b[31mred\x1b[0m\x07",
+    "right to left": "abc\u202egnp.exe\u2066",
+    "controls": "a\x00b\u2028c\u200bd",
+    "surrogate": "lone \ud800",
+}
+
+
+class Parsed(HTMLParser):
+    """The elements of a page with their attributes, and the text of its scripts and styles."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.inside: list[tuple[str, dict[str, str | None], str]] = []
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        tag, attributes = self.elements[-1] if self.elements else ("", {})
+        if tag in ("script", "style") and data.strip():
+            self.inside.append((tag, attributes, data))
+
+
+def data_of(page: str) -> dict[str, object]:
+    """Return what the script of a page is given."""
+    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL)
+    assert found is not None
+    data: dict[str, object] = json.loads(found[1])
+    return data
+
+
+@pytest.fixture
+def page(report_of: Callable[..., Report]) -> str:
+    return render(report_of("spike-persistent-fp16"), "html", command="stabdiag diagnose run")
+
+
+def test_the_policy_lets_in_what_stands_in_the_page_and_nothing_else(page: str):
+    parsed = Parsed(page)
+    policy = next(
+        attributes["content"] or ""
+        for tag, attributes in parsed.elements
+        if attributes.get("http-equiv") == "Content-Security-Policy"
+    )
+    rules = dict(rule.strip().split(" ", 1) for rule in policy.split(";"))
+    assert rules["default-src"] == "'none'"
+    inside = {"script": "", "style": ""}
+    for tag, attributes, text in parsed.inside:
+        if attributes.get("type") != "application/json":
+            digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+            inside[tag] += f" 'sha256-{digest}'"
+    assert rules["script-src"] == inside["script"].strip()
+    assert rules["style-src"] == inside["style"].strip()
+
+
+def test_the_page_asks_for_nothing_and_needs_no_inline_code(page: str):
+    for _, attributes in Parsed(page).elements:
+        assert not {"src", "srcset", "style", "action"} & attributes.keys()
+        assert not [name for name in attributes if name.startswith("on")]
+        assert (attributes.get("href") or "#").startswith("#")
+
+
+def test_the_library_stands_in_the_page_with_its_licence(page: str):
+    assert "Copyright (c) 2022 Leon Sorokin" in page
+    assert "uPlot (v1.6.32)" in page
+
+
+def test_what_was_found_stands_in_the_page(page: str, report_of: Callable[..., Report]):
+    report = report_of("spike-persistent-fp16")
+    assert "Reload the checkpoint of step 300" in page
+    for answer in report.trail:
+        assert answer.question in page
+    for told in ("16", "Also found", "stabdiag diagnose run", "checkpoint_every", "§3"):
+        assert (told in page) == (told != "Also found" or bool(report.also_found))
+
+
+@pytest.mark.parametrize("name", NAMES.values(), ids=NAMES)
+def test_the_log_cannot_add_an_element(hostile: Callable[[str], Report], name: str):
+    calm, page = render(hostile("calm"), "html"), render(hostile(name), "html")
+    assert [tag for tag, _ in Parsed(page).elements] == [tag for tag, _ in Parsed(calm).elements]
+    assert [set(more) for _, more in Parsed(page).elements] == [
+        set(more) for _, more in Parsed(calm).elements
+    ]
+    page.encode("utf-8")
+    assert not [char for char in page if not char.isprintable() and char != "\n"]
+
+
+def test_the_log_is_shown_as_it_is(hostile: Callable[[str], Report]):
+    page = render(hostile(MARKUP), "html")
+    assert "&lt;img src=x onerror=alert(1)&gt;" in page
+    assert MARKUP not in page
+    names = json.dumps(data_of(page))
+    assert json.dumps(MARKUP)[1:-1] in names
+    assert r"abc\u202egnp.exe" in render(hostile(NAMES["right to left"]), "html")
+
+
+@pytest.mark.parametrize("name", NAMES.values(), ids=NAMES)
+def test_a_notebook_is_safe_as_well(hostile: Callable[[str], Report], name: str):
+    calm, shown = hostile("calm")._repr_html_(), hostile(name)._repr_html_()
+    assert [tag for tag, _ in Parsed(shown).elements] == [tag for tag, _ in Parsed(calm).elements]
+    assert not [char for char in shown if not char.isprintable() and char != "\n"]
+
+
+def test_a_notebook_needs_no_script(report_of: Callable[..., Report]):
+    shown = report_of("nan-blow-up-bf16")._repr_html_()
+    assert "<script" not in shown
+    assert 'class="bad"' in shown
+    assert "nan-bf16" in shown
+    assert "First action" in shown
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"loss": [float("nan"), 2.0, 1.0]},
+        {"loss": [float("nan")] * 40},
+        {"loss": [-1.0 - step / 100 for step in range(200)]},
+        {"loss": [0.0] * 200},
+        {"loss": [1.0]},
+        {"loss_scale": [2.0**16] * 50, "grad_norm": [1.0] * 49 + [float("inf")]},
+        {"loss": [1e300, 1e-300] * 100, "lr": [0.0] * 200},
+    ],
+    ids=["NaN at first", "NaN alone", "negative", "zero", "one", "no loss", "extreme"],
+)
+def test_odd_logs_have_a_page(values: dict[str, list[float]]):
+    steps = list(range(len(next(iter(values.values())))))
+    report = stabdiag.diagnose({"step": steps, **values})
+    page = render(report, "html")
+    assert report.diagnosis.slug in page
+    assert data_of(page)["panels"]
+    assert report.diagnosis.slug in report._repr_html_()
+
+
+def test_visible_leaves_what_can_be_read_alone():
+    assert visible("loss µ 損失 שגיאה") == "loss µ 損失 שגיאה"
+    assert visible("a\tb") == r"a\tb"
+
+
+def test_only_what_was_changed_by_hand_is_said_so(runs: Path):
+    log = runs / "spike-lr-jump" / "log.jsonl"
+    report = stabdiag.diagnose(log, settings={"dtype": "bf16"}, limits={"spike.sigma": 4})
+    page = render(report, "html")
+    assert page.count("set by a flag") == 1
+    assert "spike.sigma is 4 (default 3)" in page
+    assert "mean" in page
+    assert "spike.sigma is" not in render(stabdiag.diagnose(log), "html")

@@ -1,0 +1,170 @@
+"""Which points of a run are drawn."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+import stabdiag
+from stabdiag.formats import render
+from stabdiag.formats.html.marks import marks
+from stabdiag.formats.html.panels import panels
+from stabdiag.formats.html.thin import MOST, kept, stretches
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from stabdiag.report import Report
+
+
+@pytest.mark.parametrize("n", [MOST + 1, 31_225, 42_772, 100_000])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_a_spike_of_one_step_is_kept_wherever_it_is(n: int, sign: int):
+    noise = np.random.default_rng(n).normal(size=n)
+    for at in (0, 1, n // 3, n // 2, n - 2, n - 1):
+        values = noise.copy()
+        values[at] = sign * 50
+        found = kept(values, ())
+        assert at in found
+        assert len(found) <= MOST + 2
+        assert np.all(np.diff(found) > 0)
+
+
+def test_a_short_series_is_kept_whole():
+    assert len(kept(np.zeros(MOST), ())) == MOST
+
+
+def test_all_points_around_a_place_are_kept():
+    found = kept(np.random.default_rng(0).normal(size=200_000), [150_000])
+    assert set(range(149_750, 150_251)) <= set(found.tolist())
+
+
+def test_the_ends_of_what_is_not_finite_are_kept():
+    values = np.random.default_rng(0).normal(size=50_000)
+    values[[7, 20_000]] = np.nan
+    values[30_000:30_100] = np.inf
+    assert {7, 20_000, 30_000, 30_099} <= set(kept(values, ()).tolist())
+    begins, ends = stretches(~np.isfinite(values))
+    assert begins.tolist() == [7, 20_000, 30_000]
+    assert ends.tolist() == [7, 20_000, 30_099]
+
+
+def test_a_series_of_nothing_but_nan_is_thinned():
+    assert kept(np.full(20_000, np.nan), ()).tolist() == [0, 19_999]
+
+
+@pytest.fixture(scope="module")
+def million() -> Report:
+    """A run of a million steps, with a heavy tail and one step that is far too high."""
+    n = 1_000_000
+    rng = np.random.default_rng(3)
+    steps = np.arange(n)
+    loss = 2 + 5 * np.exp(-steps / 40_000) + 0.1 * rng.standard_t(5, n)
+    loss[777_777] += 30
+    norm = 1 + rng.gamma(3, 0.1, n)
+    groups = {f"weight_norm/{i}": 10 + i + steps / n for i in range(4)}
+    return stabdiag.diagnose(
+        {"step": steps, "loss": loss, "grad_norm": norm, "lr": 1e-3 * (1 - steps / n), **groups}
+    )
+
+
+def test_of_a_million_points_no_exceedance_is_lost(million: Report):
+    loss = next(iter(panels(million)))
+    assert million.baseline is not None
+    above = million.baseline.steps[million.baseline.above]
+    assert 777_777 in above
+    assert loss.above is not None
+    assert loss.steps[loss.above].tolist() == above.tolist()
+    assert len(loss.steps) < 50_000
+    assert loss.thinned == 1_000_000 - len(loss.steps)
+
+
+def test_a_page_of_a_million_points_is_small(million: Report):
+    assert len(render(million, "html").encode()) < 5_000_000
+
+
+def test_a_page_stays_small_where_nothing_can_be_left_out():
+    n = 140_000
+    noise = np.random.default_rng(4).normal(size=(14, n))
+    groups = {f"weight_norm/{i}": 20 + noise[i + 4] for i in range(10)}
+    logged = {"grad_norm": np.exp(noise[1]), "lr": np.exp(noise[2]), "eval_loss": noise[3]}
+    run = {"step": np.arange(n), "loss": noise[0], **logged, **groups}
+    report = stabdiag.diagnose(run, limits={"spike.sigma": 1})
+    assert report.baseline is not None
+    assert report.baseline.above.sum() > 20_000
+    assert len(render(report, "html").encode()) < 5_000_000
+
+
+def test_what_is_packed_can_be_unpacked(report_of: Callable[..., Report]):
+    report = report_of("nan-activations-fp16")
+    page = render(report, "html")
+    found = re.search(r'id="data">(.*?)</script>', page, re.DOTALL)
+    assert found is not None
+    panel = json.loads(found[1])["panels"][0]
+    steps, values = (
+        np.frombuffer(base64.b64decode(text), dtype="<f8")
+        for text in (panel["steps"], panel["lines"][0]["values"])
+    )
+    loss = report.history.series["loss"]
+    assert steps.tolist() == loss.steps.tolist()
+    assert np.array_equal(np.isinf(values), ~np.isfinite(loss.values))
+    good = np.isfinite(loss.values)
+    assert np.array_equal(values[good], loss.values[good])
+
+
+def test_scales_and_groups(report_of: Callable[..., Report]):
+    found = {panel.role: panel for panel in panels(report_of("nan-activations-fp16"))}
+    assert list(found) == ["loss", "grad_norm", "lr", "loss_scale", "weight_norm"]
+    assert found["grad_norm"].scale == "log"
+    assert found["lr"].scale == "linear"
+    assert found["loss_scale"].scale == "log2"
+    assert len(found["weight_norm"].lines) > 2
+
+
+def test_of_many_groups_those_that_move_most_are_drawn():
+    steps = np.arange(300)
+    groups = {f"weight_norm/{i:02}": 10.0 * (1 + i * steps / 300) for i in range(30)}
+    report = stabdiag.diagnose({"step": steps, "loss": 3 - steps / 300, **groups})
+    panel = next(panel for panel in panels(report) if panel.role == "weight_norm")
+    assert [line.column for line in panel.lines] == [f"weight_norm/{i}" for i in range(20, 30)]
+    assert panel.left_out == 20
+    assert "Of 30 groups of weight_norm" in render(report, "html")
+
+
+def test_series_of_different_rhythm_share_their_steps():
+    steps = np.arange(300)
+    held = [float(step) if step % 50 == 0 else None for step in steps]
+    report = stabdiag.diagnose({"step": steps, "loss": 3 - steps / 300, "eval_loss": held})
+    panel = next(iter(panels(report)))
+    loss, evaluated = (line.values for line in panel.lines)
+    assert np.isfinite(loss).all()
+    assert np.flatnonzero(~np.isnan(evaluated)).tolist() == [0, 50, 100, 150, 200, 250]
+
+
+@pytest.mark.parametrize(
+    ("name", "kinds"),
+    [
+        ("spike-persistent-fp16", {"event", "recovery", "reload"}),
+        ("healthy-resumed", {"rewind"}),
+        ("healthy-started-again", {"attempt"}),
+        ("nan-blow-up-bf16", {"event", "bad", "reload"}),
+        ("divergence-after-spike", {"event", "finding"}),
+    ],
+)
+def test_marks(report_of: Callable[..., Report], name: str, kinds: set[str]):
+    found = list(marks(report_of(name)))
+    assert kinds <= {mark.kind for mark in found}
+    assert all(mark.first <= mark.last for mark in found)
+
+
+def test_the_recovery_window_is_that_of_the_question(report_of: Callable[..., Report]):
+    report = report_of("spike-persistent-fp16")
+    window = next(mark for mark in marks(report) if mark.kind == "recovery")
+    answer = next(answer for answer in report.trail if answer.question == "Q2.2")
+    assert (window.first, window.last) == (400, 450)
+    assert window.level == answer.measured["bound"]

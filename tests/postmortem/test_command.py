@@ -1,0 +1,150 @@
+"""``stabdiag postmortem``."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import TYPE_CHECKING, NamedTuple
+
+import pytest
+
+from stabdiag.cli import main
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+
+class Result(NamedTuple):
+    """What a command left behind."""
+
+    code: int
+    out: str
+    err: str
+
+
+@pytest.fixture
+def command(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> Callable[..., Result]:
+    """Run ``stabdiag postmortem`` in an empty folder, within this process."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments: object) -> Result:
+        monkeypatch.setattr(sys, "argv", ["stabdiag", "postmortem", *map(str, arguments)])
+        with pytest.raises(SystemExit) as end:
+            main()
+        out, err = capsys.readouterr()
+        return Result(code=int(end.value.code or 0), out=out, err=err)
+
+    return run
+
+
+@pytest.fixture
+def log(runs: Path) -> Path:
+    return runs / "spike-persistent-lost-layer" / "log.jsonl"
+
+
+def test_markdown_goes_to_standard_output(command: Callable[..., Result], log: Path) -> None:
+    result = command(log)
+    assert result.code == 0
+    assert result.out.startswith("# Post-mortem: Loss spike that did not recover, step 600\n")
+    assert result.err == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "begins"),
+    [
+        ("a.md", [], "# Post-mortem"),
+        ("a.html", [], "<!doctype html>"),
+        ("a.HTM", [], "<!doctype html>"),
+        ("a.txt", ["--format", "markdown"], "# Post-mortem"),
+        ("a.md", ["--format", "html"], "<!doctype html>"),
+    ],
+)
+def test_the_format_is_that_of_the_file_or_the_flag(
+    command: Callable[..., Result],
+    log: Path,
+    tmp_path: Path,
+    name: str,
+    options: list[str],
+    begins: str,
+) -> None:
+    result = command(log, "-o", name, *options)
+    assert (result.code, result.out) == (0, "")
+    assert (tmp_path / name).read_text(encoding="utf-8").startswith(begins)
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["-o", "a.pdf"], ["a.pdf", ".md or .html", "--format"]),
+        (["--format", "htlm"], ["did you mean html"]),
+        (["-o", "no/such/folder/a.md"], ["cannot be written"]),
+        (["--limit", "spike.sgma=4"], ["did you mean spike.sigma"]),
+        (["--column", "loss=lss"], ["did you mean"]),
+        (["--fail-on", "error"], ["--fail-on"]),
+    ],
+)
+def test_usage_errors_are_one_line_and_leave_no_file(
+    command: Callable[..., Result], log: Path, tmp_path: Path, options: list[str], words: list[str]
+) -> None:
+    result = command(log, *options)
+    assert (result.code, result.out) == (2, "")
+    assert result.err.count("\n") == 1
+    for word in words:
+        assert word in result.err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_no_log_is_one_line(command: Callable[..., Result]) -> None:
+    result = command("nope.jsonl")
+    assert result.code == 2
+    assert "no such file" in result.err
+
+
+def test_options_of_diagnose_are_taken(command: Callable[..., Result], log: Path) -> None:
+    result = command(
+        log, "--dtype", "bf16", "--set", "checkpoint_every=250", "--limit", "spike.sigma=3.5"
+    )
+    assert "from the checkpoint of step 500 to the end at 899" in result.out
+    assert "set by hand: checkpoint_every 250, dtype bf16" in result.out
+    assert "limit spike.sigma 3.5 (default 3)" in result.out
+
+
+def test_the_tree_to_the_letter_is_said(command: Callable[..., Result], runs: Path) -> None:
+    result = command(runs / "nan-blow-up-fp32" / "log.jsonl", "--literal")
+    assert "the decision tree to the letter" in result.out
+    assert "Checked beside the tree" not in result.out
+
+
+def test_a_healthy_run_is_no_failure(command: Callable[..., Result], runs: Path) -> None:
+    result = command(runs / "healthy-fp32" / "log.jsonl")
+    assert result.code == 0
+    assert result.out.startswith("# No post-mortem to write: nothing wrong found\n")
+
+
+def test_standard_input_is_a_log(log: Path, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "stabdiag", "postmortem", "-"],
+        input=log.read_bytes(),
+        capture_output=True,
+        check=False,
+        cwd=tmp_path,
+    )
+    assert done.returncode == 0
+    assert done.stdout.startswith(b"# Post-mortem: ")
+
+
+def test_diagnose_does_not_pay_for_it(log: Path, tmp_path: Path) -> None:
+    code = (
+        "import sys\nfrom stabdiag.cli import main\n"
+        f"sys.argv = ['stabdiag', 'diagnose', {str(log)!r}]\n"
+        "try:\n    main()\nexcept SystemExit:\n    pass\n"
+        "print([m for m in sys.modules if m.startswith(('stabdiag.postmortem', 'markdown_it'))])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path
+    )
+    assert done.stdout.splitlines()[-1] == "[]"

@@ -1,0 +1,126 @@
+"""The HTML page: it opens without a network, runs nothing, and draws what was logged."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from base64 import b64encode
+from typing import TYPE_CHECKING
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+import stabdiag
+from stabdiag.formats.terminal.subject import choose
+from stabdiag.postmortem import postmortem
+from stabdiag.postmortem.blanks import MARK
+from stabdiag.postmortem.chart import Mark, chart
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from stabdiag.report import Report
+
+WIDTH = 760
+
+
+@pytest.fixture
+def page(diagnosed: Callable[[str], Report]) -> str:
+    return postmortem(diagnosed("nan-blow-up-fp32"), "html")
+
+
+def drawn(report: Report, *marks: Mark) -> ElementTree.Element:
+    plot = choose(report)
+    assert plot is not None
+    return ElementTree.fromstring(chart(plot, marks))
+
+
+def points(line: ElementTree.Element) -> list[tuple[float, float]]:
+    pairs = (pair.split(",") for pair in line.attrib["points"].split())
+    return [(float(x), float(y)) for x, y in pairs]
+
+
+def lines(svg: ElementTree.Element) -> list[list[tuple[float, float]]]:
+    return [points(element) for element in svg.iter("polyline")]
+
+
+def test_the_policy_allows_the_style_sheet_and_nothing_else(page: str) -> None:
+    style = re.search(r"<style>(.*?)</style>", page, re.DOTALL)
+    assert style is not None
+    digest = b64encode(hashlib.sha256(style.group(1).encode()).digest()).decode()
+    assert f"content=\"default-src 'none'; style-src 'sha256-{digest}'\"" in page
+    assert len(re.findall("<style", page)) == 1
+
+
+def test_nothing_is_fetched_or_run(page: str) -> None:
+    assert not re.search(r"<(script|link|img|iframe|object|embed|form|a)\b", page)
+    assert not re.search(r"\b(href|src|style|on\w+)=", page)
+    assert "url(" not in page
+    assert "://" not in page
+
+
+def test_the_plot_is_a_picture_and_the_tables_are_tables(page: str) -> None:
+    assert page.count("<svg ") == 1
+    assert "<pre>" not in page
+    assert "| ---" not in page
+    assert page.count('<div class="table"><table>') == page.count("</table></div>") > 4
+
+
+def test_blanks_are_boxes(page: str) -> None:
+    assert page.count('<li class="blank">') == page.count(f"<strong>{MARK}:</strong>") > 5
+    assert "[ ]" not in page
+
+
+def test_a_page_without_a_plot_is_whole() -> None:
+    report = stabdiag.diagnose({"step": [0], "loss": [float("nan")]})
+    page = postmortem(report, "html")
+    assert "<svg" not in page
+    assert page.endswith("</main>\n</body>\n</html>\n")
+
+
+def test_the_highest_loss_touches_the_top_of_its_frame(diagnosed: Callable[[str], Report]) -> None:
+    svg = drawn(diagnosed("spike-persistent-moments"))
+    frame = next(rect for rect in svg.iter("rect") if rect.attrib["class"] == "frame")
+    top, high = float(frame.attrib["y"]), float(frame.attrib["height"])
+    heights = [y for _, y in lines(svg)[0]]
+    assert min(heights) == top
+    assert max(heights) == top + high
+
+
+def test_a_nan_breaks_the_line_and_is_shaded(broken: Callable[..., Report]) -> None:
+    svg = drawn(broken())
+    (bad,) = [rect for rect in svg.iter("rect") if rect.attrib["class"] == "bad"]
+    ends = [line[-1][0] for line in lines(svg)]
+    assert max(ends) <= float(bad.attrib["x"])
+    end = float(bad.attrib["x"]) + float(bad.attrib["width"])
+    assert end == pytest.approx(WIDTH - 14, abs=1)
+
+
+def test_everything_stays_within_the_picture(diagnosed: Callable[[str], Report]) -> None:
+    report = diagnosed("divergence-weight-norm-climbing")
+    marks = [Mark(step=s, label="label", kind="good") for s in (0, 700, 959, 10**6)]
+    svg = drawn(report, *marks)
+    _, _, width, height = map(float, svg.attrib["viewBox"].split())
+    for line in lines(svg):
+        assert all(0 <= x <= width and 0 <= y <= height for x, y in line)
+    labels = [text.text for text in svg.iter("text") if "label" in text.attrib["class"]]
+    assert labels == ["label 0", "label 700", "label 959"]
+
+
+def test_many_points_make_a_small_picture() -> None:
+    steps = np.arange(200_000)
+    loss = 2 + 5 * np.exp(-steps / 2e4) + np.random.default_rng(0).normal(0, 0.05, steps.size)
+    loss[154_321] = 50.0
+    svg = drawn(stabdiag.diagnose({"step": steps, "loss": loss}))
+    assert min(y for _, y in lines(svg)[0]) == 34.0  # the one high point is there
+    assert len(ElementTree.tostring(svg)) < 80_000
+
+
+@pytest.mark.parametrize("values", [[2.0] * 40, [1e-30, 1e30] * 20, [-1.0, 1.0] * 20])
+def test_any_range_has_an_axis(values: list[float]) -> None:
+    svg = drawn(stabdiag.diagnose({"step": range(40), "loss": values}))
+    axis = [text.text for text in svg.iter("text") if text.attrib["class"] == "value"]
+    assert 1 <= len(axis) <= 8
+    steps = [text.text for text in svg.iter("text") if text.attrib["class"] == "step"]
+    assert steps[0] == "0"

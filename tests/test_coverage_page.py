@@ -1,0 +1,37 @@
+"""What guides look for is held against what is checked."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+DOCS = str(Path(__file__).resolve().parents[1] / "docs")
+
+
+@pytest.fixture
+def page(monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.syspath_prepend(DOCS)
+    import build_coverage
+
+    yield build_coverage
+    sys.modules.pop("build_coverage", None)
+
+
+def rows(page: Any) -> list[dict[str, Any]]:
+    return [row for guide in page.guides() for one in guide["list"] for row in one["rows"]]
+
+
+def test_every_row_is_covered_or_says_why_not(page: Any):
+    known = page.known()
+    for row in rows(page):
+        assert set(row["by"]) <= set(known), row
+        assert row["by"] or row.get("but"), row
+        assert set(row) <= {"row", "by", "but"}
+
+
+def test_every_check_covers_something(page: Any):
+    named = {name for row in rows(page) for name in row["by"]}
+    assert sorted(set(page.known()) - named) == []

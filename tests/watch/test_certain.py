@@ -1,0 +1,161 @@
+"""What is certain is not taken back: real runs, told of block by block as a watch sees them."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+import stabdiag
+from stabdiag.api import diagnose
+from stabdiag.assemble import build_history
+from stabdiag.errors import LogError
+from stabdiag.findings import Severity
+from stabdiag.limits import Limits
+from stabdiag.places import read_place
+from stabdiag.watch.certain import certain
+
+if TYPE_CHECKING:
+    from stabdiag.places import Found
+    from stabdiag.readers import Column, Columns
+    from stabdiag.report import Report
+
+FOLDER = Path(__file__).parents[2] / "fixtures" / "runs"
+RUNS = sorted(folder.name for folder in FOLDER.iterdir())
+BLOCKS = 3
+
+
+def found(run: str) -> Found:
+    (log,) = FOLDER.joinpath(run).glob("log.*")
+    return read_place([log])
+
+
+def first(columns: Columns, rows: int) -> Columns:
+    """Return what the log held when it had so many records."""
+
+    def load(name: str) -> Column:
+        one = columns.load(name)
+        return replace(
+            one, values=one.values[:rows], present=one.present[:rows], null=one.null[:rows]
+        )
+
+    return replace(columns, rows=rows, load=load, settled=False)
+
+
+def report_of(run: Found, rows: int) -> Report | None:
+    try:
+        history = build_history(first(run.columns, rows), Limits())
+    except LogError:
+        return None
+    return diagnose(history, manifest=run.manifest)
+
+
+def after(run: str, rows: int) -> str | None:
+    """Return the slug of what is certain of a run after so many records."""
+    report = report_of(found(run), rows)
+    sure = None if report is None else certain(report, Severity.ERROR)
+    return None if sure is None else sure.slug
+
+
+def section(slug: str) -> str:
+    return slug.partition("-")[0]
+
+
+@pytest.mark.parametrize("run", RUNS)
+def test_no_certain_error_is_taken_back(run: str) -> None:
+    log = found(run)
+    final = report_of(log, log.columns.rows)
+    assert final is not None
+    errors = {section(one.slug) for one in final.findings if one.severity is Severity.ERROR}
+    for rows in np.linspace(0, log.columns.rows, BLOCKS + 1).astype(int)[1:].tolist():
+        report = report_of(log, rows)
+        sure = None if report is None else certain(report, Severity.ERROR)
+        if sure is not None:
+            assert section(sure.slug) in errors
+            break
+
+
+def expects(start: str) -> list[str]:
+    slugs = {run: json.loads((FOLDER / run / "about.json").read_text())["expect"] for run in RUNS}
+    return [run for run, slug in slugs.items() if slug.startswith(start)]
+
+
+@pytest.mark.parametrize("run", [*expects("nan-"), *expects("spike-persistent")])
+def test_what_broke_for_good_is_certain_before_the_end(run: str) -> None:
+    (log,) = FOLDER.joinpath(run).glob("log.*")
+    assert certain(stabdiag.diagnose(log), Severity.ERROR) is not None
+
+
+def test_a_spike_is_certain_when_its_window_is_over() -> None:
+    run = "spike-persistent-moments"
+    onset = stabdiag.diagnose(FOLDER / run / "log.csv").diagnosis.step
+    assert onset == 501
+    assert after(run, onset + 40) is None
+    assert after(run, onset + 52) == "spike-persistent"
+
+
+def test_a_climb_is_certain_when_it_was_one_a_window_ago() -> None:
+    run = found("divergence-lr-inverse-cosine")
+    verdicts = []
+    for rows in range(900, run.columns.rows, 60):
+        report = report_of(run, rows)
+        assert report is not None
+        is_error = report.diagnosis.severity is Severity.ERROR
+        verdicts.append((is_error, certain(report, Severity.ERROR) is not None))
+    climbs, sure = (np.array(one) for one in zip(*verdicts, strict=True))
+    assert sure.any()
+    assert np.argmax(sure) - np.argmax(climbs) >= 200 // 60
+
+
+def test_a_nan_is_certain_at_once_though_a_resume_makes_it_good() -> None:
+    assert after("healthy-failed-attempt", 246) == "nan-fp32"
+    assert after("healthy-failed-attempt", 400) is None
+
+
+def test_a_nan_that_a_missing_value_tells_is_certain_some_steps_later() -> None:
+    run = "nan-dropped-field-fp32"
+    (log,) = FOLDER.joinpath(run).glob("log.*")
+    onset = stabdiag.diagnose(log).diagnosis.step
+    assert onset is not None
+    rows = found(run).columns.rows
+    told = [n for n in range(onset, min(onset + 80, rows), 10) if after(run, n) is not None]
+    assert told
+    assert told[0] >= onset + 50
+
+
+def test_a_warning_is_certain_in_its_turn() -> None:
+    (log,) = FOLDER.joinpath("spike-lr-jump").glob("log.*")
+    report = stabdiag.diagnose(log)
+    assert certain(report, Severity.ERROR) is None
+    sure = certain(report, Severity.WARNING)
+    assert sure is not None
+    assert sure.slug == "spike-lr-jump"
+
+
+@pytest.mark.parametrize("run", ["loss-scale-collapsed-often", "symptom-grad-vanishing"])
+def test_what_is_no_climb_is_certain_sooner(run: str) -> None:
+    log = found(run)
+    begin = json.loads((FOLDER / run / "about.json").read_text())["onset"] or 240
+    verdicts = []
+    for rows in range(begin, log.columns.rows + 1, 20):
+        report = report_of(log, rows)
+        assert report is not None
+        is_error = report.diagnosis.severity is Severity.ERROR
+        verdicts.append((is_error, certain(report, Severity.ERROR) is not None))
+        if verdicts[-1][1]:
+            break
+    assert verdicts[-1][1]
+    assert 50 // 20 <= sum(is_error for is_error, _ in verdicts) < 200 // 20
+
+
+@pytest.mark.parametrize(("steps", "slug"), [(400, "loss-scale-collapsed"), (340, None)])
+def test_a_run_without_a_loss_is_judged_by_what_it_has(steps: int, slug: str | None) -> None:
+    scale = np.repeat(2.0 ** np.arange(16, -4, -1), 20)[:steps]
+    norms = np.where(np.arange(400) % 20 == 19, np.inf, 1.0)[:steps]
+    report = stabdiag.diagnose({"step": np.arange(steps), "loss_scale": scale, "grad_norm": norms})
+    sure = certain(report, Severity.ERROR)
+    assert (sure and sure.slug) == slug

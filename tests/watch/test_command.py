@@ -1,0 +1,173 @@
+"""The command line of a watch: its exit codes, what it refuses, and what it shows on its way."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from typing import TYPE_CHECKING, NamedTuple
+
+import pytest
+
+from stabdiag.cli import main
+from stabdiag.cli.display import display
+from stabdiag.errors import NoUsableRecord
+from stabdiag.watch import Seen
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+
+class Result(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+
+@pytest.fixture
+def watch(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> Callable[..., Result]:
+    """Watch a log that is quiet, within this process."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments: object) -> Result:
+        command = ["stabdiag", "watch", *map(str, arguments), "--until-idle", "0"]
+        monkeypatch.setattr(sys, "argv", command)
+        with pytest.raises(SystemExit) as end:
+            main()
+        out, err = capsys.readouterr()
+        return Result(code=int(end.value.code or 0), out=out, err=err)
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("run", "fail_on", "code"),
+    [
+        ("spike-persistent-lost-layer", "error", 1),
+        ("spike-persistent-lost-layer", "never", 0),
+        ("spike-unresolved", "error", 1),
+        ("spike-lr-jump", "error", 0),
+        ("spike-lr-jump", "warning", 1),
+        ("healthy-long", "warning", 0),
+    ],
+)
+def test_a_log_that_is_finished_has_the_exit_code_of_its_diagnosis(
+    watch: Callable[..., Result], runs: Path, run: str, fail_on: str, code: int
+) -> None:
+    (log,) = runs.joinpath(run).glob("log.*")
+    assert watch(log, "--fail-on", fail_on).code == code
+
+
+def test_the_report_alone_goes_to_standard_output(
+    watch: Callable[..., Result], runs: Path, tmp_path: Path
+) -> None:
+    log = runs / "spike-persistent-moments" / "log.csv"
+    result = watch(log, "--format", "json")
+    assert json.loads(result.out)["diagnosis"]["slug"] == "spike-persistent"
+    assert "step 899: error, certain: Loss spike that did not recover" in result.err
+    watch(log, "-o", tmp_path / "report.txt")
+    assert "FIRST ACTION" in (tmp_path / "report.txt").read_text(encoding="utf-8")
+
+
+def test_the_options_of_a_diagnosis_hold(watch: Callable[..., Result], tmp_path: Path) -> None:
+    log = tmp_path / "run.jsonl"
+    log.write_text(
+        "".join(f'{{"n": {n}, "train/ce": {3 - n / 1000}}}\n' for n in range(300))
+        + '{"n": 300, "train/ce": NaN}\n',
+        encoding="utf-8",
+    )
+    named = ("--column", "loss=train/ce", "--column", "step=n", "--format", "json")
+    found = json.loads(watch(log, *named, "--dtype", "bf16").out)
+    assert found["diagnosis"]["slug"] == "nan-bf16"
+    (tmp_path / "run.manifest.json").write_text('{"dtype": "fp32"}', encoding="utf-8")
+    assert json.loads(watch(log, *named).out)["diagnosis"]["slug"] == "nan-fp32"
+    other = tmp_path / "other.json"
+    other.write_text('{"dtype": "bf16"}', encoding="utf-8")
+    told = json.loads(watch(log, *named, "--manifest", other).out)
+    assert told["diagnosis"]["slug"] == "nan-bf16"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["missing.jsonl"], "missing.jsonl: no such file; check the path"),
+        (["https://example.org/run.jsonl"], "a URL cannot be watched"),
+        (["-", "run.jsonl"], "standard input cannot be watched beside files"),
+        (["run.jsonl", "--format", "jsno"], "unknown format 'jsno'; did you mean json?"),
+        (["run.jsonl", "--log-format", "jsnol"], "unknown format 'jsnol'"),
+        (["run.jsonl", "--manifest", "missing.json"], "missing.json: No such file"),
+        (["run.jsonl", "--set", "dtpye=fp16"], "unknown manifest field 'dtpye'"),
+        (["run.jsonl", "--column", "los=ce"], "unknown role 'los'"),
+        (["run.jsonl", "--limit", "spike.sigma=x"], "spike.sigma"),
+        (["run.jsonl", "--interval", "0"], "--interval"),
+        (["weights.bin"], "weights.bin"),
+        (["words.jsonl"], "words.jsonl"),
+    ],
+)
+def test_bad_input_is_one_line_and_code_2(
+    watch: Callable[..., Result], tmp_path: Path, arguments: list[str], told: str
+) -> None:
+    (tmp_path / "run.jsonl").write_text('{"step": 1, "loss": 2.5}\n', encoding="utf-8")
+    (tmp_path / "words.jsonl").write_text('{"name": "x"}\n', encoding="utf-8")
+    (tmp_path / "weights.bin").write_bytes(bytes(range(256)))
+    result = watch(*arguments)
+    assert (result.code, result.out) == (2, "")
+    assert told in result.err.splitlines()[-1]
+    assert "Traceback" not in result.err
+
+
+def test_a_log_that_may_not_be_read_is_no_log_to_wait_for(
+    watch: Callable[..., Result], tmp_path: Path
+) -> None:
+    log = tmp_path / "run.jsonl"
+    log.write_text('{"step": 1, "loss": 2.5}\n', encoding="utf-8")
+    log.chmod(0)
+    if os.access(log, os.R_OK):
+        pytest.skip("whoever runs the tests may read everything")
+    result = watch(log)
+    assert result.code == 2
+    assert "cannot be read (Permission denied)" in result.err
+
+
+def test_a_process_that_has_ended_ends_the_watch(watch: Callable[..., Result], runs: Path) -> None:
+    result = watch(runs / "healthy-fp32" / "log.jsonl", "--pid", 2**22 + 1)
+    assert result.code == 0
+    assert "the watch is over: the process has ended" in result.err
+
+
+def test_several_files_are_one_run(watch: Callable[..., Result], tmp_path: Path) -> None:
+    for number in (1, 2):
+        steps = range(150 * number, 150 * number + 150)
+        (tmp_path / f"part-{number}.jsonl").write_text(
+            "".join(f'{{"step": {step}, "loss": {3 - step / 1000}}}\n' for step in steps), "utf-8"
+        )
+    result = watch("part-1.jsonl", "part-2.jsonl")
+    assert result.code == 0
+    assert "steps 150 to 449" in result.out
+
+
+def test_a_line_is_told_when_the_verdict_changes(capsys: pytest.CaptureFixture[str]) -> None:
+    trouble = Seen(trouble=NoUsableRecord("run.jsonl: empty\x1b[2J"))
+    with display(["run.jsonl"], None) as show:
+        for seen in (Seen(), Seen(quiet_for=1), trouble, trouble):
+            show(seen)
+    assert capsys.readouterr().err.splitlines() == [
+        "stabdiag: waiting for the first records",
+        "stabdiag: waiting: run.jsonl: empty\\x1b[2J",
+    ]
+
+
+def test_a_run_that_logs_no_loss_can_be_watched(
+    watch: Callable[..., Result], tmp_path: Path
+) -> None:
+    log = tmp_path / "run.jsonl"
+    log.write_text(
+        "".join(f'{{"step": {n}, "grad_norm": 1.5, "loss_scale": 1024}}\n' for n in range(99)),
+        encoding="utf-8",
+    )
+    result = watch(log)
+    assert result.code == 0
+    assert "[insufficient-data]" in result.out

@@ -1,0 +1,174 @@
+"""A log that comes in pieces is read as one that came as a whole."""
+
+from __future__ import annotations
+
+import io
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from stabdiag.errors import LogError, NoUsableRecord
+from stabdiag.readers import read_stream
+from stabdiag.readers.columns import every_column
+from stabdiag.readers.registry import READERS
+from stabdiag.readers.source import Stream
+from stabdiag.watch.grown import Grown
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from stabdiag.readers import Columns
+
+SAMPLES = Path(__file__).parents[1] / "readers" / "samples"
+RUNS = Path(__file__).parents[2] / "fixtures" / "runs"
+LOGS = sorted(
+    path
+    for path in [*SAMPLES.glob("*/*"), *sorted(RUNS.glob("*/log.*"))[::6]]
+    if path.is_file() and path.suffix not in (".json", ".parquet", ".gz", ".md")
+)
+BY_LINES = [one.name for one in READERS if one.text or one.name == "jsonl"]
+
+
+@pytest.fixture
+def grow() -> Iterator[Callable[..., Grown]]:
+    """Return a function that makes a log that grows."""
+    with ExitStack() as made:
+
+        def make(name: str, settled: int = 1 << 22) -> Grown:
+            grown = Grown(name, format=None, wanted=every_column, settled=settled)
+            made.callback(grown.close)
+            return grown
+
+        yield make
+
+
+def read(path: Path) -> Columns | str:
+    try:
+        return read_stream(Stream(str(path), io.BytesIO(path.read_bytes())))
+    except LogError as error:
+        return str(error)
+
+
+def pieces(data: bytes, size: int) -> list[bytes]:
+    return [data[at : at + size] for at in range(0, len(data), size)]
+
+
+def is_same(one: Columns, other: Columns) -> bool:
+    same = (one.format, one.rows, one.bad_lines, one.bad_count, one.config) == (
+        other.format,
+        other.rows,
+        other.bad_lines,
+        other.bad_count,
+        other.config,
+    )
+    return (
+        same
+        and set(one.names) == set(other.names)
+        and all(
+            np.array_equal(a, b, equal_nan=True)
+            for name in one.names
+            for a, b in zip(parts(one, name), parts(other, name), strict=True)
+        )
+    )
+
+
+def parts(columns: Columns, name: str) -> list[np.ndarray]:
+    one = columns.load(name)
+    return [np.where(one.present, one.values, np.nan), one.present, one.null]
+
+
+@pytest.mark.parametrize("path", LOGS, ids=lambda path: f"{path.parent.name}-{path.name}")
+def test_a_log_in_pieces_is_the_same_log(
+    grow: Callable[..., Grown], path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("stabdiag.watch.grown._BLOCK", 2000)
+    whole = read(path)
+    grown = grow(str(path), settled=3000)
+    for piece in pieces(path.read_bytes(), 1777):
+        grown.add(piece)
+    if isinstance(whole, str):
+        with pytest.raises(LogError):
+            grown.columns(whole=True)
+    else:
+        assert is_same(grown.columns(whole=True), whole)
+
+
+def test_most_formats_of_lines_are_not_read_twice() -> None:
+    growing = [one.name for one in READERS if one.growing() is not None]
+    assert set(BY_LINES) - set(growing) == {"hf-trainer-stdout", "text"}
+
+
+def test_what_is_old_is_not_read_again(
+    grow: Callable[..., Grown], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = [b'{"step": %d, "loss": %f}\n' % (step, 5 - step / 1e4) for step in range(9000)]
+    grown = grow("run.jsonl", settled=1000)
+    grown.add(b"".join(lines))
+    monkeypatch.setattr(
+        "stabdiag.readers.jsonl.read", lambda _stream: pytest.fail("it was read as a whole")
+    )
+    for _ in range(3):
+        grown.add(lines[-1])
+        assert grown.columns(whole=False).load("loss").present.all()
+    assert grown.columns(whole=False).rows == 9003
+
+
+@pytest.mark.parametrize("settled", [10, 10_000])
+def test_half_a_line_waits_for_its_rest(grow: Callable[..., Grown], settled: int) -> None:
+    grown = grow("run.jsonl", settled=settled)
+    grown.add(b'{"step": 1, "loss": 2.5}\n{"step": 2, "loss": 2')
+    assert grown.columns(whole=False).load("loss").values.tolist() == [2.5]
+    assert grown.columns(whole=False).bad_count == 0
+    assert grown.columns(whole=True).bad_count == 1
+    grown.add(b".25}\n")
+    assert grown.columns(whole=False).load("loss").values.tolist() == [2.5, 2.25]
+
+
+@pytest.mark.parametrize("settled", [10, 10_000])
+def test_half_a_line_of_one_file_is_not_joined_with_the_next_file(
+    grow: Callable[..., Grown], settled: int
+) -> None:
+    grown = grow("run.jsonl", settled=settled)
+    grown.add(b'{"step": 1, "loss": 2.5}\n{"step": 2, "lo')
+    grown.end_line()
+    grown.end_line()
+    grown.add(b'{"step": 3, "loss": 2.25}\n')
+    columns = grown.columns(whole=False)
+    assert columns.load("step").values.tolist() == [1, 3]
+    assert columns.bad_count == 1
+
+
+def test_nothing_is_an_error_until_something_comes(grow: Callable[..., Grown]) -> None:
+    grown = grow("run.jsonl")
+    assert grown.is_empty
+    with pytest.raises(NoUsableRecord, match="empty"):
+        grown.columns(whole=True)
+    grown.add(b'{"step": 1, "loss": 2.5}\n')
+    assert grown.columns(whole=True).rows == 1
+    grown.forget()
+    assert grown.is_empty
+
+
+def test_a_text_that_shows_its_format_late_is_looked_at_again(grow: Callable[..., Grown]) -> None:
+    grown = grow("train.log", settled=500)
+    grown.add(200 * b"loading a shard of the data\n")
+    with pytest.raises(LogError):
+        grown.columns(whole=False)
+    line = b" iteration %8d/ 1000 | lm loss: %.3E | loss scale: 1.0 | grad norm: 0.5 |\n"
+    grown.add(b"".join(line % (step, 3.0) for step in range(1, 200)))
+    assert grown.columns(whole=False).format == "megatron"
+
+
+def test_a_long_log_that_is_read_again_each_time_goes_to_the_disk(
+    grow: Callable[..., Grown],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("stabdiag.watch.grown._IN_MEMORY", 1000)
+    grown = grow("run.csv", settled=2000)
+    grown.add(b"step,loss\n")
+    for step in range(500):
+        grown.add(b"%d,2.5\n" % step)
+    assert grown.columns(whole=False).rows == 500

@@ -1,0 +1,150 @@
+"""What is watched, and how it is told what it is."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from contextlib import closing, contextmanager
+from typing import TYPE_CHECKING
+
+import pytest
+
+from stabdiag.errors import LogError, NoUsableRecord
+from stabdiag.readers import read_columns
+from stabdiag.readers.columns import every_column
+from stabdiag.watch import open_source
+from stabdiag.watch.file import File
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from stabdiag.watch import Source
+
+
+@contextmanager
+def opened(*logs: Path, format: str | None = None) -> Iterator[Source]:
+    source = open_source([str(log) for log in logs], format=format, wanted=every_column)
+    with closing(source):
+        yield source
+
+
+def rows(source: Source) -> int:
+    return source.found(whole=True).columns.rows
+
+
+def test_a_file_is_looked_at_again_when_it_has_grown(tmp_path: Path) -> None:
+    log = tmp_path / "run.jsonl"
+    with opened(log) as source:
+        assert not source.look()
+        with pytest.raises(NoUsableRecord, match=r"run\.jsonl: no such file"):
+            source.found(whole=True)
+        log.write_text('{"step": 1, "loss": 2.5}\n', encoding="utf-8")
+        assert source.look()
+        assert not source.look()
+        assert rows(source) == 1
+        assert not source.ended
+
+
+def test_what_lies_beside_a_log_is_found_when_it_comes(tmp_path: Path) -> None:
+    log = tmp_path / "run.jsonl"
+    log.write_text('{"step": 1, "loss": 2.5}\n', encoding="utf-8")
+    with opened(log) as source:
+        source.look()
+        assert source.found(whole=False).manifest.dtype is None
+        (tmp_path / "manifest.json").write_text('{"dtype": "bf16"}', encoding="utf-8")
+        os.utime(tmp_path, ns=(1, 1))  # as if some time had passed
+        assert source.found(whole=False).manifest.dtype == "bf16"
+        log.unlink()
+        (tmp_path / "manifest.json").unlink()
+        tmp_path.rmdir()
+        assert source.found(whole=False).manifest.dtype == "bf16"
+
+
+def test_a_folder_that_comes_later_is_a_place(tmp_path: Path) -> None:
+    folder = tmp_path / "logs"
+    with opened(folder) as source:
+        assert isinstance(source, File)
+        source.look()
+        folder.mkdir()
+        lines = "".join(f'{{"step": {n}, "loss": 2.5}}\n' for n in range(9))
+        (folder / "metrics.jsonl").write_text(lines, encoding="utf-8")
+        assert source.look()
+        assert rows(source) == 9
+
+
+@pytest.mark.parametrize("name", ["trainer_state.json", "log.json"])
+def test_a_document_is_read_again_as_a_whole(tmp_path: Path, name: str) -> None:
+    log = tmp_path / name
+    key = "log_history" if name == "trainer_state.json" else "rows"
+    with opened(log) as source:
+        for count in (3, 5):
+            records = [{"step": n, "loss": 2.5} for n in range(count)]
+            log.write_text(json.dumps({"at": count, key: records}, indent=1), encoding="utf-8")
+            os.utime(log, ns=(count, count))
+            while not source.look():  # not each time, so that looking takes no time
+                time.sleep(0.001)
+            assert rows(source) == count
+
+
+def test_a_format_that_is_named_is_taken(tmp_path: Path) -> None:
+    log = tmp_path / "run.txt"
+    log.write_text('{"step": 1, "loss": 2.5}\n', encoding="utf-8")
+    with opened(log, format="jsonl") as source:
+        source.look()
+        assert source.found(whole=False).columns.format == "jsonl"
+
+
+def test_a_log_that_is_lost_for_a_moment_is_read_again(
+    tmp_path: Path, lines: Callable[..., list[str]]
+) -> None:
+    log = tmp_path / "run.jsonl"
+    log.write_text("".join(lines(30)), encoding="utf-8")
+    with opened(log) as source:
+        source.look()
+        assert isinstance(source, File)
+        assert source._tail._file is not None
+        os.close(source._tail._file.fileno())
+        assert not source.look()
+        assert source.look()
+        assert rows(source) == 30
+
+
+def test_what_cannot_be_watched_is_refused() -> None:
+    with pytest.raises(LogError, match="a URL cannot be watched"):
+        open_source(["mlflow://abc"], format=None, wanted=every_column)
+
+
+def test_a_log_that_is_cut_back_and_goes_on_is_what_the_file_holds(
+    tmp_path: Path, lines: Callable[..., list[str]]
+) -> None:
+    log = tmp_path / "run.jsonl"
+    run = lines(60)
+    log.write_text("".join(run[:40]) + run[40][:9], encoding="utf-8")
+    with opened(log) as source:
+        source.look()
+        os.truncate(log, len("".join(run[:20])))
+        with log.open("a", encoding="utf-8") as file:
+            file.writelines(run[20:])
+        source.look()
+        found, finished = source.found(whole=False).columns, read_columns(log)
+        assert found.rows == finished.rows == 60
+        assert found.bad_count == 0
+
+
+def test_of_a_rotated_log_nothing_is_lost(tmp_path: Path, lines: Callable[..., list[str]]) -> None:
+    log = tmp_path / "run.jsonl"
+    run = lines(60)
+    log.write_text("".join(run[:20]), encoding="utf-8")
+    with opened(log) as source:
+        source.look()
+        for begin in (20, 40):
+            log.replace(tmp_path / f"run.jsonl.{begin}")
+            log.write_text("".join(run[begin : begin + 20]), encoding="utf-8")
+            source.look()
+        columns = source.found(whole=False).columns
+        assert columns.load("step").values.tolist() == list(range(60))
+        assert [event.message for event in columns.events] == 2 * [
+            "another file took the log's name: the run goes on in it"
+        ]
