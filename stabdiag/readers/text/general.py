@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 # How far into the log evidence is looked for, and how much of it, at most.
 _LOOKS: Final = (1 << 20, 1 << 24)
-_LOOKED_AT: Final = 1_000
+_LOOKED_AT: Final = 500
 _FEWEST: Final = 3
 _RISING: Final = 0.8
 
