@@ -16,7 +16,7 @@ RUNTIME := $(VENV)/.runtime
 DEV := $(VENV)/.dev
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format bench accuracy accuracy-peers accuracy-page calibrate docs fixtures coverage clean
+.PHONY: help demo test check format bench fuzz accuracy accuracy-peers accuracy-page calibrate docs fixtures coverage clean
 
 help:  ## list these targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -43,6 +43,9 @@ coverage: $(DEV)  ## run the tests and show the lines that they miss
 bench: $(DEV)  ## measure the speed against Arrow and pandas; BENCH="--rows 100000" for less
 	$(BIN)/python benchmarks/speed.py $(BENCH)
 
+fuzz: $(DEV)  ## give every reader damaged logs (half an hour); FUZZ="--target csv --minutes 10" for one
+	$(BIN)/python benchmarks/fuzz.py $(FUZZ)
+
 accuracy: $(RUNTIME)  ## score the diagnoses of labelled runs; SPLIT=held, test or fresh for others
 	$(BIN)/python benchmarks/accuracy/score.py --split $(or $(SPLIT),dev) $(ACCURACY)
 
@@ -64,7 +67,7 @@ fixtures: $(DEV)  ## train the fixtures again (installs torch; some seven minute
 	$(BIN)/python fixtures/train.py
 
 clean:  ## remove what was made here
-	rm -rf $(VENV) .bench .peers .coverage .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache build dist
+	rm -rf $(VENV) .bench .fuzz .peers .coverage .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache build dist
 	find stabdiag tests fixtures benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(MADE):

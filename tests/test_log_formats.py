@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from importlib import import_module
 
 import pytest
@@ -62,6 +63,11 @@ def test_a_log_whose_package_is_missing_says_how_to_install_it(tmp_path):
     (tmp_path / "run.wandb").write_bytes(b":W&B\xbe\xfa\0\0" + bytes(64))
     with pytest.raises(LogError, match=r"run\.wandb: a run file of W&B; .* pip install 'stabdiag"):
         read_columns(tmp_path / "run.wandb")
+
+
+def test_a_package_in_a_package_that_is_missing_is_missing():
+    one = replace(READERS[0], packages=("stabdiag.nowhere", "nowhere.at.all", "stabdiag.errors"))
+    assert one.missing == ("stabdiag.nowhere", "nowhere.at.all")
 
 
 def test_an_unknown_format_of_the_table():

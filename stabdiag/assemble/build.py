@@ -232,5 +232,6 @@ class _Run:
 
 
 def _some(names: tuple[str, ...]) -> str:
-    shown = ", ".join(names[:8])
+    # A damaged file has names of many lines.
+    shown = ", ".join(" ".join(name.split())[:60] for name in names[:8])
     return f"{shown}, …" if len(names) > 8 else shown

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Final
 from stabdiag.errors import LogError, NoUsableRecord
 from stabdiag.history import Event, EventKind
 from stabdiag.manifest import Manifest
-from stabdiag.places import beside, stores
+from stabdiag.places import stores
+from stabdiag.places.configured import beside_file, beside_member, beside_url
 from stabdiag.places.members import is_tar, is_zip
 from stabdiag.readers import read_stream
 from stabdiag.readers.columns import every_column
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from stabdiag.places.listing import Entry, Place
-    from stabdiag.places.remote import Remote
     from stabdiag.readers.columns import Columns, Wanted
 
 # What is looked at to tell an archive: the header of its first member, packed.
@@ -126,7 +126,7 @@ def _remote(url: str, asked: _Asked) -> Found:
         if archive is not None:
             return archive
         columns = asked.read(stream)
-    return _with(columns, *_beside_url(remote))
+    return _with(columns, *beside_url(remote))
 
 
 def _archive(stream: Stream, asked: _Asked) -> Found | None:
@@ -169,7 +169,7 @@ def _chosen(place: Place, asked: _Asked) -> Found:
     if isinstance(place, Folder):
         manifest, events = beside_file(Path(log.entry.key), place.path)
     else:
-        manifest, events = _beside_member(place, log.path, entries)
+        manifest, events = beside_member(place, log.path, entries)
     taken = str(run or log.path)
     names = dict.fromkeys(str(stores.run_of(one) or one.path) for one in choice.others)
     others = [name for name in names if name != taken]
@@ -186,46 +186,6 @@ def _only(place: Place, entry: Entry, asked: _Asked) -> Columns:
 
 def _with(columns: Columns, manifest: Manifest, events: Sequence[Event]) -> Found:
     return Found(columns=replace(columns, events=(*events, *columns.events)), manifest=manifest)
-
-
-def beside_file(log: Path, root: Path) -> tuple[Manifest, list[Event]]:
-    """Return what lies beside a log, in its folder or above it up to a root, and what to tell."""
-
-    def read(path: PurePosixPath) -> bytes | None:
-        file = Path(path)
-        try:
-            small = file.is_file() and file.stat().st_size <= beside.LARGEST
-            return file.read_bytes() if small and file != log else None
-        except OSError:
-            return None
-
-    paths = beside.paths(PurePosixPath(log.as_posix()), PurePosixPath(root.as_posix()))
-    return beside.manifest_beside(paths, read)
-
-
-def _beside_member(
-    place: Place, log: PurePosixPath, entries: Iterable[Entry]
-) -> tuple[Manifest, list[Event]]:
-    lying = {one.path: one for one in entries}
-    paths = list(beside.paths(log, PurePosixPath()))
-    texts: dict[PurePosixPath, bytes] = {}
-    there = [lying[path] for names in paths for path in names if path in lying]
-    for entry, stream in place.streams(there):
-        text = stream.peek(beside.LARGEST + 1)
-        if len(text) <= beside.LARGEST:
-            texts[entry.path] = text
-    return beside.manifest_beside(paths, texts.get, lambda path: f"{place.name}/{path}")
-
-
-def _beside_url(remote: Remote) -> tuple[Manifest, list[Event]]:
-    """Look for the manifest alone: each name is a request."""
-    names = map(PurePosixPath, beside.written_for(remote.name))
-    manifest, _ = beside.manifest_beside(
-        [names],
-        lambda path: remote.read_beside(str(path), beside.LARGEST),
-        lambda path: f"{remote.name.rpartition('/')[0]}/{path}",
-    )
-    return manifest, []  # a server may answer with a page of its own, whatever is asked for
 
 
 def _told(taken: str, others: Sequence[str]) -> Iterator[str]:

@@ -208,4 +208,6 @@ def _fail(name: str, error: Exception) -> NoReturn:
         raise LogError(f"{name}: the server answers with {status}; check the URL") from None
     lines = str(error).splitlines() or [""]
     reason = re.sub(r"\S*://\S*", "…", lines[0])[:200] or type(error).__name__
-    raise LogError(f"{name}: cannot be read ({reason}); check the URL") from None
+    raise LogError(
+        f"{name}: cannot be read ({reason}); check the URL and your credentials"
+    ) from None

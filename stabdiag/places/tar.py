@@ -64,7 +64,7 @@ class Tar:
                     for member in archive:
                         yield member, archive
                         archive.members.clear()  # it keeps them all, and there may be millions
-            except (tarfile.TarError, EOFError, ValueError) as error:
+            except (tarfile.TarError, EOFError, ValueError, OverflowError) as error:
                 self.notes.append(f"the archive breaks off or is damaged ({error})")
             self.notes += packed.notes
 

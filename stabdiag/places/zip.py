@@ -55,7 +55,7 @@ class Zip:
         for number, member in enumerate(members[:MOST_FILES]):
             path = inside(member.filename)
             kind = stat.S_IFMT(member.external_attr >> 16)
-            if member.is_dir():
+            if member.filename.endswith("/"):
                 continue
             if path is None or kind not in (0, stat.S_IFREG):
                 odd += 1

@@ -11,6 +11,8 @@ from stabdiag.errors import LogError
 _FROM: Final = 1 << 28
 _RATIO: Final = 500
 
+_WHY: Final = f"unpacks to more than {_RATIO} times its size, as no log does"
+
 
 class Bomb(LogError):
     """A packed file unpacks to more than a log does."""
@@ -33,9 +35,16 @@ class Gauge:
     def gave(self, data: bytes) -> bytes:
         """Count unpacked bytes, and return them."""
         self._unpacked += len(data)
-        if self._unpacked > max(_FROM, _RATIO * self._packed):
-            raise Bomb(
-                f"{self._name}: unpacks to more than {_RATIO} times its size, as no log does;"
-                " if it is one, unpack it and give the file"
-            )
+        if _is_bomb(self._packed, self._unpacked):
+            raise Bomb(f"{self._name}: {_WHY}; if it is one, unpack it and give the file")
         return data
+
+
+def refuse_bomb(name: str, packed: int, unpacked: int) -> None:
+    """Raise an error if a file of so many bytes tells beforehand that it unpacks to too many."""
+    if _is_bomb(packed, unpacked):
+        raise Bomb(f"{name}: {_WHY}; if it is one, write it again without compression")
+
+
+def _is_bomb(packed: int, unpacked: int) -> bool:
+    return unpacked > max(_FROM, _RATIO * packed)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import io
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 from stabdiag.errors import ColumnError, LogError, NoUsableRecord
+from stabdiag.readers.bombs import refuse_bomb
 from stabdiag.readers.columns import Columns
 from stabdiag.readers.converted import from_metadata
 from stabdiag.readers.pieces import Single, join
@@ -14,6 +15,9 @@ from stabdiag.readers.words import NULL
 if TYPE_CHECKING:
     from stabdiag.readers.columns import Column
     from stabdiag.readers.source import Stream
+
+# What a number takes once it is read.
+_WIDTH: Final = 8
 
 
 def recognises(head: bytes, *, whole: bool) -> bool:
@@ -29,9 +33,12 @@ def read(stream: Stream) -> Columns:
     from stabdiag.readers.arrow import leaf, leaves, piece_of_array
 
     name = stream.name
+    # A file is mapped by its path; what comes through a pipe has to be held.
+    held = b"" if stream.path else stream.read_all()
+    size = stream.path.stat().st_size if stream.path else len(held)
     try:
-        # A file is mapped by its path; what comes through a pipe has to be held.
-        file = parquet.ParquetFile(stream.path or io.BytesIO(stream.read_all()))
+        file = parquet.ParquetFile(stream.path or io.BytesIO(held))
+        refuse_bomb(name, size, _unpacked(file.metadata))
         schema = file.schema_arrow
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise LogError(
@@ -45,19 +52,24 @@ def read(stream: Stream) -> Columns:
 
     def load(column: str) -> Column:
         path = places[column]
+        told = f"{name}: column {' '.join(column.split())}"
         try:
             table = file.read(columns=[schema.field(path[0]).name])
+            chunks = [
+                Single(name=column, of=piece_of_array(leaf(part, path[1:]), missing=NULL))
+                for part in table.column(0).chunks
+            ]
         except (pa.ArrowException, OSError) as error:
             raise ColumnError(
-                f"{name}: column {column} cannot be read ({_first_line(error)}); is the file whole?"
+                f"{told} cannot be read ({_first_line(error)}); is the file whole?"
             ) from error
-        chunks = [
-            Single(name=column, of=piece_of_array(leaf(part, path[1:]), missing=NULL))
-            for part in table.column(0).chunks
-        ]
+        if len(table) != rows:
+            raise ColumnError(
+                f"{told} has {len(table)} rows where the file tells of {rows}; is the file whole?"
+            )
         return join(chunks, column)
 
-    told = from_metadata(schema.metadata or {})
+    kept = from_metadata(schema.metadata or {})
     return Columns(
         source=name,
         format="parquet",
@@ -65,10 +77,18 @@ def read(stream: Stream) -> Columns:
         rows=rows,
         load=load,
         notes=tuple(stream.notes),
-        events=told.events if told else (),
-        config=told.config if told else {},
-        settled=told is not None and places.get("step") == (0,),
+        events=kept.events if kept else (),
+        config=kept.config if kept else {},
+        settled=kept is not None and places.get("step") == (0,),
     )
+
+
+def _unpacked(metadata: Any) -> int:
+    """Return how many bytes a column takes once it is read, or all of them before that."""
+    groups = (metadata.row_group(number) for number in range(metadata.num_row_groups))
+    column: int = metadata.num_rows * _WIDTH
+    every: int = sum(group.total_byte_size for group in groups)
+    return max(column, every)
 
 
 def _first_line(error: Exception) -> str:

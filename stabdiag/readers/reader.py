@@ -64,7 +64,7 @@ class Reader:
     @property
     def missing(self) -> tuple[str, ...]:
         """The packages that are needed and are not installed."""
-        return tuple(package for package in self.packages if find_spec(package) is None)
+        return tuple(package for package in self.packages if not _is_installed(package))
 
     def growing(self) -> Growing | None:
         """Return what reads such a log as it grows; None if it is to be read again each time."""
@@ -85,3 +85,10 @@ class Reader:
             )
         read = cast("Callable[[Stream], Columns]", import_module(self.module).read)
         return read(stream)
+
+
+def _is_installed(package: str) -> bool:
+    try:
+        return find_spec(package) is not None
+    except ModuleNotFoundError:  # the package that it would be in
+        return False

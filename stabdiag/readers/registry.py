@@ -70,7 +70,7 @@ READERS: Final = (
         suffixes=(".wandb",),
         recognised="begins with the bytes :W&B",
         extra="wandb",
-        packages=("wandb",),
+        packages=("google.protobuf",),
         loses="lists, pictures and tables, system metrics, the summary",
         binary=True,
     ),

@@ -11,7 +11,6 @@ import struct
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-from tensorboard.compat.tensorflow_stub.pywrap_tensorflow import CRC_TABLE, masked_crc32c
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,7 +37,19 @@ _LARGEST_HELD: Final = 1 << 26
 # The next head mostly follows within a record's length; a longer search takes longer stretches.
 _STRETCH: Final = 1 << 9
 
-_TABLE: Final = np.array(CRC_TABLE, dtype=np.uint32)
+# The polynomial of CRC-32C (Castagnoli), its lowest power first.
+_POLYNOMIAL: Final = np.uint32(0x82F63B78)
+
+
+def _table() -> Words:
+    """Return the checksums of single bytes; TensorBoard has them beside much that is imported."""
+    sums = np.arange(256, dtype=np.uint32)
+    for _ in range(8):
+        sums[:] = (sums >> 1) ^ (sums & 1) * _POLYNOMIAL
+    return sums
+
+
+_TABLE: Final = _table()
 
 
 class Frames:
@@ -103,7 +114,8 @@ class Frames:
 
     def _is_head(self, head: bytes) -> bool:
         """Check a head against its checksum, and know it the next time: few lengths recur."""
-        if _HEAD.unpack(head)[1] != masked_crc32c(head[:8]):
+        start, length = np.array([0]), np.array([8])
+        if _HEAD.unpack(head)[1] != _checksums(np.frombuffer(head, np.uint8), start, length)[0]:
             return False
         self._heads.add(head)
         return True

@@ -30,19 +30,20 @@ def recognises(head: bytes, *, whole: bool) -> bool:
 def read(stream: Stream) -> Columns:
     """Read a ``.wandb`` file."""
     from google.protobuf.message import DecodeError
-    from wandb.proto.wandb_internal_pb2 import Record
 
     from stabdiag.readers.leveldb import Records
     from stabdiag.readers.wandb_console import Console
+    from stabdiag.readers.wandb_records import record_class
 
     records = Records(stream, header=_HEADER)
+    parsed = record_class().FromString
     run = _Run(Console())
     foreign = 0
     for content in records:
         if _is_summary(content):
             continue
         try:
-            run.take(Record.FromString(content))
+            run.take(parsed(content))
         except DecodeError:
             foreign += 1
     notes = [*stream.notes, *records.notes()]
@@ -62,17 +63,16 @@ class _Run:
 
     def take(self, record: Any) -> None:
         """Take a record."""
-        kind = record.WhichOneof("record_type")
-        if kind == "history":
+        if record.HasField("history"):
             self._history.take(record.history)
             self._console.logged(record.history.step.num)
-        elif kind == "config":
+        elif record.HasField("config"):
             self._take_config(record.config)
-        elif kind == "run":
+        elif record.HasField("run"):
             self._take_config(record.run.config)
-        elif kind == "output_raw":
+        elif record.HasField("output_raw"):
             self._console.printed(record.output_raw.line)
-        elif kind == "exit":
+        elif record.HasField("exit"):
             self._exit_code = record.exit.exit_code
 
     def columns(self, name: str, notes: tuple[str, ...]) -> Columns:

@@ -61,6 +61,13 @@ def test_without_a_loss_there_is_nothing_to_diagnose(build: Build) -> None:
         build([{"step": 0, "lr": 1.0}])
 
 
+def test_a_name_of_many_lines_is_told_in_one(build: Build) -> None:
+    with pytest.raises(ColumnError, match="it has step, grad no x x ") as caught:
+        build([{"step": 0, "grad\n\n\x1cno" + 500 * "\nx": 1.0}])
+    assert len(str(caught.value)) < 200
+    assert len(str(caught.value).splitlines()) == 1
+
+
 def test_many_columns_are_not_all_told(build: Build) -> None:
     with pytest.raises(ColumnError, match=r"c0, .*c6, …"):
         build([{"step": 0} | {f"c{i}": 1.0 for i in range(20)}])

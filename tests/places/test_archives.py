@@ -189,6 +189,31 @@ def test_a_link_in_a_zip_is_left_out(put, lines):
     ]
 
 
+def test_a_length_that_no_computer_holds_breaks_a_tar_off(put, lines):
+    text = lines(0, 50)
+    data = tarred({"run.jsonl": text})
+    at = 512 + len(text) + -len(text) % 512
+    header = tarfile.TarInfo("x")
+    header.type, header.size = tarfile.XHDTYPE, 512
+    extended = header.tobuf(tarfile.GNU_FORMAT) + (b"9" * 40 + b" a=b\n").ljust(512, b"\0")
+    path = put("run.tar", data[:at] + extended + data[at:])
+    columns = read_place([path]).columns
+    assert columns.rows == 50
+    assert "the archive breaks off or is damaged" in columns.events[0].message
+
+
+def test_a_member_of_a_zip_without_a_name_is_left_out(put, lines):
+    data = zipped({"run.jsonl": lines(0, 50), "x": b""})
+    at = data.rindex(b"PK\x01\x02")
+    nameless = data[: at + 28] + b"\0\0" + data[at + 30 : at + 46] + data[at + 47 :]
+    end = nameless.rindex(b"PK\x05\x06")
+    size = int.from_bytes(nameless[end + 12 : end + 16], "little") - 1
+    nameless = nameless[: end + 12] + size.to_bytes(4, "little") + nameless[end + 16 :]
+    assert told(put("run.zip", nameless)) == [
+        "1 member of the archive left out: links, devices, or paths that lead out of it"
+    ]
+
+
 def test_a_sparse_member_is_left_out(put, lines):
     member = odd("huge.jsonl", tarfile.REGTYPE)
     member.pax_headers = {

@@ -240,7 +240,10 @@ def test_reading_that_fails_on_the_way(memory, monkeypatch):
     monkeypatch.setattr(type(fsspec.filesystem("memory")), "open", lambda *_: Failing())
     with pytest.raises(LogError) as caught:
         read_place([url])
-    assert str(caught.value) == "memory://run.jsonl: cannot be read (reset by …); check the URL"
+    assert (
+        str(caught.value)
+        == "memory://run.jsonl: cannot be read (reset by …); check the URL and your credentials"
+    )
 
 
 def test_protocols(monkeypatch):
@@ -263,7 +266,7 @@ def test_a_file_system_that_cannot_be_set_up(monkeypatch):
     with pytest.raises(LogError) as caught:
         read_place(["s3://bucket/run"])
     assert str(caught.value) == (
-        "s3://bucket/run: cannot be read (no credentials for …); check the URL"
+        "s3://bucket/run: cannot be read (no credentials for …); check the URL and your credentials"
     )
 
 

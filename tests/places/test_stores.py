@@ -104,7 +104,7 @@ def test_a_run_that_cannot_be_read_goes_before_other_files_without_losses(
     put("run-1/run-1.wandb", b":W&B\xe1\xbe\x00" + bytes(50), 90)
     put("run-1/logs/debug-core.log", '{"time": 1, "level": "INFO", "pid": 3}\n' * 9, 10)
     monkeypatch.setattr(sys.modules[Reader.__module__], "find_spec", lambda _name: None)
-    with pytest.raises(LogError, match=r"install wandb: pip install 'stabdiag\[wandb\]'"):
+    with pytest.raises(LogError, match=r"install google.protobuf: pip install 'stabdiag\[wandb\]'"):
         read_place([tmp_path])
 
 

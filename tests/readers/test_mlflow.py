@@ -19,8 +19,8 @@ import pytest
 
 import stabdiag
 from stabdiag.errors import LogError, NoUsableRecord
-from stabdiag.readers import mlflow, mlflow_tracking, read_columns
-from stabdiag.readers.source import Stream
+from stabdiag.readers import mlflow, mlflow_tracking, read_columns, sqlite
+from stabdiag.readers.source import Stream, open_stream
 
 WRITER = Path(__file__).parent / "stores" / "write_mlflow.py"
 
@@ -146,13 +146,14 @@ def test_reading_leaves_a_database_as_it_is(database):
     assert sorted(path.name for path in database.path.parent.iterdir()) == names
 
 
-def test_a_database_cut_in_its_last_kilobyte(database, tmp_path):
+def test_a_database_cut_anywhere_in_its_last_kilobyte(database, tmp_path):
     data = database.path.read_bytes()
     cut = tmp_path / "cut.db"
     cut.write_bytes(data)
-    for size in range(len(data) - 1, len(data) - 1025, -11):
+    for size in range(len(data) - 1, len(data) - 1025, -1):
         os.truncate(cut, size)
-        columns = read_columns(cut)
+        with open_stream(cut) as stream:
+            columns = sqlite.read(stream)
         check(columns, database)
         assert "breaks off" in columns.notes[0]
 

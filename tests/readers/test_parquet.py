@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,8 @@ import pytest
 from pyarrow import parquet
 
 from stabdiag.errors import LogError, NoUsableRecord
-from stabdiag.readers import read_columns
+from stabdiag.readers import read_columns, read_stream
+from stabdiag.readers.source import Stream
 
 
 @pytest.fixture
@@ -133,6 +135,37 @@ def test_a_damaged_column(tmp_path):
     columns = read_columns(path)
     with pytest.raises(LogError, match="column step cannot be read"):
         columns.load("step")
+
+
+def test_a_flipped_bit_never_makes_a_column_of_another_length():
+    sink = io.BytesIO()
+    parquet.write_table(pa.table({"loss": [1.5, 2.5, 3.5]}), sink)
+    whole = sink.getvalue()
+    refused = []
+    for place in range(len(whole)):
+        damaged = whole[:place] + bytes([whole[place] ^ 2]) + whole[place + 1 :]
+        try:
+            columns = read_stream(Stream("run", io.BytesIO(damaged)))
+            assert all(len(columns.load(name).values) == columns.rows for name in columns.names)
+        except LogError as error:
+            refused.append(str(error))
+    assert any("rows where the file tells of 3" in message for message in refused)
+
+
+def test_more_rows_than_any_log_of_that_size_has_are_refused(log, monkeypatch):
+    monkeypatch.setattr("stabdiag.readers.bombs._FROM", 1 << 20)
+    many = {"loss": np.ones(2_000_000)}
+    with pytest.raises(LogError, match="unpacks to more than 500 times its size, as no log does"):
+        log(many, compression="zstd")
+    varied = {"loss": np.random.default_rng(0).normal(size=200_000)}
+    assert log(varied, compression="zstd").rows == 200_000
+
+
+def test_texts_that_unpack_to_more_than_any_log_holds_are_refused(log, monkeypatch):
+    monkeypatch.setattr("stabdiag.readers.bombs._FROM", 1 << 20)
+    texts = {"note": [f"{n}" + "x" * 100_000 for n in range(30)], "loss": [1.0] * 30}
+    with pytest.raises(LogError, match="unpacks to more than 500 times its size"):
+        log(texts, compression="zstd")
 
 
 def test_a_damaged_name_is_refused(tmp_path):

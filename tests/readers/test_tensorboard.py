@@ -16,7 +16,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from tensorboard.compat.proto.event_pb2 import Event
 from tensorboard.compat.proto.summary_pb2 import Summary
 from tensorboard.compat.proto.tensor_pb2 import TensorProto
-from tensorboard.compat.tensorflow_stub.pywrap_tensorflow import masked_crc32c
+from tensorboard.compat.tensorflow_stub.pywrap_tensorflow import CRC_TABLE, masked_crc32c
 from tensorboard.plugins.hparams import summary_v2 as hparams
 from tensorboard.plugins.scalar import summary_v2 as scalar
 from tensorboard.plugins.text import summary_v2 as text
@@ -25,7 +25,7 @@ from tensorboard.util.tensor_util import make_ndarray
 
 import stabdiag
 from stabdiag.errors import LogError, NoUsableRecord
-from stabdiag.readers import read_columns, tensorboard
+from stabdiag.readers import read_columns, tensorboard, tfrecord
 from stabdiag.readers.source import Stream
 
 BREAKS_OFF = "run breaks off inside a record; all before that is read"
@@ -302,3 +302,7 @@ def test_the_diagnosis_is_that_of_the_same_run_in_csv(tmp_path, name):
     assert ours.diagnosis == twin.diagnosis
     assert ours.trail == twin.trail
     assert ours.diagnosis.slug != "healthy"
+
+
+def test_the_checksums_are_those_of_tensorboard():
+    assert tfrecord._TABLE.tolist() == list(CRC_TABLE)

@@ -22,6 +22,7 @@ import stabdiag
 from stabdiag.errors import LogError, NoUsableRecord
 from stabdiag.readers import read_columns, wandb
 from stabdiag.readers.source import Stream
+from stabdiag.readers.wandb_records import MESSAGES, record_class
 
 WRITER = Path(__file__).parent / "stores" / "write_wandb.py"
 HEADER = b":W&B\xe1\xbe\x00"
@@ -219,3 +220,14 @@ def test_the_diagnosis_is_that_of_the_same_run_in_csv(tmp_path):
     assert ours.diagnosis == twin.diagnosis
     assert ours.trail == twin.trail
     assert ours.diagnosis.slug != "healthy"
+
+
+def test_the_records_are_declared_as_wandb_declares_them():
+    ours, theirs = record_class().DESCRIPTOR, Record.DESCRIPTOR
+    for name, fields in MESSAGES.items():
+        mine, own = (one.file.message_types_by_name[name] for one in (ours, theirs))
+        assert {field.name for field in mine.fields} == {field for field, _, _ in fields}
+        for field in mine.fields:
+            known = own.fields_by_name[field.name]
+            assert (field.number, field.type) == (known.number, known.type)
+            assert field.is_repeated == known.is_repeated

@@ -6,7 +6,6 @@ beside it a counter that rises. How good the evidence is stands in the report.
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from dataclasses import dataclass, replace
 from itertools import islice, pairwise
@@ -15,42 +14,17 @@ from typing import TYPE_CHECKING, Final
 from stabdiag.errors import NoUsableRecord
 from stabdiag.history import Event, EventKind
 from stabdiag.readers.text.clean import Text
-from stabdiag.readers.text.grammar import NUMBER, Grammar, Part, Step
+from stabdiag.readers.text.grammar import Grammar
 from stabdiag.readers.text.log import read_log
-from stabdiag.readers.text.ranks import LONGEST_LABEL
-from stabdiag.readers.text.shapes import by_names, pattern_of, usual_line
+from stabdiag.readers.text.measured import COUNTER, STEP, Measured, lines_with_a_loss, spans_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
     from stabdiag.readers.columns import Columns
     from stabdiag.readers.source import Stream
-    from stabdiag.readers.text.grammar import Cells
-
-# What every line that counts has in common: loss, Loss, train_loss, …
-_ANCHOR: Final = b"oss"
-_LONGEST: Final = 2000
-
-# loss: 2.31, "lr"=1e-4, grad norm: 0.5 – and loss 2.31 for words that are known to be measured.
-_PAIR: Final = re.compile(
-    rb"([A-Za-z][\w./-]{0,60}(?: [a-z]\w{0,20}){0,2})[\"']? ?[:=] {0,12}(%b)(?![\w.:/\[-])"
-    rb"|((?:[A-Za-z]\w{0,20}[ /])?[\w./-]{0,40}?(?:[Ll]oss|lr|[Nn]orm|ppl|[Aa]cc(?:uracy)?))"
-    rb" {1,12}(%b)(?![\w.:/\[-])" % (NUMBER, NUMBER)
-)
-_COUNTER: Final = re.compile(
-    rb"(?<![A-Za-z])(global[ _]step|step|iteration|iter|num_updates|update|batch|epoch)s?"
-    rb"[\"']?[\s:=#\[(]{1,12}(\d{1,12})(?![\d.\w])",
-    re.IGNORECASE,
-)
-_EVALUATION: Final = re.compile(
-    rb"(?<![A-Za-z])(?:val|valid|validation|eval|evaluation|test|dev)(?![A-Za-z_])", re.IGNORECASE
-)
-
-_STEP: Final = "step"
 
 # How far into the log evidence is looked for, and how much of it, at most.
 _LOOKS: Final = (1 << 20, 1 << 24)
-_LOOKED_AT: Final = 1_000
+_LOOKED_AT: Final = 500
 _FEWEST: Final = 3
 _RISING: Final = 0.8
 
@@ -75,10 +49,10 @@ class Evidence:
 def evidence(data: bytes) -> Evidence | None:
     """Return what speaks for the lines being a log, or None if it is not enough."""
     counters: dict[tuple[bytes, str], list[int]] = defaultdict(list)
-    for begin, end in islice(_lines(data), _LOOKED_AT):
-        loss = next((name for name in _spans(data[begin:end]) if "loss" in name.lower()), None)
+    for _, line in islice(lines_with_a_loss(data), _LOOKED_AT):
+        loss = next((name for name in spans_of(line) if "loss" in name.lower()), None)
         if loss is not None:
-            for word, count in _COUNTER.findall(data, begin, end):
+            for word, count in COUNTER.findall(line):
                 counters[word.lower(), loss].append(int(count))
     found = [
         Evidence(counter=word, loss=loss, lines=len(counts), rising=_rising(counts))
@@ -96,102 +70,6 @@ def _rising(counts: list[int]) -> float:
     return sum(step > 0 for step in moved) / len(moved) if moved else 0.0
 
 
-def _lines(data: bytes) -> Iterator[tuple[int, int]]:
-    """Yield begin and end of each line that may name a loss, a long one in pieces."""
-    end = -1
-    for line in data.split(b"\n"):
-        begin = end + 1
-        end = begin + len(line)
-        if _ANCHOR not in line:
-            continue
-        if len(line) <= _LONGEST:
-            yield begin, end
-        else:
-            yield from ((begin + at, begin + to) for at, to in _pieces(line))
-
-
-def _pieces(line: bytes) -> Iterator[tuple[int, int]]:
-    """Yield begin and end of each piece of a long line that may name a loss."""
-    end = 0
-    place = line.find(_ANCHOR)
-    while place >= 0:
-        begin = max(place - _LONGEST, end)
-        end = max(min(begin + _LONGEST, len(line)), place + len(_ANCHOR))
-        yield begin, end
-        place = line.find(_ANCHOR, end)
-
-
-def _spans(line: bytes, counter: bytes | None = None) -> dict[str, tuple[int, int]]:
-    """Return where the values of a line stand, by their names; the first of each name counts.
-
-    The ``counter`` is called step, other counters by their own names.
-    """
-    counters = {one[1].lower(): one.span(2) for one in _COUNTER.finditer(line)}
-    taken = set(counters.values())
-    pairs: dict[str, tuple[int, int]] = {}
-    first = None
-    for match in _PAIR.finditer(line):
-        group = 2 if match[2] is not None else 4
-        if match.span(group) not in taken:
-            first = match.start() if first is None else first
-            pairs.setdefault(match[group - 1].decode("utf-8", "replace"), match.span(group))
-    if first and _EVALUATION.search(line, 0, first):
-        pairs = {f"val {name}": span for name, span in pairs.items()}
-    if counter is None:
-        return pairs
-    named = {_STEP if word == counter else word.decode(): at for word, at in counters.items()}
-    return {**pairs, **named}
-
-
-def _has_a_loss(names: Iterable[str]) -> bool:
-    return any("loss" in name.lower() for name in names)
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Measured:
-    """Lines with a loss and the counter."""
-
-    counter: bytes
-    tells: bool = True
-    begins: bool = False
-    step: Step = Step.SAME
-    is_record: bool = True
-
-    def search(self, data: bytes) -> bool:
-        """Return whether there is such a line."""
-        return bool(self.find(data))
-
-    def find(self, data: bytes) -> list[Part]:
-        """Return all lines of this kind; those with the same names make one part."""
-        places = list(_lines(data))
-        lines = [data[begin:end] for begin, end in places]
-        # Where the rank of a line has been told.
-        after = [min(begin + LONGEST_LABEL, end - 1) for begin, end in places]
-        return [
-            Part(names=names, starts=[after[row] for row in rows], cells=cells)
-            for names, rows, cells in by_names(lines, *self._usual(lines), self._apart)
-        ]
-
-    def _apart(self, line: bytes) -> tuple[tuple[str, ...], Cells] | None:
-        """Return names and values of a line, or None if it is not of this kind."""
-        spans = _spans(line, self.counter)
-        if _STEP not in spans or not _has_a_loss(spans):
-            return None
-        return tuple(spans), [line[begin:end] for begin, end in spans.values()]
-
-    def _usual(self, lines: list[bytes]) -> tuple[tuple[str, ...], re.Pattern[bytes] | None]:
-        """Return the names of most lines, and the pattern that finds their values."""
-        line = usual_line(lines)
-        spans = _spans(line, self.counter) if line is not None else {}
-        if line is None or _STEP not in spans or not _has_a_loss(spans):
-            return (), None
-        values = sorted(spans.items(), key=lambda item: item[1])
-        names = [one.span(1 if one[2] is not None else 3) for one in _PAIR.finditer(line)]
-        names += [one.span(1) for one in _COUNTER.finditer(line)]
-        pattern = pattern_of(line, [span for _, span in values], names)
-        return (tuple(name for name, _ in values), pattern) if pattern else ((), None)
-
-
 def recognises(head: bytes, *, whole: bool) -> bool:
     """Return whether the same names recur, a loss among them, as a counter rises."""
     return evidence(Text(head, first_line=1).data) is not None
@@ -206,7 +84,7 @@ def read(stream: Stream) -> Columns:
             f"{stream.name}: no record could be read; expected lines with a step and a loss, such"
             " as Step 100 | loss: 2.31"
         )
-    grammar = Grammar(name="text", step=_STEP, kinds=(_Measured(counter=found.counter),))
+    grammar = Grammar(name="text", step=STEP, kinds=(Measured(counter=found.counter),))
     columns = read_log(stream, grammar)
     told = Event(
         kind=EventKind.COLUMN,

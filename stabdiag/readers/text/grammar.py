@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from collections import defaultdict
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from stabdiag.readers.text.shapes import by_names, found_by, usual_shape, whole
 
@@ -47,34 +48,31 @@ class Part:
     cells: Sequence[Cells]
 
 
-class Kind(Protocol):
-    """One kind of line."""
+@dataclass(frozen=True, kw_only=True)
+class Kind(ABC):
+    """One kind of line.
 
-    @property
-    def tells(self) -> bool:
-        """Whether a log with such a line is of this framework."""
+    ``tells``: a log with such a line is of this framework. ``begins``: the line begins a record.
+    ``step`` is that of a line which names none. ``is_record``: the line makes a record; others
+    merely tell at which step the log is.
+    """
 
-    @property
-    def begins(self) -> bool:
-        """Whether the line begins a record."""
+    tells: bool = True
+    begins: bool = False
+    step: Step = Step.SAME
+    is_record: bool = True
 
-    @property
-    def step(self) -> Step:
-        """The step of a line that names none."""
-
-    @property
-    def is_record(self) -> bool:
-        """Whether the line makes a record, or merely tells at which step the log is."""
-
+    @abstractmethod
     def find(self, data: bytes) -> list[Part]:
         """Return all lines of this kind."""
 
+    @abstractmethod
     def search(self, data: bytes) -> bool:
         """Return whether there is such a line."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Line:
+class Line(Kind):
     """A line that a regular expression finds.
 
     The ``pattern`` begins with a fixed text, for which ``re`` searches fast, and each repetition in
@@ -93,10 +91,6 @@ class Line:
     named: Callable[[str], str | None] = str
     fixed: Mapping[str, bytes] = field(default_factory=dict)
     told_by: re.Pattern[bytes] | None = None
-    tells: bool = True
-    begins: bool = False
-    step: Step = Step.SAME
-    is_record: bool = True
 
     @cached_property
     def _whole(self) -> re.Pattern[bytes]:

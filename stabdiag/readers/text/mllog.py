@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, TypeGuard
 
-from stabdiag.readers.text.grammar import Grammar, Part, Step
+from stabdiag.readers.text.grammar import Grammar, Kind, Part
 from stabdiag.readers.text.log import functions_of, growing_by
 
 if TYPE_CHECKING:
@@ -24,13 +24,8 @@ _MEASURED = ("loss", "eval", "throughput", "accuracy", "error", "tracked_stats",
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Marked:
+class _Marked(Kind):
     """The marked lines that carry a measurement: those that tell when it was taken."""
-
-    tells: bool = True
-    begins: bool = False
-    step: Step = Step.SAME
-    is_record: bool = True
 
     def search(self, data: bytes) -> bool:
         """Return whether there is a marked line."""

@@ -31,8 +31,9 @@ _LONGEST: Final = 1000
 # A number that is not a value, such as a time or a percentage, and the blanks that align values.
 _LOOSE: Final = re.compile(rb"(\d[\d.,:]*)|( +)")
 
-# A value; whether it is a number in the end is seen when it is read.
-_VALUE: Final = rb"([-+]?[\d.,]{1,40}(?:[eE][-+]?\d{1,4})?|[-+]?(?:nan|inf))"
+# A value; whether it is a number in the end is seen when it is read. What numbers are made of, nan
+# and inf among them, is found in half the time that the ways to write one take.
+_VALUE: Final = rb"([-+.,\deEnNaAiIfF]{1,40})"
 
 
 @dataclass(frozen=True, kw_only=True)

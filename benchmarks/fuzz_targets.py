@@ -1,0 +1,192 @@
+"""What can be tried on readers: samples, and what is done with each input that is made of them."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import lzma
+import tarfile
+import tempfile
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import pyarrow as pa
+from fuzz_damage import noise
+from pyarrow import parquet
+
+from stabdiag import read
+from stabdiag.assemble import build_history
+from stabdiag.errors import LogError
+from stabdiag.limits import Limits
+from stabdiag.readers import read_stream
+from stabdiag.readers.registry import READERS, reader
+from stabdiag.readers.sniff import sniff
+from stabdiag.readers.source import Stream
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import Callable, Sequence
+
+    from stabdiag.readers.columns import Columns
+
+SAMPLES: Final = Path(__file__).parents[1] / "tests" / "readers" / "samples"
+DATABASE: Final = SAMPLES.parent / "stores" / "trackio.db.gz"
+
+_LONGEST_MESSAGE: Final = 1_000
+
+
+class Lost(Exception):
+    """A record that stood before the damage was not read from ``data``."""
+
+    def __init__(self, column: str, data: bytes) -> None:
+        """Say which column it was."""
+        super().__init__(f"column {column!r} lost what stood before the damage")
+        self.data = data
+
+
+@dataclass(frozen=True, kw_only=True)
+class Target:
+    """What is tried: samples, and what is done with each input made of them."""
+
+    samples: Sequence[bytes]
+    attempt: Callable[[bytes, random.Random], None]
+
+
+def targets() -> dict[str, Callable[[], Target]]:
+    """Return all targets by their names; the samples of one are read when it is its turn."""
+    return {
+        "recognise": lambda: Target(samples=_samples("*"), attempt=_recognised),
+        **{one.name: lambda name=one.name: _format(name) for one in READERS},  # type: ignore[misc]
+        "packed": lambda: Target(samples=_packed(), attempt=_read_packed),
+        "archive": lambda: Target(samples=_archives(), attempt=_read_archive),
+    }
+
+
+def _samples(folder: str) -> list[bytes]:
+    return [path.read_bytes() for path in sorted(SAMPLES.glob(f"{folder}/*"))]
+
+
+def _format(name: str) -> Target:
+    samples = _samples(name)
+    if name == "parquet":
+        samples = [_parquet()]
+    elif name == "sqlite":
+        samples.append(gzip.decompress(DATABASE.read_bytes()))
+
+    def attempt(data: bytes, _chance: random.Random) -> None:
+        _check(_read_as(name, data))
+
+    def attempt_lines(data: bytes, chance: random.Random) -> None:
+        if chance.random() < 0.2:
+            _check_what_precedes(name, chance.choice(samples), chance)
+        attempt(data, chance)
+
+    return Target(samples=samples, attempt=attempt_lines if reader(name).text else attempt)
+
+
+def _read_as(name: str, data: bytes) -> Columns:
+    return read_stream(_stream(data), format=name)
+
+
+def _parquet() -> bytes:
+    sink = io.BytesIO()
+    steps = list(range(200))
+    losses = [4 - step / 100 for step in steps]
+    table = pa.table({"step": steps, "loss": losses, "mode": ["train"] * 200})
+    parquet.write_table(table, sink, row_group_size=50)
+    return sink.getvalue()
+
+
+def _packed() -> list[bytes]:
+    texts = _samples("jsonl") + _samples("megatron")
+    zstandard = pa.Codec("zstd")
+    return [
+        *(gzip.compress(text) + gzip.compress(text) for text in texts),
+        *(bz2.compress(text) for text in texts),
+        *(lzma.compress(text) for text in texts),
+        *(zstandard.compress(text, asbytes=True) for text in texts),
+    ]
+
+
+def _archives() -> list[bytes]:
+    made = []
+    files = sorted(path for path in SAMPLES.glob("*/*") if path.parent.name in ("csv", "megatron"))
+    for pair in zip(files, [*files[1:], files[0]], strict=True):
+        tar, zipped = io.BytesIO(), io.BytesIO()
+        with tarfile.open(fileobj=tar, mode="w") as archive:
+            for path in pair:
+                archive.add(path, f"run/{path.name}")
+        with zipfile.ZipFile(zipped, "w", zipfile.ZIP_DEFLATED) as other:
+            for path in pair:
+                other.write(path, f"run/{path.name}")
+            other.writestr("run/config.yaml", "lr: 1e-4\nfp16: true\n")
+        made += [tar.getvalue(), gzip.compress(tar.getvalue()), zipped.getvalue()]
+    return made
+
+
+def _stream(data: bytes) -> Stream:
+    # It is named as MLflow names the file of a metric.
+    return Stream("loss", io.BytesIO(data))
+
+
+def _recognised(data: bytes, chance: random.Random) -> None:
+    whole = chance.random() < 0.5
+    for one in READERS:
+        told = one.recognises(data, whole=whole)
+        if not isinstance(told, bool):
+            raise TypeError(f"{one.name} says {told!r}")
+    sniff(_stream(data))
+
+
+def _read_packed(data: bytes, _chance: random.Random) -> None:
+    _check(read_stream(_stream(data)))
+
+
+def _read_archive(data: bytes, _chance: random.Random) -> None:
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(data)
+        file.flush()
+        try:
+            read(file.name)
+        except LogError as error:
+            raise LogError(str(error).replace(file.name, "loss")) from error
+
+
+def _check(columns: Columns) -> None:
+    """See that columns fit together, that their messages are lines, and that they make a run."""
+    for name in columns.names:
+        one = columns.load(name)
+        if not len(one.values) == len(one.present) == len(one.null) == columns.rows:
+            raise ValueError(f"column {name!r} is not of {columns.rows} rows")
+        if (one.present & one.null).any():
+            raise ValueError(f"column {name!r} has values that are null")
+    said = [event.message for event in columns.events] + [bad.reason for bad in columns.bad_lines]
+    for message in said + list(columns.notes):
+        if not is_one_line(message):
+            raise ValueError(f"no message of one line: {message!r}")
+    build_history(columns, Limits())
+
+
+def is_one_line(message: str) -> bool:
+    """Tell whether a message is one that a person is willing to read."""
+    return len(message.splitlines()) == 1 and len(message) <= _LONGEST_MESSAGE
+
+
+def _check_what_precedes(name: str, sample: bytes, chance: random.Random) -> None:
+    """See that bytes which mean nothing take nothing from the whole lines before them."""
+    ends = [at + 1 for at, byte in enumerate(sample) if byte == ord("\n")]
+    head = sample[: chance.choice(ends)]
+    try:
+        before = _read_as(name, head)
+    except LogError:
+        return
+    data = head + noise(chance)
+    after = _read_as(name, data)
+    for column in before.names:
+        one, other = before.load(column), after.load(column)
+        if not np.array_equal(one.values, other.values[: before.rows], equal_nan=True):
+            raise Lost(column, data)

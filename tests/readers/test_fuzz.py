@@ -1,0 +1,55 @@
+"""The script that gives readers damaged logs: it runs, and it finds what is to be found."""
+
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from stabdiag.readers.columns import Columns
+from stabdiag.readers.source import Stream
+from stabdiag.readers.text import llmc
+
+ROOT = Path(__file__).parents[2]
+READ = llmc.read
+
+
+def test_a_run_is_recorded(tmp_path):
+    file = tmp_path / "record.json"
+    command = [sys.executable, "benchmarks/fuzz.py", "--minutes", "0.005", "--record", str(file)]
+    command += ["--target", "llmc", "--target", "packed", "--keep", str(tmp_path)]
+    subprocess.run(command, cwd=ROOT, check=True)
+    outcomes = json.loads(file.read_text())
+    assert [one["target"] for one in outcomes] == ["llmc", "packed"]
+    for one in outcomes:
+        assert one["inputs"] == one["read"] + one["refused"] > 0
+        assert one["findings"] == {}
+
+
+def breaks(stream: Stream) -> Columns:
+    raise ZeroDivisionError
+
+
+def forgets(stream: Stream) -> Columns:
+    """Drop the last whole line with the one that is torn."""
+    data = stream.read_all()
+    whole = data.rfind(b"\n") + 1
+    kept = data if whole == len(data) else data[: data.rfind(b"\n", 0, whole - 1) + 1]
+    return READ(Stream(stream.name, io.BytesIO(kept)))
+
+
+@pytest.mark.parametrize(
+    ("fault", "told"), [(breaks, "ZeroDivisionError in "), (forgets, "Lost in fuzz_targets.py")]
+)
+def test_a_fault_is_found(monkeypatch, tmp_path, fault, told):
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    import fuzz
+
+    monkeypatch.setattr(llmc, "read", fault)
+    outcome = fuzz.fuzz("llmc", minutes=0.02, seed=1, keep=tmp_path)
+    assert any(place.startswith(told) for place in outcome.findings)
+    assert len(list(tmp_path.iterdir())) == len(outcome.findings)
