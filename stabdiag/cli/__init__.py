@@ -4,35 +4,66 @@ from __future__ import annotations
 
 import gc
 import sys
+from importlib import import_module
 from typing import Annotated, NoReturn
 
 import typer
 
 from stabdiag import __version__
-from stabdiag.cli import (
-    check,
-    checklist,
-    convert,
-    diagnose,
-    postmortem,
-    preflight,
-    tables,
-    watch,
-)
 from stabdiag.cli.terminal import complain
 from stabdiag.errors import StabdiagError
 
-app = typer.Typer(
-    name="stabdiag",
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode="markdown",
-    pretty_exceptions_enable=False,
-    help="Say what went wrong with a training run, and what to do about it first.",
-)
+# The commands in the order in which help lists them, and where each is defined with its examples.
+_COMMANDS = {
+    "diagnose": ("diagnose", "EPILOG"),
+    "watch": ("watch", "EPILOG"),
+    "check": ("check", "EPILOG"),
+    "postmortem": ("postmortem", "EPILOG"),
+    "convert": ("convert", "EPILOG"),
+    "preflight": ("preflight", "EPILOG"),
+    "checklist": ("checklist", "EPILOG"),
+    "formats": ("tables", "FORMATS"),
+    "thresholds": ("tables", "THRESHOLDS"),
+    "explain": ("tables", "EXPLAIN"),
+}
 
 
-@app.callback()
+def main() -> NoReturn:
+    """Run the command line; every error that is the user's to mend is one line and exit code 2."""
+    # A process that soon ends gains nothing by looking for cycles: 5% of the time of a small log.
+    gc.disable()
+    try:
+        code = _app(sys.argv[1:2])(standalone_mode=False) or 0
+    except StabdiagError as error:
+        code = complain(str(error))
+    except typer.Abort:
+        code = 130
+    except Exception as error:  # noqa: BLE001 - usage errors of the argument parser, see below
+        code = _usage(error)
+    sys.exit(code)
+
+
+def _app(asked: list[str]) -> typer.Typer:
+    """Return the command line, with all commands unless one of them is asked for.
+
+    To set up the other nine takes 5% of the time of a small log.
+    """
+    app = typer.Typer(
+        name="stabdiag",
+        no_args_is_help=True,
+        add_completion=False,
+        rich_markup_mode="markdown",
+        pretty_exceptions_enable=False,
+        help="Say what went wrong with a training run, and what to do about it first.",
+    )
+    app.callback()(_main)
+    for name in [name for name in asked if name in _COMMANDS] or _COMMANDS:
+        module, epilog = _COMMANDS[name]
+        home = import_module(f"stabdiag.cli.{module}")
+        app.command(epilog=getattr(home, epilog))(getattr(home, name))
+    return app
+
+
 def _main(
     version: Annotated[
         bool,
@@ -45,33 +76,6 @@ def _main(
     ] = False,
 ) -> None:
     pass
-
-
-app.command(epilog=diagnose.EPILOG)(diagnose.diagnose)
-app.command(epilog=watch.EPILOG)(watch.watch)
-app.command(epilog=check.EPILOG)(check.check)
-app.command(epilog=postmortem.EPILOG)(postmortem.postmortem)
-app.command(epilog=convert.EPILOG)(convert.convert)
-app.command(epilog=preflight.EPILOG)(preflight.preflight)
-app.command(epilog=checklist.EPILOG)(checklist.checklist)
-app.command(epilog=tables.FORMATS)(tables.formats)
-app.command(epilog=tables.THRESHOLDS)(tables.thresholds)
-app.command(epilog=tables.EXPLAIN)(tables.explain)
-
-
-def main() -> NoReturn:
-    """Run the command line; every error that is the user's to mend is one line and exit code 2."""
-    # A process that soon ends gains nothing by looking for cycles: 5% of the time of a small log.
-    gc.disable()
-    try:
-        code = app(standalone_mode=False) or 0
-    except StabdiagError as error:
-        code = complain(str(error))
-    except typer.Abort:
-        code = 130
-    except Exception as error:  # noqa: BLE001 - usage errors of the argument parser, see below
-        code = _usage(error)
-    sys.exit(code)
 
 
 def _usage(error: Exception) -> int:
