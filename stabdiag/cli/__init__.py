@@ -82,7 +82,9 @@ def _usage(error: Exception) -> int:
     """Print a usage error of the argument parser in one line; let anything else be seen."""
     if not hasattr(error, "format_message"):
         raise error
-    return complain(f"{error.format_message()} (see stabdiag --help)")
+    message = error.format_message()
+    # Without a command, the help has been shown already.
+    return complain(f"{message} (see stabdiag --help)") if message else 2
 
 
 def _print_version() -> NoReturn:
