@@ -55,7 +55,7 @@ class Seen:
             last + APART,
             float(self.level[at]) + spike.height / 2,
         )
-        return self.excursions.are_habit(others, single=self.width == 1)
+        return self.excursions.are_habit(others, single=self.width == 1 and spike.recovered)
 
 
 def seen_singly(x: Floats, base: Baseline, first: int) -> Seen:
