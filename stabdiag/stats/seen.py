@@ -55,7 +55,9 @@ class Seen:
             last + APART,
             float(self.level[at]) + spike.height / 2,
         )
-        return self.excursions.are_habit(others, single=self.width == 1 and spike.recovered)
+        return self.excursions.are_habit(
+            others, single=self.width == 1 and spike.recovered is not False
+        )
 
 
 def seen_singly(x: Floats, base: Baseline, first: int) -> Seen:

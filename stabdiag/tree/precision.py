@@ -117,7 +117,11 @@ def _too_often(case: Case, found: Overflows, scale: Series | None) -> Reply:
         f"{plural(found.later, 'overflow')} after the calibration, where a probe every "
         f"{num(found.interval)} steps ({found.interval_from}) explains {num(found.expected)}"
     )
-    if found.later > allowed:
+    soon = len(found.too_soon(factor))
+    crowded = soon > max(found.expected, _FEW_OVERFLOWS)
+    if crowded:
+        told += f"; {soon} of them were followed by the next within a fraction of that"
+    if found.later > allowed or crowded:
         first = found.first_unexplained(factor)
         return yes(told, first, branch="overflow", measured=measured)
     return no(f"{told}: the scaler is working", measured=measured)

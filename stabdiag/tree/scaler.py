@@ -59,9 +59,16 @@ class Overflows:
 
     def first_unexplained(self, factor: float) -> int:
         """Return the first overflow after the calibration that the next one follows too soon."""
+        soon = self.too_soon(factor)
+        return int(soon[0] if len(soon) else self.steps[self.calibrating])
+
+    def too_soon(self, factor: float) -> Ints:
+        """Return the overflows after the calibration that the next one follows too soon.
+
+        After an overflow the scale is halved, and a scaler waits for an interval to try again.
+        """
         later = self.steps[self.calibrating :]
-        soon = np.flatnonzero(np.diff(later) * factor < self.interval)
-        return int(later[soon[0] if len(soon) else 0])
+        return later[:-1][np.diff(later) * factor < self.interval]
 
 
 def overflows(case: Case) -> Overflows:
