@@ -8,8 +8,12 @@ the sign from what follows. Text in a code span is left alone by both, and can b
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
 from stabdiag.formats.visible import visible
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
 
 GAP = "\u200b"
 """What parts a sign from what follows: a space of no width."""
@@ -58,3 +62,9 @@ def block(text: str, language: str = "") -> str:
     longest = max((len(run) for line in lines for run in re.findall(r"`+", line)), default=0)
     fence = "`" * max(3, longest + 1)
     return "\n".join([f"{fence}{language}", *lines, fence])
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a table of cells that are Markdown already."""
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-import re
 from typing import TYPE_CHECKING
 
 from stabdiag.formats.json import escape, version
+from stabdiag.formats.markdown_text import escape as in_markdown
 from stabdiag.ticks import State
 
 if TYPE_CHECKING:
@@ -14,13 +14,14 @@ if TYPE_CHECKING:
 
 SCHEMA = 1
 
-# Whatever begins markup, a link or a tag somewhere; the name of a log may hold all of it.
-_SPECIAL = re.compile(r"[\\`*_{}\[\]<>()#+!|~&@$-]")
-
 
 def markdown(sheet: Sheet) -> str:
     """Return the lists as Markdown task lists."""
-    lines = [f"# {sheet.name.capitalize()}: {_inert(sheet.subject)}", "", _inert(sheet.summary)]
+    lines = [
+        f"# {sheet.name.capitalize()}: {in_markdown(sheet.subject)}",
+        "",
+        in_markdown(sheet.summary),
+    ]
     for one in sheet.lists:
         lines += ["", f"## {one.title}", ""]
         for tick in one.ticks:
@@ -32,14 +33,8 @@ def _item(tick: Tick, one: TickList) -> list[str]:
     box = "x" if tick.state is State.TICKED else " "
     here = " **Begin here.**" if tick.slug == one.begin else ""
     word = one.words.of(tick.state)
-    lines = [f"- [{box}] **{tick.title}** ({word}).{here} {_inert(tick.because)}"]
-    return lines + [f"  - {_inert(action)}" for action in tick.do]
-
-
-def _inert(text: str) -> str:
-    """Return text that Markdown shows as it stands, on one line."""
-    shown = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
-    return _SPECIAL.sub(r"\\\g<0>", shown)
+    lines = [f"- [{box}] **{tick.title}** ({word}).{here} {in_markdown(tick.because)}"]
+    return lines + [f"  - {in_markdown(action)}" for action in tick.do]
 
 
 def as_json(sheet: Sheet) -> str:

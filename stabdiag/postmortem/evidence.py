@@ -6,13 +6,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from stabdiag.findings import Verdict
-from stabdiag.formats.markdown_text import block, escape
+from stabdiag.formats.markdown_text import block, escape, table
 from stabdiag.formats.terminal.evidence import decisive
 from stabdiag.formats.terminal.page import Page, number
 from stabdiag.formats.terminal.plot import draw
 from stabdiag.history import EventKind
 from stabdiag.postmortem.cost import duration, large
-from stabdiag.postmortem.tables import around, course, limits_told, table
+from stabdiag.postmortem.tables import around, course, limits_told
 from stabdiag.postmortem.timeline import timeline
 from stabdiag.symptoms import BY_SLUG as SYMPTOMS
 

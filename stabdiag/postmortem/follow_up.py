@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from stabdiag.findings import Severity
-from stabdiag.formats.markdown_text import escape
+from stabdiag.formats.markdown_text import escape, table
 from stabdiag.postmortem.blanks import MARK
 from stabdiag.postmortem.causes import convicted
-from stabdiag.postmortem.tables import table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from stabdiag import __version__
-from stabdiag.formats.markdown_text import escape
+from stabdiag.formats.markdown_text import escape, table
 from stabdiag.postmortem.blanks import MARK
 from stabdiag.postmortem.cost import duration
 from stabdiag.postmortem.follow_up import first_action
-from stabdiag.postmortem.tables import table
 from stabdiag.tree.words import plural
 
 if TYPE_CHECKING:

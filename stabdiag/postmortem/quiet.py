@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from stabdiag.findings import Verdict
-from stabdiag.formats.markdown_text import escape
-from stabdiag.postmortem.tables import table
+from stabdiag.formats.markdown_text import escape, table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

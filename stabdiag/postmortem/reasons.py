@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 from stabdiag.explain import explain
 from stabdiag.findings import Verdict
-from stabdiag.formats.markdown_text import escape
+from stabdiag.formats.markdown_text import escape, table
 from stabdiag.postmortem.alarm import SYMPTOM
 from stabdiag.postmortem.suspects import Suspect, suspects
-from stabdiag.postmortem.tables import limits_told, table
+from stabdiag.postmortem.tables import limits_told
 from stabdiag.symptoms import SYMPTOMS
 
 if TYPE_CHECKING:

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.formats.markdown_text import escape
+from stabdiag.formats.markdown_text import escape, table
 from stabdiag.formats.terminal.page import number
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping
 
     from stabdiag.findings import Scalar
     from stabdiag.formats.terminal.subject import Plot
@@ -21,12 +21,6 @@ _ROLES = ("loss", "grad_norm", "lr", "loss_scale", "skipped", "batch_id")
 
 _AROUND = 4
 _STRETCHES = 10
-
-
-def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a table of cells that are Markdown already."""
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
 
 
 def limits_told(limits: Mapping[str, Scalar]) -> str:

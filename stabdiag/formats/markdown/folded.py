@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from stabdiag.findings import Answer, AskedOf, Verdict
-from stabdiag.formats.markdown.sections import table
-from stabdiag.formats.markdown_text import code, escape
+from stabdiag.formats.markdown_text import code, escape, table
 from stabdiag.formats.terminal.evidence import decisive
 from stabdiag.formats.terminal.page import number
 from stabdiag.history import EventKind

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 from stabdiag.findings import AskedOf, Severity, Verdict
 from stabdiag.formats.json import version
-from stabdiag.formats.markdown_text import block, code, escape
+from stabdiag.formats.markdown_text import block, code, escape, table
 from stabdiag.formats.terminal.evidence import decisive, numbers
 from stabdiag.formats.terminal.page import number
 from stabdiag.formats.terminal.subject import choose
 from stabdiag.history import EventKind
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
 
     from stabdiag.findings import Finding
     from stabdiag.formats.terminal.subject import Plot
@@ -116,12 +116,6 @@ def foot(report: Report, command: str | None) -> Iterator[str]:
     if report.literal:
         told.append("the tree to the letter")
     yield f"<sub>{' · '.join(told)}</sub>"
-
-
-def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return a table of cells that are Markdown already."""
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def _rest(report: Report) -> str:
