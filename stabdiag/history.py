@@ -104,7 +104,6 @@ class History:
     series: Mapping[str, Series]
     source: Source
     events: tuple[Event, ...] = ()
-    columns: Mapping[str, str] = field(default_factory=dict)
     config: Mapping[str, object] = field(default_factory=dict)
 
     def get(self, role: str) -> Series | None:
