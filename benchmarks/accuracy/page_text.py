@@ -27,8 +27,8 @@ SPLITS = {
     "figures of development, too",
     "test": "drawn with a seed of its own; 91.5 % of them were diagnosed right when they were new, "
     "but they have been looked at since; their figures are figures of development, too",
-    "second": "drawn with a seed of its own; 93.5 % of them were diagnosed right when they were new, "
-    "but they have been looked at since",
+    "second": "drawn with a seed of its own; 93.5 % of them were diagnosed right when they were "
+    "new, but they have been looked at since",
     "fresh": "drawn with a seed of its own, trained while the rules were still being worked on, "
     "not looked at by anyone meanwhile, and scored once they were done",
     "all": "all there are",
