@@ -101,7 +101,7 @@ def find_spikes(
         if spike.height <= max(sigmas * spike.sigma, least[onset]):
             continue
         caused = suspect is not None and bool(suspect[onset])
-        if not caused and spike.recovered and not _worth_a_word(spike, seen, limit):
+        if not caused and spike.recovered and not _peak_stands_out(spike, seen, limit):
             continue
         if not caused and seen.is_habit(at, spike, reach):
             habits[seen.width] = at + seen.width
@@ -119,8 +119,11 @@ def find_spikes(
     )
 
 
-def _worth_a_word(spike: Spike, seen: Seen, limit: float) -> bool:
-    """Tell whether a rise that came back, and has no known cause, is more than a passing mood."""
+def _peak_stands_out(spike: Spike, seen: Seen, limit: float) -> bool:
+    """Tell whether the peak of a rise that came back is high for this run, as a single point, too.
+
+    ``limit`` is how far its single points reach by noise alone, in deviations.
+    """
     least = min(limit / 2, _FAR)
     if seen.width == 1:
         least = max(least, _FAR_FOR_ONE)
