@@ -84,6 +84,28 @@ def test_a_small_shift_that_lasts_is_found_where_a_point_of_its_height_is_not() 
     assert len(onsets(x)) == 1
 
 
+def test_a_passing_rise_below_what_single_points_do_is_no_spike() -> None:
+    rng = np.random.default_rng(5)
+    x = 2.0 + 0.05 * rng.standard_normal(1000)
+    x[rng.permutation(1000)[:60]] += rng.uniform(0.5, 3.0, 60)
+    rise = slice(700, 716)
+    x[rise] = 2.2 + 0.02 * rng.standard_normal(16)
+    assert scan(x).limit > 10
+    assert not [at for at in onsets(x) if 680 <= at < 720]
+    x[rise] += 2.0
+    assert [at for at in onsets(x) if 680 <= at < 720]
+
+
+def test_after_a_logged_cause_less_is_enough() -> None:
+    x = calm(4, noise=0.2)
+    x[600:608] += 0.2
+    suspect = np.zeros(1000, dtype=bool)
+    suspect[598:620] = True
+    assert not onsets(x)
+    found = find_spikes(x, REACH, 3.0, 0.01, 0.02, suspect=suspect).spikes
+    assert [spike.onset for spike in found if 595 <= spike.onset <= 608]
+
+
 def test_earlier_spikes_do_not_mask_later_ones() -> None:
     x = calm(n=1500)
     for at, height in ((300, 50.0), (340, 20.0), (700, 5.0), (760, 1.0)):

@@ -138,6 +138,17 @@ def test_overflows_under_a_constant_scale_are_a_static_scale(calm: Callable[...,
     assert "instead of the constant 1024" in report.diagnosis.first_action
 
 
+def test_two_overflows_under_a_constant_scale_are_too_few_to_speak_of(
+    calm: Callable[..., Log],
+) -> None:
+    log = calm() | {"loss_scale": np.full(800, 1024.0)}
+    log["grad_norm"][[100, 300]] = np.inf
+    report = diagnose(log)
+    assert report.diagnosis.slug == "healthy"
+    answer = next(a for a in report.trail if a.question == "Q3.2")
+    assert "2 overflows: too few to speak of" in answer.because
+
+
 def test_a_constant_scale_without_overflows_is_fine(calm: Callable[..., Log]) -> None:
     assert diagnose(calm() | {"loss_scale": np.full(800, 1024.0)}).diagnosis.slug == "healthy"
 
@@ -188,6 +199,31 @@ def test_overflows_far_above_the_probe_rate(calm: Callable[..., Log]) -> None:
     assert answer.measured["overflows"] == 49
     assert "2000 steps (by default)" in answer.because
     assert diagnose(log, loss_scale_window=60).diagnosis.slug == "healthy"
+
+
+@pytest.mark.parametrize(
+    ("places", "slug"),
+    [([2500, 2800, 3000, 3150, 3250], "gradient-overflow"), ([300, 1300, 2300, 3300], "healthy")],
+    ids=["crowded", "one a probe"],
+)
+def test_overflows_that_crowd_between_two_probes_are_too_many(
+    calm: Callable[..., Log], places: list[int], slug: str
+) -> None:
+    log = calm(3400)
+    log["grad_norm"][places] = np.inf
+    # By their number alone, the interval would explain them.
+    interval = {"loss_scale_window": 1000 if slug == "healthy" else 2000}
+    report = diagnose(log, **interval)
+    assert report.diagnosis.slug == slug
+
+
+def test_the_calibration_of_a_short_run_is_short(calm: Callable[..., Log]) -> None:
+    log = calm(150)
+    log["grad_norm"][[0, 3, 28, 53, 81, 110, 146]] = np.inf
+    report = diagnose(log)
+    assert report.diagnosis.slug == "gradient-overflow"
+    answer = next(a for a in report.trail if a.question == "Q3.2")
+    assert answer.measured["while_calibrating"] == 2
 
 
 def test_a_scale_that_moves_stands_in_for_the_dtype(calm: Callable[..., Log]) -> None:
