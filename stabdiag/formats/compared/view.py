@@ -1,0 +1,117 @@
+"""What is drawn of a comparison: the losses of two or more runs around where they part."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stabdiag.compared import Comparison, Kind
+from stabdiag.findings import Severity
+
+if TYPE_CHECKING:
+    from stabdiag.compared import Run
+    from stabdiag.history import Series
+
+# So many points before and after where the runs part, and so many runs.
+_BEFORE, _AFTER = 60, 140
+_MOST = 5
+
+# More points than this to a picture are averaged, so that curves can be told apart.
+_POINTS = 130
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Overlay:
+    """Curves on the same steps, the reference first, each with the mark that stands for it.
+
+    ``gap`` is how far the first two lie apart where they do, ``event`` the step where they part.
+    """
+
+    curves: tuple[tuple[str, Series], ...]
+    gap: Series | None
+    first: int
+    last: int
+    event: int | None
+    averaged: int
+
+
+def overlay(comparison: Comparison) -> Overlay | None:
+    """Choose what to draw, or None where nothing parts or no loss was logged."""
+    if comparison.diagnosis.severity is Severity.OK:
+        return None
+    drawn = [run for run in _chosen(comparison) if _points(run) > 1]
+    if len(drawn) < 2:
+        return None
+    first, last = _between(comparison, drawn)
+    curves = [run.history.series["loss"].between(first, last) for run in drawn]
+    kept = [(run, one) for run, one in zip(drawn, curves, strict=True) if len(one)]
+    if len(kept) < 2:
+        return None
+    size = max(1, -(-max(len(one) for _, one in kept) // _POINTS))
+    event = comparison.diagnosis.step
+    return Overlay(
+        curves=tuple((run.label[-1], _averaged(one, size)) for run, one in kept),
+        gap=_gap(kept[0][1], kept[1][1]) if len(kept) == 2 else None,
+        first=first,
+        last=last,
+        event=event if event is not None and first <= event <= last else None,
+        averaged=size,
+    )
+
+
+def _points(run: Run) -> int:
+    loss = run.history.get("loss")
+    return 0 if loss is None else len(loss.finite())
+
+
+def _chosen(comparison: Comparison) -> list[Run]:
+    """Return the reference and the runs to draw beside it: all seeds, else what parts most."""
+    reference = comparison.run(comparison.reference)
+    others = [run for run in comparison.runs if run is not reference]
+    dead = comparison.diagnosis.evidence.get("rank")
+    parted = {
+        one.runs[1]: one.largest
+        for one in comparison.partings
+        if one.role == "loss" and one.step is not None
+    }
+    others.sort(key=lambda run: -parted.get(run.label, -1.0))
+    if comparison.diagnosis.slug == "rank-died":
+        stopped = next((run for run in comparison.runs if run.rank == dead), others[0])
+        living = next(run for run in comparison.runs if run is not stopped)
+        return [living, stopped]
+    if comparison.kind is Kind.SEEDS:
+        return [reference, *others][:_MOST]
+    return [reference, *others[:1]]
+
+
+def _between(comparison: Comparison, drawn: list[Run]) -> tuple[int, int]:
+    """Return the steps to draw: those around the step of the finding, or all of them."""
+    steps = np.unique(np.concatenate([run.history.series["loss"].steps for run in drawn]))
+    at = comparison.diagnosis.step
+    if at is None or comparison.kind is Kind.SEEDS:
+        return int(steps[0]), int(steps[-1])
+    place = int(np.searchsorted(steps, at))
+    low, high = max(place - _BEFORE, 0), min(place + _AFTER, len(steps) - 1)
+    return int(steps[low]), int(steps[high])
+
+
+def _averaged(series: Series, size: int) -> Series:
+    """Return the means of every so many points; one that is not finite makes its mean so."""
+    if size == 1:
+        return series
+    whole = max(len(series) // size, 1) * size
+    with np.errstate(invalid="ignore"):
+        values = series.values[:whole].reshape(-1, min(size, whole)).mean(axis=1)
+    return replace(series, steps=series.steps[:whole][:: min(size, whole)], values=values)
+
+
+def _gap(one: Series, other: Series) -> Series | None:
+    steps, here, there = np.intersect1d(one.steps, other.steps, True, True)
+    with np.errstate(invalid="ignore"):
+        size = np.abs(one.values[here] - other.values[there])
+    apart = np.isfinite(size) & (size > 0)
+    if apart.sum() < 2:
+        return None
+    return replace(one, role="gap", steps=steps[apart], values=size[apart])
