@@ -185,18 +185,16 @@ def compare(
     from stabdiag.places.ranks import ranks_in
 
     held = _limits(limits)
-    sources = list(runs)
+    sources: list[object] = list(runs)
     if len(sources) == 1 and isinstance(sources[0], str | os.PathLike):
-        sources = ranks_in(sources[0]) or sources
+        sources = [*ranks_in(sources[0])] or sources
     given = list(manifests) if manifests is not None else [None] * len(sources)
     if len(given) != len(sources):
         raise StabdiagError(
             f"there are {len(sources)} runs and {len(given)} manifests; give one for each, or None"
         )
     loaded = [
-        _loaded(
-            source, manifest, None, limits=held, columns=columns, attempt=None, format=format
-        )
+        _loaded(source, manifest, None, limits=held, columns=columns, attempt=None, format=format)
         for source, manifest in zip(sources, given, strict=True)
     ]
     return compare_runs(

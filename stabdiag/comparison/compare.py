@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from stabdiag.compared import Comparison, Kind, Run
 from stabdiag.comparison import resume, seeds
 from stabdiag.comparison.configs import config_differs
+from stabdiag.comparison.died import rank_died
+from stabdiag.comparison.disagree import ranks_disagree
 from stabdiag.comparison.kind import kind_of, span
 from stabdiag.comparison.names import labels, rank_of
 from stabdiag.comparison.points import losses, partings
-from stabdiag.comparison.ranks import rank_died, ranks_disagree
 from stabdiag.comparison.reruns import nondeterminism
 from stabdiag.comparison.settings import differences
 from stabdiag.comparison.study import Study, finding
-from stabdiag.compared import Comparison, Kind, Run
 from stabdiag.errors import StabdiagError, did_you_mean
 from stabdiag.tree.words import plural
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from stabdiag.compared import Parting
-    from stabdiag.findings import Finding
+    from stabdiag.findings import Finding, Scalar
     from stabdiag.history import History
     from stabdiag.limits import Limits
     from stabdiag.manifest import Manifest
@@ -159,9 +160,7 @@ def _ends(study: Study, common: int) -> bool:
 
 def _too_little(study: Study, common: int) -> Finding:
     counts = [len(run.history.series.get("loss", ())) for run in study.runs]
-    told = ", ".join(
-        f"{run.label} {count}" for run, count in zip(study.runs, counts, strict=True)
-    )
+    told = ", ".join(f"{run.label} {count}" for run, count in zip(study.runs, counts, strict=True))
     what = plural(common, "common step") if common else "no step in common"
     return finding(
         "not-comparable",
@@ -178,11 +177,11 @@ def _agree(study: Study, common: int) -> Finding:
     return finding("agree", because=words, first=_next(study), measured=measured)
 
 
-def _agreement(study: Study, common: int) -> tuple[str, dict[str, int | float | str | None]]:
+def _agreement(study: Study, common: int) -> tuple[str, dict[str, Scalar]]:
     if study.kind is Kind.RESUME:
         return resume.healthy_words(study)
     parted = [one for one in study.of("loss") if one.step is not None]
-    numbers: dict[str, int | float | str | None] = {"common_points": common}
+    numbers: dict[str, Scalar] = {"common_points": common}
     if not parted and not (study.kind is Kind.RANKS and _other_roles(study)):
         roles = len({role for found in study.partings.values() for role in found})
         told = f"All {common} common losses are equal to the last bit"
@@ -221,4 +220,11 @@ def _notes(study: Study) -> tuple[str, ...]:
     notes = [f"nothing is told of the configuration of {', '.join(bare)}"] if bare else []
     if study.kind is Kind.RESUME:
         notes += resume.gap_note(study)
+    if study.kind is Kind.SEEDS:
+        lasts = sorted(span(run)[1] for run in study.runs)
+        if 2 * lasts[0] < lasts[-1]:
+            notes.append(
+                f"the seeds are compared up to step {lasts[0]}, where the shortest log ends; the "
+                f"longest goes on to {lasts[-1]}"
+            )
     return tuple(notes)

@@ -5,17 +5,17 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from stabdiag.comparison.reruns import close, measured, where
+from stabdiag.compared import Bearing, Kind
 from stabdiag.comparison.settings import explaining, in_words
 from stabdiag.comparison.study import Study, finding
-from stabdiag.compared import Bearing, Kind
+from stabdiag.comparison.told import close, measured, where
 from stabdiag.findings import Severity
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from stabdiag.compared import Difference, Parting
-    from stabdiag.findings import Finding
+    from stabdiag.findings import Finding, Scalar
 
 _SHOWN = 5
 
@@ -55,7 +55,7 @@ def _settings(settings: tuple[Difference, ...]) -> str:
     more = f"; and {len(settings) - _SHOWN} more" if len(settings) > _SHOWN else ""
     unsure = all(one.bearing is Bearing.MAY for one in settings)
     tail = " (whether this matters cannot be told from its name)" if unsure else ""
-    return f"{shown[0].upper()}{shown[1:]}{more}{tail}."
+    return f"The manifests differ: {shown}{more}{tail}."
 
 
 def _rates(rates: list[Parting]) -> str:
@@ -100,7 +100,7 @@ def _first(settings: tuple[Difference, ...], rates: list[Parting]) -> str:
     )
 
 
-def _values(settings: tuple[Difference, ...]) -> dict[str, int | float | str | None]:
+def _values(settings: tuple[Difference, ...]) -> dict[str, Scalar]:
     return {
         f"{one.key} ({label})": value
         for one in settings[:_SHOWN]

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from stabdiag.compared import Kind, Run
 from stabdiag.comparison.names import seed_of
 from stabdiag.comparison.points import losses
-from stabdiag.compared import Kind, Run
 from stabdiag.stats.quantiles import typical
 
 if TYPE_CHECKING:
@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 # A run that begins so many logged steps after another did goes on from it.
 _LATER: Final = 10
 
-# Two logs that agree so long from their first losses on are of one seed.
+# Logs that agree from their first losses on until the loss has moved by this share are of one seed.
+# At the very start they may agree whatever the seed: a head of zeros begins at chance.
+_MOVED: Final = 0.01
 _SAME: Final = 3
 
 
@@ -54,8 +56,8 @@ def kind_of(runs: Sequence[Run], limits: CompareLimits) -> tuple[Kind, str]:
     if _begin_alike(runs, limits):
         return (
             Kind.RERUNS,
-            f"the seed of not every run is told, and the first {_SAME} losses are the same, as "
-            "only one seed makes them",
+            "the seed of not every run is told, and the first losses are the same, as one seed "
+            "makes them",
         )
     return (
         Kind.SEEDS,
@@ -81,8 +83,11 @@ def _resumes(runs: Sequence[Run]) -> str | None:
 def _begin_alike(runs: Sequence[Run], limits: CompareLimits) -> bool:
     for other in runs[1:]:
         both = losses(runs[0].history, other.history)
-        one, two = both.one[:_SAME], both.other[:_SAME]
-        if len(one) < _SAME or not np.allclose(one, two, rtol=limits.rounding, atol=0.0):
+        moved = np.abs(both.one - both.one[:1]) > _MOVED * np.abs(both.one[:1])
+        if not moved.any():
+            return False
+        until = max(int(np.argmax(moved)) + 1, _SAME)
+        if not np.allclose(both.one[:until], both.other[:until], rtol=limits.rounding, atol=0.0):
             return False
     return True
 

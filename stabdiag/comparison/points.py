@@ -67,15 +67,12 @@ def partings(one: Run, other: Run, limits: CompareLimits) -> list[Parting]:
     found = [
         parting(series, there, (one.label, other.label), limits)
         for role, series in one.history.series.items()
-        if role.partition("/")[0] not in _CLOCKS
-        and (there := other.history.get(role)) is not None
+        if role.partition("/")[0] not in _CLOCKS and (there := other.history.get(role)) is not None
     ]
     return sorted((p for p in found if p.points), key=_first)
 
 
-def parting(
-    one: Series, other: Series, runs: tuple[str, str], limits: CompareLimits
-) -> Parting:
+def parting(one: Series, other: Series, runs: tuple[str, str], limits: CompareLimits) -> Parting:
     """Return where two series of a role part."""
     both, role = common(one, other), one.role
     exact = role in _EXACT

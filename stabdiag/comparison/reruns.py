@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from stabdiag.comparison.points import before_the_loss
 from stabdiag.comparison.settings import explaining, joined
 from stabdiag.comparison.study import Study, finding
+from stabdiag.comparison.told import close, measured, where
 from stabdiag.findings import Severity
 from stabdiag.tree.words import num
 
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
 _THEN = (
     "Freeze all seeds (Python, NumPy, the framework, the workers of the loader), on one device and "
     "with one worker; if the runs then agree, it is a race of data or of ranks.",
-    "torch.use_deterministic_algorithms(True) names the kernels that are not; some on CUDA stay so, "
-    "which is expected.",
+    "torch.use_deterministic_algorithms(True) names the kernels that are not; some on CUDA stay "
+    "so, which is expected.",
     "Print the indices of the samples of the first batches in both runs.",
 )
 
@@ -37,46 +38,14 @@ def nondeterminism(study: Study) -> Iterator[Finding]:
     yield finding(
         "nondeterminism",
         because=f"{where(worst)} {_extent(worst)} {cause}{_others(study, parted)}",
-        first=first if grows else "Nothing needs to be done: sums in another order round otherwise.",
+        first=first
+        if grows
+        else "Nothing needs to be done: sums in another order round otherwise.",
         then=_THEN if grows else (),
         step=worst.step,
         severity=None if grows else Severity.NOTE,
         measured=measured(worst),
     )
-
-
-def where(one: Parting) -> str:
-    """Return the first difference as a sentence, and how many losses are the same before it."""
-    a, b = one.runs
-    x, y = one.values or (math.nan, math.nan)
-    return (
-        f"The losses of {a} and {b} first differ at step {one.step}: {close(x, y)}, a difference of "
-        f"{num(abs(x - y))}."
-    )
-
-
-def close(x: float, y: float) -> str:
-    """Return two values with as many digits as tell them apart."""
-    for digits in range(4, 17):
-        one, other = f"{x:.{digits}g}", f"{y:.{digits}g}"
-        if one != other:
-            return f"{one} against {other}"
-    return f"{x!r} against {y!r}"
-
-
-def measured(one: Parting) -> dict[str, int | float | str | None]:
-    """Return what a parting measures, by name."""
-    x, y = one.values or (math.nan, math.nan)
-    return {
-        "first_difference_at": one.step,
-        "first_difference": abs(x - y),
-        "beyond_rounding_from": one.unrounded,
-        "beyond_noise_from": one.lasting,
-        "noise_of_a_loss": one.noise,
-        "largest_difference": one.largest,
-        "largest_at": one.largest_step,
-        "common_points": one.points,
-    }
 
 
 def _severity(one: Parting) -> tuple[bool, bool, float]:
@@ -86,7 +55,7 @@ def _severity(one: Parting) -> tuple[bool, bool, float]:
 def _extent(one: Parting) -> str:
     if one.unrounded is None:
         return f"It stays at the level of rounding: {num(one.largest)} at most."
-    began = "" if one.unrounded == one.step else f"What begins as rounding grows. "
+    began = "" if one.unrounded == one.step else "What begins as rounding grows. "
     if one.lasting is None:
         return (
             f"{began}It stays below the noise of the loss ({num(one.noise or 0.0)}): "
@@ -106,8 +75,8 @@ def _source(study: Study, one: Parting) -> tuple[str, str]:
     start = next(iter(study.reference.history.series["loss"].steps.tolist()))
     if earlier is not None and earlier.role == "batch_id":
         return (
-            f"The batches differ from step {earlier.step} on: the order of the data does not follow "
-            "from the seed.",
+            f"The batches differ from step {earlier.step} on: the order of the data does not "
+            "follow from the seed.",
             "Seed the generator of the shuffle and of the loader's workers.",
         )
     if one.unrounded is None:
@@ -127,7 +96,7 @@ def _source(study: Study, one: Parting) -> tuple[str, str]:
             "runs.",
         )
     return (
-        "So do sums whose order is not fixed: kernels that use atomics, threads, reductions over "
+        "Sums whose order is not fixed do this: kernels that use atomics, threads, reductions over "
         "ranks.",
         "Run both once more with torch.use_deterministic_algorithms(True) and compare; if they "
         "then agree, the difference is the kernels'.",

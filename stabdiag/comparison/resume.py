@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from stabdiag.comparison.kind import span, stride
 from stabdiag.comparison.points import losses
-from stabdiag.comparison.reruns import close, measured
 from stabdiag.comparison.study import Study, finding
+from stabdiag.comparison.told import close, measured
 from stabdiag.findings import Severity
 from stabdiag.stats.jump import Jump, level_jump
 from stabdiag.tree.words import num, plural
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from stabdiag.compared import Parting, Run
-    from stabdiag.findings import Finding
+    from stabdiag.findings import Finding, Scalar
 
 # The loss's own changes are taken from so many points before the resume.
 _BEFORE = 400
@@ -40,7 +40,7 @@ def resume_parts(study: Study) -> Iterator[Finding]:
         elif _rate_ratio(study, one, other) is not None:
             yield _rate_jump(one, other)
         elif (loss := found.get("loss")) is not None and loss.unrounded is not None:
-            yield _parted(one, other, loss)
+            yield _parted(one, other, loss, study.limits.compare.noise_sigma)
         elif (jump := _jump(study, one, other)) is not None:
             yield _jumped(one, other, jump)
         else:
@@ -90,18 +90,19 @@ def _rate_jump(one: Run, other: Run) -> Finding:
     )
 
 
-def _parted(one: Run, other: Run, loss: Parting) -> Finding:
+def _parted(one: Run, other: Run, loss: Parting, sigmas: float) -> Finding:
     x, y = loss.values or (math.nan, math.nan)
-    start = span(other)[0]
-    quiet = loss.lasting is None
+    start, noise = span(other)[0], loss.noise or 0.0
+    # The same batches and weights make the same losses: here one that leaves the noise is enough.
+    quiet = loss.largest <= sigmas * noise
     extent = (
-        "no more than the noise of the loss"
-        if quiet
-        else f"more than the noise of the loss from step {loss.lasting} on"
+        f"they differ by {num(loss.largest)} at most, at step {loss.largest_step}, "
+        f"{'no more' if quiet else 'more'} than the noise of the loss ({num(noise)})"
     )
     because = (
         f"{other.label} goes on from {one.label} at step {start}. Of the {loss.points} losses that "
-        f"both logged the first that differ are those of step {loss.step}: {close(x, y)}; {extent}. "
+        f"both logged the first that differ are those of step {loss.step}: {close(x, y)}; "
+        f"{extent}. "
     )
     if loss.unrounded is not None and loss.unrounded > start:
         because += (
@@ -110,8 +111,8 @@ def _parted(one: Run, other: Run, loss: Parting) -> Finding:
             "numbers."
         )
         first = (
-            f"Check that the checkpoint of step {start} holds the optimizer's state, and that it is "
-            "loaded before the first step."
+            f"Check that the checkpoint of step {start} holds the optimizer's state, and that it "
+            "is loaded before the first step."
         )
     else:
         because += "Already the first loss is another one: other weights, or another batch."
@@ -165,7 +166,7 @@ def gap_note(study: Study) -> tuple[str, ...]:
     return (f"{missing} between {last} and {start} are in neither log",)
 
 
-def healthy_words(study: Study) -> tuple[str, dict[str, int | float | str | None]]:
+def healthy_words(study: Study) -> tuple[str, dict[str, Scalar]]:
     """Return what is to be said of a resume that goes on well."""
     one, other = sorted(study.runs, key=span)[:2]
     shared = len(losses(one.history, other.history))

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stabdiag.compared import Level
 from stabdiag.comparison.kind import span
 from stabdiag.comparison.settings import joined
 from stabdiag.comparison.study import Study, finding
-from stabdiag.compared import Level
 from stabdiag.stats.between import Spread, mean_and_error, spread
 from stabdiag.stats.quantiles import median
 from stabdiag.tree.words import num
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from stabdiag.compared import Run
-    from stabdiag.findings import Finding
+    from stabdiag.findings import Finding, Scalar
     from stabdiag.limits.compare import CompareLimits
 
 # Fewer losses at the end than this have no mean to speak of.
@@ -27,6 +27,9 @@ _FEWEST = 5
 
 # A run begins at the mean of so many losses.
 _FIRST = 3
+
+# The ends of so many seeds are told one by one.
+_LISTED = 3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,8 +144,13 @@ def _farthest(found: Ends) -> tuple[Level, float]:
 
 
 def _told(found: Ends) -> str:
-    told = joined([f"{num(level.value)} ({level.run})" for level in found.levels])
-    return f"Up to step {found.until} the seeds end at {told}."
+    ordered = sorted(found.levels, key=lambda level: level.value)
+    if len(ordered) > _LISTED:
+        low, high = ordered[0], ordered[-1]
+        told = f"between {num(low.value)} ({low.run}) and {num(high.value)} ({high.run})"
+    else:
+        told = f"at {joined([f'{num(level.value)} ({level.run})' for level in ordered])}"
+    return f"Up to step {found.until} the {len(ordered)} seeds end {told}."
 
 
 def _standing(found: Ends, odd: Level, off: float) -> str:
@@ -169,19 +177,19 @@ def _noise(found: Ends, between: Spread) -> str:
 
 def what_n_shows(count: int, between: Spread) -> str:
     """Return what so many seeds tell of the spread between seeds, and what they cannot."""
-    interval = f"{num(between.low)} to {num(between.high)}"
     if count == 2:
         return (
             "Two seeds tell that these two differ or not, but hardly how much seeds differ: their "
-            f"standard deviation of {num(between.deviation)} could be anything from {interval} (95%)."
+            f"standard deviation of {num(between.deviation)} could be anything from "
+            f"{num(between.low)} to {num(between.high)} (95%)."
         )
     return (
-        f"The standard deviation between the {count} seeds is {num(between.deviation)}; of seeds at "
-        f"large it lies between {interval} (95%)."
+        f"The standard deviation between the {count} seeds is {num(between.deviation)}; of seeds "
+        f"at large it lies between {num(between.low)} and {num(between.high)} (95%)."
     )
 
 
-def healthy_words(study: Study) -> tuple[str, dict[str, int | float | str | None]]:
+def healthy_words(study: Study) -> tuple[str, dict[str, Scalar]]:
     """Return what is to be said of seeds that end alike, and its numbers."""
     found = ends(study.runs, study.limits.compare)
     if len(found.levels) < 2:

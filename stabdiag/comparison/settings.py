@@ -105,12 +105,8 @@ def in_words(difference: Difference) -> str:
     by_value: dict[object, list[str]] = {}
     for label, value in difference.values.items():
         by_value.setdefault(_same(value), []).append(label)
-    values: Mapping[object, Scalar] = {
-        _same(value): value for value in difference.values.values()
-    }
-    parts = [
-        f"{_value(values[key])} in {joined(labels)}" for key, labels in by_value.items()
-    ]
+    values: Mapping[object, Scalar] = {_same(value): value for value in difference.values.values()}
+    parts = [f"{_value(values[key])} in {joined(labels)}" for key, labels in by_value.items()]
     return f"{difference.key} is {', '.join(parts)}"
 
 

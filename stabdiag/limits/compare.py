@@ -63,7 +63,7 @@ class CompareLimits:
         "with no more than this probability.",
     )
     seed_share: float = limit(
-        0.1,
+        0.15,
         unit="of the loss's descent",
         at_least=0.001,
         at_most=1.0,

@@ -15,7 +15,7 @@ _RANK: Final = re.compile(r"(?<![a-z])rank[-_.=]?(\d{1,6})(?!\d)", re.IGNORECASE
 
 
 def rank_in(name: str) -> int | None:
-    """Return the rank that a name tells last: 3 of ``job/run.rank3.jsonl``; None if it tells none."""
+    """Return the rank that a name tells last, 3 of ``job/run.rank3.jsonl``; None for no rank."""
     found = _RANK.findall(name)
     return int(found[-1]) if found else None
 

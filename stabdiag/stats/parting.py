@@ -69,7 +69,9 @@ def part(
         scale[~np.isfinite(scale)] = 0.0
     slack = rounding * scale
     if coarse:
-        slack = np.maximum(max(rounding, _share(x), _share(y)) * scale, 1.01 * max(_grain(x), _grain(y)))
+        slack = np.maximum(
+            max(rounding, _share(x), _share(y)) * scale, 1.01 * max(_grain(x), _grain(y))
+        )
     unrounded = size > slack
     noise = np.sqrt((local_noise(x) ** 2 + local_noise(y) ** 2) / 2)
     first = int(np.argmax(apart))

@@ -57,9 +57,7 @@ def _legend(overlay: Overlay, scale: Scale, page: Page) -> Iterator[Text]:
 
 
 def _rows(overlay: Overlay, view: View, scale: Scale, page: Page) -> Iterator[Text]:
-    drawn = [
-        curve(series, view, scale, ROWS, ascii=page.ascii) for _, series in overlay.curves
-    ]
+    drawn = [curve(series, view, scale, ROWS, ascii=page.ascii) for _, series in overlay.curves]
     event = None if overlay.event is None else view.column(overlay.event)
     for at in range(ROWS):
         row = Text("")

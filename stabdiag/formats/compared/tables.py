@@ -16,6 +16,12 @@ PARTINGS = ("role", "run", "first differs", "by", "past rounding", "past noise")
 LEVELS = ("run", "final loss", "error", "noise of one")
 RUNS = ("run", "log", "steps", "losses", "seed")
 
+# Settings that need no more than their names.
+IDLE = {
+    Bearing.CANNOT.value: "no explanation in",
+    Bearing.EXPECTED.value: "as expected",
+}
+
 _MOST_RUNS = 16
 _MOST_ROLES = 8
 
@@ -84,9 +90,9 @@ def settings(comparison: Comparison) -> list[tuple[str, str]]:
     return [(one.bearing.value, _values(one)) for one in comparison.differences]
 
 
-def explains_nothing(row: tuple[str, str]) -> bool:
-    """Tell whether a row of settings is there for completeness alone."""
-    return row[0] in (Bearing.CANNOT, Bearing.EXPECTED)
+def explains_nothing(bearing: str) -> bool:
+    """Tell whether settings of this bearing are there for completeness alone."""
+    return bearing in IDLE
 
 
 def _values(one: Difference) -> str:

@@ -97,14 +97,15 @@ def _settings(comparison: Comparison, page: Page) -> Iterator[Text]:
     if not rows:
         return
     yield from page.heading("Settings that differ")
-    telling = [row for row in rows if page.verbose or not tables.explains_nothing(row)]
-    for bearing, told in telling:
-        yield from page.wrap(told, page.text(f"  {bearing:<14}  ", "dim"))
-    idle = [told.partition(":")[0] for row in rows if row not in telling for told in row[1:]]
-    if idle:
-        yield from page.wrap(
-            page.text(", ".join(idle), "dim"), page.text("  explain nothing: ", "dim")
-        )
+    for bearing, told in rows:
+        if page.verbose or not tables.explains_nothing(bearing):
+            yield from page.wrap(told, page.text(f"  {bearing:<14}  ", "dim"))
+    if page.verbose:
+        return
+    for bearing, name in tables.IDLE.items():
+        idle = [told.partition(":")[0] for one, told in rows if one == bearing]
+        if idle:
+            yield from page.wrap(page.text(f"{name}: {', '.join(idle)}", "dim"), "  ", "    ")
 
 
 def _runs(comparison: Comparison, page: Page) -> Iterator[Text]:
@@ -118,16 +119,16 @@ def _foot(comparison: Comparison, page: Page) -> Iterator[Text]:
         f"{info.name} = {info.value:g}" for info in comparison.limits.items() if info.overridden
     ]
     unreadable = [run for run in comparison.runs if run.history.source.unreadable]
-    told += [f"{run.label} has {run.history.source.unreadable} lines not read" for run in unreadable]
+    told += [
+        f"{run.label} has {run.history.source.unreadable} lines not read" for run in unreadable
+    ]
     more = ["--verbose"] * (not page.verbose) + [f"stabdiag explain {comparison.diagnosis.slug}"]
     yield Text("")
     yield from page.wrap(page.text("; ".join([*told, *changed]), "dim"))
     yield from page.wrap(page.text(f"more: {'; '.join(more)}", "dim"))
 
 
-def _table(
-    head: Sequence[str], rows: Sequence[Sequence[str]], page: Page
-) -> Iterator[Text]:
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]], page: Page) -> Iterator[Text]:
     """Yield rows in columns that are as wide as what stands in them; the widest is cut to fit."""
     widths = [
         min(max(page.text(row[i]).cell_len for row in [head, *rows]), _WIDEST)
@@ -138,11 +139,15 @@ def _table(
         at = widths.index(max(widths))
         widths[at] = max(widths[at] + spare, 4)
     for number, row in enumerate([head, *rows]):
-        cells = [page.cell(_tail(cell, width), width) for cell, width in zip(row, widths, strict=True)]
+        cells = [
+            page.cell(_tail(cell, width), width) for cell, width in zip(row, widths, strict=True)
+        ]
         line = (" " * _GAP).join(cells).rstrip()
-        yield page.line("  ", page.text(page.clip(line, page.width - 2), "dim" if not number else ""))
+        yield page.line(
+            "  ", page.text(page.clip(line, page.width - 2), "dim" if not number else "")
+        )
 
 
 def _tail(cell: str, width: int) -> str:
     """Return a cell; of a path that is too long, the end, by which paths differ."""
-    return cell if len(cell) <= width or "/" not in cell else f"…{cell[-(width - 1):]}"
+    return cell if len(cell) <= width or "/" not in cell else f"…{cell[-(width - 1) :]}"

@@ -88,13 +88,16 @@ def _chosen(comparison: Comparison) -> list[Run]:
 
 def _between(comparison: Comparison, drawn: list[Run]) -> tuple[int, int]:
     """Return the steps to draw: those around the step of the finding, or all of them."""
-    steps = np.unique(np.concatenate([run.history.series["loss"].steps for run in drawn]))
+    logged = [run.history.series["loss"].steps for run in drawn]
+    first, last = min(int(s[0]) for s in logged), max(int(s[-1]) for s in logged)
     at = comparison.diagnosis.step
     if at is None or comparison.kind is Kind.SEEDS:
-        return int(steps[0]), int(steps[-1])
-    place = int(np.searchsorted(steps, at))
-    low, high = max(place - _BEFORE, 0), min(place + _AFTER, len(steps) - 1)
-    return int(steps[low]), int(steps[high])
+        return first, last
+    places = [(steps, int(np.searchsorted(steps, at))) for steps in logged]
+    low = min(int(steps[min(max(at - _BEFORE, 0), len(steps) - 1)]) for steps, at in places)
+    if comparison.diagnosis.slug == "nondeterminism":  # how it grows is told by the rest of the run
+        return low, last
+    return low, max(int(steps[min(at + _AFTER, len(steps) - 1)]) for steps, at in places)
 
 
 def _averaged(series: Series, size: int) -> Series:

@@ -1,0 +1,48 @@
+"""Where runs part, in words and in numbers."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from stabdiag.tree.words import num
+
+if TYPE_CHECKING:
+    from stabdiag.compared import Parting
+    from stabdiag.findings import Scalar
+
+
+def where(one: Parting) -> str:
+    """Return the first difference as a sentence, and how many losses are the same before it."""
+    a, b = one.runs
+    x, y = one.values or (math.nan, math.nan)
+    return (
+        f"The losses of {a} and {b} first differ at step {one.step}: {close(x, y)}, a difference "
+        f"of {num(abs(x - y))}."
+    )
+
+
+def close(x: float, y: float) -> str:
+    """Return two values with as many digits as tell them apart, whole ones whole."""
+    if x.is_integer() and y.is_integer() and max(abs(x), abs(y)) < 1e15:
+        return f"{int(x)} against {int(y)}"
+    for digits in range(4, 17):
+        one, other = f"{x:.{digits}g}", f"{y:.{digits}g}"
+        if one != other:
+            return f"{one} against {other}"
+    return f"{x!r} against {y!r}"
+
+
+def measured(one: Parting) -> dict[str, Scalar]:
+    """Return what a parting measures, by name."""
+    x, y = one.values or (math.nan, math.nan)
+    return {
+        "first_difference_at": one.step,
+        "first_difference": abs(x - y),
+        "beyond_rounding_from": one.unrounded,
+        "beyond_noise_from": one.lasting,
+        "noise": one.noise,
+        "largest_difference": one.largest,
+        "largest_at": one.largest_step,
+        "common_points": one.points,
+    }
