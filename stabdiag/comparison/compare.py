@@ -5,24 +5,25 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from stabdiag.compared import Comparison, Kind, Run
-from stabdiag.comparison import resume, seeds
+from stabdiag.comparison import resume
+from stabdiag.comparison.agreement import agree, too_little
 from stabdiag.comparison.configs import config_differs
 from stabdiag.comparison.died import rank_died
 from stabdiag.comparison.disagree import ranks_disagree
+from stabdiag.comparison.ends import ends
 from stabdiag.comparison.kind import kind_of, span
 from stabdiag.comparison.names import labels, rank_of
 from stabdiag.comparison.points import losses, partings
 from stabdiag.comparison.reruns import nondeterminism
+from stabdiag.comparison.seeds import seed_variance
 from stabdiag.comparison.settings import differences
-from stabdiag.comparison.study import Study, finding
+from stabdiag.comparison.study import Study
 from stabdiag.errors import StabdiagError, did_you_mean
-from stabdiag.tree.words import plural
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from stabdiag.compared import Parting
-    from stabdiag.findings import Finding, Scalar
+    from stabdiag.findings import Finding
     from stabdiag.history import History
     from stabdiag.limits import Limits
     from stabdiag.manifest import Manifest
@@ -30,13 +31,14 @@ if TYPE_CHECKING:
 # Of more runs than this, the first is what the others are held against.
 _MOST_PAIRS = 12
 
-# What can be found of each kind of comparison. Ranks that died leave too little to agree on.
+# What can be found of each kind of comparison, and of it what needs no common losses.
 _CHECKS = {
-    Kind.SEEDS: (seeds.seed_variance, config_differs),
+    Kind.SEEDS: (seed_variance, config_differs),
     Kind.RERUNS: (nondeterminism, config_differs),
     Kind.RANKS: (rank_died, ranks_disagree, config_differs),
     Kind.RESUME: (resume.resume_parts, config_differs),
 }
+_FIRST = (rank_died, config_differs)
 
 
 def compare_runs(
@@ -75,7 +77,7 @@ def compare_runs(
     )
     common = min(len(losses(reference.history, run.history)) for run in study.others)
     findings = _findings(study, common)
-    levels = seeds.ends(runs, limits.compare).levels if _ends(study, common) else ()
+    levels = ends(runs, limits.compare).levels if _ends(study, common) else ()
     return Comparison(
         kind=chosen,
         why=why,
@@ -137,12 +139,13 @@ def _together(one: Run, other: Run) -> int:
 
 
 def _findings(study: Study, common: int) -> tuple[Finding, ...]:
-    found = [one for check in _CHECKS[study.kind] for one in check(study)]
-    if not _enough(study, common):
-        found = [one for one in found if one.slug in ("rank-died", "config-differs")]
-        found.append(_too_little(study, common))
+    enough = _enough(study, common)
+    checks = _CHECKS[study.kind] if enough else [c for c in _CHECKS[study.kind] if c in _FIRST]
+    found = [one for check in checks for one in check(study)]
+    if not enough:
+        found.append(too_little(study, common))
     if not found:
-        found.append(_agree(study, common))
+        found.append(agree(study, common))
     return tuple(sorted(found, key=lambda one: one.severity.rank))
 
 
@@ -156,62 +159,6 @@ def _enough(study: Study, common: int) -> bool:
 
 def _ends(study: Study, common: int) -> bool:
     return study.kind is Kind.SEEDS and _enough(study, common)
-
-
-def _too_little(study: Study, common: int) -> Finding:
-    counts = [len(run.history.series.get("loss", ())) for run in study.runs]
-    told = ", ".join(f"{run.label} {count}" for run, count in zip(study.runs, counts, strict=True))
-    what = plural(common, "common step") if common else "no step in common"
-    return finding(
-        "not-comparable",
-        because=f"The runs have {what} with a loss (logged: {told}); a comparison wants "
-        f"{study.limits.compare.min_points}. Nothing is said of whether they agree.",
-        first="Compare longer logs, or log at the same steps in all runs.",
-        then=("--limit compare.min_points=N compares fewer.",),
-        measured={"common_points": common},
-    )
-
-
-def _agree(study: Study, common: int) -> Finding:
-    words, measured = _agreement(study, common)
-    return finding("agree", because=words, first=_next(study), measured=measured)
-
-
-def _agreement(study: Study, common: int) -> tuple[str, dict[str, Scalar]]:
-    if study.kind is Kind.RESUME:
-        return resume.healthy_words(study)
-    parted = [one for one in study.of("loss") if one.step is not None]
-    numbers: dict[str, Scalar] = {"common_points": common}
-    if not parted and not (study.kind is Kind.RANKS and _other_roles(study)):
-        roles = len({role for found in study.partings.values() for role in found})
-        told = f"All {common} common losses are equal to the last bit"
-        told += f", and so is whatever else was logged ({roles - 1} roles)." if roles > 1 else "."
-        if _other_roles(study):
-            told = f"All {common} common losses are equal to the last bit."
-        return told, numbers
-    if study.kind is Kind.SEEDS:
-        words, more = seeds.healthy_words(study)
-        return words, numbers | more
-    return (
-        f"Over {plural(common, 'common step')} the ranks hold the same network, as far as the logs "
-        "tell; their losses differ by no more than their batches explain.",
-        numbers,
-    )
-
-
-def _other_roles(study: Study) -> list[Parting]:
-    return [
-        one for found in study.partings.values() for one in found.values() if one.step is not None
-    ]
-
-
-def _next(study: Study) -> str:
-    if study.kind is Kind.SEEDS and not any(one.step is not None for one in study.of("loss")):
-        return (
-            "Check that the seed is used: with other seeds the losses should not be the same to "
-            "the last bit."
-        )
-    return "Nothing needs to be done."
 
 
 def _notes(study: Study) -> tuple[str, ...]:

@@ -49,15 +49,16 @@ def rank_died(study: Study) -> Iterator[Finding]:
     In a job that waits for all of its ranks, one that dies stops the others at the same step: they
     complain of a peer that is gone, and the one that does not is the dead one.
     """
-    last = {run.label: span(run)[1] for run in study.runs}
-    end = max(last.values())
-    early = [run for run in study.runs if _is_early(study, run, end)]
-    silent = [run for run in study.runs if not _mourns(run)]
-    mourners = [run for run in study.runs if _mourns(run)]
+    runs = [run for run in study.runs if run.history.get("loss") is not None]
+    last = {run.label: span(run)[1] for run in runs}
+    end = max(last.values(), default=0)
+    early = [run for run in runs if _is_early(study, run, end)]
+    mourners = [run for run in runs if _mourns(run)]
+    silent = [run for run in runs if run not in mourners] if mourners else []
     if early:
         dead = min(early, key=lambda run: last[run.label])
         others = f"{plural(end - last[dead.label], 'step')} before the others' ({end})"
-    elif mourners and silent:
+    elif silent:
         # An error of its own, such as out of memory, tells it from ranks that log none.
         dead = max(silent, key=lambda run: len(_last_words(run)))
         others = "as those of the others do"

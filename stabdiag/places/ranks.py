@@ -6,6 +6,8 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from stabdiag.errors import LogError
+
 if TYPE_CHECKING:
     import os
 
@@ -24,7 +26,7 @@ def ranks_in(source: str | os.PathLike[str]) -> list[Path]:
     """Return the log of each rank in a folder, by rank; none where there are not two ranks.
 
     Raises:
-        LogError: if the folder cannot be opened.
+        LogError: if the folder cannot be opened, or holds the ranks of several jobs.
     """
     folder = Path(source)
     if not folder.is_dir():
@@ -34,11 +36,31 @@ def ranks_in(source: str | os.PathLike[str]) -> list[Path]:
     from stabdiag.places.look import logs_in
 
     place = Folder(folder)
-    ranks: dict[int, list[Log]] = {}
+    jobs: dict[str, dict[int, list[Log]]] = {}
     for log in logs_in(place, place.entries()):
-        rank = rank_in(str(log.path))
+        path = str(log.path)
+        rank = rank_in(path)
         if rank is not None:
-            ranks.setdefault(rank, []).append(log)
-    if len(ranks) < 2:
-        return []
+            jobs.setdefault(_job(path), {}).setdefault(rank, []).append(log)
+    ranks = _one_job(jobs, place.name)
     return [Path(choose(logs).taken.entry.key) for _, logs in sorted(ranks.items())]
+
+
+def _job(path: str) -> str:
+    """Return what stands before the rank in a path, which the ranks of a job share."""
+    *_, last = _RANK.finditer(path)
+    return path[: last.start()]
+
+
+def _one_job(jobs: dict[str, dict[int, list[Log]]], name: str) -> dict[int, list[Log]]:
+    """Return the logs of the one job there is by rank; a folder for each node may part them."""
+    several = [ranks for ranks in jobs.values() if len(ranks) > 1]
+    if len(several) > 1:
+        shown = ", ".join(repr(job) for job in list(jobs)[:3])
+        raise LogError(
+            f"{name}: it holds the ranks of several jobs (named {shown}, …); name the folder of one"
+        )
+    if several:
+        return several[0]
+    alone = [item for ranks in jobs.values() for item in ranks.items()]
+    return dict(alone) if 1 < len(alone) == len(dict(alone)) else {}
