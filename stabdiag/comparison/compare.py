@@ -16,7 +16,7 @@ from stabdiag.comparison.names import labels, rank_of
 from stabdiag.comparison.points import losses, partings
 from stabdiag.comparison.reruns import nondeterminism
 from stabdiag.comparison.seeds import seed_variance
-from stabdiag.comparison.settings import differences
+from stabdiag.comparison.settings import differences, settings
 from stabdiag.comparison.study import Study
 from stabdiag.errors import StabdiagError, did_you_mean
 
@@ -163,7 +163,7 @@ def _ends(study: Study, common: int) -> bool:
 
 def _notes(study: Study) -> tuple[str, ...]:
     """Return what a reader should know of the comparison: manifests and steps that are missing."""
-    bare = [run.label for run in study.runs if run.manifest.path is None]
+    bare = [run.label for run in study.runs if not settings(run)]
     notes = [f"nothing is told of the configuration of {', '.join(bare)}"] if bare else []
     if study.kind is Kind.RESUME:
         notes += resume.gap_note(study)

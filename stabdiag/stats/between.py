@@ -126,7 +126,7 @@ def chi_squared_tail(x: float, degrees: int) -> float:
 def chi_squared_above(share: float, degrees: int) -> float:
     """Return the value that chi-squared exceeds with a probability, by bisection."""
     low, high = 0.0, degrees + 20 * math.sqrt(degrees) + 20
-    for _ in range(200):
+    for _ in range(80):
         middle = (low + high) / 2
         low, high = (middle, high) if chi_squared_tail(middle, degrees) > share else (low, middle)
     return high

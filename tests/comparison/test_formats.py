@@ -34,7 +34,7 @@ def compared(pair: str) -> Comparison:
 
 
 @pytest.mark.parametrize("pair", PAIRS)
-@pytest.mark.parametrize("width", [80, 60, 40])
+@pytest.mark.parametrize("width", [80, 40])
 def test_no_line_is_wider_than_the_terminal(pair: str, width: int) -> None:
     lines = render(compared(pair), "terminal", width=width).splitlines()
     assert max(map(cell_len, lines)) <= width

@@ -5,6 +5,7 @@ It needs no colour: where only the line is seen, the runs are the same.
 
 from __future__ import annotations
 
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -59,30 +60,28 @@ def _legend(overlay: Overlay, scale: Scale, page: Page) -> Iterator[Text]:
 def _rows(overlay: Overlay, view: View, scale: Scale, page: Page) -> Iterator[Text]:
     drawn = [curve(series, view, scale, ROWS, ascii=page.ascii) for _, series in overlay.curves]
     event = None if overlay.event is None else view.column(overlay.event)
-    for at in range(ROWS):
-        row = Text("")
-        for column in range(view.columns):
-            row.append_text(_cell(overlay, drawn, at, column, page, is_event=column == event))
-        yield row
+    for rows in zip(*drawn, strict=True):
+        chars = [
+            _char(overlay, column, is_event=i == event)
+            for i, column in enumerate(zip(*rows, strict=True))
+        ]
+        parts = []
+        for style, run in groupby(chars, key=lambda char: char[1]):
+            told = "".join(char for char, _ in run)
+            # Braille is made here, not read from a log; in ASCII there is none of it.
+            parts.append(page.text(told, style) if page.ascii else Text(told, style))
+        yield Text("").join(parts)
 
 
-def _cell(
-    overlay: Overlay,
-    drawn: list[list[str]],
-    at: int,
-    column: int,
-    page: Page,
-    *,
-    is_event: bool,
-) -> Text:
-    """Return one character: the line's, else the first mark whose curve passes here."""
-    line = drawn[0][at][column]
+def _char(overlay: Overlay, column: tuple[str, ...], *, is_event: bool) -> tuple[str, str]:
+    """Return one character and its style: the line's, else the first mark that passes here."""
+    line, *others = column
     if line not in (BLANK, " "):
-        return page.text(line, "cyan") if page.ascii else Text(line, "cyan")
-    for i, rows in enumerate(drawn[1:]):
-        if rows[at][column] not in (BLANK, " "):
-            return page.text(overlay.curves[i + 1][0], _STYLES[i % len(_STYLES)])
-    return page.text("┊", "dim") if is_event else Text(" ")
+        return line, "cyan"
+    for i, other in enumerate(others):
+        if other not in (BLANK, " "):
+            return overlay.curves[i + 1][0], _STYLES[i % len(_STYLES)]
+    return ("┊", "dim") if is_event else (" ", "")
 
 
 def _line(label: str, edge: str, drawn: Text, page: Page) -> Text:
