@@ -62,6 +62,8 @@ def seed_variance(study: Study) -> Iterator[Finding]:
 _THEN = (
     "Fix the seeds and look whether the same seed does it again: then it is the start or the order "
     "of the data, else a race.",
+    "Check that all runs accumulate gradients over the same number of batches, and that the loader "
+    "and the ranks follow the seed.",
     "Lower the peak learning rate or warm up longer: near the edge of what a network stands, the "
     "seed decides.",
     "Clip the gradient's norm.",
