@@ -68,6 +68,7 @@ class Parting:
     step: int | None = None
     values: tuple[float, float] | None = None
     unrounded: int | None = None
+    unrounded_values: tuple[float, float] | None = None
     lasting: int | None = None
     lasting_values: tuple[float, float] | None = None
     noise: float | None = None

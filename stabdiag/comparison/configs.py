@@ -62,10 +62,10 @@ def _rates(rates: list[Parting]) -> str:
     if not rates:
         return ""
     one = min(rates, key=lambda rate: rate.unrounded or 0)
-    x, y = one.values or (math.nan, math.nan)
+    x, y = one.unrounded_values or (math.nan, math.nan)
     return (
         f"In the logs the learning rates of {one.runs[0]} and {one.runs[1]} part at step "
-        f"{one.step}: {close(x, y)}."
+        f"{one.unrounded}: {close(x, y)}."
     )
 
 
@@ -75,7 +75,7 @@ def _effect(study: Study, losses: list[Parting], rates: list[Parting]) -> str:
     if study.kind is not Kind.RERUNS:
         return ""
     first = min(losses, key=lambda one: one.step or 0)
-    earlier = [one for one in rates if (one.step or 0) < (first.step or 0)]
+    earlier = [one for one in rates if (one.unrounded or 0) < (first.unrounded or 0)]
     cause = " The learning rate parts before the loss does: it is the cause." if earlier else ""
     return f"{where(first)}{cause}"
 

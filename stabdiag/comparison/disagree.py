@@ -119,7 +119,7 @@ def _mean(x: Floats, at: int, width: int) -> float:
 
 
 def _disagreement(study: Study, one: Parting, *, averaged: bool) -> Finding:
-    x, y = one.values or (math.nan, math.nan)
+    x, y = one.unrounded_values or (math.nan, math.nan)
     what = {
         "loss": "the losses, which are averaged over the ranks,",
         "loss_scale": "the loss scales",

@@ -82,7 +82,7 @@ def parting(one: Series, other: Series, runs: tuple[str, str], limits: CompareLi
         rounding=0.0 if exact else limits.rounding,
         sigmas=limits.noise_sigma,
         points=limits.lasting,
-        coarse=not exact and role != "lr",
+        coarse=not exact,
     )
     if found is None:
         return Parting(role=role, runs=runs, points=len(both))
@@ -100,6 +100,7 @@ def parting(one: Series, other: Series, runs: tuple[str, str], limits: CompareLi
         step=step(found.first),
         values=values(found.first),
         unrounded=step(found.unrounded),
+        unrounded_values=values(found.unrounded),
         lasting=step(found.lasting),
         lasting_values=values(found.lasting),
         noise=found.noise,

@@ -22,7 +22,10 @@ _BLOCK = 100
 # Fewer distinct values than this do not show how they were rounded. So many are looked at.
 _DISTINCT = 20
 _SAMPLE = 1000
-_DECIMALS = 7
+
+# Logs that round keep so many digits at most; two values may differ by the last of them, and a bit.
+_DIGITS = 7
+_OVER = 1.01
 
 # bfloat16 has 8 significant bits: the last 16 of a float32 are zero.
 _BF16 = 2.0**-8
@@ -69,9 +72,7 @@ def part(
         scale[~np.isfinite(scale)] = 0.0
     slack = rounding * scale
     if coarse:
-        slack = np.maximum(
-            max(rounding, _share(x), _share(y)) * scale, 1.01 * max(_grain(x), _grain(y))
-        )
+        slack = np.maximum(slack, np.maximum(_unit(x, scale), _unit(y, scale)))
     unrounded = size > slack
     noise = np.sqrt((local_noise(x) ** 2 + local_noise(y) ** 2) / 2)
     first = int(np.argmax(apart))
@@ -133,22 +134,33 @@ def _sample(x: Floats) -> Floats | None:
     return some if len(some) >= _DISTINCT else None
 
 
-def _grain(x: Floats) -> float:
-    """Return the unit of the last decimal in which all values were written, or 0."""
+def _unit(x: Floats, scale: Floats) -> Floats:
+    """Return by how much values of these sizes may differ for the way in which ``x`` was written.
+
+    That is the unit of the last decimal or of the last significant digit that all values have, or
+    the distance of two numbers in bfloat16; 0 where too few values tell.
+    """
     some = _sample(x)
     if some is None:
-        return 0.0
-    for decimals in range(_DECIMALS):
-        if np.all(np.abs(some - np.round(some, decimals)) <= 1e-9 * np.abs(some)):
-            return float(10.0**-decimals)
-    return 0.0
-
-
-def _share(x: Floats) -> float:
-    """Return the share of a value by which those that bfloat16 held lie apart, or 0."""
-    some = _sample(x)
-    if some is None:
-        return 0.0
+        return np.zeros(len(scale))
     single = some.astype(np.float32)
-    held = np.all(single == some) and not np.any(single.view(np.uint32) & _LOW_BITS)
-    return _BF16 if held else 0.0
+    if np.all(single == some) and not np.any(single.view(np.uint32) & _LOW_BITS):
+        return _BF16 * scale
+    for decimals in range(_DIGITS):
+        if _are_round(some * 10.0**decimals):
+            return np.full(len(scale), _OVER * 10.0**-decimals)
+    first = _first_digit(some)
+    for digits in range(_DIGITS):
+        if _are_round(some * 10.0 ** (digits - first)):
+            return np.asarray(_OVER * 10.0 ** (_first_digit(scale) - digits))
+    return np.zeros(len(scale))
+
+
+def _first_digit(x: Floats) -> Floats:
+    """Return the power of ten of each value's first digit."""
+    size = np.abs(x)
+    return np.floor(np.log10(size, out=np.zeros(len(x)), where=size > 0))
+
+
+def _are_round(x: Floats) -> bool:
+    return bool(np.all(np.abs(x - np.round(x)) <= 1e-9 * np.maximum(np.abs(x), 1.0)))

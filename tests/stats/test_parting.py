@@ -77,6 +77,16 @@ def test_the_last_digit_that_was_written_is_rounding() -> None:
     assert parted(x, np.round(y, 3)).unrounded == 20
 
 
+def test_the_last_of_five_significant_digits_is_rounding() -> None:
+    x = np.geomspace(0.07, 0.0007, 200)
+    y = np.array([float(f"{value:.5g}") for value in x])
+    found = parted(x, y)
+    assert found is not None
+    assert found.unrounded is None
+    y[50] = float(f"{1.001 * y[50]:.5g}")
+    assert parted(x, y).unrounded == 50
+
+
 def test_bfloat16_is_coarse() -> None:
     bits = noisy(200).astype(np.float32).view(np.uint32) & np.uint32(0xFFFF0000)
     x = bits.view(np.float32).astype(float)

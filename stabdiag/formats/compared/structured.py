@@ -82,6 +82,7 @@ def _parting(one: Parting) -> Json:
         "first_difference": one.step,
         "values": _pair(one.values),
         "beyond_rounding_from": one.unrounded,
+        "values_beyond_rounding": _pair(one.unrounded_values),
         "beyond_noise_from": one.lasting,
         "values_beyond_noise": _pair(one.lasting_values),
         "noise": scalar(one.noise),
