@@ -35,12 +35,12 @@ goes before it.
 ## Where they part
 
 Runs are compared at the steps that both logged; logs of unlike strides at those that they share.
-For each role the report tells three steps, each in the run's own unit of steps:
+For each role the report tells three steps, and *by* how much in the role's unit:
 
-- *first differs*: the first value that is not the same to the last bit;
-- *past rounding*: the first that differs by more than rounding, which is `compare.rounding` of the
+- *first at*: the first value that is not the same to the last bit;
+- *> rounding*: the first that differs by more than rounding, which is `compare.rounding` of the
   value, the last digit that the log keeps, or what bfloat16 holds;
-- *past noise*: the first from which on most differ by more than the noise of a single value,
+- *> noise*: the first from which on most differ by more than the noise of a single value,
   measured around that step.
 
 Learning rate, loss scale and batch ids are chosen and not measured: any difference counts. A
@@ -80,14 +80,16 @@ PYTHON = """\
 ```python
 import stabdiag
 
-found = stabdiag.compare(["fixtures/pairs/config-differs-lr/base.jsonl",
-"fixtures/pairs/config-differs-lr/low.jsonl"]) print(found.kind, found.diagnosis.slug,
-found.diagnosis.step) for parting in found.partings:     print(parting.role, parting.step,
-parting.unrounded, parting.lasting) ```
+folder = "fixtures/pairs/config-differs-lr"
+found = stabdiag.compare([f"{folder}/base.jsonl", f"{folder}/low.jsonl"])
+print(found.kind, found.diagnosis.slug, found.diagnosis.step)
+for parting in found.partings:
+    print(parting.role, parting.step, parting.unrounded, parting.lasting)
+```
 
 Runs may be paths, DataFrames, Arrow tables, mappings of arrays or histories; `manifests` has one
-for each, or None. The result is a `stabdiag.Comparison`; `to_json()` gives the JSON below, and
-rich prints it.
+for each, or None. The result is a `stabdiag.Comparison`; `to_json()` gives the JSON below, and rich
+prints it.
 
 ## As JSON
 

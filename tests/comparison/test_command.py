@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -125,6 +126,20 @@ def test_an_unreadable_run_is_named(compare: Callable[..., Result], tmp_path: Pa
     assert found.code == 2
     assert "bad.jsonl" in found.err
     assert found.err.count("\n") == 1
+
+
+def test_a_diagnosis_loads_nothing_of_it() -> None:
+    code = (
+        "import sys; from stabdiag.cli import main\n"
+        "try: main()\n"
+        "except SystemExit: pass\n"
+        "sys.exit(any(name.startswith(('stabdiag.compar', 'stabdiag.formats.compar')) "
+        "for name in sys.modules))"
+    )
+    for command, loaded in (("diagnose", 0), ("compare", 1)):
+        logs = list(map(str, SAME[: 1 + loaded]))
+        done = subprocess.run([sys.executable, "-c", code, command, *logs], check=False)
+        assert done.returncode == loaded
 
 
 def test_help_has_examples(compare: Callable[..., Result]) -> None:

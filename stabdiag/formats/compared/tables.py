@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from stabdiag.compared import Difference, Parting, Run
     from stabdiag.findings import Scalar
 
-PARTINGS = ("role", "run", "first differs", "by", "past rounding", "past noise")
+PARTINGS = ("role", "run", "first at", "by", "> rounding", "> noise", "by")
 LEVELS = ("run", "final loss", "error", "noise of one")
 RUNS = ("run", "log", "steps", "losses", "seed")
 
@@ -45,21 +45,29 @@ def _order(one: Parting) -> tuple[bool, int]:
 
 
 def _parting(one: Parting) -> tuple[str, ...]:
-    x, y = one.values or (math.nan, math.nan)
     if one.step is None:
-        return one.role, one.runs[1], "never", "", "", ""
+        return one.role, one.runs[1], "never", "", "", "", ""
     return (
         one.role,
         one.runs[1],
-        f"step {one.step}",
-        number(abs(x - y), 3),
+        _step(one.step),
+        _apart(one.values),
         _step(one.unrounded),
         _step(one.lasting),
+        _apart(one.lasting_values),
     )
 
 
 def _step(step: int | None) -> str:
     return "never" if step is None else f"step {step}"
+
+
+def _apart(values: tuple[float, float] | None) -> str:
+    """Return how far two values lie apart."""
+    if values is None:
+        return ""
+    gap = abs(values[0] - values[1])
+    return "∞" if math.isnan(gap) else number(gap, 2)
 
 
 def levels(comparison: Comparison) -> list[tuple[str, ...]]:
