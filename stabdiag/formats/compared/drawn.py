@@ -46,7 +46,7 @@ def draw(overlay: Overlay, page: Page) -> Iterator[Text]:
 
 def _legend(overlay: Overlay, scale: Scale, page: Page) -> Iterator[Text]:
     (mark, _), *others = overlay.curves
-    told = f"loss{', log scale' if scale.log else ''}: {mark} is the line, "
+    told = f"{overlay.role}{', log scale' if scale.log else ''}: {mark} is the line, "
     told += ", ".join(f"{one} the {one}s" for one, _ in others)
     told += " (where they leave it)" if len(others) == 1 else ""
     if overlay.averaged > 1:

@@ -55,7 +55,7 @@ def _where(comparison: Comparison) -> Iterator[str]:
         rows.append(f"apart by  {strip(drawn.gap, view, ascii=False)}")
     first, last = str(drawn.first), str(drawn.last)
     axis = f"{first}{' ' * (_COLUMNS - len(first) - len(last))}{last}"
-    yield "**Where they part**"
+    yield f"**Where they part** ({escape(drawn.role)})"
     yield block("\n".join([*(row.rstrip() for row in rows), f"{'step':<8}  {axis}"]), "text")
 
 

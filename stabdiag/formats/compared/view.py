@@ -1,4 +1,4 @@
-"""What is drawn of a comparison: the losses of two or more runs around where they part."""
+"""What is drawn of a comparison: runs around where they part, in the role that tells it."""
 
 from __future__ import annotations
 
@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from stabdiag.compared import Run
     from stabdiag.history import Series
 
+# What words tell, and no curve.
+_TOLD = ("not-comparable",)
+
 # So many points before and after where the runs part, and so many runs.
 _BEFORE, _AFTER = 60, 140
 _MOST = 5
@@ -24,11 +27,12 @@ _POINTS = 130
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Overlay:
-    """Curves on the same steps, the reference first, each with the mark that stands for it.
+    """Curves of a role on the same steps, the reference first, each with its mark.
 
     ``gap`` is how far the first two lie apart where they do, ``event`` the step where they part.
     """
 
+    role: str
     curves: tuple[tuple[str, Series], ...]
     gap: Series | None
     first: int
@@ -38,20 +42,25 @@ class Overlay:
 
 
 def overlay(comparison: Comparison) -> Overlay | None:
-    """Choose what to draw, or None where nothing parts or no loss was logged."""
-    if comparison.diagnosis.severity is Severity.OK:
+    """Choose what to draw, or None where nothing parts or nothing was logged."""
+    if comparison.diagnosis.severity is Severity.OK or comparison.diagnosis.slug in _TOLD:
         return None
-    drawn = [run for run in _chosen(comparison) if _points(run) > 1]
+    chosen = _chosen(comparison)
+    role = str(comparison.diagnosis.evidence.get("role", "loss"))
+    if any(_points(run, role) < 2 for run in chosen):
+        role = "loss"
+    drawn = [run for run in chosen if _points(run, role) > 1]
     if len(drawn) < 2:
         return None
-    first, last = _between(comparison, drawn)
-    curves = [run.history.series["loss"].between(first, last) for run in drawn]
+    first, last = _between(comparison, drawn, role)
+    curves = [run.history.series[role].between(first, last) for run in drawn]
     kept = [(run, one) for run, one in zip(drawn, curves, strict=True) if len(one)]
     if len(kept) < 2:
         return None
     size = max(1, -(-max(len(one) for _, one in kept) // _POINTS))
     event = comparison.diagnosis.step
     return Overlay(
+        role=role,
         curves=tuple((run.label[-1], _averaged(one, size)) for run, one in kept),
         gap=_gap(kept[0][1], kept[1][1]) if len(kept) == 2 else None,
         first=first,
@@ -61,9 +70,9 @@ def overlay(comparison: Comparison) -> Overlay | None:
     )
 
 
-def _points(run: Run) -> int:
-    loss = run.history.get("loss")
-    return 0 if loss is None else len(loss.finite())
+def _points(run: Run, role: str) -> int:
+    series = run.history.get(role)
+    return 0 if series is None else len(series.finite())
 
 
 def _chosen(comparison: Comparison) -> list[Run]:
@@ -86,9 +95,9 @@ def _chosen(comparison: Comparison) -> list[Run]:
     return [reference, *others[:1]]
 
 
-def _between(comparison: Comparison, drawn: list[Run]) -> tuple[int, int]:
+def _between(comparison: Comparison, drawn: list[Run], role: str) -> tuple[int, int]:
     """Return the steps to draw: those around the step of the finding, or all of them."""
-    logged = [run.history.series["loss"].steps for run in drawn]
+    logged = [run.history.series[role].steps for run in drawn]
     first, last = min(int(s[0]) for s in logged), max(int(s[-1]) for s in logged)
     at = comparison.diagnosis.step
     if at is None or comparison.kind is Kind.SEEDS:
