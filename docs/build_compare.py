@@ -27,10 +27,11 @@ a job. (This page is written by `docs/build.py`.)
 It is told by what says most, and the report gives the reason; `--as seeds|reruns|ranks|resume`
 goes before it.
 
-1. Each run has a rank of its own, in its name or in its manifest: **ranks**.
-2. Each begins where another was under way or had just ended: a **resume**.
-3. Their seeds differ, in their manifests or names: **seeds**; they are the same: **reruns**.
-4. Where no seed is told, runs whose first losses are the same until the loss has moved are reruns.
+1. Each run has a rank of its own, rank 0 among them, in its name or in its manifest: **ranks**.
+2. Their seeds differ, in their manifests or names: **seeds**.
+3. Each begins where another was under way or had just ended: a **resume**.
+4. Their seeds are the same: **reruns**; so are runs that tell no seed and whose first losses are
+   the same until the loss has moved. Others are taken for seeds.
 
 ## Where they part
 

@@ -165,6 +165,11 @@ def _notes(study: Study) -> tuple[str, ...]:
     """Return what a reader should know of the comparison: manifests and steps that are missing."""
     bare = [run.label for run in study.runs if not settings(run)]
     notes = [f"nothing is told of the configuration of {', '.join(bare)}"] if bare else []
+    notes += [
+        f"{run.label} holds {run.history.source.attempts} runs, of which the last is compared"
+        for run in study.runs
+        if run.history.source.attempts > 1
+    ]
     if study.kind is Kind.RESUME:
         notes += resume.gap_note(study)
     if study.kind is Kind.SEEDS:

@@ -77,7 +77,9 @@ def _effect(study: Study, losses: list[Parting], rates: list[Parting]) -> str:
     first = min(losses, key=lambda one: one.step or 0)
     earlier = [one for one in rates if (one.unrounded or 0) < (first.unrounded or 0)]
     cause = " The learning rate parts before the loss does: it is the cause." if earlier else ""
-    return f"{where(first)}{cause}"
+    batches = min((one.step for one in study.of("batch_id") if one.step is not None), default=None)
+    data = "" if batches is None else f" The batches differ from step {batches} on."
+    return f"{where(first)}{cause}{data}"
 
 
 def _idle(study: Study) -> str:

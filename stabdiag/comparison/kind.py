@@ -10,6 +10,7 @@ import numpy as np
 from stabdiag.compared import Kind, Run
 from stabdiag.comparison.names import seed_of
 from stabdiag.comparison.points import losses
+from stabdiag.places.ranks import are_of_a_job
 from stabdiag.stats.quantiles import typical
 
 if TYPE_CHECKING:
@@ -41,14 +42,13 @@ def span(run: Run) -> tuple[int, int]:
 
 def kind_of(runs: Sequence[Run], limits: CompareLimits) -> tuple[Kind, str]:
     """Return what the runs are taken for, and the reason, from what tells most to what least."""
-    ranks = [run.rank for run in runs]
-    if None not in ranks and len(set(ranks)) == len(ranks):
+    if are_of_a_job([run.rank for run in runs]):
         return Kind.RANKS, "each has a rank of its own in its name or manifest"
-    later = _resumes(runs)
-    if later is not None:
-        return Kind.RESUME, later
     seeds = [seed_of(run.name, run.manifest) for run in runs]
     told = [seed for seed in seeds if seed is not None]
+    later = _resumes(runs) if len(set(told)) < 2 else None
+    if later is not None:
+        return Kind.RESUME, later
     if len(told) == len(seeds) and len(set(told)) > 1:
         return Kind.SEEDS, f"their seeds differ ({_listed(told)})"
     if len(told) == len(seeds):

@@ -36,7 +36,7 @@ def seed_of(name: str, manifest: Manifest) -> int | None:
 
 
 def labels(ranks: Sequence[int | None]) -> list[str]:
-    """Return a short label for each run: its rank, where all have one of their own, else a letter.
+    """Return a short label for each run: its rank, where each has one of its own, else a letter.
 
     After Z come numbers.
     """

@@ -10,16 +10,26 @@ from stabdiag.errors import LogError
 
 if TYPE_CHECKING:
     import os
+    from collections.abc import Collection
 
     from stabdiag.places.look import Log
 
-_RANK: Final = re.compile(r"(?<![a-z])rank[-_.=]?(\d{1,6})(?!\d)", re.IGNORECASE)
+# The rank of a low-rank adapter is none of a process.
+_RANK: Final = re.compile(r"(?<![a-z])(?<!lora.)rank[-_.=]?(\d{1,6})(?!\d)", re.IGNORECASE)
 
 
 def rank_in(name: str) -> int | None:
     """Return the rank that a name tells last, 3 of ``job/run.rank3.jsonl``; None for no rank."""
     found = _RANK.findall(name)
     return int(found[-1]) if found else None
+
+
+def are_of_a_job(ranks: Collection[int | None]) -> bool:
+    """Tell whether numbers are the ranks of one job: each its own, and rank 0 among them.
+
+    Other numbers may be anything that is called a rank, such as a size that was tried.
+    """
+    return 0 in ranks and None not in ranks and 1 < len(ranks) == len(set(ranks))
 
 
 def ranks_in(source: str | os.PathLike[str]) -> list[Path]:
@@ -54,7 +64,7 @@ def _job(path: str) -> str:
 
 def _one_job(jobs: dict[str, dict[int, list[Log]]], name: str) -> dict[int, list[Log]]:
     """Return the logs of the one job there is by rank; a folder for each node may part them."""
-    several = [ranks for ranks in jobs.values() if len(ranks) > 1]
+    several = [ranks for ranks in jobs.values() if are_of_a_job(ranks)]
     if len(several) > 1:
         shown = ", ".join(repr(job) for job in list(jobs)[:3])
         raise LogError(
@@ -63,4 +73,4 @@ def _one_job(jobs: dict[str, dict[int, list[Log]]], name: str) -> dict[int, list
     if several:
         return several[0]
     alone = [item for ranks in jobs.values() for item in ranks.items()]
-    return dict(alone) if 1 < len(alone) == len(dict(alone)) else {}
+    return dict(alone) if are_of_a_job([rank for rank, _ in alone]) else {}

@@ -71,6 +71,25 @@ def test_ranks_in_manifests(tmp_path: Path) -> None:
     assert found.diagnosis.slug == "agree"  # that the rank differs is expected
 
 
+def test_sizes_that_are_called_ranks_are_none(tmp_path: Path) -> None:
+    logs = [write(tmp_path / f"adapter.rank{i}.jsonl", losses(seed=i)) for i in (8, 16)]
+    assert stabdiag.compare(logs).kind is Kind.SEEDS
+    assert stabdiag.compare(logs, kind="ranks").kind is Kind.RANKS
+
+
+def test_other_seeds_are_no_resume(tmp_path: Path) -> None:
+    a = write(tmp_path / "a.jsonl", losses(60), seed=1)
+    b = write(tmp_path / "b.jsonl", losses(60, first=20, seed=3), seed=2)
+    assert stabdiag.compare([a, b]).kind is Kind.SEEDS
+
+
+def test_a_log_that_holds_several_runs_is_noted(tmp_path: Path) -> None:
+    run = losses()
+    twice = {name: np.concatenate([values, values]) for name, values in run.items()}
+    found = stabdiag.compare([write(tmp_path / "a.jsonl", twice), run])
+    assert "A holds 2 runs, of which the last is compared" in found.notes
+
+
 def test_a_word_that_holds_rank_is_none(tmp_path: Path) -> None:
     logs = [write(tmp_path / f"frank{i}.jsonl", losses(seed=i)) for i in (0, 1)]
     assert stabdiag.compare(logs).kind is Kind.SEEDS

@@ -18,7 +18,11 @@ from stabdiag.findings import Severity
 from stabdiag.formats.compared.structured import schema
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from stabdiag.compared import Comparison
+
+    Compared = Callable[[str], Comparison]
 
 FOLDER = Path(__file__).parents[2] / "fixtures" / "pairs"
 PAIRS = sorted(folder.name for folder in FOLDER.iterdir())
@@ -34,13 +38,8 @@ def logs(pair: str) -> list[Path]:
     return [path for path in files if not path.name.endswith(("manifest.json", "about.json"))]
 
 
-@cache
-def compared(pair: str) -> Comparison:
-    return stabdiag.compare([FOLDER / pair] if about(pair)["kind"] == "ranks" else logs(pair))
-
-
 @pytest.mark.parametrize("pair", PAIRS)
-def test_the_finding_is_right(pair: str) -> None:
+def test_the_finding_is_right(compared: Compared, pair: str) -> None:
     label, found = about(pair), compared(pair)
     assert found.kind == label["kind"]
     assert found.diagnosis.slug == label["expect"]
@@ -51,7 +50,7 @@ def test_the_finding_is_right(pair: str) -> None:
 
 
 @pytest.mark.parametrize("pair", [p for p in PAIRS if about(p)["kind"] == "ranks"])
-def test_a_folder_of_ranks_is_its_logs(pair: str) -> None:
+def test_a_folder_of_ranks_is_its_logs(compared: Compared, pair: str) -> None:
     found = stabdiag.compare(logs(pair))
     assert found.kind is Kind.RANKS
     assert found.diagnosis.slug == about(pair)["expect"]
@@ -59,7 +58,7 @@ def test_a_folder_of_ranks_is_its_logs(pair: str) -> None:
 
 
 @pytest.mark.parametrize("pair", [p for p in PAIRS if about(p)["kind"] != "resume"])
-def test_the_order_of_the_runs_decides_nothing(pair: str) -> None:
+def test_the_order_of_the_runs_decides_nothing(compared: Compared, pair: str) -> None:
     found = stabdiag.compare(logs(pair)[::-1])
     assert [f.slug for f in found.findings] == [f.slug for f in compared(pair).findings]
     assert found.diagnosis.severity is compared(pair).diagnosis.severity
@@ -90,7 +89,7 @@ def test_every_finding_has_two_near_misses() -> None:
 
 
 @pytest.mark.parametrize("slug", NEAR_MISSES)
-def test_a_near_miss_does_not_fire(slug: str) -> None:
+def test_a_near_miss_does_not_fire(compared: Compared, slug: str) -> None:
     for pair in NEAR_MISSES[slug]:
         found = compared(pair)
         assert found.kind in BY_SLUG[slug].kinds, pair
@@ -108,14 +107,14 @@ def test_two_of_the_seeds_are_told_apart_and_n_is_honoured() -> None:
     assert "could be anything from" in fine.diagnosis.summary
 
 
-def test_the_odd_seed_is_named() -> None:
+def test_the_odd_seed_is_named(compared: Compared) -> None:
     found = compared("seed-variance")
     assert found.diagnosis.summary.count("D lies 1.4") == 1
     assert found.run("D").name.endswith("seed4.csv")
     assert "seed4.csv" in found.diagnosis.first_action
 
 
-def test_what_parts_first_is_the_cause() -> None:
+def test_what_parts_first_is_the_cause(compared: Compared) -> None:
     summary = compared("config-differs-lr").diagnosis.summary
     assert "peak_lr is 0.003 in A, 0.001 in B" in summary
     assert "The learning rate parts before the loss does" in summary
@@ -125,7 +124,7 @@ def test_what_parts_first_is_the_cause() -> None:
     assert "shuffle" in shuffle.first_action
 
 
-def test_growth_is_told_from_rounding() -> None:
+def test_growth_is_told_from_rounding(compared: Compared) -> None:
     grows, stays = compared("nondeterminism-grows"), compared("nondeterminism-stays")
     assert "What begins as rounding grows." in grows.diagnosis.summary
     assert "It stays at the level of rounding" in stays.diagnosis.summary
@@ -133,21 +132,21 @@ def test_growth_is_told_from_rounding() -> None:
     assert grows.diagnosis.evidence["beyond_rounding_from"] > grows.diagnosis.step
 
 
-def test_a_lost_optimizer_is_told_by_the_first_loss_being_the_same() -> None:
+def test_a_lost_optimizer_is_told_by_the_first_loss_being_the_same(compared: Compared) -> None:
     found = compared("resume-parts-optimizer").diagnosis
     assert "The first loss after the resume is the same" in found.summary
     assert found.evidence["resumed_at"] == 200
     assert "learning rate" in compared("resume-parts-schedule").diagnosis.summary
 
 
-def test_the_dead_rank_is_the_one_that_does_not_complain() -> None:
+def test_the_dead_rank_is_the_one_that_does_not_complain(compared: Compared) -> None:
     found = compared("rank-died")
     assert found.diagnosis.evidence["rank"] == 2
     assert found.diagnosis.evidence["ranks_that_lost_a_peer"] == 3
     assert "complain of a peer that is gone" in found.diagnosis.summary
 
 
-def test_ranks_share_the_manifest_of_their_folder() -> None:
+def test_ranks_share_the_manifest_of_their_folder(compared: Compared) -> None:
     assert all(run.manifest.seed == 240 for run in compared("agree-ranks-local").runs)
 
 
@@ -156,14 +155,14 @@ def refuse(name: str) -> None:
 
 
 @pytest.mark.parametrize("pair", PAIRS)
-def test_the_json_is_strict_and_of_schema_1(pair: str) -> None:
+def test_the_json_is_strict_and_of_schema_1(compared: Compared, pair: str) -> None:
     found = json.loads(compared(pair).to_json(), parse_constant=refuse)
     jsonschema.Draft202012Validator(json.loads(schema())).validate(found)
     assert found["diagnosis"]["slug"] == about(pair)["expect"]
 
 
 @pytest.mark.parametrize("pair", PAIRS)
-def test_every_finding_says_what_to_do(pair: str) -> None:
+def test_every_finding_says_what_to_do(compared: Compared, pair: str) -> None:
     for finding in compared(pair).findings:
         outcome = BY_SLUG[finding.slug]
         assert finding.title == outcome.title

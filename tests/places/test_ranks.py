@@ -25,6 +25,8 @@ LOG = "".join(f'{{"step": {i}, "loss": {3 - i / 20}}}\n' for i in range(20))
         ("rank1/run.rank2.jsonl", 2),
         ("frank3.jsonl", None),
         ("ranking.csv", None),
+        ("lora_rank8.jsonl", None),
+        ("lora-rank=16/log.csv", None),
         ("run.jsonl", None),
     ],
 )
@@ -62,6 +64,11 @@ def test_several_jobs_are_not_mixed(tmp_path: Path) -> None:
     with pytest.raises(LogError, match="ranks of several jobs"):
         ranks_in(tmp_path)
     assert len(ranks_in(tmp_path / "mon")) == 2
+
+
+def test_without_rank_0_it_is_no_job(tmp_path: Path) -> None:
+    put(tmp_path, "rank8.jsonl", "rank16.jsonl")
+    assert ranks_in(tmp_path) == []
 
 
 def test_one_rank_is_no_job(tmp_path: Path) -> None:
