@@ -65,7 +65,7 @@ def ends(runs: Sequence[Run], limits: CompareLimits) -> Ends:
 def spread_of(found: Ends) -> Spread:
     """Return how far the ends of at least two runs lie apart."""
     values = np.array([level.value for level in found.levels])
-    errors = np.array([max(level.error, 1e-12) for level in found.levels])
+    errors = np.array([level.error for level in found.levels])
     return spread(values, errors)
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from stabdiag.comparison.kind import span
 from stabdiag.comparison.points import before_the_loss
 from stabdiag.comparison.settings import explaining, joined
 from stabdiag.comparison.study import Study, finding
-from stabdiag.comparison.told import close, measured, where
+from stabdiag.comparison.told import close, largest, measured, where
 from stabdiag.findings import Severity
 from stabdiag.tree.words import num
 
@@ -35,9 +36,10 @@ def nondeterminism(study: Study) -> Iterator[Finding]:
     worst = min(parted, key=_severity)
     grows = worst.unrounded is not None
     cause, first = _source(study, worst)
+    others = _others(study, parted)
     yield finding(
         "nondeterminism",
-        because=f"{where(worst)} {_extent(worst)} {cause}{_others(study, parted)}",
+        because=" ".join(filter(None, (where(worst), _extent(worst), cause, others))),
         first=first
         if grows
         else "Nothing needs to be done: sums in another order round otherwise.",
@@ -57,10 +59,9 @@ def _extent(one: Parting) -> str:
         return f"It stays at the level of rounding: {num(one.largest)} at most."
     began = "" if one.unrounded == one.step else "What begins as rounding grows. "
     if one.lasting is None:
-        return (
-            f"{began}It stays below the noise of the loss ({num(one.noise or 0.0)}): "
-            f"{num(one.largest)} at most, at step {one.largest_step}."
-        )
+        noise = one.noise or 0.0
+        stays = "It stays below" if one.largest <= noise else "But for single points it is below"
+        return f"{began}{stays} the noise of the loss ({num(noise)}): {largest(one)}."
     x, y = one.lasting_values or (math.nan, math.nan)
     return (
         f"{began}From step {one.lasting} on it is more than the noise of the loss "
@@ -72,7 +73,7 @@ def _source(study: Study, one: Parting) -> tuple[str, str]:
     """Return what the pattern of the differences points at, and what to do about it first."""
     found = list(study.partings[one.runs[1]].values())
     earlier = before_the_loss(found)
-    start = next(iter(study.reference.history.series["loss"].steps.tolist()))
+    start = max(span(study.reference)[0], span(study.run(one.runs[1]))[0])
     if earlier is not None and earlier.role == "batch_id":
         return (
             f"The batches differ from step {earlier.step} on: the order of the data does not "
@@ -110,8 +111,8 @@ def _others(study: Study, parted: list[Parting]) -> str:
     apart = [one.runs[1] for one in parted]
     equal = [run.label for run in study.runs if run.label not in apart]
     if len(equal) < 2:
-        return " No two of the runs are the same."
-    return f" {joined(equal)} are equal to the last bit; {joined(apart)} part from them."
+        return "No two of the runs are the same."
+    return f"{joined(equal)} are equal to the last bit; {joined(apart)} part from them."
 
 
 def _schedule_differs(study: Study) -> bool:

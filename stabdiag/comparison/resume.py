@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from stabdiag.comparison.kind import span, stride
 from stabdiag.comparison.points import losses
 from stabdiag.comparison.study import Study, finding
-from stabdiag.comparison.told import close, measured
+from stabdiag.comparison.told import close, largest, measured
 from stabdiag.findings import Severity
 from stabdiag.stats.jump import Jump, level_jump
 from stabdiag.tree.words import num, plural
@@ -96,8 +96,8 @@ def _parted(one: Run, other: Run, loss: Parting, sigmas: float) -> Finding:
     # The same batches and weights make the same losses: here one that leaves the noise is enough.
     quiet = loss.largest <= sigmas * noise
     extent = (
-        f"they differ by {num(loss.largest)} at most, at step {loss.largest_step}, "
-        f"{'no more' if quiet else 'more'} than the noise of the loss ({num(noise)})"
+        f"they differ by {largest(loss)}; that is {'no more' if quiet else 'more'} than the noise "
+        f"of the loss ({num(noise)})"
     )
     because = (
         f"{other.label} goes on from {one.label} at step {start}. Of the {loss.points} losses that "

@@ -33,8 +33,9 @@ def seed_variance(study: Study) -> Iterator[Finding]:
         return
     between = spread_of(found)
     odd, off = farthest(found)
-    material = limits.seed_share * found.descent
-    if between.p_value > limits.seed_significance or abs(off) <= max(material, odd.noise):
+    noise = median(np.array([level.noise for level in found.levels]))
+    matters = max(limits.seed_share * found.descent, noise)
+    if between.p_value > limits.seed_significance or abs(off) <= matters:
         return
     count = len(found.levels)
     run = study.run(odd.run)
@@ -50,7 +51,7 @@ def seed_variance(study: Study) -> Iterator[Finding]:
         measured={
             "seeds": count,
             "deviation_between_seeds": between.deviation,
-            "noise_within_a_run": median(np.array([level.noise for level in found.levels])),
+            "noise_within_a_run": noise,
             "p_value": between.p_value,
             "farthest_off": off,
             "descent": found.descent,

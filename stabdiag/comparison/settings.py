@@ -14,22 +14,32 @@ if TYPE_CHECKING:
     from stabdiag.findings import Scalar
 
 # Where a run is kept, what it is called, when and where it ran, how often it logs and saves: by
-# whole words of the key, so that "hostname" is one and "learning_rate" is not.
+# the last words of the key, so that "hostname" is one and "learning_rate" is not.
 _IDLE: Final = re.compile(
-    r"(^|_)(name|run_?(name|id)|exp(eriment)?_?name|id|uuid|tags?|notes?|group|project|entity|user"
+    r"(^|_)(run_?name|exp(eriment)?_?name|uuid|tags?|notes?|group|project|entity|user"
     r"|(out|output|save|log|logging|logger|work|run|result|results|tb|tensorboard|wandb|ckpt"
     r"|checkpoint|checkpoints|cache|tmp)_?(dir|folder|path|file|root)?|log_level|report_to"
     r"|time|date|timestamp|created|started|created_at|started_at|host|hostname|node|port"
-    r"|master_addr|master_port|pid|job_?id|slurm\w*|device|gpu|cuda_visible_devices|verbose"
+    r"|master_addr|master_port|pid|job_?id|run_?id|slurm\w*|cuda_visible_devices|verbose"
     r"|disable_tqdm|progress|(log|logging|save|checkpoint)_(every|interval|steps|strategy|limit)"
-    r"|checkpoint_every|save_total_limit|wandb\w*|version_dir|push_to_hub|resume\w*"
-    r"|load|ckpt_path|restore\w*)$"
+    r"|checkpoint_every|save_total_limit|wandb\w*|version_dir|push_to_hub)$"
+)
+
+# A name or a number in some list tells nothing, unless it is that of a model or of data.
+_LABEL: Final = re.compile(r"(^|_)(name|id)$")
+
+# Where a run began: from nothing, or from what another one left.
+_BEGINS: Final = re.compile(
+    r"(^|_)(load|resume\w*|ckpt_path|restore\w*|init_from\w*|pretrained\w*|checkpoint_to_load)$"
 )
 
 # What every process of a job has of its own.
 _OF_A_RANK: Final = re.compile(
     r"(^|_)(rank|local_rank|global_rank|node_rank|process_index|process_rank|dist_rank)$"
 )
+
+# How often is evaluated matters to a run only if it draws random numbers.
+_EVALUATION: Final = re.compile(r"(^|_)eval(uation)?(_|$)")
 
 _CAUSES: Final = re.compile(
     r"(^|_)(lr|rate|batch\w*|accumul\w*|decay|momentum|betas?\d?|eps|epsilon|clip\w*|dropout|dtype"
@@ -39,7 +49,10 @@ _CAUSES: Final = re.compile(
     r"|commit|git\w*|revision|version|workers|scal\w*|growth_interval)(_|$)"
 )
 
-_SECRET: Final = re.compile(r"(^|_)(api_?key|secret|password|passwd|credentials?|auth\w*|token)$")
+_SECRET: Final = re.compile(
+    r"(^|_)((api|access|private|secret|wandb)_?key|secret|password|passwd|credentials?"
+    r"|((hf|hub|auth|access|api|bearer)_)?token|auth)$"
+)
 HIDDEN: Final = "(not shown)"
 
 
@@ -75,15 +88,17 @@ def explaining(found: Sequence[Difference]) -> tuple[Difference, ...]:
 
 
 def _bearing(key: str, kind: Kind) -> Bearing:
-    word = plain(key)
-    last = plain(key.rpartition(".")[2])
-    if word in ("seed", "random_seed") or last in ("seed", "random_seed"):
+    word, last = plain(key), plain(key.rpartition(".")[2])
+    if last.endswith("seed"):
         return Bearing.EXPECTED if kind is Kind.SEEDS else Bearing.EXPLAINS
-    if kind is Kind.RANKS and _OF_A_RANK.search(word):
+    if _BEGINS.search(last):
+        return Bearing.EXPECTED if kind is Kind.RESUME else Bearing.EXPLAINS
+    if kind is Kind.RANKS and _OF_A_RANK.search(last):
         return Bearing.EXPECTED
-    if _IDLE.search(word) or _IDLE.search(last):
+    causes = _CAUSES.search(word) is not None
+    if _IDLE.search(word) or _IDLE.search(last) or (_LABEL.search(word) and not causes):
         return Bearing.CANNOT
-    return Bearing.EXPLAINS if _CAUSES.search(word) else Bearing.MAY
+    return Bearing.EXPLAINS if causes and not _EVALUATION.search(word) else Bearing.MAY
 
 
 def _same(value: object) -> object:

@@ -20,6 +20,8 @@ _MOST_POINTS = 1000
 
 # An error is never taken for smaller than this share of the mean: sums have rounding of their own.
 _LEAST_ERROR = 1e-9
+_EXACT = 1e-6
+_TINY = 1e-300
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,7 +89,7 @@ def spread(values: Floats, errors: Floats) -> Spread:
 
     Args:
         values: the means, shape (n,), n at least 2.
-        errors: their standard errors, above 0.
+        errors: their standard errors; one that is a millionth of the largest counts as exact.
 
     Cochran's Q against chi-squared with n - 1 degrees of freedom (Cochran 1954,
     doi:10.2307/3001666, section 4), and the variance between by moments (DerSimonian & Laird 1986,
@@ -95,14 +97,17 @@ def spread(values: Floats, errors: Floats) -> Spread:
     of two values it spans a factor of 70, and no statistic makes it narrower.
     """
     n = len(values)
+    # In units of the largest error, so that no square leaves the range of a float.
+    unit = max(float(errors.max()), _TINY)
+    values, errors = values / unit, np.maximum(errors / unit, _EXACT)
     weight = 1 / errors**2
     centre = float((weight * values).sum() / weight.sum())
     q = float((weight * (values - centre) ** 2).sum())
     dispersion = float(weight.sum() - (weight**2).sum() / weight.sum())
-    deviation = float(values.std(ddof=1))
+    deviation = unit * float(values.std(ddof=1))
     return Spread(
         deviation=deviation,
-        between=math.sqrt(max(q - (n - 1), 0.0) / dispersion),
+        between=unit * math.sqrt(max(q - (n - 1), 0.0) / dispersion),
         low=deviation * math.sqrt((n - 1) / chi_squared_above(0.025, n - 1)),
         high=deviation * math.sqrt((n - 1) / chi_squared_above(0.975, n - 1)),
         p_value=chi_squared_tail(q, n - 1),

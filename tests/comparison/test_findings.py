@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import stabdiag
+from stabdiag.formats import compared
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -64,6 +65,37 @@ def test_a_run_without_a_loss_cannot_be_compared(kind: str) -> None:
     with pytest.raises(stabdiag.StabdiagError, match="no loss"):
         stabdiag.compare([told, history], kind=kind)
     assert slugs(run(), bare, kind=kind) == ["not-comparable"]
+
+
+def strange(rng: np.random.Generator, n: int) -> np.ndarray:
+    """Return numbers that some log may hold."""
+    noise = rng.normal(2, 0.1, n)
+    return [
+        np.full(n, rng.choice([0.0, -3.0, 1e30, 1e-30])),
+        np.full(n, np.nan),
+        rng.normal(0, 10.0 ** rng.integers(-300, 99), n),
+        np.where(rng.random(n) < 0.3, rng.choice([np.nan, np.inf, -np.inf]), noise),
+        np.round(noise, 1),
+        np.where(np.arange(n) > n // 2, np.nan, noise),
+        noise,
+    ][rng.integers(7)]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_no_numbers_break_it(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    shared = strange(rng, 100)
+    runs = []
+    for _ in range(rng.integers(2, 5)):
+        n = int(rng.choice([1, 30, 100]))
+        loss = shared[:n].copy() if rng.random() < 0.5 else strange(rng, n)
+        one = {"step": int(rng.choice([0, 0, 50])) + np.arange(n), "loss": loss}
+        roles = [role for role in ("lr", "grad_norm", "loss_scale", "clock") if rng.random() < 0.5]
+        runs.append({**one, **{role: strange(rng, n) for role in roles}})
+    for kind in (None, "seeds", "reruns", "ranks", "resume"):
+        found = stabdiag.compare(runs, kind=kind)
+        texts = [compared.render(found, name) for name in compared.names()]
+        assert all(found.diagnosis.slug in text for text in texts)
 
 
 # Seeds

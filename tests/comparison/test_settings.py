@@ -47,6 +47,7 @@ def test_names_paths_and_times_are_not_blamed(key: str) -> None:
     [
         *("learning_rate", "optimizer.betas", "model.dropout", "dtype", "data.path", "dataset"),
         *("num_workers", "warmup_steps", "weight_decay", "git_commit", "n_layers", "batch_size"),
+        *("model_name", "model.name", "dataset_id", "load", "resume_from_checkpoint"),
         *("tokenizer", "adam_beta2", "gradient_accumulation_steps", "max_grad_norm"),
     ],
 )
@@ -56,8 +57,14 @@ def test_what_training_depends_on_explains(key: str) -> None:
     assert [one.slug for one in found.findings] == ["config-differs"]
 
 
-def test_of_other_keys_it_cannot_be_told() -> None:
-    found = of({"frobnicate": "1"}, {"frobnicate": "2"})
+def test_what_a_resume_begins_from_is_expected_of_it() -> None:
+    found = of({"load": "a"}, {"load": "b"}, kind="resume")
+    assert found.differences[0].bearing is Bearing.EXPECTED
+
+
+@pytest.mark.parametrize("key", ["frobnicate", "device", "eval_steps"])
+def test_of_other_keys_it_cannot_be_told(key: str) -> None:
+    found = of({key: "1"}, {key: "2"})
     assert found.differences[0].bearing is Bearing.MAY
     assert found.diagnosis.slug == "config-differs"
     assert "cannot be told from its name" in found.diagnosis.summary
@@ -87,8 +94,9 @@ def test_a_key_that_one_run_does_not_tell() -> None:
     assert "not told in B" in found.diagnosis.summary
 
 
-def test_secrets_are_not_shown() -> None:
-    found = of({"wandb.api_key": "abc"}, {"wandb.api_key": "def"})
+@pytest.mark.parametrize("key", ["wandb.api_key", "hf_token", "db.password", "SECRET"])
+def test_secrets_are_not_shown(key: str) -> None:
+    found = of({key: "abc"}, {key: "def"})
     assert set(found.differences[0].values.values()) == {"(not shown)"}
     assert "abc" not in found.to_json()
 
@@ -97,6 +105,12 @@ def test_runs_of_which_nothing_is_told_differ_in_nothing() -> None:
     found = stabdiag.compare([LOSS, OTHER], kind="reruns")
     assert found.differences == ()
     assert found.notes == ("nothing is told of the configuration of A, B",)
+
+
+def test_what_many_runs_say_is_cut() -> None:
+    manifests = [{"seed": i, "peak_lr": 1e-3 * (i % 2), "note": "x" * 99} for i in range(9)]
+    found = stabdiag.compare([LOSS] * 9, manifests=manifests)
+    assert "0 in A, C, E, G and I, 0.001 in B, D, F and H" in found.diagnosis.summary
 
 
 def test_many_runs_are_grouped_by_value() -> None:
