@@ -21,6 +21,7 @@ from stabdiag.symptoms.check import Checked, check_symptoms
 from stabdiag.tree.case import Case
 from stabdiag.tree.unlogged import not_logged
 from stabdiag.tree.walk import walk
+from stabdiag.tree.words import plural
 
 if TYPE_CHECKING:
     from stabdiag.compared import Comparison
@@ -191,7 +192,8 @@ def compare(
     given = list(manifests) if manifests is not None else [None] * len(sources)
     if len(given) != len(sources):
         raise StabdiagError(
-            f"there are {len(sources)} runs and {len(given)} manifests; give one for each, or None"
+            f"there are {plural(len(sources), 'run')} and {plural(len(given), 'manifest')}; give "
+            "one for each, or none"
         )
     loaded = [
         _loaded(source, manifest, None, limits=held, columns=columns, attempt=None, format=format)

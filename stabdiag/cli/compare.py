@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -63,6 +64,15 @@ def compare(
             help="What the runs are to each other; by default as names, manifests and steps tell.",
         ),
     ] = None,
+    manifests: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--manifest",
+            metavar="FILE",
+            help="What a run was configured to do: one for each run, in their order. By default "
+            "what lies beside each log.",
+        ),
+    ] = None,
     columns: ColumnNames = None,
     log_format: LogFormat = None,
     limit: LimitFlags = None,
@@ -89,6 +99,7 @@ def compare(
         comparison = run(
             runs,
             kind=None if kind is None else kind.value,
+            manifests=manifests,
             limits=limits_of(limit, config),
             columns=columns_of(columns),
             format=log_format,
@@ -97,6 +108,7 @@ def compare(
 
     flags = {
         "--as": None if kind is None else kind.value,
+        "--manifest": manifests,
         "--column": columns,
         "--log-format": log_format,
         "--limit": limit,

@@ -87,6 +87,18 @@ def test_markdown_names_the_command(compare: Callable[..., Result]) -> None:
     assert "low.jsonl --as reruns --limit compare.rounding=1e-4\n" in found.out
 
 
+def test_manifests_are_taken_in_the_order_of_the_runs(
+    compare: Callable[..., Result], tmp_path: Path
+) -> None:
+    for name, rate in (("a.json", 1), ("b.json", 2)):
+        (tmp_path / name).write_text(json.dumps({"seed": 1, "peak_lr": rate}), encoding="utf-8")
+    found = compare(*SAME, "--manifest", "a.json", "--manifest", "b.json")
+    assert "peak_lr is 1 in A, 2 in B" in found.out
+    short = compare(*SAME, "--manifest", "a.json")
+    assert (short.code, short.out) == (2, "")
+    assert "2 runs and 1 manifest" in short.err
+
+
 def test_columns_and_formats_are_taken(compare: Callable[..., Result], tmp_path: Path) -> None:
     for name in ("a.jsonl", "b.jsonl"):
         rows = [json.dumps({"step": i, "mine": 2.0 - i / 40}) for i in range(40)]

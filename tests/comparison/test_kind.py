@@ -137,7 +137,7 @@ def test_what_cannot_be_compared_is_said_in_one_line(tmp_path: Path) -> None:
         stabdiag.compare([one])
     with pytest.raises(StabdiagError, match=r"as 'seed'; did you mean seeds\?"):
         stabdiag.compare([one, one], kind="seed")
-    with pytest.raises(StabdiagError, match="2 runs and 1 manifests"):
+    with pytest.raises(StabdiagError, match="2 runs and 1 manifest; give one"):
         stabdiag.compare([one, one], manifests=[None])
     with pytest.raises(LogError, match="no such file"):
         stabdiag.compare([one, tmp_path / "nope.jsonl"])
