@@ -53,8 +53,8 @@ def sanity_checks(at: Launch) -> tuple[Tick, ...]:
             "resume",
             "A resume goes on where the run was",
             "Weights, optimizer, schedule, scaler and the position in the data all come back.",
-            "Stop a short run and resume it, beside a run in one go: `stabdiag compare WHOLE RESUMED "
-            "--as resume`.",
+            "Stop a short run and resume it, beside a run in one go: `stabdiag compare WHOLE "
+            "RESUMED --as resume`.",
         ),
         unknown(
             "ranks",
