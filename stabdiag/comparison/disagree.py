@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from stabdiag.comparison.points import losses
+from stabdiag.comparison.points import begin_alike, losses
 from stabdiag.comparison.study import Study, finding
 from stabdiag.comparison.told import close, measured
-from stabdiag.stats.parting import lasting, local_noise
+from stabdiag.stats.parting import lasting, local_noise, wander
 from stabdiag.tree.words import num
 
 if TYPE_CHECKING:
@@ -25,6 +25,12 @@ if TYPE_CHECKING:
 
 # What is one number for the whole job, on whichever rank it is logged.
 _GLOBAL: Final = ("loss_scale", "lr", "grad_norm", "weight_norm")
+
+# The norm of the weights changes by less than this share in the first update.
+_ONE_UPDATE: Final = 1e-3
+
+# So many times the points that are averaged they have to stay apart.
+_STAYS: Final = 5
 
 _THEN: Final = (
     "Compare the norm of the weights on all ranks after the first step: it has to be the same to "
@@ -81,35 +87,54 @@ def _parts(one: Parting, study: Study) -> bool:
     """Tell whether ranks part in what is one number for all of them.
 
     Norms that differ from the first on are those of shards, or of gradients before they are
-    averaged; those that were the same at first, and are not later, are of other networks.
+    averaged, and so are those of other groups; norms that were the same at first, and are not
+    later, are of other networks.
     """
     if one.unrounded is None:
         return False
     if one.role in ("loss_scale", "lr"):
         return True
-    return one.unrounded > int(study.reference.history.series[one.role].steps[0])
+    return one.unrounded > _start(study, one) and not any(
+        _is_shard(study, other)
+        for other in study.partings[one.runs[1]].values()
+        if other.role.partition("/")[0] == one.role.partition("/")[0]
+    )
+
+
+def _is_shard(study: Study, one: Parting) -> bool:
+    """Tell whether a norm differs at its first point already, by more than one update does."""
+    x, y = one.values or (0.0, 0.0)
+    apart = abs(x - y) > _ONE_UPDATE * max(abs(x), abs(y))
+    return one.unrounded == _start(study, one) and apart
+
+
+def _start(study: Study, one: Parting) -> int:
+    return int(study.reference.history.series[one.role].steps[0])
 
 
 def _are_averaged(study: Study) -> bool:
     """Tell whether the logged loss is the mean over the ranks: it is the same on all at first."""
-    wanted = study.limits.compare.min_points
-    for run in study.others:
-        both = losses(study.reference.history, run.history)
-        one, other = both.one[:wanted], both.other[:wanted]
-        if len(one) < wanted or not np.allclose(
-            one, other, rtol=study.limits.compare.rounding, atol=0.0, equal_nan=True
-        ):
-            return False
-    return True
+    limits = study.limits.compare
+    pairs = (losses(study.reference.history, run.history) for run in study.others)
+    return all(begin_alike(both, limits, limits.min_points) for both in pairs)
 
 
 def _far_apart(x: Floats, y: Floats, sigmas: float, width: int) -> int | None:
-    """Return from where on the smoothed losses lie farther apart than their noise allows."""
-    noise = np.sqrt((local_noise(x) ** 2 + local_noise(y) ** 2) / 2)
+    """Return from where on the smoothed losses lie farther apart than their noise allows.
+
+    They have to stay apart: networks that differ do not find back to each other, and noise that was
+    smoothed before it was logged does.
+    """
     gap = np.where(np.isfinite(x) & np.isfinite(y), x - y, 0.0)
+    longer = _STAYS * width
+    wide = wander(gap, longer if len(gap) >= 2 * _STAYS * longer else width)
+    noise = np.maximum(np.maximum(local_noise(x), local_noise(y)), 2 * wide)
     total = np.concatenate(([0.0], np.cumsum(gap)))
     smooth = np.abs(total[width:] - total[:-width]) / width
-    return lasting(smooth > sigmas * noise[: len(smooth)], width)
+    rest = np.abs(total[-1] - total[:-1]) / (len(gap) - np.arange(len(gap)))
+    far = np.minimum(smooth, rest[: len(smooth)]) > sigmas * noise[: len(smooth)]
+    far[max(len(gap) - longer, 0) :] = False
+    return lasting(far, width)
 
 
 def _mean(x: Floats, at: int, width: int) -> float:

@@ -9,7 +9,7 @@ import numpy as np
 
 from stabdiag.compared import Kind, Run
 from stabdiag.comparison.names import seed_of
-from stabdiag.comparison.points import losses
+from stabdiag.comparison.points import begin_alike, losses
 from stabdiag.places.ranks import are_of_a_job
 from stabdiag.stats.quantiles import typical
 
@@ -21,9 +21,7 @@ if TYPE_CHECKING:
 # A run that begins so many logged steps after another did goes on from it.
 _LATER: Final = 10
 
-# Logs that agree from their first losses on until the loss has moved by this share are of one seed.
-# At the very start they may agree whatever the seed: a head of zeros begins at chance.
-_MOVED: Final = 0.01
+# Logs that agree from so many first losses on, and until the loss has moved, are of one seed.
 _SAME: Final = 3
 
 
@@ -81,15 +79,8 @@ def _resumes(runs: Sequence[Run]) -> str | None:
 
 
 def _begin_alike(runs: Sequence[Run], limits: CompareLimits) -> bool:
-    for other in runs[1:]:
-        both = losses(runs[0].history, other.history)
-        moved = np.abs(both.one - both.one[:1]) > _MOVED * np.abs(both.one[:1])
-        if not moved.any():
-            return False
-        until = max(int(np.argmax(moved)) + 1, _SAME)
-        if not np.allclose(both.one[:until], both.other[:until], rtol=limits.rounding, atol=0.0):
-            return False
-    return True
+    pairs = (losses(runs[0].history, other.history) for other in runs[1:])
+    return all(begin_alike(both, limits, _SAME) for both in pairs)
 
 
 def _listed(seeds: Sequence[int]) -> str:

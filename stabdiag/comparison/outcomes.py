@@ -59,6 +59,7 @@ OUTCOMES: tuple[Outcome, ...] = (
         limits=(
             *_PARTING,
             *("resume.points", "resume.jump_sigma", "resume.lr_ratio", "resume.gap_ratio"),
+            "spike.min_rise",
         ),
     ),
     Outcome(

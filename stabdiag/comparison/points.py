@@ -27,6 +27,9 @@ _CLOCKS: Final = frozenset(
 # Values that are chosen, not measured: any difference is one.
 _EXACT: Final = frozenset({"batch_id", "loss_scale"})
 
+# A loss has moved when it has changed by this share.
+_MOVED: Final = 0.01
+
 # Of roles that part at the same step, the earlier in a training step come first.
 _ORDER: Final = ("batch_id", "loss", "loss_scale", "grad_norm", "lr")
 
@@ -60,6 +63,20 @@ def losses(one: History, other: History) -> Common:
         nothing = np.empty(0)
         return Common(steps=np.empty(0, np.int64), one=nothing, other=nothing)
     return common(first, second)
+
+
+def begin_alike(both: Common, limits: CompareLimits, least: int) -> bool:
+    """Tell whether losses are the same, up to rounding, from the first on until they have moved.
+
+    At the very start they may be the same whatever the seed and the batch: a head of zeros begins
+    at chance. So many at least have to be the same.
+    """
+    moved = np.abs(both.one - both.one[:1]) > _MOVED * np.abs(both.one[:1])
+    if len(both) < least or not moved.any():
+        return False
+    until = max(int(np.argmax(moved)) + 1, least)
+    one, other = both.one[:until], both.other[:until]
+    return bool(np.allclose(one, other, rtol=limits.rounding, atol=0.0, equal_nan=True))
 
 
 def partings(one: Run, other: Run, limits: CompareLimits) -> list[Parting]:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from stabdiag.comparison.kind import span, stride
 from stabdiag.comparison.points import losses
 from stabdiag.comparison.study import Study, finding
 from stabdiag.comparison.told import close, largest, measured
 from stabdiag.findings import Severity
 from stabdiag.stats.jump import Jump, level_jump
+from stabdiag.stats.levels import levels
 from stabdiag.tree.words import num, plural
 
 if TYPE_CHECKING:
@@ -138,7 +141,10 @@ def _jump(study: Study, one: Run, other: Run) -> Jump | None:
     before = old.between(int(old.steps[0]), start - 1).values[-_BEFORE:] if len(old) else old.values
     after = other.history.series["loss"].finite().values[: limits.points]
     found = level_jump(before, after, limits.points)
-    return found if found is not None and found.exceeds(limits.jump_sigma, 0.0) else None
+    if found is None:
+        return None
+    floor = study.limits.spike.min_rise * float(np.ptp(levels(old.values, 20)))
+    return found if found.exceeds(limits.jump_sigma, floor) else None
 
 
 def _jumped(one: Run, other: Run, jump: Jump) -> Finding:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.stats.quantiles import medians
+from stabdiag.stats.quantiles import median, medians
 from stabdiag.stats.rolling import MAD_TO_SIGMA
 
 if TYPE_CHECKING:
@@ -120,11 +120,33 @@ def local_noise(x: Floats) -> Floats:
     bend = np.abs(z[1:-1] - (z[:-2] / 2 + z[2:] / 2))
     whole = max(len(bend) // _BLOCK, 1)
     size = len(bend) // whole
-    middle = medians(bend[: whole * size].reshape(whole, size))
+    grid = bend[: whole * size].reshape(whole, size)
+    middle = medians(grid)
+    # Of values that were written with few digits most may be the same: then the mean tells.
+    middle = np.where(middle > 0, middle, grid.mean(axis=1))
     sigma = MAD_TO_SIGMA / np.sqrt(1.5) * middle
     at = np.minimum(np.arange(len(z)) // size, whole - 1)
     out: Floats = sigma[at[np.clip(np.searchsorted(good, np.arange(len(x))), 0, len(z) - 1)]]
     return out
+
+
+def wander(x: Floats, size: int) -> float:
+    """Return by how much the mean of ``size`` points changes from one stretch to the next.
+
+    Args:
+        x: shape (n,), finite.
+        size: how many points make a stretch.
+
+    Returns:
+        The deviation of such a mean, in the unit of ``x``; 0 for fewer than three stretches. Unlike
+        ``local_noise`` it sees how a series wanders that was smoothed before it was logged; a
+        single jump changes it little, as it is a median.
+    """
+    whole = len(x) // size
+    if whole < 3:
+        return 0.0
+    means = x[: whole * size].reshape(whole, size).mean(axis=1)
+    return MAD_TO_SIGMA * median(np.abs(np.diff(means))) / float(np.sqrt(2))
 
 
 def _sample(x: Floats) -> Floats | None:

@@ -243,6 +243,42 @@ def test_norms_of_shards_are_no_disagreement() -> None:
     assert slugs(*runs, kind="ranks") == ["agree"]
 
 
+def test_norms_of_shards_that_begin_with_ones_are_none_either() -> None:
+    """The layer norms of all shards begin alike; the other weights tell that they are shards."""
+    grow = np.linspace(0, 1, N)
+    runs = [
+        run(i, **{"weight_norm/ln": 4 + (1 + i) * grow, "weight_norm/mlp": 9.0 + i + grow})
+        for i in range(2)
+    ]
+    assert slugs(*runs, kind="ranks") == ["agree"]
+    same = [{**one, "weight_norm/mlp": 9.0 + grow} for one in runs]
+    assert slugs(*same, kind="ranks") == ["ranks-disagree"]
+
+
+def test_local_losses_that_begin_at_chance_are_not_taken_for_averaged_ones() -> None:
+    flat = np.full(N, np.log(1000.0))
+    runs = [run(i, noise=0.05) for i in range(2)]
+    for one in runs:
+        one["loss"] = np.where(np.arange(N) < 40, flat, one["loss"] + 3)
+    assert slugs(*runs, kind="ranks") == ["agree"]
+
+
+def test_local_losses_that_were_smoothed_before_they_were_logged() -> None:
+    runs = []
+    for seed in range(2):
+        noise = np.random.default_rng(seed).normal(0, 0.5, 2000)
+        smooth = np.convolve(noise, 0.02 * 0.98 ** np.arange(400))[:2000]
+        runs.append(
+            {"step": np.arange(2000), "loss": 2 + 2 * np.exp(-np.arange(2000) / 300) + smooth}
+        )
+    assert slugs(*runs, kind="ranks") == ["agree"]
+
+
+def test_local_losses_with_few_digits() -> None:
+    runs = [run(i, n=600, noise=0.004) for i in range(2)]
+    assert slugs(*({**r, "loss": np.round(r["loss"], 2)} for r in runs), kind="ranks") == ["agree"]
+
+
 def test_a_learning_rate_of_its_own() -> None:
     rate = np.linspace(1e-3, 0, N)
     found = stabdiag.compare([run(0, lr=rate), run(1, lr=np.sqrt(rate))], kind="ranks")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from stabdiag.stats.parting import Parted, lasting, local_noise, part
+from stabdiag.stats.parting import Parted, lasting, local_noise, part, wander
 
 
 def parted(x, y, *, coarse: bool = True, points: int = 10) -> Parted | None:
@@ -105,6 +105,22 @@ def test_noise_is_that_of_the_values_whatever_the_slope_and_the_spikes() -> None
     x = noisy(2000) + np.linspace(0, 50, 2000)
     x[::97] += 30
     assert np.median(local_noise(x)) == pytest.approx(0.1, rel=0.1)
+
+
+def test_noise_of_values_that_are_mostly_the_same_is_not_zero() -> None:
+    x = np.zeros(1000)
+    x[::10] = 0.01
+    assert local_noise(x).min() > 0
+
+
+def test_a_mean_wanders_by_its_error_and_a_smoothed_series_by_more() -> None:
+    noise = np.random.default_rng(6).normal(0, 1, 20_000)
+    assert wander(noise, 100) == pytest.approx(0.1, rel=0.15)
+    smooth = np.convolve(noise, 0.05 * 0.95 ** np.arange(200))[:20_000]
+    assert wander(smooth, 20) > 5 * np.median(local_noise(smooth)) / np.sqrt(20)
+    jump = noise + np.where(np.arange(20_000) > 9_000, 50.0, 0.0)
+    assert wander(jump, 100) == pytest.approx(wander(noise, 100), rel=0.1)
+    assert wander(noise[:250], 100) == 0
 
 
 def test_noise_is_local() -> None:
