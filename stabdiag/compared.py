@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
@@ -57,9 +57,10 @@ class Run:
 class Parting:
     """Where two runs part in one role, over the steps at which both logged it.
 
-    ``step`` is the first at which the values differ at all, ``values`` those of the two runs there.
-    ``unrounded`` is the first at which they differ by more than rounding, ``lasting`` the first
-    from which they differ by more than the ``noise`` of a single value. None where there is none.
+    ``step`` is the first at which the values differ at all, ``unrounded`` the first at which they
+    differ by more than rounding, ``lasting`` the first from which they differ by more than the
+    ``noise`` of a single value; each with the values of the two runs there. None where there is
+    none.
     """
 
     role: str
@@ -118,7 +119,7 @@ class Comparison:
     differences: tuple[Difference, ...]
     limits: Limits
     levels: tuple[Level, ...] = ()
-    notes: tuple[str, ...] = field(default=())
+    notes: tuple[str, ...] = ()
 
     @property
     def diagnosis(self) -> Finding:
