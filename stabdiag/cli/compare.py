@@ -52,7 +52,7 @@ def compare(
     runs: Annotated[
         list[str],
         typer.Argument(
-            metavar="RUN RUN...",
+            metavar="RUN...",
             help="Logs, folders, archives or URLs, each a run of its own; or one folder that holds "
             "the logs of several ranks.",
         ),
