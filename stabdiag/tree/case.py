@@ -139,9 +139,16 @@ class Case:
             suspect=self._suspect(),
         )
 
+    @cached_property
+    def lr_jumps(self) -> NDArray[np.int64]:
+        """The steps at which the learning rate jumps up beyond what its schedule does."""
+        return jumps(self)
+
     def _suspect(self) -> NDArray[np.bool_] | None:
         """Return the losses just after a jump of the learning rate or a repeated batch, or None."""
-        steps = jumps(self) if self._repeated is None else np.union1d(jumps(self), self._repeated)
+        steps = self.lr_jumps
+        if self._repeated is not None:
+            steps = np.union1d(steps, self._repeated)
         if not len(steps):
             return None
         last = steps[np.maximum(np.searchsorted(steps, self.loss.steps, side="right") - 1, 0)]

@@ -81,6 +81,9 @@ def lr_panel(case: Case, first: int, last: int) -> Panel:
         f"the learning rate jumped from {num(float(values[at - 1]))} to {num(float(values[at]))} "
         f"at step {int(steps[at])}"
     )
+    if not case.literal and steps[at] not in case.lr_jumps:
+        because += ", as it does again and again"
+        return Panel(branch=branch, holds=False, because=because, measured=measured)
     return Panel(
         branch=branch, holds=True, because=because, measured=measured, steps=(int(steps[at]),)
     )

@@ -112,7 +112,8 @@ def _monotone(case: Case) -> Reply:
 
 def _is_the_lr_rising(case: Case) -> Reply:
     first, last = climb(case)
-    lr = case.history.series["lr"].finite().between(first, last)
+    logged = case.history.series["lr"].finite()
+    lr = logged.between(first, last)
     if len(lr) < 3:
         return unknown("too few learning rates were logged over the climb")
     begin, middle, end = (float(lr.values[i]) for i in (0, len(lr) // 2, -1))
@@ -120,6 +121,11 @@ def _is_the_lr_rising(case: Case) -> Reply:
     # A warm-up that ends early in the climb is no schedule that never ends.
     rising = end > begin * case.limits.divergence.lr_rise and begin < middle < end
     told = f"the learning rate went from {num(begin)} at step {first} to {num(end)} at step {last}"
+    before = logged.values[logged.steps < first]
+    if rising and not case.literal and len(before) and end <= before.max():
+        # A schedule with restarts: the loss fell under the same rate before.
+        rising = False
+        told += f", no higher than it had been before ({num(float(before.max()))})"
     measured: dict[str, Scalar] = {"lr_first": begin, "lr_last": end, "lr_ratio": ratio}
     reply = yes if rising else no
     return reply(told, first, last, measured=measured)

@@ -391,3 +391,25 @@ def test_a_jump_above_all_restarts_is_a_cause_and_a_restart_is_none(
         for one in (log, higher)
     ]
     assert [steps.tolist() for steps in found] == [[], [450]]
+
+
+def test_a_spike_at_one_restart_of_many_is_not_the_learning_rates(calm: Callable[..., Log]) -> None:
+    log = calm()
+    log["lr"] = 1e-3 * (1.02 - (log["step"] % 100) / 100)
+    log["loss"][500:504] += [3.0, 2.0, 1.0, 0.5]
+    assert stabdiag.diagnose(log).diagnosis.slug == "spike-recovered"
+    log["lr"][:500] = log["lr"][500:] = 1e-3
+    log["lr"][500:510] = 5e-2
+    assert stabdiag.diagnose(log).diagnosis.slug == "spike-lr-jump"
+
+
+@pytest.mark.parametrize(
+    ("ceiling", "slug"), [(2e-3, "divergence-unexplained"), (2e-2, "divergence-lr-rising")]
+)
+def test_a_rate_that_rises_no_higher_than_before_does_not_explain_a_climb(
+    calm: Callable[..., Log], ceiling: float, slug: str
+) -> None:
+    log = calm()
+    log["loss"][500:] += np.linspace(0.0, 3.0, 300)
+    log["lr"] = np.interp(log["step"], [0, 499, 799], [2e-3, 1e-4, ceiling])
+    assert stabdiag.diagnose(log).diagnosis.slug == slug
