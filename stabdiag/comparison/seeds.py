@@ -111,7 +111,7 @@ def _share(off: float, found: Ends) -> str:
 
 def _noise(found: Ends, between: Spread) -> str:
     error = median(np.array([level.error for level in found.levels]))
-    odds = f"with p = {between.p_value:.1g}" if between.p_value >= 1e-300 else "with p = 0"
+    odds = f"with p = {between.p_value:.1g}" if between.p_value >= 1e-16 else "with p below 1e-16"
     return (
         f"The noise within a run makes such a mean uncertain by {num(error)}, and explains the "
         f"spread {odds}."
