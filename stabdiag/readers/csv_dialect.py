@@ -20,6 +20,11 @@ _RAGGED: Final = 0.2
 
 _LONGEST_NAME: Final = 200
 
+# What is looked at has an end, whatever the file holds: no logger has so many columns, and of rows
+# that are so wide a few tell as much as fifty.
+_COLUMNS: Final = 1 << 17
+_CELLS: Final = 1 << 17
+
 # What Excel writes above the header where it is told to name the delimiter.
 _NAMED_DELIMITER: Final = re.compile(r"\ufeff?sep=.\r?")
 
@@ -121,12 +126,15 @@ def dialect_of(head: bytes, *, whole: bool) -> Dialect | None:
         return None
     first, *rest = places[: _LINES + 1]
     for delimiter in _by_count(lines[first]):
+        if lines[first].count(delimiter) >= _COLUMNS:
+            continue
         header = cells_of(lines[first], delimiter)
-        rows = [cells_of(lines[place], delimiter) for place in rest]
-        again = (n for n, row in enumerate(rows) if is_next_header(row, names_of(header)))
-        rows = rows[: next(again, len(rows))]
         if len(header) == 1 and any(other in lines[first] for other in DELIMITERS):
             continue
+        names = names_of(header)
+        rows = _rows([lines[place] for place in rest], delimiter)
+        again = (n for n, row in enumerate(rows) if is_next_header(row, names))
+        rows = rows[: next(again, len(rows))]
         commas = delimiter != "," and any(_COMMA.fullmatch(c) for row in rows for c in row)
         if commas:
             rows = list(map(with_points, rows))
@@ -134,7 +142,7 @@ def dialect_of(head: bytes, *, whole: bool) -> Dialect | None:
             return Dialect(
                 delimiter=delimiter,
                 commas=commas,
-                names=names_of(header),
+                names=names,
                 start=_offset(head, first + 1),
                 lines=first + 1,
             )
@@ -150,6 +158,19 @@ def dialect_of(head: bytes, *, whole: bool) -> Dialect | None:
     return None
 
 
+def _rows(lines: list[str], delimiter: str) -> list[list[str]]:
+    """Return the cells of the lines, up to the one with which they are enough."""
+    rows: list[list[str]] = []
+    left = _CELLS
+    for line in lines:
+        width = line.count(delimiter) + 1
+        if left <= 0 or width > _COLUMNS:
+            break
+        rows.append(cells_of(line, delimiter))
+        left -= width
+    return rows
+
+
 def _is_content(line: str) -> bool:
     return bool(line.strip()) and line[0] != "#" and not _NAMED_DELIMITER.fullmatch(line)
 
@@ -158,7 +179,7 @@ def has_no_header(head: bytes) -> bool:
     """Return whether the head of a file is CSV but for its missing header."""
     lines = [line for line in head.decode("utf-8", "replace").split("\n")[:-1] if line.strip()]
     for delimiter in DELIMITERS:
-        rows = [cells_of(line, delimiter) for line in lines[:_LINES]]
+        rows = _rows(lines[:_LINES], delimiter)
         if rows and len(rows[0]) > 1 and _are_records(rows, len(rows[0])):
             return all(meaning(cell)[0] != WORD for cell in rows[0])
     return False
