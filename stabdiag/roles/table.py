@@ -161,7 +161,8 @@ ROLES: tuple[Role, ...] = (
         meaning="time of the record, in seconds",
         names=(
             *("timestamp", "_timestamp", "wall_time", "elapsed_time", "_runtime", "time_elapsed"),
-            *("time_time_elapsed", "elapsed_seconds", "elapsed"),
+            *("time_time_elapsed", "elapsed_seconds", "elapsed", "datetime", "date_time", "ts"),
+            *("time_stamp", "walltime", "wall_clock_time", "created_at", "logged_at", "date"),
         ),
         training=False,
     ),
