@@ -24,7 +24,7 @@ _RISES: Final = 0.9
 
 def with_clock(
     data: Mapping[str, Column], names: Mapping[str, str]
-) -> tuple[Mapping[str, Column], Mapping[str, str], list[Event]]:
+) -> tuple[dict[str, Column], dict[str, str], list[Event]]:
     """Return the columns and their names by role, with the clock that there is.
 
     Dates alone are none. A column called ``time`` may be one, though it mostly is that of a step.

@@ -115,18 +115,20 @@ def join(chunks: Sequence[Chunk], name: str) -> Column:
 
 
 def _column(values: NDArray[np.float64], states: NDArray[np.uint8], words: Sequence[str]) -> Column:
-    """Return numbers; if words outnumber them, the times that these spell, or else codes."""
+    """Return numbers; if words outnumber them, the times or positions that these spell,
+    or else codes."""
     numbers = states == NUMBER
     null = states == NULL
     if len(words) <= np.count_nonzero(numbers):
         if not numbers.all():
             values = np.where(numbers, values, np.nan)
         return Column(values=values, present=numbers, null=null, strays=len(words))
-    from stabdiag.readers.times import seconds_of  # a log without words does not wait for dates
+    from stabdiag.readers.times import counts_of, seconds_of  # not needed by a log without words
 
     times = seconds_of(words)
-    if times is not None:
-        return _times(times, states)
+    spelt = counts_of(words) if times is None else times
+    if spelt is not None:
+        return _spelt(spelt, states, is_time=times is not None)
     code: dict[str, int] = {}
     codes = np.full(len(values), np.nan)
     codes[states == WORD] = [code.setdefault(word, len(code)) for word in words]
@@ -136,13 +138,13 @@ def _column(values: NDArray[np.float64], states: NDArray[np.uint8], words: Seque
     return Column(values=codes, present=numbers | (states == WORD), null=null, is_text=True)
 
 
-def _times(seconds: NDArray[np.float64], states: NDArray[np.uint8]) -> Column:
+def _spelt(numbers: NDArray[np.float64], states: NDArray[np.uint8], *, is_time: bool) -> Column:
     values = np.full(len(states), np.nan)
-    values[states == WORD] = seconds
+    values[states == WORD] = numbers
     present = np.isfinite(values)
     null = states == NULL
     strays = int(np.count_nonzero(~present & ~null & (states != ABSENT)))
-    return Column(values=values, present=present, null=null, is_time=True, strays=strays)
+    return Column(values=values, present=present, null=null, is_time=is_time, strays=strays)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -1,4 +1,4 @@
-"""Times that are written out: of the calendar, or since the start of the run."""
+"""Numbers that are written out: times, of the calendar or since the start, and positions."""
 
 from __future__ import annotations
 
@@ -19,6 +19,9 @@ _ZONE_NAME: Final = re.compile(r" ?\b(?:UTC|GMT|[A-Z]{2,3}T)$", re.ASCII)
 
 # "1:02:03.5", "1 day, 2:03:04": what Python makes of a duration.
 _DURATION: Final = re.compile(r"(?:(\d+) days?,? )?(\d+):(\d\d):(\d\d(?:[.,]\d+)?)", re.ASCII)
+_POSITION: Final = re.compile(r"(\d{1,12})/\d{1,12}", re.ASCII)
+# 1h 2m 3s
+_UNITS: Final = re.compile(r"(?:(\d+)d ?)?(?:(\d+)h ?)?(?:(\d+)m ?)?(\d+(?:\.\d+)?)s", re.ASCII)
 
 
 def seconds_of(words: Sequence[str]) -> NDArray[np.float64] | None:
@@ -33,6 +36,14 @@ def seconds_of(words: Sequence[str]) -> NDArray[np.float64] | None:
     return seconds if np.isfinite(seconds).sum() * 2 > len(words) else None
 
 
+def counts_of(words: Sequence[str]) -> NDArray[np.float64] | None:
+    """Return how far positions such as 10/600 have come; None if there is any other text."""
+    found = [_POSITION.fullmatch(word) for word in words]
+    if not found or not all(found):
+        return None
+    return np.array([float(one[1]) for one in found if one is not None])
+
+
 def _seconds(text: str) -> float | None:
     try:
         time = datetime.fromisoformat(text)
@@ -42,7 +53,7 @@ def _seconds(text: str) -> float | None:
 
 
 def _otherwise(text: str) -> float | None:
-    duration = _DURATION.fullmatch(text)
+    duration = _DURATION.fullmatch(text) or _UNITS.fullmatch(text)
     if duration is not None:
         days, hours, minutes, seconds = duration.groups(default="0")
         return (int(days) * 24 + int(hours)) * 3600 + int(minutes) * 60 + _number(seconds)

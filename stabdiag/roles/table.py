@@ -31,7 +31,8 @@ ROLES: tuple[Role, ...] = (
             *("iteration", "iter", "num_updates", "update", "updates", "train_step", "steps"),
             *("optimizer_step", "n_iter", "iterations", "iter_num", "itr", "s"),
             *("train_n_updates", "n_updates", "misc_nupdates", "nupdates", "time_iterations"),
-            *("time_total_timesteps", "misc_total_timesteps", "total_timesteps"),
+            *("time_total_timesteps", "misc_total_timesteps", "total_timesteps", "current_steps"),
+            *("global_step_max_steps", "training_iteration"),
         ),
     ),
     Role(

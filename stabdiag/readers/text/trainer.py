@@ -21,7 +21,7 @@ from stabdiag.readers.text.table import TOTAL
 if TYPE_CHECKING:
     from stabdiag.readers.source import Stream
 
-_LOSS = rb"'(?:eval_(?:[^'\n]{1,60}_)?)?loss': '?[-+.\w]{1,40}'?[,}]"
+_LOSS = rb"'(?:eval_(?:[^'\n]{1,60}_)?|[^'\n]{1,60}/)?loss': '?[-+.\w]{1,40}'?[,}]"
 _CLOCK = rb"'(?:epoch|step|global_steps?)': "
 
 _STEPS = "Total optimization steps"
