@@ -78,12 +78,13 @@ def unnamed(number: int) -> str:
 def names_of(cells: Sequence[str]) -> tuple[str, ...]:
     """Return the names that a header gives: each once, and none blank."""
     names: dict[str, None] = {}
+    # Where the counting of a name goes on: from 1 each time, many equal ones would take for ever.
+    counts: dict[str, int] = {}
     for number, cell in enumerate(cells, start=1):
-        name = cell or unnamed(number)
-        base, count = name, 0
+        name = base = cell or unnamed(number)
         while name in names:
-            count += 1
-            name = f"{base}.{count}"
+            counts[base] = counts.get(base, 0) + 1
+            name = f"{base}.{counts[base]}"
         names[name] = None
     return tuple(names)
 

@@ -115,8 +115,7 @@ def join(chunks: Sequence[Chunk], name: str) -> Column:
 
 
 def _column(values: NDArray[np.float64], states: NDArray[np.uint8], words: Sequence[str]) -> Column:
-    """Return numbers; if words outnumber them, the times or positions that these spell,
-    or else codes."""
+    """Return numbers; where words outnumber them, what times or positions they spell, or codes."""
     numbers = states == NUMBER
     null = states == NULL
     if len(words) <= np.count_nonzero(numbers):

@@ -72,7 +72,7 @@ ROLES: tuple[Role, ...] = (
             *("lr", "learning_rate", "train_learning_rate", "train_lr", "current_lr"),
             *("lr_0", "lr_group0", "optim_lr", "train_samples_lr", "x_lr0", "learningrate"),
             *("optim_learning_rate_group_0", "epoch_learning_rate", "train_epoch_learning_rate"),
-            "batch_learning_rate",
+            *("batch_learning_rate", "current_learning_rate", "cur_lr"),
         ),
     ),
     Role(
@@ -153,7 +153,7 @@ ROLES: tuple[Role, ...] = (
         names=(
             *("step_time", "iter_time", "iteration_time", "time_per_step", "time_per_iteration"),
             *("seconds_per_step", "step_time_s", "step_time_ms", "train_step_time", "batch_time"),
-            *("elapsed_time_per_iteration_ms", "train_iter_time", "time"),
+            *("elapsed_time_per_iteration_ms", "train_iter_time", "step_time_seconds", "time"),
         ),
         training=False,
     ),

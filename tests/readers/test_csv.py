@@ -253,3 +253,9 @@ def test_few_rows_of_very_many_columns_are_enough(asked):
     row = ",".join(["1.5"] * 20_000)
     assert csv.recognises("\n".join([names, *[row] * 40, ""]).encode(), whole=True)
     assert len(asked) < 10 * 20_000
+
+
+def test_a_header_of_one_name_again_and_again():
+    names = csv_dialect.names_of(["loss"] * 100_000)
+    assert (names[:3], len(set(names))) == (("loss", "loss.1", "loss.2"), 100_000)
+    assert csv_dialect.names_of(["a", "a.1", "a", "a"]) == ("a", "a.1", "a.2", "a.3")

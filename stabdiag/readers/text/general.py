@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Final
 from stabdiag.errors import NoUsableRecord
 from stabdiag.history import Event, EventKind
 from stabdiag.readers.text.clean import Text
-from stabdiag.readers.text.grammar import Grammar
+from stabdiag.readers.text.grammar import Grammar, Kind
 from stabdiag.readers.text.log import read_log
 from stabdiag.readers.text.measured import (
+    EPOCH,
     STEP,
     Heading,
     Measured,
@@ -48,7 +49,8 @@ _LINES_BELOW: Final = 1.5
 class Evidence:
     """What speaks for a log: which counter, over how many lines, and how often it rose.
 
-    It stands on the lines of the loss, or ``above`` them on lines of its own.
+    It stands on the lines of the loss, or ``above`` them on lines of its own. ``epochs`` says that
+    lines above tell the epoch of a counter that starts again with each.
     """
 
     counter: bytes
@@ -56,14 +58,17 @@ class Evidence:
     lines: int
     rising: float
     above: bool = False
+    epochs: bool = False
 
     @property
     def grammar(self) -> Grammar:
         """What finds the records."""
-        if not self.above:
-            return Grammar(name="text", step=STEP, kinds=(Measured(counter=self.counter),))
-        kinds = (Heading(counter=self.counter), Measured(counter=None))
-        return Grammar(name="text", step=STEP, kinds=kinds, joined=True)
+        kinds: tuple[Kind, ...] = (Measured(counter=None if self.above else self.counter),)
+        if self.above:
+            kinds = (Heading(counter=self.counter), *kinds)
+        elif self.epochs:
+            kinds = (Heading(counter=EPOCH, column=EPOCH.decode()), *kinds)
+        return Grammar(name="text", step=STEP, kinds=kinds, joined=self.above)
 
     @property
     def certainty(self) -> str:
@@ -85,7 +90,15 @@ def evidence(data: bytes) -> Evidence | None:
             losses[loss] += 1
             for word, (start, stop) in counters_of(line).items():
                 counters[word, loss].append(int(line[start:stop]))
-    return _beside(counters) or _above(data[: min(end, _LOOK_ABOVE)], losses)
+    beside = _beside(counters)
+    if beside is not None and (beside.rising == 1 or (EPOCH, beside.loss) in counters):
+        return beside
+    headings: dict[bytes, list[int]] = defaultdict(list)
+    for word, count in headings_of(data[: min(end, _LOOK_ABOVE)]):
+        headings[word].append(count)
+    if beside is not None:
+        return replace(beside, epochs=_rising(headings[EPOCH]) == 1)
+    return _above(headings, losses)
 
 
 def _beside(counters: Mapping[tuple[bytes, str], list[int]]) -> Evidence | None:
@@ -95,12 +108,12 @@ def _beside(counters: Mapping[tuple[bytes, str], list[int]]) -> Evidence | None:
         for (word, loss), counts in counters.items()
         if len(set(counts)) >= _FEWEST
         # "Epoch 3/10" is one counter, and has a name.
-        and (is_word(word) or counts != counters.get((b"epoch", loss)))
+        and (is_word(word) or counts != counters.get((EPOCH, loss)))
     ]
     # Of counters that stand on the same lines the finest tells the step, unless it starts over.
     found.sort(
         key=lambda one: (
-            one.counter == b"epoch",
+            one.counter == EPOCH,
             -one.lines,
             not is_word(one.counter),
             -one.rising,
@@ -109,20 +122,17 @@ def _beside(counters: Mapping[tuple[bytes, str], list[int]]) -> Evidence | None:
     return next((one for one in found if one.rising >= _RISING), None)
 
 
-def _above(data: bytes, losses: Counter[str]) -> Evidence | None:
+def _above(headings: Mapping[bytes, list[int]], losses: Counter[str]) -> Evidence | None:
     """Return what speaks for a counter on lines of its own, above those of a loss."""
     if not losses:
         return None
     loss, lines = losses.most_common(1)[0]
-    counters: dict[bytes, list[int]] = defaultdict(list)
-    for word, count in headings_of(data):
-        counters[word].append(count)
-    found = [
+    found = (
         Evidence(counter=word, loss=loss, lines=lines, rising=_rising(counts), above=True)
-        for word, counts in counters.items()
+        for word, counts in headings.items()
         # Several losses below each heading would all be of one step.
         if len(set(counts)) >= _FEWEST and lines <= _LINES_BELOW * len(counts)
-    ]
+    )
     return next((one for one in found if one.rising >= _RISING), None)
 
 

@@ -41,14 +41,14 @@ _POSITION: Final = re.compile(
     rb"(?<![\w./:-])(\d{1,12})(?:\.0)?(?:it)?/ {0,6}(\d{1,12})(?![\d/:-]|\.[1-9])"
 )
 # [1,  2000], an epoch and a batch
-_EPOCH_AND_BATCH: Final = re.compile(rb"\[ {0,6}\d{1,9}, {1,6}(\d{1,12})\]")
-_SECOND: Final = b"[epoch, N]"
+_EPOCH_AND_BATCH: Final = re.compile(rb"\[ {0,6}(\d{1,9}), {1,6}(\d{1,12})\]")
 
 _EVALUATION: Final = re.compile(
     rb"(?<![A-Za-z])(?:val|valid|validation|eval|evaluation|test|dev)(?![A-Za-z_])", re.IGNORECASE
 )
 
 STEP: Final = "step"
+EPOCH: Final = b"epoch"
 
 
 def lines_with_a_loss(data: bytes) -> Iterator[tuple[int, bytes]]:
@@ -80,7 +80,9 @@ def counters_of(line: bytes) -> dict[bytes, tuple[int, int]]:
     That is a word, or for a position such as 10/600 what it counts up to.
     """
     found = {b"N/" + one[2]: one.span(1) for one in _POSITION.finditer(line)}
-    found |= {_SECOND: one.span(1) for one in _EPOCH_AND_BATCH.finditer(line)}
+    pair = _EPOCH_AND_BATCH.search(line)
+    if pair is not None:
+        found |= {EPOCH: pair.span(1), b"[epoch, N]": pair.span(2)}
     return found | _words_of(line)
 
 
@@ -130,10 +132,12 @@ def _has_a_loss(names: Iterable[str]) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class Heading(Kind):
-    """Lines without a loss that tell the step of those below them."""
+    """Lines without a loss that tell the step of those below them, or another column."""
 
     counter: bytes
+    column: str = STEP
     is_record: bool = False
+    holds_below: bool = True
 
     def search(self, data: bytes) -> bool:
         """Return whether there is such a line."""
@@ -149,7 +153,7 @@ class Heading(Kind):
         if not found:
             return []
         starts, cells = zip(*found, strict=True)
-        return [Part(names=(STEP,), starts=starts, cells=[cells])]
+        return [Part(names=(self.column,), starts=starts, cells=[cells])]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -143,6 +143,7 @@ class Table:
         row = np.full(len(at), -1)
         row[order[record]] = number[record]
         rows = self._rows(stored, row, int(new.sum()), steps[new])
+        _tell_what_stands_above(stored, at[order][new], self._grammar.step, rows)
         reached = kept & ~np.isnan(steps)
         return Finished(
             rows=rows,
@@ -186,6 +187,24 @@ def _without_other_bars(stored: list[_Stored]) -> list[_Stored]:
         else one
         for one in stored
     ]
+
+
+def _tell_what_stands_above(stored: list[_Stored], places: Ints, step: str, rows: Rows) -> None:
+    """Give records the columns of the lines above them that make no record themselves."""
+    told: dict[str, list[_Stored]] = {}
+    for one in stored:
+        for name in one.pieces if one.kind.holds_below else ():
+            if name != step:
+                told.setdefault(name, []).append(one)
+    for name, parts in told.items():
+        at = np.concatenate([part.at for part in parts])
+        values = np.concatenate([part.pieces[name].values for part in parts])
+        above = np.searchsorted(at, places, side="right") - 1
+        where = np.flatnonzero(above >= 0)
+        states = np.full(len(where), NUMBER, dtype=np.uint8)
+        rows.parts.setdefault(name, []).append(
+            (where, Piece(values=values[above[where]], states=states))
+        )
 
 
 def _each(values: list[int] | list[bool], stored: list[_Stored]) -> Ints:

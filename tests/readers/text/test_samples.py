@@ -96,7 +96,7 @@ def test_megabytes_of_other_lines_before_it(format, tmp_path):
 def test_roles_beside_the_loss():
     expected = {
         "caffe/plain.log": {"lr", "eval_loss"},
-        "composer/plain.log": {"lr", "grad_norm"},
+        "composer/plain.log": {"lr", "grad_norm", "tokens_per_second"},
         "darknet/plain.log": {"lr"},
         "deepspeed/plain.log": {"lr", "skipped"},
         "fairseq/json.log": {"lr", "grad_norm", "loss_scale", "tokens_per_second", "epoch"},
