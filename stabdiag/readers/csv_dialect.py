@@ -14,6 +14,10 @@ if TYPE_CHECKING:
 
 DELIMITERS: Final = (",", ";", "\t", "|")
 
+# A table for people: cells are set apart by as many blanks as align them.
+BLANKS: Final = " "
+_FEWEST_ROWS: Final = 3
+
 # How many lines below the header are looked at, and how many of them may have another width.
 _LINES: Final = 50
 _RAGGED: Final = 0.2
@@ -50,6 +54,8 @@ class Dialect:
 def cells_of(line: str, delimiter: str) -> list[str]:
     """Return the cells of one line, without the blanks around them."""
     line = line.lstrip("\ufeff")
+    if delimiter == BLANKS:
+        return line.split()
     if '"' not in line:
         row = line.split(delimiter)
         return [cell.strip() for cell in row] if " " in line or "\t" in line else row
@@ -126,7 +132,7 @@ def dialect_of(head: bytes, *, whole: bool) -> Dialect | None:
     if not places:
         return None
     first, *rest = places[: _LINES + 1]
-    for delimiter in _by_count(lines[first]):
+    for delimiter in (*_by_count(lines[first]), BLANKS):
         if lines[first].count(delimiter) >= _COLUMNS:
             continue
         header = cells_of(lines[first], delimiter)
@@ -136,6 +142,8 @@ def dialect_of(head: bytes, *, whole: bool) -> Dialect | None:
         rows = _rows([lines[place] for place in rest], delimiter)
         again = (n for n, row in enumerate(rows) if is_next_header(row, names))
         rows = rows[: next(again, len(rows))]
+        if delimiter == BLANKS and not _is_table(header, rows):
+            continue
         commas = delimiter != "," and any(_COMMA.fullmatch(c) for row in rows for c in row)
         if commas:
             rows = list(map(with_points, rows))
@@ -157,6 +165,12 @@ def dialect_of(head: bytes, *, whole: bool) -> Dialect | None:
                 lines=first,
             )
     return None
+
+
+def _is_table(header: list[str], rows: list[list[str]]) -> bool:
+    """Return whether all lines have as many words, as no text for people has."""
+    even = len(rows) >= _FEWEST_ROWS and all(len(row) == len(header) for row in rows)
+    return even and len(header) > 1 and all(meaning(name)[0] == WORD for name in header)
 
 
 def _rows(lines: list[str], delimiter: str) -> list[list[str]]:

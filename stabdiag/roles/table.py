@@ -61,7 +61,7 @@ ROLES: tuple[Role, ...] = (
             *("grad_norm", "train_grad_norm", "gradient_norm", "gnorm", "global_grad_norm"),
             *("total_grad_norm", "grad_norm_total", "optim_total_grad_norm"),
             *("l2_norm_grad_global", "gradnorm", "train_gradient_norm", "grad_2_0_norm_total"),
-            *("train_global_grad_norm", "norm"),
+            *("train_global_grad_norm", "global_norm", "norm"),
         ),
         prefixes=("grad_norm", "l2_norm_grad", "gradient_norm"),
     ),

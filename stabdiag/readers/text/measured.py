@@ -22,14 +22,17 @@ _LONGEST: Final = 2000
 # Loss is the one word whose capital may follow another's.
 _LOSS_OF: Final = rb"(?:Train(?:ing)?|Val(?:id(?:ation)?)?\.?|Eval(?:uation)?|Test|Dev|Total) Loss"
 
+# What Python prints around a number: [1e-4], np.float64(2.31), tensor(2.31, device='cuda:0')
+_AROUND: Final = rb"(?:\[|(?:np\.float(?:16|32|64)|tensor|[Aa]rray)\()?"
+
 # loss: 2.31, "lr"=1e-4, grad norm: 0.5, loss is 2.31 – and loss 2.31 for words that are known to be
 # measured.
 _PAIR: Final = re.compile(
     rb"(?<!\d)(%b|[A-Za-z][\w./-]{0,60}(?: [a-z]\w{0,20}){0,2}?)(?:[\"']? ?[:=] {0,12}| is )"
-    rb"(%b)(?![\w./\[-]|:\w)"
+    rb"%b(%b)(?![\w./\[-]|:\w)"
     rb"|(?<![\w./-])"
     rb"((?:[A-Za-z]\w{0,20}[ /])?[\w./-]{0,40}?(?:[Ll]oss|lr|[Nn]orm|ppl|[Aa]cc(?:uracy)?))"
-    rb" {1,12}(%b)(?![\w./\[-]|:\w)" % (_LOSS_OF, NUMBER, NUMBER)
+    rb" {1,12}(%b)(?![\w./\[-]|:\w)" % (_LOSS_OF, _AROUND, NUMBER, NUMBER)
 )
 _COUNTER: Final = re.compile(
     rb"(?<![A-Za-z])(global[ _]step|step|iteration|iter|num_updates|update|batch|epoch)s?"
