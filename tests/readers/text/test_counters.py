@@ -151,7 +151,8 @@ TEMPLATES = {
     "MindSpore": ("epoch: {epoch1} step: {batch1}, loss is {loss}\n", (10, 2400), {"epoch"}),
     "MindFormers": (
         "2026-01-02 03:04:05,123 - mindformers[callback.py:529] - INFO - "
-        "{{ Epoch:[{epoch1:3d}/ 10], step:[{batch1:5d}/  600], loss: {loss:5.3f}, per_step_time: 512ms, lr: {lr}, "
+        "{{ Epoch:[{epoch1:3d}/ 10], step:[{batch1:5d}/  600], loss: {loss:5.3f}, "
+        "per_step_time: 512ms, lr: {lr}, "
         "overflow cond: False, loss_scale: 65536.0, global_norm: [{grad:.6f}]\n",
         (10, 2400),
         {"epoch", "lr", "loss_scale", "grad_norm"},
