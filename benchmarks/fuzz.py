@@ -31,7 +31,6 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from fuzz_damage import damaged
 from fuzz_targets import Lost, Target, is_one_line, targets
 
 from stabdiag.errors import LogError
@@ -92,7 +91,7 @@ def fuzz(name: str, *, minutes: float, seed: int, keep: Path) -> Outcome:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         while time.monotonic() - start < 60 * minutes:
-            data = damaged(target.samples, chance)
+            data = target.damage(target.samples, chance)
             outcome.inputs += 1
             before = time.process_time()
             _attempt(target, data, chance, outcome, keep)

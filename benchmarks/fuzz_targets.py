@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pyarrow as pa
-from fuzz_damage import noise
+from fuzz_damage import damaged, noise
 from pyarrow import parquet
 
 from stabdiag import read
@@ -54,10 +54,11 @@ class Lost(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class Target:
-    """What is tried: samples, and what is done with each input made of them."""
+    """What is tried: samples, how they are damaged, and what is done with what comes of it."""
 
     samples: Sequence[bytes]
     attempt: Callable[[bytes, random.Random], None]
+    damage: Callable[[Sequence[bytes], random.Random], bytes] = damaged
 
 
 def targets() -> dict[str, Callable[[], Target]]:
@@ -103,14 +104,17 @@ def _recogniser(one: Reader) -> Target:
     others = _samples("*")
     own = _own_samples(one.name)
 
+    def damage(samples: Sequence[bytes], chance: random.Random) -> bytes:
+        data = damaged(samples, chance)
+        return _stretched(data, chance) if data and chance.random() < _STRETCHED else data
+
     def attempt(data: bytes, chance: random.Random) -> None:
-        if data and chance.random() < _STRETCHED:
-            data = _stretched(data, chance)
         told = one.recognises(data, whole=chance.random() < 0.5)
         if not isinstance(told, bool):
             raise TypeError(f"{one.name} says {told!r}")
 
-    return Target(samples=own * (len(others) // len(own)) + others, attempt=attempt)
+    samples = own * (len(others) // len(own)) + others
+    return Target(samples=samples, attempt=attempt, damage=damage)
 
 
 def _stretched(data: bytes, chance: random.Random) -> bytes:
