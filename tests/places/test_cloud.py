@@ -33,7 +33,7 @@ def diagnose() -> Iterator[Callable[..., subprocess.CompletedProcess[str]]]:
     for name in ("exp/a/log.jsonl", "exp/b/notes.txt"):
         url = f"{host}/upload/storage/v1/b/runs/o?uploadType=media&name={name.replace('/', '%2F')}"
         data = text if name.endswith("jsonl") else b"nothing to read"
-        urlopen(Request(url, data=data, method="POST"), timeout=30).close()  # noqa: S310
+        urlopen(Request(url, data=data, method="POST"), timeout=30).close()
     # Without the second, gcsfs asks a service that the emulator does not have what the bucket is.
     told = {"STORAGE_EMULATOR_HOST": host, "GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT": "false"}
 

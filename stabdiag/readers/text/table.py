@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from stabdiag.readers.pieces import Piece, Rows
+from stabdiag.readers.text.clock import CLOCK, seconds_at
 from stabdiag.readers.text.grammar import Grammar, Kind, Part
-from stabdiag.readers.text.ranks import NO_RANK, of_one_rank
+from stabdiag.readers.text.ranks import NO_RANK, of_one_rank, ranks_of
 from stabdiag.readers.text.steps import filled
 from stabdiag.readers.words import ABSENT, NUMBER, WORD, meaning
 
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from stabdiag.readers.text.grammar import Cells
-    from stabdiag.readers.text.ranks import Ranks
 
     Ints = NDArray[np.int64]
     Floats = NDArray[np.float64]
@@ -97,10 +97,15 @@ class Table:
     def __bool__(self) -> bool:
         return any(one.kind.is_record for one in self._stored)
 
-    def add(self, kind: Kind, part: Part, ranks: Ranks | None, offset: int) -> None:
-        """Keep lines that were found ``offset`` bytes into the log."""
+    def add(self, kind: Kind, part: Part, data: bytes, offset: int) -> None:
+        """Keep lines that were found in the data, which lie ``offset`` bytes into the log."""
         at = np.array(part.starts, dtype=np.int64)
+        ranks = ranks_of(data, part.starts)
         pieces = {name: piece_of(cells) for name, cells in zip(part.names, part.cells, strict=True)}
+        clock = seconds_at(data, part.starts) if kind.is_record else None
+        if clock is not None:
+            states = np.where(np.isnan(clock), ABSENT, NUMBER).astype(np.uint8)
+            pieces.setdefault(CLOCK, Piece(values=clock, states=states))
         given = pieces.get(self._grammar.step)
         steps = np.full(len(at), np.nan)
         if given is not None:

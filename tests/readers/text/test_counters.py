@@ -71,14 +71,14 @@ TEMPLATES = {
         "Data (t): 0.012 Batch (t): 0.512, 500.1/s LR: {lr:5f} Logit Scale: 14.286 "
         "Loss: {loss:.5g} ({loss:.5g})\n",
         (0, 2390),
-        {"epoch", "lr"},
+        {"clock", "epoch", "lr"},
     ),
     "MMEngine": (
         "2026/01/02 03:04:05 - mmengine - INFO - Epoch(train)  [{epoch1}][{batch1:4d}/600]  "
         "lr: {lr:.4e}  eta: 1 day, 2:03:04  time: 0.5123  data_time: 0.0101  memory: 3000  "
         "loss: {loss:.4f}  loss_cls: 1.2\n",
         (10, 2400),
-        {"epoch", "lr", "step_time", "memory"},
+        {"clock", "epoch", "lr", "step_time", "memory"},
     ),
     "MMEngine by iterations": (
         "01/02 03:04:05 - mmengine - INFO - Iter(train) [{n1:6d}/160000]  lr: {lr:.4e}  "
@@ -90,7 +90,7 @@ TEMPLATES = {
         "2026-01-02 03:04:05,123 - mmdet - INFO - Epoch [{epoch1}][{batch1}/600]\tlr: {lr:.3e}, "
         "eta: 12:03:04, time: 0.257, loss_cls: 1.1, loss: {loss:.4f}, grad_norm: {grad}\n",
         (10, 2400),
-        {"epoch", "lr", "grad_norm", "step_time"},
+        {"clock", "epoch", "lr", "grad_norm", "step_time"},
     ),
     "tqdm": (
         "Epoch {epoch1}:  {percent}%|▏    | {batch1}/600 [00:10<05:00,  1.00it/s, "
@@ -134,7 +134,7 @@ TEMPLATES = {
         "2026-01-02 03:05:05.123: val_loss {val:.4f} \n"
         "2026-01-02 03:05:06.123: Epoch time: 60.12 s \n",
         (0, 239),
-        {"eval_loss"},
+        {"clock", "eval_loss"},
     ),
     "TensorFlow's object detection": (
         "INFO:tensorflow:Step {n1} per-step time 0.512s\n"
@@ -155,13 +155,13 @@ TEMPLATES = {
         "per_step_time: 512ms, lr: {lr}, "
         "overflow cond: False, loss_scale: 65536.0, global_norm: [{grad:.6f}]\n",
         (10, 2400),
-        {"epoch", "lr", "loss_scale", "grad_norm"},
+        {"clock", "epoch", "lr", "loss_scale", "grad_norm"},
     ),
     "PaddleClas": (
         "[2026/01/02 03:04:05] ppcls INFO: [Train][Epoch {epoch1}/120][Iter: {batch}/600]"
         "lr(LinearWarmup): {lr:.8f}, top1: 0.1, CELoss: {loss:.5f}, loss: {loss:.5f}, ips: 250.1\n",
         (0, 2390),
-        {"epoch"},
+        {"clock", "epoch"},
     ),
     "Flax": (
         "Step... ({n1} | Loss: {loss}, Learning Rate: {lr})\n",
