@@ -92,6 +92,8 @@ def assign(names: Iterable[str], chosen: Mapping[str, str] | None = None) -> Ass
         if found:
             columns[role.name] = found[0]
             taken.add(found[0])
+        if found and role.name == "loss":
+            notes += _about_other_runs(found[0], names)
     columns.update(_groups(names, taken))
     return Assignment(columns=columns, notes=tuple(notes), parts=parts)
 
@@ -118,6 +120,25 @@ def _by_last_word(role: Role, names: list[str]) -> list[str]:
         if "/" in name and _last_word(name) in known and not is_evaluation(name)
     ]
     return found if len(found) == 1 else []
+
+
+def _about_other_runs(taken: str, names: list[str]) -> list[str]:
+    """Say which other runs a table has, as where W&B exports a chart of several."""
+    run, _, metric = taken.rpartition(" - ")
+    if not run:
+        return []
+    others = [
+        name.rpartition(" - ")[0]
+        for name in names
+        if name != taken and name.rpartition(" - ")[2] == metric and " - " in name
+    ]
+    if not others:
+        return []
+    shown = ", ".join(others[:3]) + (", …" if len(others) > 3 else "")
+    from shlex import quote
+
+    pick = f"--column {quote(f'loss={others[0]} - {metric}')}"
+    return [f"the table holds {len(others) + 1} runs; this is {run!r}, not {shown} ({pick})"]
 
 
 def _check_chosen(names: list[str], chosen: Mapping[str, str]) -> dict[str, str]:
