@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 # On long logs, or over wide windows, each median holds for a few points: more of them than this are
 # not taken, nor are more values than this sorted for them.
-_MOST_MEDIANS = 20_000
-_MOST_SORTED = 2_000_000
+_MOST_MEDIANS = 10_000
+_MOST_SORTED = 1_000_000
 
 # The level follows at least so many points: fewer are noisier than what they follow.
 _SHORTEST = 12

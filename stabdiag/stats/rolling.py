@@ -35,7 +35,7 @@ def trailing_moments(x: Floats, window: int) -> tuple[Floats, Floats]:
     trace of a value of 1e18 for ever. So the points are cut in blocks of ``window``: every window
     is the end of one block and the beginning of the next, and the moments of the two are merged by
     Chan, Golub & LeVeque (1983, doi:10.1080/00031305.1983.10483115, eq. 2.1). Each block is shifted
-    by its median first, which keeps the squares small where they matter.
+    first by the middle one of three of its points, which keeps the squares small where they matter.
     """
     mean, deviation = np.full((2, len(x)), np.nan)
     stretch = max(_CACHED // window, 1) * window
@@ -52,7 +52,7 @@ def _moments(x: Floats, window: int) -> tuple[Floats, Floats]:
     blocks = -(-n // window)
     padded = np.append(x, np.full(blocks * window - n, x[-1]))
     grid = padded.reshape(blocks, window)
-    shift = np.partition(grid, window // 2, axis=1)[:, window // 2, None]
+    shift = medians(grid[:, [0, window // 2, -1]])[:, np.newaxis]
     grid = grid - shift
     head_mean, head_m2 = _prefix_moments(grid, shift)
     tail_mean, tail_m2 = (part[:, ::-1] for part in _prefix_moments(grid[:, ::-1], shift))

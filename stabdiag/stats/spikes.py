@@ -90,7 +90,7 @@ def find_spikes(
     limit = noise.exceeded_with_chance(min(false_alarm / len(scores), 0.25))
     found = _candidates(x, base, single, noise, false_alarm, suspect)
     found += [_Candidate(at, at, single) for at in single.excursions.alone(reach.window)]
-    least = least_share * (np.maximum.accumulate(base.level) - np.minimum.accumulate(base.level))
+    spans = _spans(base.level, [onset for _, onset, _ in found])
     spikes: list[Spike] = []
     resume = 0
     habits = dict.fromkeys((1, *_LASTING), 0)
@@ -98,7 +98,7 @@ def find_spikes(
         if at < max(resume, habits[seen.width]):
             continue
         spike = describe(x, base, onset, reach, atypical)
-        if spike.height <= max(sigmas * spike.sigma, least[onset]):
+        if spike.height <= max(sigmas * spike.sigma, least_share * spans[onset]):
             continue
         caused = suspect is not None and bool(suspect[onset])
         if not caused and spike.recovered and not _peak_stands_out(spike, seen, limit):
@@ -117,6 +117,18 @@ def find_spikes(
         largest_at=largest + first,
         tested=n - first,
     )
+
+
+def _spans(level: Floats, places: list[int]) -> dict[int, float]:
+    """Return the range that the levels up to each of these places span."""
+    ordered = sorted(set(places))
+    begins = [0, *(place + 1 for place in ordered[:-1])]
+    if not ordered:
+        return {}
+    so_far = level[: ordered[-1] + 1]
+    highest = np.maximum.accumulate(np.maximum.reduceat(so_far, begins))
+    lowest = np.minimum.accumulate(np.minimum.reduceat(so_far, begins))
+    return dict(zip(ordered, (highest - lowest).tolist(), strict=True))
 
 
 def _peak_stands_out(spike: Spike, seen: Seen, limit: float) -> bool:

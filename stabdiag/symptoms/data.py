@@ -68,10 +68,12 @@ def epoch_boundary_jump(case: Case) -> Evidence | None:
 def _boundaries(steps: Ints, at: Ints, epochs: Floats) -> Ints:
     """Return the positions of the losses, steps (n,), with which a new epoch begins."""
     good = np.isfinite(epochs)
-    whole = np.floor(epochs[good])
-    turns = at[good][1:][np.diff(whole) == 1]
+    if not good.all():
+        epochs, at = epochs[good], at[good]
+    whole = np.floor(epochs)
+    turns = at[1:][whole[1:] - whole[:-1] == 1]
     # The record that completes an epoch is the last of it where the count is a fraction.
-    fractions = bool(np.any(epochs[good] != whole))
+    fractions = not np.array_equal(epochs, whole)
     found: Ints = np.searchsorted(steps, turns, side="right" if fractions else "left")
     return found[(found >= _BESIDE) & (found <= len(steps) - _BESIDE)]
 
