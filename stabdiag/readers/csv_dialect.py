@@ -168,9 +168,13 @@ def dialect_of(head: bytes, *, whole: bool) -> Dialect | None:
 
 
 def _is_table(header: list[str], rows: list[list[str]]) -> bool:
-    """Return whether all lines have as many words, as no text for people has."""
+    """Return whether all lines have as many cells, as no text for people has.
+
+    The first has names alone, or numbers alone where the names stand in a comment above it.
+    """
     even = len(rows) >= _FEWEST_ROWS and all(len(row) == len(header) for row in rows)
-    return even and len(header) > 1 and all(meaning(name)[0] == WORD for name in header)
+    first = {meaning(cell)[0] for cell in header}
+    return even and len(header) > 1 and first in ({WORD}, {NUMBER})
 
 
 def _rows(lines: list[str], delimiter: str) -> list[list[str]]:

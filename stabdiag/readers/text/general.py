@@ -21,6 +21,7 @@ from stabdiag.readers.text.measured import (
     STEP,
     Heading,
     Measured,
+    count_of,
     counters_of,
     headings_of,
     is_word,
@@ -57,6 +58,7 @@ class Evidence:
     loss: str
     lines: int
     rising: float
+    moves: int = 0
     above: bool = False
     epochs: bool = False
 
@@ -89,7 +91,7 @@ def evidence(data: bytes) -> Evidence | None:
             end = begin
             losses[loss] += 1
             for word, (start, stop) in counters_of(line).items():
-                counters[word, loss].append(int(line[start:stop]))
+                counters[word, loss].append(count_of(line[start:stop]))
     beside = _beside(counters)
     if beside is not None and (beside.rising == 1 or (EPOCH, beside.loss) in counters):
         return beside
@@ -104,7 +106,13 @@ def evidence(data: bytes) -> Evidence | None:
 def _beside(counters: Mapping[tuple[bytes, str], list[int]]) -> Evidence | None:
     """Return what speaks for a counter on the lines of a loss."""
     found = [
-        Evidence(counter=word, loss=loss, lines=len(counts), rising=_rising(counts))
+        Evidence(
+            counter=word,
+            loss=loss,
+            lines=len(counts),
+            rising=_rising(counts),
+            moves=_moves(counts),
+        )
         for (word, loss), counts in counters.items()
         if len(set(counts)) >= _FEWEST
         # "Epoch 3/10" is one counter, and has a name.
@@ -115,7 +123,7 @@ def _beside(counters: Mapping[tuple[bytes, str], list[int]]) -> Evidence | None:
         key=lambda one: (
             one.counter == EPOCH,
             -one.lines,
-            not is_word(one.counter),
+            0 if is_word(one.counter) else 1 / one.moves,
             -one.rising,
         )
     )
@@ -138,8 +146,11 @@ def _above(headings: Mapping[bytes, list[int]], losses: Counter[str]) -> Evidenc
 
 def _rising(counts: list[int]) -> float:
     steps = [after - before for before, after in pairwise(counts)]
-    moved = [step for step in steps if step]
-    return sum(step > 0 for step in moved) / len(moved) if moved else 0.0
+    return sum(step > 0 for step in steps) / max(_moves(counts), 1)
+
+
+def _moves(counts: list[int]) -> int:
+    return sum(after != before for before, after in pairwise(counts))
 
 
 def recognises(head: bytes, *, whole: bool) -> bool:

@@ -34,15 +34,19 @@ _PAIR: Final = re.compile(
     rb"((?:[A-Za-z]\w{0,20}[ /])?[\w./-]{0,40}?(?:[Ll]oss|lr|[Nn]orm|ppl|[Aa]cc(?:uracy)?))"
     rb" {1,12}(%b)(?![\w./\[-]|:\w)" % (_LOSS_OF, _AROUND, NUMBER, NUMBER)
 )
+# 3000, or 3,000
+_COUNT: Final = rb"\d{1,3}(?:,\d{3}){1,4}|\d{1,12}"
 _COUNTER: Final = re.compile(
     rb"(?<![A-Za-z])(global[ _]step|step|iteration|iter|num_updates|update|batch|epoch)s?"
-    rb"(?:\([a-z]{1,10}\))?[\"']?[\s:=#\[(.]{1,12}(\d{1,12})(?![\d.\w%])",
+    rb"(?:\([a-z]{1,10}\))?[\"']?[\s:=#\[(.]{1,12}(%b)(?![\d\w%%]|[.,]\d)" % _COUNT,
     re.IGNORECASE,
 )
 # [ 640/60000 (1%)], 3/10 [00:01<00:02, and the bars that count 3.0it/10.0it.
 _POSITION: Final = re.compile(
-    rb"(?<![\w./:-])(\d{1,12})(?:\.0)?(?:it)?/ {0,6}(\d{1,12})(?![\d/:-]|\.[1-9])"
+    rb"(?<![\w./:,-])(%b)(?:\.0)?(?:it)?/ {0,6}(%b)(?![\d/:-]|\.[1-9])" % (_COUNT, _COUNT)
 )
+# [1/5][20/600], where the first is the epoch
+_TWO_POSITIONS: Final = re.compile(rb"\[ {0,6}(\d{1,9})/ {0,6}\d{1,9}\] ?\[ {0,6}\d{1,12}/")
 # [1,  2000], an epoch and a batch
 _EPOCH_AND_BATCH: Final = re.compile(rb"\[ {0,6}(\d{1,9}), {1,6}(\d{1,12})\]")
 
@@ -83,6 +87,9 @@ def counters_of(line: bytes) -> dict[bytes, tuple[int, int]]:
     That is a word, or for a position such as 10/600 what it counts up to.
     """
     found = {b"N/" + one[2]: one.span(1) for one in _POSITION.finditer(line)}
+    positions = _TWO_POSITIONS.search(line)
+    if positions is not None:
+        found[EPOCH] = positions.span(1)
     pair = _EPOCH_AND_BATCH.search(line)
     if pair is not None:
         found |= {EPOCH: pair.span(1), b"[epoch, N]": pair.span(2)}
@@ -96,7 +103,12 @@ def _words_of(text: bytes) -> dict[bytes, tuple[int, int]]:
 
 def headings_of(data: bytes) -> Iterator[tuple[bytes, int]]:
     """Yield the counters that have names, and what they count, in all lines."""
-    return ((one[1].lower(), int(one[2])) for one in _COUNTER.finditer(data))
+    return ((one[1].lower(), count_of(one[2])) for one in _COUNTER.finditer(data))
+
+
+def count_of(digits: bytes) -> int:
+    """Return the number that a counter has come to."""
+    return int(digits.replace(b",", b""))
 
 
 def is_word(counter: bytes) -> bool:

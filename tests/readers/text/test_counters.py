@@ -22,6 +22,7 @@ def at(n):
     return {
         "n": n,
         "n1": n + 1,
+        "step": n * 1000,
         "of": N,
         "epoch": n // PER_EPOCH,
         "epoch1": n // PER_EPOCH + 1,
@@ -49,6 +50,17 @@ TEMPLATES = {
         {"epoch"},
     ),
     "PyTorch's CIFAR": ("[{epoch1}, {batch1:5d}] loss: {loss:.3f}\n", (10, 2400), {"epoch"}),
+    "PyTorch's DCGAN": (
+        "[{epoch}/5][{batch}/600]\tLoss_D: {loss:.4f}\tLoss_G: 2.1\tD(x): 0.5\tD(G(z)): 0.4 / 0.3"
+        "\n",
+        (0, 2390),
+        {"epoch"},
+    ),
+    "thousands": (
+        "Step {step:,}/2,390 | loss={loss:.4f} | lr={lr:.2e}\n",
+        (0, 239_000),
+        {"lr"},
+    ),
     "PyTorch's quick start": (
         "loss: {loss:>7f}  [{batch:>5d}/  600]\n",
         (0, 2390),
@@ -287,3 +299,10 @@ def test_a_table_for_people(tmp_path):
     history = read(path)
     assert history.source.format == "csv"
     assert (len(history.series["loss"]), len(history.series["eval_loss"])) == (60, 60)
+
+
+def test_columns_of_numbers_below_a_comment(tmp_path):
+    path = tmp_path / "loss.txt"
+    rows = (f"{n:6d} {loss_at(n):.6f} 1e-4\n" for n in range(60))
+    path.write_text("# step loss lr\n" + "".join(rows))
+    assert read(path).series["loss"].steps.tolist() == list(range(60))
