@@ -360,5 +360,5 @@ def test_lists_of_values_beside_lists_of_their_steps(tmp_path):
 
 def test_values_beside_steps_that_break_off(tmp_path):
     path = tmp_path / "metrics.json"
-    path.write_text('{"loss": {"steps": [1, 2, 3], "values": [4.0, 3.0, 2.')
+    path.write_text('{"loss": {"steps": [1, 2, 3], "values": [4.0, 3.0, nu')
     assert read_columns(path).load("loss").values.tolist() == [4.0, 3.0]
