@@ -55,7 +55,7 @@ def cells_of(line: str, delimiter: str) -> list[str]:
     """Return the cells of one line, without the blanks around them."""
     line = line.lstrip("\ufeff")
     if delimiter == BLANKS:
-        return line.split()
+        return [cell for cell in line.rstrip("\r").split(BLANKS) if cell]
     if '"' not in line:
         row = line.split(delimiter)
         return [cell.strip() for cell in row] if " " in line or "\t" in line else row

@@ -241,7 +241,7 @@ def asked(monkeypatch):
     return cells
 
 
-@pytest.mark.parametrize("line", [",", ";", "|", "1,", "a;", '"|'])
+@pytest.mark.parametrize("line", [",", ";", "|", "1,", "a;", '"|', "a ", "a\x1f", "1\x85"])
 @pytest.mark.parametrize("above", ["", "step,loss\n"])
 def test_a_line_without_end_is_not_looked_at_cell_by_cell(asked, line, above):
     assert not csv.recognises((above + line * (1 << 20) + "\n").encode(), whole=True)
