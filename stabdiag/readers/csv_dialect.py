@@ -97,11 +97,12 @@ def names_of(cells: Sequence[str]) -> tuple[str, ...]:
 
 def is_header(cells: Sequence[str]) -> bool:
     """Return whether these cells could be names of columns, and nothing else."""
+    if any(len(cell) > _LONGEST_NAME for cell in cells):
+        return False
     words = [cell for cell in cells if meaning(cell)[0] == WORD]
     named = any(any(map(str.isalpha, word)) for word in words)
     numbers = sum(meaning(cell)[0] == NUMBER for cell in cells)
-    short = all(len(cell) <= _LONGEST_NAME for cell in cells)
-    return named and short and numbers < len(words)
+    return named and numbers < len(words)
 
 
 def is_next_header(cells: Sequence[str], names: tuple[str, ...]) -> bool:
