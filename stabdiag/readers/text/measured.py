@@ -47,8 +47,10 @@ _POSITION: Final = re.compile(
 )
 # [1/5][20/600], where the first is the epoch
 _TWO_POSITIONS: Final = re.compile(rb"\[ {0,6}(\d{1,9})/ {0,6}\d{1,9}\] ?\[ {0,6}\d{1,12}/")
-# [1,  2000], an epoch and a batch
-_EPOCH_AND_BATCH: Final = re.compile(rb"\[ {0,6}(\d{1,9}), {1,6}(\d{1,12})\]")
+# [1,  2000], an epoch and a batch; 1epoch:train:51-100batch
+_EPOCH_AND_BATCH: Final = re.compile(
+    rb"\[ {0,6}(\d{1,9}), {1,6}(\d{1,12})\]|(\d{1,9})epoch:train:\d{1,12}-(\d{1,12})batch"
+)
 
 _EVALUATION: Final = re.compile(
     rb"(?<![A-Za-z])(?:val|valid|validation|eval|evaluation|test|dev)(?![A-Za-z_])", re.IGNORECASE
@@ -92,7 +94,8 @@ def counters_of(line: bytes) -> dict[bytes, tuple[int, int]]:
         found[EPOCH] = positions.span(1)
     pair = _EPOCH_AND_BATCH.search(line)
     if pair is not None:
-        found |= {EPOCH: pair.span(1), b"[epoch, N]": pair.span(2)}
+        epoch, batch = (1, 2) if pair[1] is not None else (3, 4)
+        found |= {EPOCH: pair.span(epoch), b"[epoch, N]": pair.span(batch)}
     return found | _words_of(line)
 
 

@@ -50,6 +50,13 @@ TEMPLATES = {
         {"epoch"},
     ),
     "PyTorch's CIFAR": ("[{epoch1}, {batch1:5d}] loss: {loss:.3f}\n", (10, 2400), {"epoch"}),
+    "ESPnet": (
+        "[host:0/1] 2026-01-02 03:04:05,123 (trainer:737) INFO: {epoch1}epoch:train:"
+        "{batch}-{batch1}batch: iter_time=0.012, loss_ctc=1.5, acc=0.5, loss={loss:.3f}, "
+        "grad_norm={grad:.3f}, clip=100.000, loss_scale=1.000e+00, optim0_lr0={lr:.3e}\n",
+        (10, 2400),
+        {"clock", "epoch", "grad_norm", "loss_scale", "lr", "step_time"},
+    ),
     "PyTorch's DCGAN": (
         "[{epoch}/5][{batch}/600]\tLoss_D: {loss:.4f}\tLoss_G: 2.1\tD(x): 0.5\tD(G(z)): 0.4 / 0.3"
         "\n",
