@@ -62,7 +62,7 @@ calibrate: $(RUNTIME)  ## write docs/calibration.md again: our own limits, halve
 docs: $(RUNTIME)  ## write the generated pages, tables and pictures again
 	$(BIN)/python docs/build.py
 
-fixtures: $(DEV)  ## train the fixtures again (installs torch; some seven minutes)
+fixtures: $(DEV)  ## train the fixtures again (installs torch; some fifteen minutes)
 	$(INSTALL) --group fixtures
 	$(BIN)/python fixtures/train.py
 

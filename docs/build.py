@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+from build_compare import compare_page
 from build_coverage import coverage_page
 from build_formats import formats_page
 from build_lists import lists_page
@@ -106,6 +107,7 @@ def generated() -> Iterable[tuple[Path, str]]:
     yield ROOT / "docs" / "failure-modes.md", failure_modes()
     yield ROOT / "docs" / "formats.md", formats_page()
     yield ROOT / "docs" / "preflight.md", lists_page()
+    yield ROOT / "docs" / "compare.md", compare_page()
     yield ROOT / "docs" / "coverage.md", coverage_page()
     yield ROOT / "docs" / "report.svg", picture("spike-lr-jump")
     yield from pictures()

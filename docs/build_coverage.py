@@ -10,6 +10,7 @@ import numpy as np
 
 import stabdiag
 from stabdiag.checklist import checklist
+from stabdiag.comparison.outcomes import OUTCOMES as COMPARED
 from stabdiag.limits import Limits
 from stabdiag.manifest import Manifest
 from stabdiag.preflight import preflight
@@ -27,7 +28,8 @@ HEAD = """\
 
 Guides to training list symptoms, causes and checks. Each of their rows stands here, in our words,
 beside what covers it: a question of the [tree](questions.md), an [outcome](outcomes.md), a
-[symptom](symptoms.md), or a line of [`stabdiag preflight` or `stabdiag checklist`](preflight.md).
+[symptom](symptoms.md), a finding of [`stabdiag compare`](compare.md), or a line of
+[`stabdiag preflight` or `stabdiag checklist`](preflight.md).
 Where a log cannot show it, the last column says why. (This page is written by `docs/build.py`, and
 a test holds its names against the code.)"""
 
@@ -55,6 +57,7 @@ def known() -> dict[str, str]:
     pages = {question.id: "questions.md" for question in QUESTIONS}
     pages |= dict.fromkeys(OUTCOMES, "outcomes.md")
     pages |= dict.fromkeys(SYMPTOMS, "symptoms.md")
+    pages |= {f"compare:{one.slug}": "comparisons.md" for one in COMPARED}
     return pages | dict.fromkeys(_lines(), "preflight.md")
 
 

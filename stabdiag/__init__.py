@@ -3,7 +3,8 @@
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from stabdiag.api import convert, diagnose, read
+    from stabdiag.api import compare, convert, diagnose, read
+    from stabdiag.compared import Comparison
     from stabdiag.errors import StabdiagError
     from stabdiag.history import History
     from stabdiag.limits import Limits
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "Comparison",
     "History",
     "Limits",
     "Manifest",
@@ -22,12 +24,14 @@ __all__ = [
     "UnhealthyRun",
     "__version__",
     "assert_healthy",
+    "compare",
     "convert",
     "diagnose",
     "read",
 ]
 
 _HOMES = {
+    "Comparison": "stabdiag.compared",
     "History": "stabdiag.history",
     "Limits": "stabdiag.limits",
     "Manifest": "stabdiag.manifest",
@@ -35,6 +39,7 @@ _HOMES = {
     "StabdiagError": "stabdiag.errors",
     "UnhealthyRun": "stabdiag.testing",
     "assert_healthy": "stabdiag.testing",
+    "compare": "stabdiag.api",
     "convert": "stabdiag.api",
     "diagnose": "stabdiag.api",
     "read": "stabdiag.api",

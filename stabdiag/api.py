@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from stabdiag.assemble import build_history
-from stabdiag.errors import NoUsableRecord
+from stabdiag.errors import NoUsableRecord, StabdiagError
 from stabdiag.history import History
 from stabdiag.infer import infer
 from stabdiag.limits import Limits
@@ -20,6 +21,10 @@ from stabdiag.symptoms.check import Checked, check_symptoms
 from stabdiag.tree.case import Case
 from stabdiag.tree.unlogged import not_logged
 from stabdiag.tree.walk import walk
+from stabdiag.tree.words import plural
+
+if TYPE_CHECKING:
+    from stabdiag.compared import Comparison
 
 
 def read(
@@ -143,6 +148,60 @@ def convert(
     )
     write_parquet(history, told, Path(output))
     return history
+
+
+def compare(
+    runs: Sequence[object],
+    *,
+    kind: str | None = None,
+    manifests: Sequence[Manifest | Mapping[str, object] | str | Path | None] | None = None,
+    limits: Limits | Mapping[str, object] | None = None,
+    columns: Mapping[str, str] | None = None,
+    format: str | None = None,
+) -> Comparison:
+    """Compare runs that ought to be the same: where they part, by how much, and what that tells.
+
+    Args:
+        runs: two or more, each anything that ``diagnose`` takes; or one folder that holds the logs
+            of several ranks of a job.
+        kind: what they are to each other: ``seeds``, ``reruns``, ``ranks`` or ``resume``; told from
+            names, manifests and steps if not given.
+        manifests: a manifest for each run, or None where what lies beside its log will do.
+        limits: thresholds, or values by dotted name: ``{"compare.rounding": 1e-4}``.
+        columns: column names by role, where they are not recognised.
+        format: how the logs are to be read, by a name of ``stabdiag formats``.
+
+    Raises:
+        LogError: if a log cannot be read or holds no usable record.
+        ManifestError: if a manifest cannot be read.
+        LimitError: for an unknown limit or a value out of range.
+        StabdiagError: for fewer than two runs, or an unknown kind.
+
+    >>> loss = [3.0 * 0.9**step for step in range(30)]
+    >>> found = compare([{"loss": loss}, {"loss": loss}])
+    >>> found.kind.value, found.diagnosis.slug
+    ('reruns', 'agree')
+    """
+    from stabdiag.comparison import compare_runs
+    from stabdiag.places.ranks import ranks_in
+
+    held = _limits(limits)
+    sources: list[object] = list(runs)
+    if len(sources) == 1 and isinstance(sources[0], str | os.PathLike):
+        sources = [*ranks_in(sources[0])] or sources
+    given = list(manifests) if manifests is not None else [None] * len(sources)
+    if len(given) != len(sources):
+        raise StabdiagError(
+            f"there are {plural(len(sources), 'run')} and {plural(len(given), 'manifest')}; give "
+            "one for each, or none"
+        )
+    loaded = [
+        _loaded(source, manifest, None, limits=held, columns=columns, attempt=None, format=format)
+        for source, manifest in zip(sources, given, strict=True)
+    ]
+    return compare_runs(
+        [history for history, _ in loaded], [told for _, told in loaded], held, kind=kind
+    )
 
 
 def _limits(limits: Limits | Mapping[str, object] | None) -> Limits:

@@ -88,6 +88,15 @@ def test_the_library_example_runs(desk: Path) -> None:
         assert "spike-lr-jump" in result.stdout
 
 
+def test_the_example_of_a_comparison_runs() -> None:
+    (block,) = _blocks(ROOT / "docs" / "compare.md", "python")
+    result = subprocess.run(
+        [sys.executable, "-c", block], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.startswith("reruns config-differs 0\nlr 0 0 0\n")
+
+
 def test_links_lead_somewhere() -> None:
     for page in PAGES:
         for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):

@@ -42,7 +42,8 @@ def reproduce(seen: Seen) -> Tick:
         slug,
         title,
         f"{told[0].upper()}{told[1:]}.",
-        f"{seen.reload}, fix all seeds, and run it twice: one process, one worker of the loader.",
+        f"{seen.reload}, fix all seeds, and run it twice: one process, one worker of the loader. "
+        "`stabdiag compare FIRST SECOND` tells where they part.",
         "If it does not fail at a smaller scale, look at distribution and at races in the data.",
     )
 
@@ -182,6 +183,8 @@ def distributed(seen: Seen) -> Tick:
         "The log of one process does not show what the others do.",
         "Check that gradients are averaged, and that loss scales and overflow settings agree on "
         "all ranks.",
+        "`stabdiag compare FOLDER`, with a log of each rank in it, tells where they part and which "
+        "one stopped first.",
         "Run with NCCL_DEBUG=INFO and TORCH_DISTRIBUTED_DEBUG=DETAIL; look through the logs of "
         "every rank for the first error.",
         "Print the indices of the samples on each rank (sampler.set_epoch).",

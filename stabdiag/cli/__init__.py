@@ -18,6 +18,7 @@ _COMMANDS = {
     "diagnose": ("diagnose", "EPILOG"),
     "watch": ("watch", "EPILOG"),
     "check": ("check", "EPILOG"),
+    "compare": ("compare", "EPILOG"),
     "postmortem": ("postmortem", "EPILOG"),
     "convert": ("convert", "EPILOG"),
     "preflight": ("preflight", "EPILOG"),
@@ -46,7 +47,7 @@ def main() -> NoReturn:
 def _app(asked: list[str]) -> typer.Typer:
     """Return the command line, with all commands unless one of them is asked for.
 
-    To set up the other nine takes 5% of the time of a small log.
+    To set up the others takes 5% of the time of a small log.
     """
     app = typer.Typer(
         name="stabdiag",

@@ -1,4 +1,4 @@
-"""What an outcome, a symptom, a question or a limit means, as Markdown.
+"""What an outcome, a symptom, a finding of a comparison, a question or a limit means, as Markdown.
 
 The texts are Markdown files beside this module, with fixed headings; ``stabdiag.texts`` reads them.
 Limits are explained from their declarations.
@@ -15,6 +15,7 @@ from stabdiag.texts import filled, text
 from stabdiag.tree.outcomes import BY_SLUG, OUTCOMES
 
 if TYPE_CHECKING:
+    from stabdiag.comparison.outcomes import Outcome as Compared
     from stabdiag.limits import LimitInfo, Limits
     from stabdiag.symptoms import Symptom
     from stabdiag.tree.question import Question
@@ -40,18 +41,20 @@ def explain(name: str, limits: Limits) -> str:
     """
     questions = {question.id: question for question in _questions()}
     symptoms = {symptom.slug: symptom for symptom in _symptoms()}
+    compared = {outcome.slug: outcome for outcome in _compared()}
     infos = {info.name: info for info in limits.items()}
     wanted = next((known for known in names(limits) if known.lower() == name.lower()), None)
     if wanted is None:
         raise StabdiagError(
             f"nothing is called {name!r}{did_you_mean(name, names(limits))}; "
-            "explain takes the slug of an outcome or a symptom, a question (Q2.1) or a limit "
-            "(spike.sigma)"
+            "explain takes the slug of a finding, a question (Q2.1) or a limit (spike.sigma)"
         )
     if wanted in BY_SLUG:
         return _outcome(wanted, limits)
     if wanted in symptoms:
         return _symptom(symptoms[wanted], limits)
+    if wanted in compared:
+        return _comparison(compared[wanted], limits)
     if wanted in questions:
         return _question(questions[wanted], limits)
     return _limit(infos[wanted])
@@ -62,6 +65,7 @@ def names(limits: Limits) -> tuple[str, ...]:
     return (
         *(outcome.slug for outcome in OUTCOMES),
         *(symptom.slug for symptom in _symptoms()),
+        *(outcome.slug for outcome in _compared()),
         *(question.id for question in _questions()),
         *(info.name for info in limits.items()),
     )
@@ -80,10 +84,17 @@ def _symptoms() -> tuple[Symptom, ...]:
     return SYMPTOMS
 
 
+def _compared() -> tuple[Compared, ...]:
+    from stabdiag.comparison.outcomes import OUTCOMES
+
+    return OUTCOMES
+
+
 @cache
 def _asking(limit: str) -> tuple[str, ...]:
     asked = [question.id for question in _questions() if limit in question.limits]
-    return (*asked, *(symptom.slug for symptom in _symptoms() if limit in symptom.limits))
+    seen = [symptom.slug for symptom in _symptoms() if limit in symptom.limits]
+    return (*asked, *seen, *(one.slug for one in _compared() if limit in one.limits))
 
 
 def _outcome(slug: str, limits: Limits) -> str:
@@ -109,6 +120,15 @@ def _symptom(symptom: Symptom, limits: Limits) -> str:
         f"Severity: {symptom.severity.value}, symptom of {symptom.family}.{needs}",
     )
     return _with_limits(told, symptom.limits, limits, before="When it must not fire")
+
+
+def _comparison(outcome: Compared, limits: Limits) -> str:
+    kinds = ", ".join(outcome.kinds)
+    told = _with_facts(
+        filled(text("comparisons", outcome.slug), limits),
+        f"Severity: {outcome.severity.value}, found by `stabdiag compare` of {kinds}.",
+    )
+    return _with_limits(told, outcome.limits, limits, before="When it must not fire")
 
 
 def _with_limits(told: str, held: tuple[str, ...], limits: Limits, *, before: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from stabdiag.comparison.outcomes import BY_SLUG as COMPARED
 from stabdiag.explain import explain, names
 from stabdiag.limits import Limits
 from stabdiag.symptoms import BY_SLUG as SYMPTOMS
@@ -11,6 +12,8 @@ from stabdiag.tree.outcomes import BY_SLUG
 PAGES = {
     "outcomes": "What can be found, worst first within each section of the tree.",
     "symptoms": "What is checked beside the tree, by family, from what a log and a manifest tell.",
+    "comparisons": "What `stabdiag compare` finds of several runs, worst first; "
+    "[the page](compare.md) tells how it is used.",
     "questions": "What is asked of a run, in the order of the tree.",
     "limits": "Every threshold, with its default and its reason.",
 }
@@ -23,7 +26,7 @@ def page(kind: str) -> str:
     head = f"# {kind.capitalize()}\n\n{PAGES[kind]}\n\n{made}\n\n"
     if kind == "limits":
         return head + thresholds(limits, "markdown")
-    kinds = {"outcomes": set(BY_SLUG), "symptoms": set(SYMPTOMS)}
+    kinds = {"outcomes": set(BY_SLUG), "symptoms": set(SYMPTOMS), "comparisons": set(COMPARED)}
     known = kinds.get(kind) or {name for name in names(limits) if name[0] == "Q"}
     wanted = [name for name in names(limits) if name in known]
     told = (_lowered(explain(name, limits)) for name in wanted)

@@ -78,8 +78,8 @@ def as_json(report: Report) -> dict[str, Json]:
         "stabdiag": version(),
         "source": _source(report.history.source),
         "literal": report.literal,
-        "diagnosis": _finding(report.diagnosis),
-        "findings": [_finding(finding) for finding in report.findings],
+        "diagnosis": finding(report.diagnosis),
+        "findings": [finding(one) for one in report.findings],
         "trail": [_answer(answer) for answer in report.trail],
         "not_logged": [_not_logged(missing) for missing in report.not_logged],
         "unchecked": [_unchecked(symptom) for symptom in report.unchecked],
@@ -106,14 +106,15 @@ def escape(text: str) -> str:
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
-def _scalar(value: object) -> Json:
+def scalar(value: object) -> Json:
+    """Return a number or a text as JSON can hold it, what is not finite as a string."""
     if value is None or isinstance(value, bool | int):
         return value
     if isinstance(value, str):
         return escape(value)
     # A numpy scalar that slipped into an answer: float64 is a float, the others are not.
     if not isinstance(value, float) and hasattr(value, "item"):
-        return _scalar(value.item())
+        return scalar(value.item())
     if not isinstance(value, float):
         return escape(str(value))
     if math.isnan(value):
@@ -125,7 +126,7 @@ def _scalar(value: object) -> Json:
 
 def mapping(values: Mapping[str, object]) -> dict[str, Json]:
     """Return named values as JSON can hold them, those that are not finite as strings."""
-    return {escape(name): _scalar(value) for name, value in values.items()}
+    return {escape(name): scalar(value) for name, value in values.items()}
 
 
 def _source(source: Source) -> Json:
@@ -139,19 +140,20 @@ def _source(source: Source) -> Json:
     }
 
 
-def _finding(finding: Finding) -> Json:
+def finding(found: Finding) -> Json:
+    """Return a finding as JSON can hold it."""
     return {
-        "slug": finding.slug,
-        "severity": finding.severity.value,
-        "section": finding.section,
-        "question": finding.question,
-        "title": escape(finding.title),
-        "summary": escape(finding.summary),
-        "step": _scalar(finding.step),
-        "first_action": escape(finding.first_action),
-        "next_actions": [escape(action) for action in finding.next_actions],
-        "evidence": mapping(finding.evidence),
-        "asked_of": finding.asked_of.value,
+        "slug": found.slug,
+        "severity": found.severity.value,
+        "section": found.section,
+        "question": found.question,
+        "title": escape(found.title),
+        "summary": escape(found.summary),
+        "step": scalar(found.step),
+        "first_action": escape(found.first_action),
+        "next_actions": [escape(action) for action in found.next_actions],
+        "evidence": mapping(found.evidence),
+        "asked_of": found.asked_of.value,
     }
 
 
@@ -164,7 +166,7 @@ def _answer(answer: Answer) -> Json:
         "because": escape(answer.because),
         "measured": mapping(answer.measured),
         "limit": mapping(answer.limits),
-        "steps": [_scalar(step) for step in answer.steps],
+        "steps": [scalar(step) for step in answer.steps],
         "asked_of": answer.asked_of.value,
     }
 
@@ -181,8 +183,8 @@ def _event(event: Event) -> Json:
     return {
         "kind": event.kind.value,
         "message": escape(event.message),
-        "step": _scalar(event.step),
-        "line": _scalar(event.line),
+        "step": scalar(event.step),
+        "line": scalar(event.line),
     }
 
 
@@ -193,14 +195,14 @@ def _series(series: Series) -> Json:
         "points": len(series),
         "first_step": int(series.steps[0]) if some else None,
         "last_step": int(series.steps[-1]) if some else None,
-        "last_value": _scalar(float(series.values[-1])) if some else None,
+        "last_value": scalar(float(series.values[-1])) if some else None,
     }
 
 
 def _manifest(manifest: Manifest) -> Json:
     values = {name: getattr(manifest, name) for name in MANIFEST_FIELDS}
     return {
-        "path": _scalar(manifest.path),
+        "path": scalar(manifest.path),
         "values": mapping({name: value for name, value in values.items() if value is not None}),
         "inferred": mapping(manifest.inferred),
         "overridden": [escape(name) for name in manifest.overridden],

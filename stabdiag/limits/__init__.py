@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING
 
 from stabdiag.errors import LimitError, did_you_mean
+from stabdiag.limits.compare import CompareLimits
 from stabdiag.limits.data import DataLimits
 from stabdiag.limits.generalisation import GeneralisationLimits
 from stabdiag.limits.gradients import GradientLimits
@@ -48,6 +49,7 @@ class Limits:
     resume: ResumeLimits = field(default_factory=ResumeLimits)
     throughput: ThroughputLimits = field(default_factory=ThroughputLimits)
     preflight: PreflightLimits = field(default_factory=PreflightLimits)
+    compare: CompareLimits = field(default_factory=CompareLimits)
 
     def items(self) -> tuple[LimitInfo, ...]:
         """Return every limit with its value here, its default and its declaration."""

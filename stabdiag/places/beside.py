@@ -35,7 +35,7 @@ NAMES: Final = (
 # Folders that a run keeps its logs in, below its own.
 _INNER: Final = re.compile(
     r"logs?|tensorboard|tb|tb_logs|events|csv|metrics|stats|vis_data|runs|train|files"
-    r"|(checkpoint|version|epoch|step|run)[-_].*|\d{8}_\d{6}",
+    r"|(checkpoint|version|epoch|step|run)[-_].*|rank[-_]?\d+|\d{8}_\d{6}",
     re.IGNORECASE,
 )
 

@@ -47,13 +47,14 @@ def sanity_checks(at: Launch) -> tuple[Tick, ...]:
             "same-twice",
             "Two short runs with one seed are the same",
             "Else no failure can be reproduced later.",
-            "Run 100 steps twice and compare the losses.",
+            "Run 100 steps twice: `stabdiag compare FIRST SECOND --as reruns`.",
         ),
         unknown(
             "resume",
             "A resume goes on where the run was",
             "Weights, optimizer, schedule, scaler and the position in the data all come back.",
-            "Stop a short run, resume it, and compare its losses with those of a run in one go.",
+            "Stop a short run and resume it, beside a run in one go: `stabdiag compare WHOLE "
+            "RESUMED --as resume`.",
         ),
         unknown(
             "ranks",

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.stats.baseline import Baseline, baseline
+from stabdiag.stats.baseline import baseline
+from stabdiag.stats.candidates import LASTING, candidates
 from stabdiag.stats.habit import FAR_OUT
-from stabdiag.stats.quantiles import median
-from stabdiag.stats.seen import Seen, seen_ahead, seen_singly
+from stabdiag.stats.seen import Seen, seen_singly
 from stabdiag.stats.shape import Reach, Spike, describe
-from stabdiag.stats.tails import UpperTail, medians_tail, noise_tail, upper_tail
+from stabdiag.stats.tails import noise_tail
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -22,26 +22,10 @@ if TYPE_CHECKING:
 # So many of the longest excursions count as one point each where the tail is fitted.
 _FEW_EVENTS = 3
 
-# A shift is looked for in the medians of so many points.
-_LASTING = (8, 20)
-
-# So many points may lie in one shift and must not shape the tail that it is judged by.
-_SHIFTED_POINTS = 128
-
-# The tail of medians is taken from no more than about so many of them.
-_SAMPLE = 50_000
-
-# A shift that lasts counts from this many deviations on, and from fewer after a logged cause.
-_LEAST_SHIFT = 2.0
-_LEAST_CAUSED = 1.0
-
 # What a run made good unaided is told if its peak reaches half as far as the noise of single points
 # does; so many deviations are always far enough, and a single point has to reach so many.
 _FAR = 10.0
 _FAR_FOR_ONE = 5.0
-
-# After a logged cause a spike is the likelier story: so many times the chance of a false alarm.
-_CAUSED = 5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,13 +72,12 @@ def find_spikes(
     scores = single.scores[first:]
     noise = noise_tail(_declustered(scores), min(false_alarm / len(scores), 0.25))
     limit = noise.exceeded_with_chance(min(false_alarm / len(scores), 0.25))
-    found = _candidates(x, base, single, noise, false_alarm, suspect)
-    found += [_Candidate(at, at, single) for at in single.excursions.alone(reach.window)]
+    found = candidates(x, base, single, noise, false_alarm, suspect, reach.window)
     spans = _spans(base.level, [onset for _, onset, _ in found])
     spikes: list[Spike] = []
     resume = 0
-    habits = dict.fromkeys((1, *_LASTING), 0)
-    for at, onset, seen in sorted(found, key=lambda one: (one.at, one.seen.width)):
+    habits = dict.fromkeys((1, *LASTING), 0)
+    for at, onset, seen in found:
         if at < max(resume, habits[seen.width]):
             continue
         spike = describe(x, base, onset, reach, atypical)
@@ -142,43 +125,6 @@ def _peak_stands_out(spike: Spike, seen: Seen, limit: float) -> bool:
     return spike.height > least * spike.sigma
 
 
-class _Candidate(NamedTuple):
-    """Where something is too high, where it begins, and through which windows it was seen."""
-
-    at: int
-    onset: int
-    seen: Seen
-
-
-def _candidates(
-    x: Floats,
-    base: Baseline,
-    single: Seen,
-    noise: UpperTail,
-    false_alarm: float,
-    suspect: NDArray[np.bool_] | None,
-) -> list[_Candidate]:
-    """Return the points and stretches that lie beyond what the noise's tail allows."""
-    first, scores = single.first, single.scores
-    chance = lower = min(false_alarm / (len(scores) - first), 0.25)
-    high = scores > noise.exceeded_with_chance(chance)
-    if suspect is not None and suspect[first:].any():
-        # After a logged cause the question is only about these points: fewer tests, lower bar.
-        lower = min(_CAUSED * false_alarm / int(suspect[first:].sum()), 0.25)
-        high |= (scores > noise.exceeded_with_chance(lower)) & suspect
-    high[:first] = False
-    found = [_Candidate(at, at, single) for at in np.flatnonzero(high).tolist()]
-    for width in _LASTING:
-        seen = seen_ahead(x, base, width, single)
-        if seen is None:
-            continue
-        places = _shifted(seen, noise, chance, _LEAST_SHIFT)
-        if suspect is not None and lower > chance:
-            places += [at for at in _shifted(seen, noise, lower, _LEAST_CAUSED) if suspect[at]]
-        found += [_Candidate(at, _change_point(x, base, at, width), seen) for at in places]
-    return found
-
-
 def _declustered(scores: Floats) -> Floats:
     """Return the scores with the largest few excursions reduced to their highest point.
 
@@ -197,37 +143,3 @@ def _declustered(scores: Floats) -> Floats:
         kept[excursion] = False
         kept[excursion[np.argmax(scores[excursion])]] = True
     return scores[kept]
-
-
-def _shifted(seen: Seen, noise: UpperTail, chance: float, least: float) -> list[int]:
-    """Return the positions from which on the next points lie too high.
-
-    The score of a shift is the median of the points from here on, against the baseline.
-    """
-    first, scores = seen.first, seen.scores
-    # Windows that overlap are not so many tests.
-    chance = min(seen.width * chance, 0.25)
-    deepest = int(np.log2(len(scores) / _SHIFTED_POINTS))
-    sample = scores[first :: -(-len(scores) // _SAMPLE)]
-    tails = (
-        medians_tail(noise, sample, seen.width),
-        # Neighbours that go together (blocks of like data) make medians that go farther.
-        upper_tail(sample, deepest),
-    )
-    limit = max(*(tail.exceeded_with_chance(chance) for tail in tails), least)
-    hit = scores > limit
-    hit[:first] = False
-    return np.flatnonzero(hit).tolist()
-
-
-def _change_point(x: Floats, base: Baseline, at: int, lasting: int) -> int:
-    """Return where the shift that is seen from ``at`` on begins.
-
-    The maximum-likelihood change point between the level before and the level after (Hinkley 1970,
-    doi:10.1093/biomet/57.1.1, eq. 2.1, with the levels taken from medians).
-    """
-    ahead = x[at : at + 2 * lasting]
-    level = float(base.level[at])
-    height = median(ahead[lasting // 2 :]) - level
-    gain = np.cumsum((ahead - level - height / 2)[::-1])[::-1]
-    return at + int(np.argmax(gain[:lasting]))

@@ -27,6 +27,9 @@ _GAMES = frozenset(
     }
 )
 
+# The last level of an evaluation is the median of so many.
+LAST_EVALUATIONS = 3
+
 # What the history tells where a column of epochs serves as the step.
 _EPOCHS = re.compile(r"epoch.* serves as the step")
 
@@ -85,3 +88,16 @@ def best_evaluation(case: Case) -> float:
     """Return the lowest evaluation loss, infinite where none was logged."""
     logged = case.history.get("eval_loss")
     return float(logged.finite().values.min(initial=math.inf)) if logged is not None else math.inf
+
+
+def with_evaluations(case: Case) -> tuple[Series, Series] | None:
+    """Return training and evaluation losses where both are there, positive, and enough."""
+    logged = case.history.get("eval_loss")
+    if logged is None or not is_distance(case):
+        return None
+    held = logged.finite()
+    held = held.between(int(case.loss.steps[0]), int(case.loss.steps[-1]) + round(case.stride))
+    least = case.limits.generalisation.min_evaluations
+    if len(held) < least or len(case.loss) < least or held.values.min() <= 0:
+        return None
+    return case.loss, held

@@ -96,7 +96,10 @@ def jumps(case: Case) -> NDArray[np.int64]:
     low, high = lr.values[:-1], lr.values[1:]
     up = (low > 0) & (high >= case.limits.spike.lr_jump * low)
     found = [at for at in (np.flatnonzero(up) + 1).tolist() if _is_jump(case, lr.values, at)]
-    # A schedule with restarts jumps as a rule.
+    if len(found) > _FEW_JUMPS:
+        # A schedule with restarts jumps as a rule, but no higher than it had been.
+        peak = np.maximum.accumulate(low) * case.limits.spike.lr_jump
+        found = [at for at in found if high[at - 1] >= peak[at - 1]]
     return lr.steps[found] if 0 < len(found) <= _FEW_JUMPS else nothing
 
 

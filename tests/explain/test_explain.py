@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import stabdiag.explain as package
+from stabdiag.comparison.outcomes import BY_SLUG as COMPARED
 from stabdiag.errors import StabdiagError
 from stabdiag.explain import (
     OUTCOME_HEADINGS,
@@ -31,6 +32,7 @@ TEXTS = Path(package.__file__).parent
 KEPT = [
     *(("outcomes", slug, OUTCOME_HEADINGS) for slug in BY_SLUG),
     *(("symptoms", slug, SYMPTOM_HEADINGS) for slug in SYMPTOMS),
+    *(("comparisons", slug, SYMPTOM_HEADINGS) for slug in COMPARED),
     *(("questions", question.id, QUESTION_HEADINGS) for question in QUESTIONS),
 ]
 every_text = pytest.mark.parametrize(
@@ -54,6 +56,8 @@ def test_form(kind: str, name: str, headings: tuple[str, ...]):
         assert lines[0] == f"# {name}: {BY_SLUG[name].title}"
     if kind == "symptoms":
         assert lines[0] == f"# {name}: {SYMPTOMS[name].title}"
+    if kind == "comparisons":
+        assert lines[0] == f"# {name}: {COMPARED[name].title}"
 
 
 @every_text

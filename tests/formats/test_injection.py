@@ -12,19 +12,23 @@ import re
 import unicodedata
 import xml.etree.ElementTree as ET
 from dataclasses import replace
+from functools import cache
 from html.parser import HTMLParser
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 from markdown_it import MarkdownIt
 
-from stabdiag.formats import names, render
+import stabdiag
+from stabdiag.formats import compared, names, render
 from stabdiag.formats.github import summary
-from stabdiag.history import Event, EventKind
+from stabdiag.history import Event, EventKind, History, Series, Source
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from stabdiag.compared import Comparison
     from stabdiag.report import Report
 
 HOSTILE = {
@@ -222,6 +226,48 @@ def test_the_summary_of_a_job_is_inert(
     (drawn,) = re.findall(r"^```mermaid\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
     assert "%%" not in drawn
     assert "init" not in drawn
+
+
+@cache
+def side_by_side(name: str, kind: str) -> Comparison:
+    """Compare two runs that have a name wherever text of a log or a manifest can stand."""
+    steps = np.arange(60)
+    histories = []
+    for i in range(2):
+        loss = 3.0 - steps / 30 + np.where(steps > 40, 0.7 * i, 0.0)
+        values = {"loss": loss, f"weight_norm/{name}": loss + 1}
+        words = f"traceback: Connection closed by peer {name}" if i else f"killed: {name}"
+        histories.append(
+            History(
+                series={
+                    role: Series(role=role, column=name, steps=steps, values=one)
+                    for role, one in values.items()
+                },
+                source=Source(name=f"{name} {i}", format=name, records=60, unreadable=2),
+                events=(Event(kind=EventKind.MESSAGE, message=words, line=3),),
+            )
+        )
+    manifests = [
+        {"optimizer": f"{name} {i}", f"{name}.lr": f"{name}{i}", "run_name": f"{i} {name}"}
+        for i in range(2)
+    ]
+    return stabdiag.compare(histories, kind=kind, manifests=manifests)
+
+
+@pytest.mark.parametrize("format_name", compared.names())
+@pytest.mark.parametrize("name", [*HOSTILE.values(), *BEGINS], ids=[*HOSTILE, *BEGINS])
+def test_a_comparison_is_inert(format_name: str, name: str):
+    plain = compared.render(side_by_side(PLAIN, "ranks"), format_name, verbose=True)
+    told = compared.render(side_by_side(name, "ranks"), format_name, verbose=True)
+    check(format_name, told, plain)
+
+
+@pytest.mark.parametrize("kind", ["seeds", "reruns", "ranks", "resume"])
+@pytest.mark.parametrize("format_name", compared.names())
+def test_a_comparison_is_inert_whatever_is_joined(format_name: str, kind: str):
+    plain = compared.render(side_by_side(PLAIN, kind), format_name)
+    for joined in (" ".join(HOSTILE.values()), "\n".join([*BEGINS, *HOSTILE.values()])):
+        check(format_name, compared.render(side_by_side(joined, kind), format_name), plain)
 
 
 @pytest.mark.parametrize("format_name", names())

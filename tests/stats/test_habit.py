@@ -72,3 +72,31 @@ def test_a_logged_cause_is_not_excused_by_habit() -> None:
 def test_a_long_log_is_judged_by_whole_windows_from_its_start_on() -> None:
     x = np.linspace(3.0, 2.0, 300_000) + 0.1 * np.random.default_rng(9).standard_normal(300_000)
     assert onsets(x) == []
+
+
+@pytest.mark.parametrize("share", [0.1, 0.2])
+def test_points_that_are_often_high_are_so_together_now_and_then(share: float) -> None:
+    # Without the chance that is counted off the run itself, a third to a half of these have spikes.
+    flagged = 0
+    for seed in range(20):
+        draw = np.random.default_rng(seed)
+        x = 0.05 + 0.01 * draw.standard_normal(2000)
+        x[draw.random(2000) < share] += 1.0 + 0.2 * draw.standard_normal()
+        flagged += len(onsets(x)) > 0
+    assert flagged <= 1
+
+
+@pytest.mark.parametrize("at", [6, 15, 29])
+def test_an_early_point_beyond_comparison_is_a_spike(at: int) -> None:
+    x = noise()
+    x[at] += 30.0
+    assert onsets(x) == [at]
+
+
+@pytest.mark.parametrize("after", [3.0, 0.0])
+def test_an_early_point_that_others_come_near_is_how_the_run_starts(after: float) -> None:
+    x = noise()
+    x[:20] += 5.0 * np.exp(-np.arange(20) / 5)
+    x[10] += 8.0
+    x[14] += after
+    assert onsets(x) == []

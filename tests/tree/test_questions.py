@@ -12,6 +12,7 @@ from stabdiag.findings import AskedOf, Verdict
 from stabdiag.manifest import Manifest
 from stabdiag.tree import QUESTIONS
 from stabdiag.tree.case import Case
+from stabdiag.tree.causes import jumps
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -377,3 +378,16 @@ def test_the_limit_that_a_spike_is_said_to_exceed_lies_below_it(runs: Path, run:
     answer = asked(stabdiag.diagnose(next((runs / run).glob("log.*"))), "Q2.1")
     alone = answer.measured["largest_score"] > answer.measured["family_limit"]
     assert ("several steps are high together" in answer.because) is not alone
+
+
+def test_a_jump_above_all_restarts_is_a_cause_and_a_restart_is_none(
+    calm: Callable[..., Log],
+) -> None:
+    log = calm()
+    log["lr"] = 1e-3 * (1.02 - (log["step"] % 100) / 100)
+    higher = {**log, "lr": np.where(log["step"] // 10 == 45, 0.05, log["lr"])}
+    found = [
+        jumps(Case(history=stabdiag.read(one), manifest=Manifest(), limits=stabdiag.Limits()))
+        for one in (log, higher)
+    ]
+    assert [steps.tolist() for steps in found] == [[], [450]]

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from stabdiag.findings import Finding
+    from stabdiag.formats.terminal.sections import Found
     from stabdiag.formats.terminal.subject import Plot
     from stabdiag.report import Report
 
@@ -40,7 +41,7 @@ def head(report: Report) -> Iterator[str]:
     yield escape(found.summary)
 
 
-def actions(report: Report) -> Iterator[str]:
+def actions(report: Found) -> Iterator[str]:
     """Yield the first action, set off, and the next ones."""
     found = report.diagnosis
     if found.first_action and found.severity is Severity.OK:
@@ -52,7 +53,7 @@ def actions(report: Report) -> Iterator[str]:
         yield "\n".join(["Then:", "", *listed])
 
 
-def also_found(report: Report) -> Iterator[str]:
+def also_found(report: Found) -> Iterator[str]:
     """Yield the other findings, each with its own first action."""
     if not report.also_found:
         return

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from rich.text import Text
 
@@ -34,7 +34,19 @@ _ROLE_WIDTH = 30
 _MESSAGES = 5
 
 
-def head(report: Report, page: Page) -> Iterator[Text]:
+class Found(Protocol):
+    """Whatever has findings: the report on a run, or a comparison of several."""
+
+    @property
+    def diagnosis(self) -> Finding:
+        """The worst finding."""
+
+    @property
+    def also_found(self) -> tuple[Finding, ...]:
+        """All others."""
+
+
+def head(report: Found, page: Page) -> Iterator[Text]:
     """Yield what is wrong and where in one line, and the summary below it."""
     found = report.diagnosis
     severity, title = found.severity, _named(found, page, "bold")
@@ -54,7 +66,7 @@ def _only_warned(found: Finding, warnings: list[Finding], page: Page) -> Text:
     return page.line(page.text(told, "bold"), page.text(f"  [{found.slug}]", "dim"))
 
 
-def actions(report: Report, page: Page) -> Iterator[Text]:
+def actions(report: Found, page: Page) -> Iterator[Text]:
     """Yield the first action, set off by a bar at its left, and what to do after it."""
     found = report.diagnosis
     if found.first_action and found.severity is Severity.OK:
@@ -83,7 +95,7 @@ def messages(report: Report, page: Page) -> Iterator[Text]:
         yield from page.wrap(f"{event.message}{where}", "  ", "    ")
 
 
-def also_found(report: Report, page: Page) -> Iterator[Text]:
+def also_found(report: Found, page: Page) -> Iterator[Text]:
     """Yield the other findings, each with its own first action."""
     if report.also_found:
         yield from page.heading("Also found")

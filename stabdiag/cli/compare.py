@@ -1,0 +1,128 @@
+"""``stabdiag compare``."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from stabdiag.cli.again import command
+from stabdiag.cli.diagnose import FailOn, exit_code
+from stabdiag.cli.options import (
+    Color,
+    ColumnNames,
+    ConfigFile,
+    LimitFlags,
+    LogFormat,
+    Output,
+    columns_of,
+    limits_of,
+)
+from stabdiag.cli.terminal import progress, terminal, write
+
+EPILOG = """
+**Examples**
+
+`stabdiag compare seed1.jsonl seed2.jsonl seed3.jsonl`: do the seeds end alike?
+
+`stabdiag compare monday/metrics.csv tuesday/metrics.csv --as reruns`: where do they part?
+
+`stabdiag compare slurm-101.out slurm-102.out --as resume`: does the second go on well?
+
+`stabdiag compare job`: a folder with `rank0/log.jsonl`, `rank1/log.jsonl`, …
+
+`stabdiag compare a.jsonl b.jsonl --column loss=train/ce --fail-on warning --format markdown`
+
+**Exit codes**: 0 nothing at or above `--fail-on`; 1 something; 2 unreadable input or usage.
+"""
+
+
+class As(StrEnum):
+    """What the runs are to each other."""
+
+    SEEDS = "seeds"
+    RERUNS = "reruns"
+    RANKS = "ranks"
+    RESUME = "resume"
+
+
+def compare(
+    runs: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="RUN...",
+            help="Logs, folders, archives or URLs, each a run of its own; or one folder that holds "
+            "the logs of several ranks.",
+        ),
+    ],
+    kind: Annotated[
+        As | None,
+        typer.Option(
+            "--as",
+            help="What the runs are to each other; by default as names, manifests and steps tell.",
+        ),
+    ] = None,
+    manifests: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--manifest",
+            metavar="FILE",
+            help="What a run was configured to do: one for each run, in their order. By default "
+            "what lies beside each log.",
+        ),
+    ] = None,
+    columns: ColumnNames = None,
+    log_format: LogFormat = None,
+    limit: LimitFlags = None,
+    config: ConfigFile = None,
+    format: Annotated[
+        str, typer.Option("--format", "-f", help="terminal, json or markdown.")
+    ] = "terminal",
+    output: Output = None,
+    fail_on: Annotated[
+        FailOn, typer.Option("--fail-on", help="The severity from which on the exit code is 1.")
+    ] = FailOn.ERROR,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="Show every setting that differs.")
+    ] = False,
+    color: Color = None,
+) -> None:
+    """Compare runs that ought to be the same: seeds, reruns, a resume, the ranks of a job.
+
+    Says the first step at which they part, by how much, which series parts first, and why.
+    """
+    from stabdiag.api import compare as run
+
+    with progress(runs):
+        comparison = run(
+            runs,
+            kind=None if kind is None else kind.value,
+            manifests=manifests,
+            limits=limits_of(limit, config),
+            columns=columns_of(columns),
+            format=log_format,
+        )
+    from stabdiag.formats.compared import render
+
+    flags = {
+        "--as": None if kind is None else kind.value,
+        "--manifest": manifests,
+        "--column": columns,
+        "--log-format": log_format,
+        "--limit": limit,
+        "--config": config,
+    }
+    shown = terminal(output, color)
+    text = render(
+        comparison,
+        format,
+        verbose=verbose,
+        width=shown.width,
+        color=shown.color,
+        encoding=shown.encoding,
+        command=command("compare", runs, flags),
+    )
+    write(text, output)
+    raise typer.Exit(exit_code(comparison.findings, fail_on))

@@ -1,0 +1,110 @@
+"""Do the runs do what they are configured to do alike?"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from stabdiag.compared import Bearing, Kind
+from stabdiag.comparison.settings import explaining, in_words
+from stabdiag.comparison.study import Study, finding
+from stabdiag.comparison.told import close, measured, where
+from stabdiag.findings import Severity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from stabdiag.compared import Difference, Parting
+    from stabdiag.findings import Finding, Scalar
+
+_SHOWN = 5
+
+
+def config_differs(study: Study) -> Iterator[Finding]:
+    """Find settings, or a learning rate in the log, that differ where they should not."""
+    settings = explaining(study.differences)
+    if study.kind is Kind.RESUME:  # how the learning rate goes on is asked there
+        rates = []
+    else:
+        rates = [one for one in study.of("lr") if one.unrounded is not None]
+    if not settings and not rates:
+        return
+    losses = [one for one in study.of("loss") if one.step is not None]
+    parts = [_settings(settings), _rates(rates), _effect(study, losses, rates), _idle(study)]
+    unlike = bool(losses) or study.kind is not Kind.RERUNS
+    yield finding(
+        "config-differs",
+        because=" ".join(part for part in parts if part),
+        first=_first(settings, rates),
+        then=(
+            "Change one setting at a time: two that differ together cannot be told apart.",
+            "Keep the configuration as it was resolved, and the commit, beside every log.",
+        ),
+        step=min((one.unrounded for one in rates if one.unrounded is not None), default=None)
+        if rates
+        else min((one.step for one in losses if one.step is not None), default=None),
+        measured={**_values(settings), **(measured(losses[0]) if losses else {})},
+        severity=None if unlike else Severity.NOTE,
+    )
+
+
+def _settings(settings: tuple[Difference, ...]) -> str:
+    if not settings:
+        return ""
+    shown = "; ".join(map(in_words, settings[:_SHOWN]))
+    more = f"; and {len(settings) - _SHOWN} more" if len(settings) > _SHOWN else ""
+    unsure = all(one.bearing is Bearing.MAY for one in settings)
+    tail = " (whether this matters cannot be told from its name)" if unsure else ""
+    return f"The manifests differ: {shown}{more}{tail}."
+
+
+def _rates(rates: list[Parting]) -> str:
+    if not rates:
+        return ""
+    one = min(rates, key=lambda rate: rate.unrounded or 0)
+    x, y = one.unrounded_values or (math.nan, math.nan)
+    return (
+        f"In the logs the learning rates of {one.runs[0]} and {one.runs[1]} part at step "
+        f"{one.unrounded}: {close(x, y)}."
+    )
+
+
+def _effect(study: Study, losses: list[Parting], rates: list[Parting]) -> str:
+    if not losses:
+        return "The losses are the same to the last bit: it had no effect."
+    if study.kind is not Kind.RERUNS:
+        return ""
+    first = min(losses, key=lambda one: one.step or 0)
+    earlier = [one for one in rates if (one.unrounded or 0) < (first.unrounded or 0)]
+    cause = " The learning rate parts before the loss does: it is the cause." if earlier else ""
+    batches = min((one.step for one in study.of("batch_id") if one.step is not None), default=None)
+    data = "" if batches is None else f" The batches differ from step {batches} on."
+    return f"{where(first)}{cause}{data}"
+
+
+def _idle(study: Study) -> str:
+    idle = [one.key for one in study.differences if one.bearing is Bearing.CANNOT]
+    if not idle:
+        return ""
+    shown = ", ".join(idle[:_SHOWN]) + (", …" if len(idle) > _SHOWN else "")
+    differ = "differs" if len(idle) == 1 else "differ"
+    return f"That {shown} {differ} as well explains nothing."
+
+
+def _first(settings: tuple[Difference, ...], rates: list[Parting]) -> str:
+    if settings:
+        keys = ", ".join(one.key for one in settings[:_SHOWN])
+        return f"Run again with {keys} the same, and compare."
+    step = min(one.unrounded or 0 for one in rates)
+    return (
+        f"Look for what changes the schedule beside the configuration: print the learning rate at "
+        f"step {step} in both runs, and compare the code that they were started from."
+    )
+
+
+def _values(settings: tuple[Difference, ...]) -> dict[str, Scalar]:
+    return {
+        f"{one.key} ({label})": value
+        for one in settings[:_SHOWN]
+        for label, value in list(one.values.items())[:_SHOWN]
+    }

@@ -1,0 +1,45 @@
+"""What the name of a log and its manifest tell of a run among others."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from stabdiag.manifest_keys import plain
+from stabdiag.places.ranks import rank_in
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from stabdiag.manifest import Manifest
+
+_SEED: Final = re.compile(r"(?<![a-z])seed[-_.=]?(\d{1,12})(?!\d)", re.IGNORECASE)
+
+# What launchers call the number of a process; one on each node that counts from 0 is no rank.
+_RANK_KEYS: Final = ("rank", "global_rank", "process_index", "process_rank", "dist_rank")
+
+
+def rank_of(name: str, manifest: Manifest) -> int | None:
+    """Return the rank that the manifest tells, else the one in the name: ``run.rank3.jsonl``."""
+    for key, value in manifest.unknown.items():
+        if plain(key.rpartition(".")[2]) in _RANK_KEYS and str(value).isdecimal():
+            return int(str(value)[:9])
+    return rank_in(name)
+
+
+def seed_of(name: str, manifest: Manifest) -> int | None:
+    """Return the seed that the manifest tells, else the one in the name: ``seed7.csv``."""
+    if manifest.seed is not None:
+        return manifest.seed
+    found = _SEED.findall(name)
+    return int(found[-1]) if found else None
+
+
+def labels(ranks: Sequence[int | None]) -> list[str]:
+    """Return a short label for each run: its rank, where each has one of its own, else a letter.
+
+    After Z come numbers.
+    """
+    if None not in ranks and len(set(ranks)) == len(ranks):
+        return [f"rank {rank}" for rank in ranks]
+    return [chr(ord("A") + i) if i < 26 else f"run {i + 1}" for i in range(len(ranks))]

@@ -1,0 +1,70 @@
+"""What is asked of runs that are compared, measured once for all that is looked for in them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from stabdiag.comparison.outcomes import BY_SLUG
+from stabdiag.findings import Finding, Severity
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from stabdiag.compared import Difference, Kind, Parting, Run
+    from stabdiag.findings import Scalar
+    from stabdiag.limits import Limits
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Study:
+    """Runs of a kind, the one that the others are held against, and how they differ.
+
+    ``partings`` has for each other run where it parts from the reference, by role.
+    """
+
+    kind: Kind
+    runs: tuple[Run, ...]
+    reference: Run
+    partings: Mapping[str, Mapping[str, Parting]]
+    differences: tuple[Difference, ...]
+    limits: Limits
+
+    @property
+    def others(self) -> tuple[Run, ...]:
+        """All runs but the reference."""
+        return tuple(run for run in self.runs if run is not self.reference)
+
+    def run(self, label: str) -> Run:
+        """Return the run of a label."""
+        return next(run for run in self.runs if run.label == label)
+
+    def of(self, role: str) -> list[Parting]:
+        """Return where the runs part in a role, one parting for each run that logged it."""
+        return [found[role] for found in self.partings.values() if role in found]
+
+
+def finding(
+    slug: str,
+    *,
+    because: str,
+    first: str,
+    then: tuple[str, ...] = (),
+    step: int | None = None,
+    measured: Mapping[str, Scalar] | None = None,
+    severity: Severity | None = None,
+) -> Finding:
+    """Return what was found, with what its outcome fixes looked up."""
+    outcome = BY_SLUG[slug]
+    return Finding(
+        slug=slug,
+        severity=severity or outcome.severity,
+        section="compare",
+        question="",
+        title=outcome.title,
+        summary=because,
+        first_action=first,
+        next_actions=then,
+        step=step,
+        evidence=measured or {},
+    )

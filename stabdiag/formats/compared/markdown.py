@@ -1,0 +1,89 @@
+"""The comparison as Markdown, for a comment on a pull request, an issue or the summary of a job."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from stabdiag.formats.compared import tables
+from stabdiag.formats.compared.view import overlay
+from stabdiag.formats.json import version
+from stabdiag.formats.markdown.sections import SIGNS, actions, also_found
+from stabdiag.formats.markdown_text import block, code, escape, table
+from stabdiag.formats.terminal.canvas import View, strip
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from stabdiag.compared import Comparison
+
+MARK = "<!-- stabdiag compare -->"
+"""The first line, by which a workflow finds its comment again."""
+
+_COLUMNS = 60
+
+
+def render(comparison: Comparison, *, command: str | None = None) -> str:
+    """Return the comparison as Markdown; ``command`` is what makes it again, if it is known."""
+    blocks = [
+        MARK,
+        *_head(comparison),
+        *actions(comparison),
+        *also_found(comparison),
+        *_where(comparison),
+        *_tables(comparison),
+        *_foot(comparison, command),
+    ]
+    return "\n\n".join(blocks) + "\n"
+
+
+def _head(comparison: Comparison) -> Iterator[str]:
+    found = comparison.diagnosis
+    step = "" if found.step is None else f", step {found.step}"
+    yield f"### {SIGNS[found.severity]} {escape(found.title)}{step}"
+    yield f"**{found.severity.value}** · `{found.slug}` · {len(comparison.runs)} runs"
+    yield escape(found.summary)
+
+
+def _where(comparison: Comparison) -> Iterator[str]:
+    """Yield a row of bars for each run, and one for how far they lie apart."""
+    drawn = overlay(comparison)
+    if drawn is None:
+        return
+    view = View(first=drawn.first, last=drawn.last, columns=_COLUMNS)
+    rows = [f"{mark:<8}  {strip(one, view, ascii=False)}" for mark, one in drawn.curves]
+    if drawn.gap is not None:
+        rows.append(f"apart by  {strip(drawn.gap, view, ascii=False)}")
+    first, last = str(drawn.first), str(drawn.last)
+    axis = f"{first}{' ' * (_COLUMNS - len(first) - len(last))}{last}"
+    yield f"**Where they part** ({escape(drawn.role)})"
+    yield block("\n".join([*(row.rstrip() for row in rows), f"{'step':<8}  {axis}"]), "text")
+
+
+def _tables(comparison: Comparison) -> Iterator[str]:
+    rows = tables.partings(comparison)
+    if rows:
+        yield table(tables.PARTINGS, _cells(rows))
+    if comparison.levels:
+        yield "**Where they end**"
+        yield table(tables.LEVELS, _cells(tables.levels(comparison)))
+    settings = tables.settings(comparison)
+    if settings:
+        yield "**Settings that differ**"
+        yield "\n".join(f"- {escape(told)} ({escape(bearing)})" for bearing, told in settings)
+    yield f"**Compared as {comparison.kind.value}**: {escape(comparison.why)}"
+    listed = [
+        (label, code(name), steps, losses, seed)
+        for label, name, steps, losses, seed in tables.runs(comparison)
+    ]
+    yield table(tables.RUNS, listed)
+
+
+def _cells(rows: Sequence[Sequence[str]]) -> list[list[str]]:
+    return [[escape(cell) for cell in row] for row in rows]
+
+
+def _foot(comparison: Comparison, command: str | None) -> Iterator[str]:
+    commands = [command or "", f"stabdiag explain {comparison.diagnosis.slug}"]
+    yield block("\n".join(line for line in commands if line), "sh")
+    told = [f"stabdiag {version()}", f"{comparison.common} common losses", *comparison.notes]
+    yield f"<sub>{' · '.join(map(escape, told))}</sub>"

@@ -1,0 +1,108 @@
+"""The comparison as strict JSON, schema 1 (``comparison.schema.json`` beside this file)."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from typing import TYPE_CHECKING
+
+from stabdiag.formats.json import dumps, escape, finding, mapping, scalar, version
+
+if TYPE_CHECKING:
+    from stabdiag.compared import Comparison, Difference, Level, Parting, Run
+    from stabdiag.formats.json import Json
+
+SCHEMA = 1
+
+
+def render(comparison: Comparison) -> str:
+    """Return the comparison as one JSON object, in ASCII, without a newline at its end."""
+    return dumps(as_json(comparison))
+
+
+def schema() -> str:
+    """Return the JSON Schema that every comparison satisfies."""
+    return (
+        files("stabdiag.formats.compared")
+        .joinpath("comparison.schema.json")
+        .read_text(encoding="utf-8")
+    )
+
+
+def as_json(comparison: Comparison) -> dict[str, Json]:
+    """Return the comparison as plain lists, mappings and scalars that JSON can hold."""
+    return {
+        "schema": SCHEMA,
+        "stabdiag": version(),
+        "kind": comparison.kind.value,
+        "why": escape(comparison.why),
+        "runs": [_run(run) for run in comparison.runs],
+        "reference": comparison.reference,
+        "common_points": comparison.common,
+        "diagnosis": finding(comparison.diagnosis),
+        "findings": [finding(one) for one in comparison.findings],
+        "partings": [_parting(one) for one in comparison.partings],
+        "levels": [_level(level) for level in comparison.levels],
+        "differences": [_difference(one) for one in comparison.differences],
+        "notes": [escape(note) for note in comparison.notes],
+        "limits": {
+            info.name: info.value
+            for info in comparison.limits.items()
+            if info.name.startswith(("compare.", "resume."))
+        },
+    }
+
+
+def _run(run: Run) -> Json:
+    source, loss = run.history.source, run.history.get("loss")
+    some = loss is not None and len(loss) > 0
+    return {
+        "label": run.label,
+        "name": escape(source.name),
+        "format": escape(source.format),
+        "records": source.records,
+        "unreadable": source.unreadable,
+        "attempts": source.attempts,
+        "losses": len(loss) if loss is not None else 0,
+        "first_step": int(loss.steps[0]) if loss is not None and some else None,
+        "last_step": int(loss.steps[-1]) if loss is not None and some else None,
+        "rank": run.rank,
+        "seed": run.manifest.seed,
+        "manifest": scalar(run.manifest.path),
+        "messages": [
+            escape(event.message) for event in run.history.events if event.kind == "message"
+        ],
+    }
+
+
+def _parting(one: Parting) -> Json:
+    return {
+        "role": escape(one.role),
+        "runs": list(one.runs),
+        "points": one.points,
+        "first_difference": one.step,
+        "values": _pair(one.values),
+        "beyond_rounding_from": one.unrounded,
+        "values_beyond_rounding": _pair(one.unrounded_values),
+        "beyond_noise_from": one.lasting,
+        "values_beyond_noise": _pair(one.lasting_values),
+        "noise": scalar(one.noise),
+        "largest": scalar(one.largest),
+        "largest_at": one.largest_step,
+    }
+
+
+def _pair(values: tuple[float, float] | None) -> Json:
+    return None if values is None else [scalar(value) for value in values]
+
+
+def _level(level: Level) -> Json:
+    return {
+        "run": level.run,
+        "loss": scalar(level.value),
+        "error": scalar(level.error),
+        "noise": scalar(level.noise),
+    }
+
+
+def _difference(one: Difference) -> Json:
+    return {"key": escape(one.key), "values": mapping(one.values), "bearing": one.bearing.value}

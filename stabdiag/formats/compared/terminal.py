@@ -1,0 +1,153 @@
+"""The comparison for a person at a terminal, in the manner of the report on one run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rich.text import Text
+
+from stabdiag.formats.compared import tables
+from stabdiag.formats.compared.drawn import draw
+from stabdiag.formats.compared.view import overlay
+from stabdiag.formats.terminal.console import console_for, written
+from stabdiag.formats.terminal.page import MAX_WIDTH, Page
+from stabdiag.formats.terminal.sections import actions, also_found, head
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from rich.console import Console, ConsoleOptions, RenderResult
+
+    from stabdiag.compared import Comparison
+
+_GAP = 2
+_WIDEST = 34
+
+
+@dataclass(frozen=True, kw_only=True)
+class ComparisonPage:
+    """A comparison that rich can print, in the width and the characters of the console at hand."""
+
+    comparison: Comparison
+    width: int
+    verbose: bool = False
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Yield the page, line by line."""
+        page = Page(
+            width=min(self.width, options.max_width, MAX_WIDTH),
+            ascii=options.ascii_only,
+            verbose=self.verbose,
+        )
+        for line in _lines(self.comparison, page):
+            line.no_wrap, line.overflow, line.end = True, "ignore", "\n"
+            yield line
+
+
+def render(
+    comparison: Comparison,
+    *,
+    width: int = 80,
+    color: bool = False,
+    verbose: bool = False,
+    encoding: str = "utf-8",
+) -> str:
+    """Return the comparison as text, with terminal colours or without."""
+    console = console_for(width, color=color, encoding=encoding)
+    console.print(ComparisonPage(comparison=comparison, width=width, verbose=verbose))
+    return written(console)
+
+
+def _lines(comparison: Comparison, page: Page) -> Iterator[Text]:
+    yield from head(comparison, page)
+    yield from actions(comparison, page)
+    yield from _where(comparison, page)
+    yield from _levels(comparison, page)
+    yield from also_found(comparison, page)
+    yield from _settings(comparison, page)
+    yield from _runs(comparison, page)
+    yield from _foot(comparison, page)
+
+
+def _where(comparison: Comparison, page: Page) -> Iterator[Text]:
+    """Yield the picture of the losses, and for each role where it parts."""
+    picture, rows = overlay(comparison), tables.partings(comparison)
+    if not rows:
+        return
+    rest = f"held against {comparison.reference}, at the steps that both logged"
+    yield from page.heading("Where they part", rest)
+    if picture is not None:
+        drawn = list(draw(picture, page))
+        yield from drawn
+        if drawn:
+            yield Text("")
+    yield from _table(tables.PARTINGS, rows, page)
+
+
+def _levels(comparison: Comparison, page: Page) -> Iterator[Text]:
+    if comparison.levels:
+        yield from page.heading("Where they end")
+        yield from _table(tables.LEVELS, tables.levels(comparison), page)
+
+
+def _settings(comparison: Comparison, page: Page) -> Iterator[Text]:
+    """Yield the settings that differ; those that explain nothing in one line."""
+    rows = tables.settings(comparison)
+    if not rows:
+        return
+    yield from page.heading("Settings that differ")
+    for bearing, told in rows:
+        if page.verbose or not tables.explains_nothing(bearing):
+            yield from page.wrap(told, page.text(f"  {bearing:<14}  ", "dim"))
+    if page.verbose:
+        return
+    for bearing, name in tables.IDLE.items():
+        idle = [told.partition(":")[0] for one, told in rows if one == bearing]
+        if idle:
+            yield from page.wrap(page.text(f"{name}: {', '.join(idle)}", "dim"), "  ", "    ")
+
+
+def _runs(comparison: Comparison, page: Page) -> Iterator[Text]:
+    yield from page.heading(f"Compared as {comparison.kind.value}", comparison.why)
+    yield from _table(tables.RUNS, tables.runs(comparison), page)
+
+
+def _foot(comparison: Comparison, page: Page) -> Iterator[Text]:
+    told = [f"{comparison.common} common losses", *comparison.notes]
+    changed = [
+        f"{info.name} = {info.value:g}" for info in comparison.limits.items() if info.overridden
+    ]
+    unreadable = [run for run in comparison.runs if run.history.source.unreadable]
+    told += [
+        f"{run.label} has {run.history.source.unreadable} lines not read" for run in unreadable
+    ]
+    more = ["--verbose"] * (not page.verbose) + [f"stabdiag explain {comparison.diagnosis.slug}"]
+    yield Text("")
+    yield from page.wrap(page.text("; ".join([*told, *changed]), "dim"))
+    yield from page.wrap(page.text(f"more: {'; '.join(more)}", "dim"))
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]], page: Page) -> Iterator[Text]:
+    """Yield rows in columns that are as wide as what stands in them; the widest is cut to fit."""
+    widths = [
+        min(max(page.text(row[i]).cell_len for row in [head, *rows]), _WIDEST)
+        for i in range(len(head))
+    ]
+    spare = page.width - 2 - sum(widths) - _GAP * (len(widths) - 1)
+    if spare < 0:
+        at = widths.index(max(widths))
+        widths[at] = max(widths[at] + spare, 4)
+    for number, row in enumerate([head, *rows]):
+        cells = [
+            page.cell(_tail(cell, width), width) for cell, width in zip(row, widths, strict=True)
+        ]
+        line = (" " * _GAP).join(cells).rstrip()
+        yield page.line(
+            "  ", page.text(page.clip(line, page.width - 2), "dim" if not number else "")
+        )
+
+
+def _tail(cell: str, width: int) -> str:
+    """Return a cell; of a path that is too long, the end, by which paths differ."""
+    return cell if len(cell) <= width or "/" not in cell else f"…{cell[-(width - 1) :]}"

@@ -1,0 +1,30 @@
+"""The learning rates that the symptoms of a schedule are read off."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stabdiag.stats.quantiles import median
+
+if TYPE_CHECKING:
+    from stabdiag.history import Series
+    from stabdiag.tree.case import Case
+
+# Fewer rates than this are no schedule; a decay of fewer values goes down in steps.
+_LEAST_POINTS = 20
+
+
+def rates(case: Case) -> Series | None:
+    """Return the learning rates where they are enough to know a schedule by, and positive once."""
+    logged = case.history.get("lr")
+    if logged is None:
+        return None
+    lr = logged.finite()
+    return lr if len(lr) >= _LEAST_POINTS and lr.values.max() > 0 else None
+
+
+def every(lr: Series) -> float:
+    """Return the usual distance of two logged rates, in steps."""
+    return median(np.diff(lr.steps).astype(np.float64))

@@ -1,0 +1,128 @@
+"""The symptoms of a resume that did not bring back the place in the data or in the steps."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stabdiag.findings import Severity
+from stabdiag.symptoms.resume import resumes
+from stabdiag.symptoms.symptom import Evidence, Symptom
+from stabdiag.tree.words import num, plural
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from stabdiag.tree.case import Case
+
+    Floats = NDArray[np.float64]
+
+# Where steps are missing so often, the log is kept like that.
+_FEW_GAPS = 3
+
+
+def resume_data_replayed(case: Case) -> Evidence | None:
+    """Do the batches after a resume come in the order in which the run began?"""
+    batches = case.history.get("batch_id")
+    if batches is None:
+        return None
+    width = case.limits.resume.points
+    ids = batches.values
+    opening = ids[:width]
+    if len(set(opening.tolist())) < width:
+        return None
+    for step in resumes(case):
+        at = int(np.searchsorted(batches.steps, step))
+        if at < 2 * width or not np.array_equal(ids[at : at + width], opening):
+            continue
+        # An order that comes back with each epoch had to come back here if the epoch was over.
+        if _epoch_begins(case, step, ids[:at], width):
+            continue
+        return Evidence(
+            because=f"The run resumed at step {step} with the batches of its beginning: "
+            f"{', '.join(num(float(one)) for one in opening[:3])}, … as at step "
+            f"{int(batches.steps[0])}.",
+            step=step,
+            measured={"resumed_at": step, "same_batches": width},
+            first="Save the position of the sampler or of the data iterator with the checkpoint, "
+            f"and skip the batches up to step {step} on a resume.",
+            then=(
+                "Until then, resume with another seed for the shuffle.",
+                "Watch the evaluation loss: data seen twice are learned by heart.",
+            ),
+        )
+    return None
+
+
+def _epoch_begins(case: Case, step: int, before: Floats, width: int) -> bool:
+    """Tell whether an epoch begins at a step: by the epochs logged, or by when the ids come round.
+
+    Args:
+        case: the case; its epochs go before the ids.
+        step: the step of the resume.
+        before: the ids before it.
+        width: how many ids make a place in the order.
+    """
+    epoch = case.history.get("epoch")
+    if epoch is not None:
+        at = int(np.searchsorted(epoch.steps, step))
+        if 0 < at < len(epoch):
+            return bool(np.floor(epoch.values[at]) > np.floor(epoch.values[at - 1]))
+    rounds = [
+        int(place)
+        for place in np.flatnonzero(before[1:] == before[0]) + 1
+        if np.array_equal(before[place : place + width], before[:width])
+    ]
+    return bool(rounds) and len(before) % rounds[0] == 0
+
+
+def resume_step_gap(case: Case) -> Evidence | None:
+    """Are steps missing from a log that is regular otherwise?"""
+    steps = case.loss.steps
+    gaps = np.diff(steps).astype(np.float64)
+    if len(gaps) < 4 * _FEW_GAPS:
+        return None
+    wide = np.flatnonzero(gaps > case.limits.resume.gap_ratio * case.stride)
+    if not 0 < len(wide) <= _FEW_GAPS:
+        return None
+    for at in wide.tolist():
+        around = np.delete(gaps[max(at - 10, 0) : at + 11], min(at, 10))
+        left, right = gaps[max(at - 10, 0) : at], gaps[at + 1 : at + 11]
+        # A log that changes its rhythm, or is kept at odd times, has no step missing.
+        if min(len(left), len(right)) < 3 or np.ptp(around) > 0.5 * case.stride:
+            continue
+        first, last = int(steps[at]), int(steps[at + 1])
+        lost = last - first - int(case.stride)
+        return Evidence(
+            because=f"No step is logged between {first} and {last}, where one is logged every "
+            f"{plural(round(case.stride), 'step')} before and after.",
+            step=first,
+            measured={"from": first, "to": last, "missing": lost},
+            first=f"Look for the log of the steps {first} to {last}, and for a resume from a "
+            "checkpoint whose step was counted wrongly.",
+            then=("Check that the data and the schedule went on from the same step.",),
+        )
+    return None
+
+
+SYMPTOMS: tuple[Symptom, ...] = (
+    Symptom(
+        slug="resume-data-replayed",
+        severity=Severity.WARNING,
+        family="resume",
+        title="A resume began with the first data again",
+        check=resume_data_replayed,
+        needs=("batch_id",),
+        limits=("resume.points",),
+    ),
+    Symptom(
+        slug="resume-step-gap",
+        severity=Severity.WARNING,
+        family="resume",
+        title="Steps are missing",
+        check=resume_step_gap,
+        needs=("loss",),
+        limits=("resume.gap_ratio",),
+    ),
+)

@@ -1,0 +1,129 @@
+"""The symptoms of a warm-up that is missing, or of another length than was planned."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stabdiag.findings import Severity
+from stabdiag.symptoms.losses import from_the_start, is_distance
+from stabdiag.symptoms.rates import every, rates
+from stabdiag.symptoms.symptom import Evidence, Symptom
+from stabdiag.tree.words import num
+
+if TYPE_CHECKING:
+    from stabdiag.history import Series
+    from stabdiag.tree.case import Case
+
+# A warm-up that is off by less than this is a matter of counting.
+_WARMUP_SLACK = 20
+
+# A loss above its beginning for so many points in a row is no single bad batch.
+_ROW = 3
+
+
+def lr_no_warmup(case: Case) -> Evidence | None:
+    """Did the run begin at its peak learning rate, and did the loss go up at once?"""
+    lr, limits = rates(case), case.limits.schedule
+    if lr is None or not from_the_start(case) or not is_distance(case):
+        return None
+    first, peak = float(lr.values[0]), float(lr.values.max())
+    if int(lr.steps[0]) > case.stride or first < limits.at_peak * peak:
+        return None
+    loss = case.loss
+    count = max(round(limits.early * len(loss)), 2 * _ROW)
+    begun, early = float(loss.values[0]), loss.values[1 : count + 1]
+    if len(early) < 2 * _ROW:
+        return None
+    # The lowest of some in a row: that the loss stayed up.
+    held = np.lib.stride_tricks.sliding_window_view(early, _ROW).min(axis=1)
+    high, at = float(held.max()), int(held.argmax()) + 1
+    if high < limits.early_rise * begun:
+        return None
+    step = int(loss.steps[at])
+    return Evidence(
+        because=f"The learning rate is at {num(first)}, {first / peak:.0%} of its peak, at step "
+        f"{int(lr.steps[0])} already, and the loss went from {num(begun)} up to {num(high)} by step"
+        f" {step}.",
+        step=int(lr.steps[0]),
+        measured={"first_lr": first, "peak_lr": peak, "first_loss": begun, "early_loss": high},
+        first=f"Begin again with a linear warm-up to {num(peak)} over at least {_warmup(case)} "
+        "steps.",
+        then=(
+            f"Lower the peak learning rate to {num(peak / 3)} if the loss still goes up.",
+            "Clip the gradient by its global norm at 1.0.",
+        ),
+    )
+
+
+def _warmup(case: Case) -> int:
+    """Return a usual length of warm-up: a fiftieth of the run, but not less than 100 steps."""
+    total = case.manifest.total_steps or int(case.loss.steps[-1])
+    return max(total // 50, 100)
+
+
+def lr_warmup_mismatch(case: Case) -> Evidence | None:
+    """Is the logged warm-up of another length than the manifest's?"""
+    lr, told = rates(case), case.manifest.warmup_steps
+    if lr is None or told is None or int(lr.steps[0]) > max(case.stride, 1.0):
+        return None
+    # After the warm-up comes the first fall, or the end of the first rise.
+    falls = np.flatnonzero(np.diff(lr.values) <= 0)
+    risen = lr.values[: int(falls[0]) + 1] if len(falls) else lr.values
+    peak = case.manifest.peak_lr or float(lr.values.max())
+    if not len(falls) or risen[-1] < case.limits.schedule.at_peak * peak:
+        return _endless(case, lr, told)
+    found, slack = int(lr.steps[len(risen) - 1]), max(_WARMUP_SLACK, 3 * every(lr))
+    factor = case.limits.schedule.warmup_tolerance
+    if abs(found - told) <= slack or (found <= factor * told and told <= factor * found):
+        return None
+    return _mismatch(f"ends at step {found}", told, found, lr)
+
+
+def _endless(case: Case, lr: Series, told: int) -> Evidence | None:
+    """Tell of a learning rate that still rises long after its warm-up should have ended."""
+    last = int(lr.steps[-1])
+    rising = bool((np.diff(lr.values) > 0).all())
+    if not rising or told < 1 or last <= case.limits.schedule.warmup_tolerance * told:
+        return None
+    return _mismatch(f"still goes on at step {last}", told, last, lr)
+
+
+def _mismatch(what: str, told: int, found: int, lr: Series) -> Evidence:
+    return Evidence(
+        because=f"The warm-up of the learning rate {what}; the manifest says {told} steps.",
+        step=min(told, found),
+        measured={"warmup_found": found, "warmup_told": told, "peak_lr": float(lr.values.max())},
+        first=f"Check in which unit the scheduler counts its warm-up of {told}: optimizer steps, "
+        "micro-batches, epochs or a share of the run, on one process or on all.",
+        then=(
+            "Plot the learning rate that the optimizer really uses, step by step.",
+            "Check that the scheduler is stepped once an optimizer step, also under gradient "
+            "accumulation.",
+        ),
+    )
+
+
+# What a schedule does wrong is a note where the loss did not mind: where it did, the tree says so.
+SYMPTOMS: tuple[Symptom, ...] = (
+    Symptom(
+        slug="lr-no-warmup",
+        severity=Severity.WARNING,
+        family="schedule",
+        title="The run began at its peak learning rate, and the loss went up",
+        check=lr_no_warmup,
+        needs=("loss", "lr"),
+        limits=("schedule.at_peak", "schedule.early", "schedule.early_rise"),
+    ),
+    Symptom(
+        slug="lr-warmup-mismatch",
+        severity=Severity.NOTE,
+        family="schedule",
+        title="The warm-up is not the manifest's",
+        check=lr_warmup_mismatch,
+        needs=("lr", "manifest.warmup_steps"),
+        limits=("schedule.warmup_tolerance", "schedule.at_peak"),
+        explained_by=("divergence-lr",),
+    ),
+)

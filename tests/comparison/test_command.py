@@ -1,0 +1,160 @@
+"""``stabdiag compare``: what it prints, where, and the exit code."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import pytest
+
+from stabdiag.cli import main
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+FOLDER = Path(__file__).parents[2] / "fixtures" / "pairs"
+LR = [FOLDER / "config-differs-lr" / f"{name}.jsonl" for name in ("base", "low")]
+SAME = [FOLDER / "agree-twice" / f"{name}.jsonl" for name in ("first", "second")]
+
+
+class Result(NamedTuple):
+    """What a command left behind."""
+
+    code: int
+    out: str
+    err: str
+
+
+@pytest.fixture
+def compare(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> Callable[..., Result]:
+    """Run the command in an empty folder, within this process."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments: object) -> Result:
+        monkeypatch.setattr(sys, "argv", ["stabdiag", "compare", *map(str, arguments)])
+        with pytest.raises(SystemExit) as end:
+            main()
+        out, err = capsys.readouterr()
+        return Result(code=int(end.value.code or 0), out=out, err=err)
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("runs", "fail_on", "code"),
+    [
+        ([FOLDER / "rank-died"], "error", 1),
+        ([FOLDER / "rank-died"], "never", 0),
+        (LR, "error", 0),
+        (LR, "warning", 1),
+        (SAME, "warning", 0),
+    ],
+)
+def test_exit_code(
+    compare: Callable[..., Result], runs: list[Path], fail_on: str, code: int
+) -> None:
+    assert compare(*runs, "--fail-on", fail_on).code == code
+
+
+def test_the_page_leads_with_the_finding(compare: Callable[..., Result]) -> None:
+    found = compare(*LR)
+    lines = found.out.splitlines()
+    assert "[config-differs]" in lines[0]
+    assert max(map(len, lines)) <= 80
+    assert found.err == ""
+
+
+def test_json_to_a_file(compare: Callable[..., Result], tmp_path: Path) -> None:
+    found = compare(*LR, "-f", "json", "-o", "found.json")
+    assert found.out == ""
+    written = json.loads((tmp_path / "found.json").read_text(encoding="utf-8"))
+    assert written["diagnosis"]["slug"] == "config-differs"
+    assert [path.name for path in tmp_path.iterdir()] == ["found.json"]
+
+
+def test_the_kind_can_be_told(compare: Callable[..., Result]) -> None:
+    found = compare(*SAME, "--as", "seeds")
+    assert "Compared as seeds  as was asked for" in found.out
+
+
+def test_markdown_names_the_command(compare: Callable[..., Result]) -> None:
+    found = compare(*LR, "--as", "reruns", "--limit", "compare.rounding=1e-4", "-f", "markdown")
+    assert "low.jsonl --as reruns --limit compare.rounding=1e-4\n" in found.out
+
+
+def test_manifests_are_taken_in_the_order_of_the_runs(
+    compare: Callable[..., Result], tmp_path: Path
+) -> None:
+    for name, rate in (("a.json", 1), ("b.json", 2)):
+        (tmp_path / name).write_text(json.dumps({"seed": 1, "peak_lr": rate}), encoding="utf-8")
+    found = compare(*SAME, "--manifest", "a.json", "--manifest", "b.json")
+    assert "peak_lr is 1 in A, 2 in B" in found.out
+    short = compare(*SAME, "--manifest", "a.json")
+    assert (short.code, short.out) == (2, "")
+    assert "2 runs and 1 manifest" in short.err
+
+
+def test_columns_and_formats_are_taken(compare: Callable[..., Result], tmp_path: Path) -> None:
+    for name in ("a.jsonl", "b.jsonl"):
+        rows = [json.dumps({"step": i, "mine": 2.0 - i / 40}) for i in range(40)]
+        (tmp_path / name).write_text("\n".join(rows), encoding="utf-8")
+    found = compare("a.jsonl", "b.jsonl", "--column", "loss=mine", "--log-format", "jsonl")
+    assert "[agree]" in found.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ([], ["RUN"]),
+        ([LR[0]], ["two runs or more", "folder"]),
+        ([*LR, "nope.jsonl"], ["nope.jsonl", "no such file"]),
+        ([*LR, "--as", "twins"], ["seeds", "reruns", "ranks", "resume"]),
+        ([*LR, "--format", "html"], ["there are: terminal, json, markdown"]),
+        ([*LR, "--limit", "compare.roundin=1"], ["did you mean compare.rounding"]),
+        ([*LR, "-o", "no/such/file.json"], ["cannot be written"]),
+        ([FOLDER], ["several jobs", "name the folder of one"]),
+        ([FOLDER / "agree-seeds"], ["two runs or more"]),
+    ],
+)
+def test_what_cannot_be_done_is_one_line(
+    compare: Callable[..., Result], arguments: list[object], words: list[str]
+) -> None:
+    found = compare(*arguments)
+    assert (found.code, found.out) == (2, "")
+    assert found.err.startswith("stabdiag: ")
+    assert found.err.count("\n") == 1
+    for word in words:
+        assert word in found.err
+
+
+def test_an_unreadable_run_is_named(compare: Callable[..., Result], tmp_path: Path) -> None:
+    (tmp_path / "bad.jsonl").write_bytes(b"\x00\x01\x02")
+    found = compare(SAME[0], "bad.jsonl")
+    assert found.code == 2
+    assert "bad.jsonl" in found.err
+    assert found.err.count("\n") == 1
+
+
+def test_a_diagnosis_loads_nothing_of_it() -> None:
+    code = (
+        "import sys; from stabdiag.cli import main\n"
+        "try: main()\n"
+        "except SystemExit: pass\n"
+        "sys.exit(any(name.startswith(('stabdiag.compar', 'stabdiag.formats.compar')) "
+        "for name in sys.modules))"
+    )
+    for command, loaded in (("diagnose", 0), ("compare", 1)):
+        logs = list(map(str, SAME[: 1 + loaded]))
+        done = subprocess.run([sys.executable, "-c", code, command, *logs], check=False)
+        assert done.returncode == loaded
+
+
+def test_help_has_examples(compare: Callable[..., Result]) -> None:
+    found = compare("--help")
+    assert "Examples" in found.out
+    assert "--as" in found.out

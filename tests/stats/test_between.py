@@ -1,0 +1,94 @@
+"""Means and their spread, against what is known of them, and by simulation."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from stabdiag.stats.between import (
+    chi_squared_above,
+    chi_squared_tail,
+    mean_and_error,
+    spread,
+)
+
+
+@pytest.mark.parametrize(
+    ("share", "degrees", "value"),
+    [
+        # Tables of chi-squared.
+        (0.05, 1, 3.841459),
+        (0.05, 2, 5.991465),
+        (0.01, 4, 13.276704),
+        (0.025, 9, 19.022768),
+        (0.975, 9, 2.700389),
+        (0.975, 1, 0.000982),
+        (0.001, 30, 59.703064),
+    ],
+)
+def test_chi_squared(share: float, degrees: int, value: float) -> None:
+    assert chi_squared_tail(value, degrees) == pytest.approx(share, rel=1e-3)
+    assert chi_squared_above(share, degrees) == pytest.approx(value, rel=1e-3)
+
+
+def test_the_tail_has_its_ends() -> None:
+    assert chi_squared_tail(0.0, 3) == 1.0
+    assert chi_squared_tail(1e6, 3) == 0.0
+    assert chi_squared_tail(1000.0, 999) == pytest.approx(0.485, abs=0.01)
+
+
+def test_the_error_of_independent_points_is_the_usual_one() -> None:
+    rng = np.random.default_rng(0)
+    found = [mean_and_error(rng.normal(5, 0.3, 200)) for _ in range(50)]
+    usual = 0.3 / math.sqrt(200)
+    assert np.median([one.error for one in found]) == pytest.approx(usual, rel=0.15)
+    assert np.median([one.deviation for one in found]) == pytest.approx(0.3, rel=0.05)
+
+
+def test_autocorrelation_is_honoured() -> None:
+    """The error of an AR(1) mean is sqrt((1 + a) / (1 - a)) times that of independent points."""
+    rng, a, n = np.random.default_rng(1), 0.8, 2000
+    errors, means = [], []
+    for _ in range(60):
+        shock, x = rng.normal(0, 1, n), np.zeros(n)
+        for i in range(1, n):
+            x[i] = a * x[i - 1] + shock[i]
+        found = mean_and_error(x)
+        errors.append(found.error)
+        means.append(found.value)
+    naive = 1 / math.sqrt(1 - a**2) / math.sqrt(n)
+    assert np.median(errors) == pytest.approx(3 * naive, rel=0.2)
+    assert np.std(means) == pytest.approx(float(np.median(errors)), rel=0.35)
+
+
+def test_a_slope_is_no_noise() -> None:
+    x = np.linspace(3, 2, 300) + np.random.default_rng(3).normal(0, 0.01, 300)
+    assert mean_and_error(x).deviation == pytest.approx(0.01, rel=0.15)
+
+
+def test_a_constant_has_an_error_that_can_be_divided_by() -> None:
+    assert mean_and_error(np.full(50, 2.0)).error > 0
+
+
+def test_seeds_of_one_level_are_rarely_called_different() -> None:
+    rng = np.random.default_rng(4)
+    p = [spread(rng.normal(2, 0.05, 5), np.full(5, 0.05)).p_value for _ in range(400)]
+    assert np.mean(np.array(p) < 0.05) == pytest.approx(0.05, abs=0.03)
+
+
+def test_the_variance_between_is_what_the_errors_leave() -> None:
+    rng = np.random.default_rng(5)
+    between = [
+        spread(rng.normal(2, math.hypot(0.3, 0.1), 20), np.full(20, 0.1)).between
+        for _ in range(100)
+    ]
+    assert np.median(between) == pytest.approx(0.3, rel=0.1)
+
+
+def test_two_values_leave_a_factor_of_seventy() -> None:
+    found = spread(np.array([1.0, 2.0]), np.array([0.1, 0.1]))
+    assert found.deviation == pytest.approx(math.sqrt(0.5))
+    assert found.high / found.low == pytest.approx(71.5, rel=0.01)
+    assert found.p_value == pytest.approx(math.erfc(math.sqrt(50) / math.sqrt(2)), rel=1e-6)

@@ -1,0 +1,25 @@
+"""Jumps of a level between one stretch and the next."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from stabdiag.stats.jump import level_jump
+
+BEFORE = 2.0 + np.random.default_rng(0).normal(0, 0.1, 400)
+AFTER = 2.0 + np.random.default_rng(1).normal(0, 0.1, 10)
+
+
+@pytest.mark.parametrize(("rise", "jumped"), [(0.0, False), (-1.0, False), (1.0, True)])
+def test_a_jump_is_a_rise_beyond_the_noise(rise: float, jumped: bool) -> None:
+    found = level_jump(BEFORE, AFTER + rise, 10)
+    assert found is not None
+    assert found.exceeds(6.0, 0.0) is jumped
+    assert found.new - found.old == pytest.approx(rise, abs=0.15)
+    assert not found.exceeds(6.0, floor=2.0)
+
+
+def test_too_few_points_tell_nothing() -> None:
+    assert level_jump(BEFORE[:39], AFTER, 10) is None
+    assert level_jump(BEFORE, AFTER[:9], 10) is None

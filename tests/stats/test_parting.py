@@ -1,0 +1,159 @@
+"""Where two series part, against cases that are known by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from stabdiag.stats.parting import Parted, lasting, local_noise, part, wander
+
+
+def parted(x, y, *, coarse: bool = True, points: int = 10) -> Parted | None:
+    return part(
+        np.asarray(x, float),
+        np.asarray(y, float),
+        rounding=1e-5,
+        sigmas=1.0,
+        points=points,
+        coarse=coarse,
+    )
+
+
+def noisy(n: int = 1000, seed: int = 0) -> np.ndarray:
+    return 3.0 + np.random.default_rng(seed).normal(0, 0.1, n)
+
+
+def test_equal_series_do_not_part() -> None:
+    x = noisy()
+    x[[3, 7]] = np.nan, np.inf
+    assert parted(x, x.copy()) is None
+
+
+def test_the_first_difference_of_any_size_is_found() -> None:
+    x = noisy()
+    y = x.copy()
+    y[400:] = np.nextafter(y[400:], 9.0)
+    found = parted(x, y)
+    assert found is not None
+    assert (found.first, found.unrounded, found.lasting) == (400, None, None)
+
+
+def test_rounding_noise_and_more_are_told_apart() -> None:
+    x = noisy()
+    gap = np.zeros(1000)
+    gap[100:], gap[300:], gap[600:] = 1e-6, 1e-3, 1.0
+    found = parted(x, x + gap)
+    assert found is not None
+    assert (found.first, found.unrounded, found.lasting) == (100, 300, 600)
+    assert found.largest >= 600
+    assert found.noise == pytest.approx(0.1, rel=0.3)
+
+
+def test_one_point_does_not_last() -> None:
+    x = noisy()
+    y = x.copy()
+    y[500] += 5
+    found = parted(x, y)
+    assert found is not None
+    assert (found.unrounded, found.lasting, found.largest) == (500, None, 500)
+
+
+def test_nan_in_one_series_alone_is_a_difference_without_measure() -> None:
+    x = noisy()
+    y = x.copy()
+    y[800:] = np.nan
+    found = parted(x, y)
+    assert found is not None
+    assert (found.first, found.unrounded, found.lasting) == (800, 800, 800)
+
+
+def test_the_last_digit_that_was_written_is_rounding() -> None:
+    x = np.round(noisy(), 3)
+    y = x.copy()
+    y[10] += 0.001
+    assert parted(x, np.round(y, 3)).unrounded is None
+    assert parted(x, np.round(y, 3), coarse=False).unrounded == 10
+    y[20] += 0.002
+    assert parted(x, np.round(y, 3)).unrounded == 20
+
+
+def test_the_last_of_five_significant_digits_is_rounding() -> None:
+    x = np.geomspace(0.07, 0.0007, 200)
+    y = np.array([float(f"{value:.5g}") for value in x])
+    found = parted(x, y)
+    assert found is not None
+    assert found.unrounded is None
+    y[50] = float(f"{1.001 * y[50]:.5g}")
+    assert parted(x, y).unrounded == 50
+
+
+def test_bfloat16_is_coarse() -> None:
+    bits = noisy(200).astype(np.float32).view(np.uint32) & np.uint32(0xFFFF0000)
+    x = bits.view(np.float32).astype(float)
+    y = x.copy()
+    y[50] *= 1 + 2.0**-8
+    assert parted(x, y).unrounded is None
+    y[60] *= 1.05
+    assert parted(x, y).unrounded == 60
+
+
+def test_a_constant_says_nothing_of_how_it_was_rounded() -> None:
+    assert parted(np.full(100, 0.003), np.full(100, 0.004)).unrounded == 0
+
+
+def test_noise_is_that_of_the_values_whatever_the_slope_and_the_spikes() -> None:
+    x = noisy(2000) + np.linspace(0, 50, 2000)
+    x[::97] += 30
+    assert np.median(local_noise(x)) == pytest.approx(0.1, rel=0.1)
+
+
+def test_noise_of_values_that_are_mostly_the_same_is_not_zero() -> None:
+    x = np.zeros(1000)
+    x[::10] = 0.01
+    assert local_noise(x).min() > 0
+
+
+def test_a_mean_wanders_by_its_error_and_a_smoothed_series_by_more() -> None:
+    noise = np.random.default_rng(6).normal(0, 1, 20_000)
+    assert wander(noise, 100) == pytest.approx(0.1, rel=0.15)
+    smooth = np.convolve(noise, 0.05 * 0.95 ** np.arange(200))[:20_000]
+    assert wander(smooth, 20) > 5 * np.median(local_noise(smooth)) / np.sqrt(20)
+    jump = noise + np.where(np.arange(20_000) > 9_000, 50.0, 0.0)
+    assert wander(jump, 100) == pytest.approx(wander(noise, 100), rel=0.1)
+    assert wander(noise[:250], 100) == 0
+
+
+def test_noise_is_local() -> None:
+    rng = np.random.default_rng(2)
+    x = np.concatenate([rng.normal(0, 1, 1000), rng.normal(0, 0.01, 1000)])
+    noise = local_noise(x)
+    assert noise[:900].min() > 0.5
+    assert noise[1150:].max() < 0.03
+
+
+@pytest.mark.parametrize("n", [0, 1, 2])
+def test_too_few_points_have_no_noise(n: int) -> None:
+    assert np.array_equal(local_noise(np.ones(n)), np.zeros(n))
+
+
+def test_noise_passes_over_what_is_not_finite() -> None:
+    x = noisy(500)
+    x[100:200] = np.nan
+    assert np.isfinite(local_noise(x)).all()
+    assert np.array_equal(local_noise(np.full(9, np.nan)), np.zeros(9))
+
+
+@pytest.mark.parametrize(
+    ("marks", "expected"),
+    [
+        ("...........", None),
+        ("..#........", None),
+        ("..#.#.#.#.#", 2),
+        ("..........#", None),
+        ("........###", 8),
+        (".........##", None),
+        ("###########", 0),
+    ],
+)
+def test_lasting(marks: str, expected: int | None) -> None:
+    assert lasting(np.array([mark == "#" for mark in marks]), 8) == expected
