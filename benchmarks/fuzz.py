@@ -4,9 +4,10 @@ python benchmarks/fuzz.py --target megatron --minutes 10    one format
 python benchmarks/fuzz.py --target all --minutes 10         all of them, one after the other
 python benchmarks/fuzz.py --list                            what there is
 
-A target is the name of a format; ``recognise``, every recogniser on every input; ``packed``, files
-that were compressed; ``archive``, archives of logs. The samples of the tests are cut, flipped,
-spliced, repeated, and filled with texts on which readers turn.
+A target is the name of a format; ``recognise``, every recogniser on every input;
+``recognise-NAME``, that of one format, now and then on a head of 4 MB; ``packed``, files that were
+compressed; ``archive``, archives of logs. The samples of the tests are cut, flipped, spliced,
+repeated, and filled with texts on which readers turn.
 
 A finding is any exception but the one for logs that cannot be read, any warning, more than so many
 seconds of a core or bytes of memory, columns that do not fit together, a message that is not one
@@ -30,7 +31,6 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from fuzz_damage import damaged
 from fuzz_targets import Lost, Target, is_one_line, targets
 
 from stabdiag.errors import LogError
@@ -91,7 +91,7 @@ def fuzz(name: str, *, minutes: float, seed: int, keep: Path) -> Outcome:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         while time.monotonic() - start < 60 * minutes:
-            data = damaged(target.samples, chance)
+            data = target.damage(target.samples, chance)
             outcome.inputs += 1
             before = time.process_time()
             _attempt(target, data, chance, outcome, keep)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pyarrow as pa
-from fuzz_damage import noise
+from fuzz_damage import damaged, noise
 from pyarrow import parquet
 
 from stabdiag import read
@@ -23,7 +23,7 @@ from stabdiag.assemble import build_history
 from stabdiag.errors import LogError
 from stabdiag.limits import Limits
 from stabdiag.readers import read_stream
-from stabdiag.readers.registry import READERS, reader
+from stabdiag.readers.registry import READERS, Reader, reader
 from stabdiag.readers.sniff import sniff
 from stabdiag.readers.source import Stream
 
@@ -35,6 +35,10 @@ if TYPE_CHECKING:
 
 SAMPLES: Final = Path(__file__).parents[1] / "tests" / "readers" / "samples"
 DATABASE: Final = SAMPLES.parent / "stores" / "trackio.db.gz"
+
+# The longest head that a recogniser is given at first, and how often it is given one.
+LONGEST_HEAD: Final = 1 << 22
+_STRETCHED: Final = 0.02
 
 _LONGEST_MESSAGE: Final = 1_000
 
@@ -50,10 +54,11 @@ class Lost(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class Target:
-    """What is tried: samples, and what is done with each input made of them."""
+    """What is tried: samples, how they are damaged, and what is done with what comes of it."""
 
     samples: Sequence[bytes]
     attempt: Callable[[bytes, random.Random], None]
+    damage: Callable[[Sequence[bytes], random.Random], bytes] = damaged
 
 
 def targets() -> dict[str, Callable[[], Target]]:
@@ -61,6 +66,7 @@ def targets() -> dict[str, Callable[[], Target]]:
     return {
         "recognise": lambda: Target(samples=_samples("*"), attempt=_recognised),
         **{one.name: lambda name=one.name: _format(name) for one in READERS},  # type: ignore[misc]
+        **{f"recognise-{one.name}": lambda one=one: _recogniser(one) for one in READERS},  # type: ignore[misc]
         "packed": lambda: Target(samples=_packed(), attempt=_read_packed),
         "archive": lambda: Target(samples=_archives(), attempt=_read_archive),
     }
@@ -70,12 +76,17 @@ def _samples(folder: str) -> list[bytes]:
     return [path.read_bytes() for path in sorted(SAMPLES.glob(f"{folder}/*"))]
 
 
-def _format(name: str) -> Target:
+def _own_samples(name: str) -> list[bytes]:
     samples = _samples(name)
     if name == "parquet":
         samples = [_parquet()]
     elif name == "sqlite":
         samples.append(gzip.decompress(DATABASE.read_bytes()))
+    return samples
+
+
+def _format(name: str) -> Target:
+    samples = _own_samples(name)
 
     def attempt(data: bytes, _chance: random.Random) -> None:
         _check(_read_as(name, data))
@@ -86,6 +97,33 @@ def _format(name: str) -> Target:
         attempt(data, chance)
 
     return Target(samples=samples, attempt=attempt_lines if reader(name).text else attempt)
+
+
+def _recogniser(one: Reader) -> Target:
+    """Give one recogniser the samples of its format and of all others, now and then at length."""
+    others = _samples("*")
+    own = _own_samples(one.name)
+
+    def damage(samples: Sequence[bytes], chance: random.Random) -> bytes:
+        data = damaged(samples, chance)
+        return _stretched(data, chance) if data and chance.random() < _STRETCHED else data
+
+    def attempt(data: bytes, chance: random.Random) -> None:
+        told = one.recognises(data, whole=chance.random() < 0.5)
+        if not isinstance(told, bool):
+            raise TypeError(f"{one.name} says {told!r}")
+
+    samples = own * (len(others) // len(own)) + others
+    return Target(samples=samples, attempt=attempt, damage=damage)
+
+
+def _stretched(data: bytes, chance: random.Random) -> bytes:
+    """Repeat a part of the data until nobody would look any further."""
+    begin = chance.randrange(len(data))
+    part = data[begin : begin + chance.choice((1, 2, 10, 100, 2000))]
+    if chance.random() < 0.5:
+        part = part.replace(b"\n", b"") or b","
+    return (data[:begin] + part * (LONGEST_HEAD // len(part)) + data[begin:])[:LONGEST_HEAD]
 
 
 def _read_as(name: str, data: bytes) -> Columns:

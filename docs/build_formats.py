@@ -34,6 +34,11 @@ table of roles in the [README](../README.md). Columns of other names are left al
 `--column loss=NAME` names one that is not known. Where only the parts of a loss were logged, as by
 YOLO, the loss is their sum; of a generator and a discriminator the discriminator's loss counts.
 
+Times are the run's clock in any of these spellings: seconds since 1970, `2026-01-02T03:04:05Z` or
+with a blank, a fraction or an offset, `1:02:03` since the start; in text logs the stamps before the
+lines. Differences are all that counts, so that a zone need not be told. A column called `time` is
+that of a step, unless it rises all the way.
+
 What stands in a log beside its numbers is used too: settings fill in what the manifest does not
 say, and messages such as an out-of-memory error come into the report with their line."""
 

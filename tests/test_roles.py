@@ -242,3 +242,34 @@ def test_only_columns_that_may_serve_do(names: list[str]) -> None:
 
 def test_columns_of_no_interest_may_not_serve() -> None:
     assert not any(map(may_serve, ["gpu_0_fan", "gpu_0_memory", "hostname", "perplexity"]))
+
+
+def test_other_runs_in_an_exported_chart() -> None:
+    names = ["Step", "oak-1 - train/loss", "oak-1 - train/loss__MIN", "elm-2 - train/loss"]
+    assignment = assign(names)
+    assert assignment.columns["loss"] == "oak-1 - train/loss"
+    (note,) = assignment.notes
+    assert note == (
+        "the table holds 2 runs; this is 'oak-1', not elm-2 (--column 'loss=elm-2 - train/loss')"
+    )
+    assert assign(names[:3]).notes == ()
+
+
+@pytest.mark.parametrize(
+    ("names", "role", "expected"),
+    [
+        (["step", "loss", "actor/grad_norm"], "grad_norm", "actor/grad_norm"),
+        (
+            ["step", "loss", "learning/current_learning_rate"],
+            "lr",
+            "learning/current_learning_rate",
+        ),
+        (["step", "loss", "a/grad_norm", "b/grad_norm"], "grad_norm", None),
+        (["step", "loss", "eval/grad_norm"], "grad_norm", None),
+        (["step", "loss", "optimizer/norm"], "grad_norm", None),
+        (["loss", "timing_s/step"], "step", None),
+        (["step", "a/b/total_loss", "a/vf_loss"], "loss", "a/b/total_loss"),
+    ],
+)
+def test_the_last_word_of_a_name(names: list[str], role: str, expected: str | None) -> None:
+    assert assign(names).columns.get(role) == expected

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stabdiag.assemble.clock import with_clock
 from stabdiag.assemble.losses import read_losses
 from stabdiag.assemble.order import find_order
 from stabdiag.assemble.settled import settled_history
@@ -69,7 +70,8 @@ def build_history(
     notes = (*assignment.notes, *stand_in)
     events += [Event(kind=EventKind.COLUMN, message=note) for note in notes]
     data, dropped = _load(columns, names)
-    events += dropped
+    data, names, moved = with_clock(data, names)
+    events += [*dropped, *moved]
     losses = read_losses(columns, data, names, limits, clock.steps, clock.usable)
     events += losses.events
     epochs = columns.load(names["epoch"]).values if names.get("epoch") else None
@@ -158,7 +160,8 @@ def _load(columns: Columns, names: Mapping[str, str]) -> tuple[dict[str, Column]
             continue
         column = columns.load(name)
         if column.is_text and role != "batch_id":
-            message = f"{name!r} holds words, no numbers: it is not used as {role}"
+            what = "neither numbers nor times" if role == "clock" else "no numbers"
+            message = f"{name!r} holds words, {what}: it is not used as {role}"
             if role == "loss":
                 raise ColumnError(
                     f"{columns.source}: {message}; name another with --column loss=NAME"

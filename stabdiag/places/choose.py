@@ -6,7 +6,8 @@
    written within a minute of it, as after a copy, go by their names: the last in the order of
    their numbers, but of several ranks the first.
 3. What then remains, and was written within an hour of the newest, are views of one run: the one
-   with the most losses is taken.
+   with the most losses is taken. What was printed for people goes after what was written for
+   programs, where that has about as many.
 """
 
 from __future__ import annotations
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
 
 # A log with fewer losses is a summary of a run, where there is one with more.
 _FEW: Final = 2
+
+# How many losses a file has is reckoned from its head.
+_ABOUT_AS_MANY: Final = 0.8
 
 _A_MINUTE: Final = 60.0
 _AN_HOUR: Final = 3600.0
@@ -55,6 +59,10 @@ def choose(logs: Sequence[Log]) -> Choice:
     views = [_newest(beside) for beside in levels.values()]
     newest = max(_written(log) for log in views)
     views = [log for log in views if _written(log) >= newest - _AN_HOUR]
+    most = max(log.losses for log in views)
+    views = _best(
+        views, lambda log: not reader(log.format).text and log.losses >= _ABOUT_AS_MANY * most
+    )
     taken = max(views, key=lambda log: (log.losses, _written(log), -len(log.path.parts)))
     others = [log for log in logs if log is not taken]
     others.sort(key=lambda log: (-_written(log), natural(str(log.path))))

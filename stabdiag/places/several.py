@@ -183,7 +183,12 @@ def _load(parts: Sequence[_Part], rows: Sequence[Rows], name: str) -> Column:
         present[where] |= column.present
         null[where] |= column.null
     return Column(
-        values=values, present=present, null=null & ~present, is_text=is_text, strays=strays
+        values=values,
+        present=present,
+        null=null & ~present,
+        is_text=is_text,
+        is_time=any(column.is_time for column, _ in found),
+        strays=strays,
     )
 
 

@@ -30,14 +30,16 @@ class Column:
     ``"nan"``, ``-inf``, …) is present. ``null`` marks entries that were explicitly written as null
     or blank, as against keys that a record does not have; it is False wherever ``present``.
     ``is_text`` says that the column holds words: the values are then arbitrary codes, equal for
-    equal words, and serve only to be compared. ``strays`` counts the words in a column of numbers,
-    which are neither present nor null.
+    equal words, and serve only to be compared. ``is_time`` says that the words spelt times: the
+    values are seconds. ``strays`` counts the words among numbers, and what is no time among times;
+    they are neither present nor null.
     """
 
     values: NDArray[np.float64]
     present: NDArray[np.bool_]
     null: NDArray[np.bool_]
     is_text: bool = False
+    is_time: bool = False
     strays: int = 0
 
 

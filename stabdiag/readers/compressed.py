@@ -112,7 +112,7 @@ class _Members:
         self._stream = stream
         self._packing = packing
         self._make = make
-        self._gauge = Gauge(stream.name)
+        self._gauge = Gauge(stream.name, packing)
         self._member: Decompressor | None = make()
         self._waiting = b""
         self._ready = b""
@@ -154,7 +154,7 @@ class _Zstandard:
         import pyarrow as pa
 
         self._stream = stream
-        self._gauge = Gauge(stream.name)
+        self._gauge = Gauge(stream.name, "Zstandard")
         try:
             file: Any = _File(stream, self._gauge)
             self._raw: Any = pa.CompressedInputStream(pa.PythonFile(file, mode="r"), "zstd")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from stabdiag.errors import LogError, NoUsableRecord
 from stabdiag.readers.blocks import BLOCK, LONGEST_LINE, Block, blocks, in_order
 from stabdiag.readers.columns import BadLine, Columns
-from stabdiag.readers.csv_dialect import Dialect, dialect_of, has_no_header
+from stabdiag.readers.csv_dialect import BLANKS, Dialect, dialect_of, has_no_header
 from stabdiag.readers.csv_rows import Parsed, read_lines
 from stabdiag.readers.pieces import Chunk, Rows
 
@@ -76,7 +76,8 @@ def read(stream: Stream, *, small: int = SMALL, size: int = BLOCK) -> Columns:
     Columns that are not wanted stay text: to make numbers of them takes most of the time.
     """
     dialect = _dialect(stream)
-    fast = len(stream.peek(small + 1)) > small and not dialect.commas
+    arrows = not dialect.commas and dialect.delimiter != BLANKS
+    fast = arrows and len(stream.peek(small + 1)) > small
     stream.read(dialect.start)
     chunks: list[Chunk] = []
     bad: list[BadLine] = []

@@ -14,11 +14,20 @@ if TYPE_CHECKING:
 
 DELIMITERS: Final = (",", ";", "\t", "|")
 
+# A table for people: cells are set apart by as many blanks as align them.
+BLANKS: Final = " "
+_FEWEST_ROWS: Final = 3
+
 # How many lines below the header are looked at, and how many of them may have another width.
 _LINES: Final = 50
 _RAGGED: Final = 0.2
 
 _LONGEST_NAME: Final = 200
+
+# What is looked at has an end, whatever the file holds: no logger has so many columns, and of rows
+# that are so wide a few tell as much as fifty.
+_COLUMNS: Final = 1 << 17
+_CELLS: Final = 1 << 17
 
 # What Excel writes above the header where it is told to name the delimiter.
 _NAMED_DELIMITER: Final = re.compile(r"\ufeff?sep=.\r?")
@@ -45,6 +54,8 @@ class Dialect:
 def cells_of(line: str, delimiter: str) -> list[str]:
     """Return the cells of one line, without the blanks around them."""
     line = line.lstrip("\ufeff")
+    if delimiter == BLANKS:
+        return [cell for cell in line.rstrip("\r").split(BLANKS) if cell]
     if '"' not in line:
         row = line.split(delimiter)
         return [cell.strip() for cell in row] if " " in line or "\t" in line else row
@@ -73,23 +84,25 @@ def unnamed(number: int) -> str:
 def names_of(cells: Sequence[str]) -> tuple[str, ...]:
     """Return the names that a header gives: each once, and none blank."""
     names: dict[str, None] = {}
+    # Where the counting of a name goes on: from 1 each time, many equal ones would take for ever.
+    counts: dict[str, int] = {}
     for number, cell in enumerate(cells, start=1):
-        name = cell or unnamed(number)
-        base, count = name, 0
+        name = base = cell or unnamed(number)
         while name in names:
-            count += 1
-            name = f"{base}.{count}"
+            counts[base] = counts.get(base, 0) + 1
+            name = f"{base}.{counts[base]}"
         names[name] = None
     return tuple(names)
 
 
 def is_header(cells: Sequence[str]) -> bool:
     """Return whether these cells could be names of columns, and nothing else."""
+    if any(len(cell) > _LONGEST_NAME for cell in cells):
+        return False
     words = [cell for cell in cells if meaning(cell)[0] == WORD]
     named = any(any(map(str.isalpha, word)) for word in words)
     numbers = sum(meaning(cell)[0] == NUMBER for cell in cells)
-    short = all(len(cell) <= _LONGEST_NAME for cell in cells)
-    return named and short and numbers < len(words)
+    return named and numbers < len(words)
 
 
 def is_next_header(cells: Sequence[str], names: tuple[str, ...]) -> bool:
@@ -120,12 +133,17 @@ def dialect_of(head: bytes, *, whole: bool) -> Dialect | None:
     if not places:
         return None
     first, *rest = places[: _LINES + 1]
-    for delimiter in _by_count(lines[first]):
+    for delimiter in (*_by_count(lines[first]), BLANKS):
+        if lines[first].count(delimiter) >= _COLUMNS:
+            continue
         header = cells_of(lines[first], delimiter)
-        rows = [cells_of(lines[place], delimiter) for place in rest]
-        again = (n for n, row in enumerate(rows) if is_next_header(row, names_of(header)))
-        rows = rows[: next(again, len(rows))]
         if len(header) == 1 and any(other in lines[first] for other in DELIMITERS):
+            continue
+        names = names_of(header)
+        rows = _rows([lines[place] for place in rest], delimiter)
+        again = (n for n, row in enumerate(rows) if is_next_header(row, names))
+        rows = rows[: next(again, len(rows))]
+        if delimiter == BLANKS and not _is_table(header, rows):
             continue
         commas = delimiter != "," and any(_COMMA.fullmatch(c) for row in rows for c in row)
         if commas:
@@ -134,7 +152,7 @@ def dialect_of(head: bytes, *, whole: bool) -> Dialect | None:
             return Dialect(
                 delimiter=delimiter,
                 commas=commas,
-                names=names_of(header),
+                names=names,
                 start=_offset(head, first + 1),
                 lines=first + 1,
             )
@@ -150,6 +168,29 @@ def dialect_of(head: bytes, *, whole: bool) -> Dialect | None:
     return None
 
 
+def _is_table(header: list[str], rows: list[list[str]]) -> bool:
+    """Return whether all lines have as many cells, as no text for people has.
+
+    The first has names alone, or numbers alone where the names stand in a comment above it.
+    """
+    even = len(rows) >= _FEWEST_ROWS and all(len(row) == len(header) for row in rows)
+    first = {meaning(cell)[0] for cell in header}
+    return even and len(header) > 1 and first in ({WORD}, {NUMBER})
+
+
+def _rows(lines: list[str], delimiter: str) -> list[list[str]]:
+    """Return the cells of the lines, up to the one with which they are enough."""
+    rows: list[list[str]] = []
+    left = _CELLS
+    for line in lines:
+        width = line.count(delimiter) + 1
+        if left <= 0 or width > _COLUMNS:
+            break
+        rows.append(cells_of(line, delimiter))
+        left -= width
+    return rows
+
+
 def _is_content(line: str) -> bool:
     return bool(line.strip()) and line[0] != "#" and not _NAMED_DELIMITER.fullmatch(line)
 
@@ -158,7 +199,7 @@ def has_no_header(head: bytes) -> bool:
     """Return whether the head of a file is CSV but for its missing header."""
     lines = [line for line in head.decode("utf-8", "replace").split("\n")[:-1] if line.strip()]
     for delimiter in DELIMITERS:
-        rows = [cells_of(line, delimiter) for line in lines[:_LINES]]
+        rows = _rows(lines[:_LINES], delimiter)
         if rows and len(rows[0]) > 1 and _are_records(rows, len(rows[0])):
             return all(meaning(cell)[0] != WORD for cell in rows[0])
     return False

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 _SHOWN: Final = 20
 
+# Whole numbers above this are not told apart.
+_LARGEST: Final = 2.0**53
+
 
 def recognises(head: bytes, *, whole: bool) -> bool:
     """Return whether the head of a file is one JSON document, and not an object a line."""
@@ -38,8 +41,8 @@ def read(stream: Stream) -> Columns:
     config = {".".join(path): value for path, value in tables.values.items()}
     best = max(tables.records, key=lambda path: _count(tables.records[path]), default=())
     records = tables.records.get(best, [])
+    by_step = _by_step(_indexed(tables) | _beside_steps(tables))
     listed = _side_by_side(tables, stream.notes)
-    by_step = _by_step(_indexed(tables))
     if _count(records) >= max(by_step.rows, listed.rows):
         _note_others(tables, best, stream.notes)
         return columns_of(stream, records, tables, "json", config if best else {})
@@ -121,6 +124,27 @@ def _indexed(tables: Tables) -> dict[Path, tuple[Ints, Piece]]:
         if steps is None:
             steps = (start + stride * np.arange(len(piece.values))).astype(np.int64)
         found[path[:-1]] = (steps, _unmeasured(piece))
+    return found
+
+
+def _beside_steps(tables: Tables) -> dict[Path, tuple[Ints, Piece]]:
+    """Take out the lists of values that have lists of their steps beside them.
+
+    Sacred keeps a run so, as {"loss": {"steps": […], "timestamps": […], "values": […]}, …}.
+    """
+    found: dict[Path, tuple[Ints, Piece]] = {}
+    for path in [path[:-1] for path in tables.columns if path[-1:] == ("values",)]:
+        if (*path, "steps") not in tables.columns:
+            continue
+        values, steps, _ = (
+            stretched(tables.columns.pop((*path, name), []))
+            for name in ("values", "steps", "timestamps")
+        )
+        count = min(len(values.values), len(steps.values))
+        whole = (steps.states[:count] == NUMBER) & (np.abs(steps.values[:count]) < _LARGEST)
+        if whole.all() and not values.words:
+            kept = Piece(values=values.values[:count], states=values.states[:count])
+            found[path] = (steps.values[:count].astype(np.int64), kept)
     return found
 
 

@@ -8,9 +8,6 @@ from typing import TYPE_CHECKING, Any, Final
 from stabdiag.errors import ColumnError, LogError, NoUsableRecord
 from stabdiag.readers.bombs import refuse_bomb
 from stabdiag.readers.columns import Columns
-from stabdiag.readers.converted import from_metadata
-from stabdiag.readers.pieces import Single, join
-from stabdiag.readers.words import NULL
 
 if TYPE_CHECKING:
     from stabdiag.readers.columns import Column
@@ -30,7 +27,11 @@ def read(stream: Stream) -> Columns:
     import pyarrow as pa
     from pyarrow import parquet
 
+    # Here and not above: every binary file is held against this recogniser first.
     from stabdiag.readers.arrow import leaf, leaves, piece_of_array
+    from stabdiag.readers.converted import from_metadata
+    from stabdiag.readers.pieces import Single, join
+    from stabdiag.readers.words import NULL
 
     name = stream.name
     # A file is mapped by its path; what comes through a pipe has to be held.

@@ -115,13 +115,19 @@ def join(chunks: Sequence[Chunk], name: str) -> Column:
 
 
 def _column(values: NDArray[np.float64], states: NDArray[np.uint8], words: Sequence[str]) -> Column:
-    """Return numbers, or codes if the words outnumber the numbers."""
+    """Return numbers; where words outnumber them, what times or positions they spell, or codes."""
     numbers = states == NUMBER
     null = states == NULL
     if len(words) <= np.count_nonzero(numbers):
         if not numbers.all():
             values = np.where(numbers, values, np.nan)
         return Column(values=values, present=numbers, null=null, strays=len(words))
+    from stabdiag.readers.times import counts_of, seconds_of  # not needed by a log without words
+
+    times = seconds_of(words)
+    spelt = counts_of(words) if times is None else times
+    if spelt is not None:
+        return _spelt(spelt, states, is_time=times is not None)
     code: dict[str, int] = {}
     codes = np.full(len(values), np.nan)
     codes[states == WORD] = [code.setdefault(word, len(code)) for word in words]
@@ -129,6 +135,15 @@ def _column(values: NDArray[np.float64], states: NDArray[np.uint8], words: Seque
     _, rank = np.unique(values[numbers], return_inverse=True)
     codes[numbers] = rank + len(code)
     return Column(values=codes, present=numbers | (states == WORD), null=null, is_text=True)
+
+
+def _spelt(numbers: NDArray[np.float64], states: NDArray[np.uint8], *, is_time: bool) -> Column:
+    values = np.full(len(states), np.nan)
+    values[states == WORD] = numbers
+    present = np.isfinite(values)
+    null = states == NULL
+    strays = int(np.count_nonzero(~present & ~null & (states != ABSENT)))
+    return Column(values=values, present=present, null=null, is_time=is_time, strays=strays)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 _NOT_A_LOSS = re.compile(r"loss_?scale|scale$|(^|_)(num|min|max|std|n)(_|$)|grad")
 _AN_LR = re.compile(r"^(train_)?(lr|learning_rate)(_|$)|_lr(_|$)|_lr\d*$")
 
+# What means something else behind a bar: optimizer/norm, timing_s/step, reward/value, memory/time.
+_VAGUE = frozenset({"norm", "step", "steps", "s", "value", "time", "throughput", "update", "date"})
+
 _NAMES = frozenset(name for role in ROLES for name in role.names)
 _PREFIXES = tuple(f"{prefix}_" for role in ROLES for prefix in role.prefixes)
 
@@ -42,6 +45,7 @@ def may_serve(name: str) -> bool:
     return (
         key in _NAMES
         or normal(_without_run(name)) in _NAMES
+        or _last_word(name) in _NAMES
         or "loss" in key
         or key.removeprefix("train_").startswith(_PREFIXES)
         or _AN_LR.search(key) is not None
@@ -74,6 +78,8 @@ def assign(names: Iterable[str], chosen: Mapping[str, str] | None = None) -> Ass
         if role.name in columns:
             continue
         found = [by_name[n] for n in role.names if n in by_name and by_name[n] not in taken]
+        if not found and role.name not in ("loss", "eval_loss"):
+            found = _by_last_word(role, [n for n in names if n not in taken])
         if not found:
             found, note = _by_pattern(role, [n for n in names if n not in taken])
             if role.name in ("loss", "eval_loss"):
@@ -86,6 +92,8 @@ def assign(names: Iterable[str], chosen: Mapping[str, str] | None = None) -> Ass
         if found:
             columns[role.name] = found[0]
             taken.add(found[0])
+        if found and role.name == "loss":
+            notes += _about_other_runs(found[0], names)
     columns.update(_groups(names, taken))
     return Assignment(columns=columns, notes=tuple(notes), parts=parts)
 
@@ -93,6 +101,44 @@ def assign(names: Iterable[str], chosen: Mapping[str, str] | None = None) -> Ass
 def _without_run(name: str) -> str:
     """Return the name of the metric: W&B puts that of the run before it when it exports a chart."""
     return name.rpartition(" - ")[2]
+
+
+def _last_word(name: str) -> str:
+    """Return what follows the last bar of a name: ``actor/grad_norm`` is a gradient's norm."""
+    return normal(name.rpartition("/")[2])
+
+
+def _by_last_word(role: Role, names: list[str]) -> list[str]:
+    """Return the one column whose name ends in one of the role, whatever stands before the bar.
+
+    Several are parts, or of several networks. A word alone that means too much does not count.
+    """
+    known = set(role.names).difference(_VAGUE)
+    found = [
+        name
+        for name in names
+        if "/" in name and _last_word(name) in known and not is_evaluation(name)
+    ]
+    return found if len(found) == 1 else []
+
+
+def _about_other_runs(taken: str, names: list[str]) -> list[str]:
+    """Say which other runs a table has, as where W&B exports a chart of several."""
+    run, _, metric = taken.rpartition(" - ")
+    if not run:
+        return []
+    others = [
+        name.rpartition(" - ")[0]
+        for name in names
+        if name != taken and name.rpartition(" - ")[2] == metric and " - " in name
+    ]
+    if not others:
+        return []
+    shown = ", ".join(others[:3]) + (", …" if len(others) > 3 else "")
+    from shlex import quote
+
+    pick = f"--column {quote(f'loss={others[0]} - {metric}')}"
+    return [f"the table holds {len(others) + 1} runs; this is {run!r}, not {shown} ({pick})"]
 
 
 def _check_chosen(names: list[str], chosen: Mapping[str, str]) -> dict[str, str]:
@@ -117,8 +163,9 @@ def _by_pattern(role: Role, names: list[str]) -> tuple[list[str], list[str]]:
             and not is_evaluation(name)
             and not _NOT_A_LOSS.search(normal(name))
         ]
-        # Of several parts of a loss the total is most likely the one with the shortest name.
-        like.sort(key=lambda name: len(normal(name)))
+        # Of several parts of a loss the total is most likely the one that is called so, or the one
+        # with the shortest name.
+        like.sort(key=lambda name: (_last_word(name) not in role.names, len(normal(name))))
     elif role.name == "lr":
         like = [n for n in names if _AN_LR.search(normal(n)) and "min" not in normal(n)]
     elif role.name == "eval_loss":

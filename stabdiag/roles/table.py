@@ -31,7 +31,8 @@ ROLES: tuple[Role, ...] = (
             *("iteration", "iter", "num_updates", "update", "updates", "train_step", "steps"),
             *("optimizer_step", "n_iter", "iterations", "iter_num", "itr", "s"),
             *("train_n_updates", "n_updates", "misc_nupdates", "nupdates", "time_iterations"),
-            *("time_total_timesteps", "misc_total_timesteps", "total_timesteps"),
+            *("time_total_timesteps", "misc_total_timesteps", "total_timesteps", "current_steps"),
+            *("global_step_max_steps", "training_iteration"),
         ),
     ),
     Role(
@@ -60,7 +61,7 @@ ROLES: tuple[Role, ...] = (
             *("grad_norm", "train_grad_norm", "gradient_norm", "gnorm", "global_grad_norm"),
             *("total_grad_norm", "grad_norm_total", "optim_total_grad_norm"),
             *("l2_norm_grad_global", "gradnorm", "train_gradient_norm", "grad_2_0_norm_total"),
-            *("train_global_grad_norm", "norm"),
+            *("train_global_grad_norm", "global_norm", "norm"),
         ),
         prefixes=("grad_norm", "l2_norm_grad", "gradient_norm"),
     ),
@@ -71,7 +72,7 @@ ROLES: tuple[Role, ...] = (
             *("lr", "learning_rate", "train_learning_rate", "train_lr", "current_lr"),
             *("lr_0", "lr_group0", "optim_lr", "train_samples_lr", "x_lr0", "learningrate"),
             *("optim_learning_rate_group_0", "epoch_learning_rate", "train_epoch_learning_rate"),
-            "batch_learning_rate",
+            *("batch_learning_rate", "current_learning_rate", "cur_lr"),
         ),
     ),
     Role(
@@ -152,7 +153,7 @@ ROLES: tuple[Role, ...] = (
         names=(
             *("step_time", "iter_time", "iteration_time", "time_per_step", "time_per_iteration"),
             *("seconds_per_step", "step_time_s", "step_time_ms", "train_step_time", "batch_time"),
-            *("elapsed_time_per_iteration_ms", "train_iter_time", "time"),
+            *("elapsed_time_per_iteration_ms", "train_iter_time", "step_time_seconds", "time"),
         ),
         training=False,
     ),
@@ -161,7 +162,8 @@ ROLES: tuple[Role, ...] = (
         meaning="time of the record, in seconds",
         names=(
             *("timestamp", "_timestamp", "wall_time", "elapsed_time", "_runtime", "time_elapsed"),
-            *("time_time_elapsed", "elapsed_seconds", "elapsed"),
+            *("time_time_elapsed", "elapsed_seconds", "elapsed", "datetime", "date_time", "ts"),
+            *("time_stamp", "walltime", "wall_clock_time", "created_at", "logged_at", "date"),
         ),
         training=False,
     ),

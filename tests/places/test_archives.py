@@ -225,8 +225,8 @@ def test_a_sparse_member_is_left_out(put, lines):
     assert read_place([path]).columns.rows == 50
 
 
-@pytest.mark.parametrize("kind", ["gz", "xz", "zip"])
-def test_archives_that_unpack_to_more_than_a_log_does(put, monkeypatch, kind):
+@pytest.mark.parametrize(("kind", "ratio"), [("gz", 100), ("xz", 600), ("zip", 100)])
+def test_archives_that_unpack_to_more_than_a_log_does(put, monkeypatch, kind, ratio):
     monkeypatch.setattr("stabdiag.readers.bombs._FROM", 1 << 24)
     text = b'{"step": 1, "loss": 1.0}\n' + (b" " * 9999 + b"\n") * 6000
     if kind == "zip":
@@ -234,7 +234,7 @@ def test_archives_that_unpack_to_more_than_a_log_does(put, monkeypatch, kind):
     else:
         pack = zlib.compressobj(wbits=31) if kind == "gz" else lzma.LZMACompressor(preset=0)
         data = pack.compress(tarred({"run.jsonl": text})) + pack.flush()
-    with pytest.raises(LogError, match="unpacks to more than 500 times its size"):
+    with pytest.raises(LogError, match=f"unpacks to more than {ratio} times its size"):
         read_place([put("bomb", data)])
 
 

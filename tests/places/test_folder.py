@@ -68,6 +68,15 @@ def test_of_several_views_the_one_with_most_losses(put, lines, cells, tmp_path):
     assert taken(tmp_path) == "logs/metrics.jsonl"
 
 
+def test_what_was_printed_goes_after_what_was_written(put, lines, tmp_path):
+    printed = "".join(f"Epoch [1][{n}/200] loss: 2.5 lr: 0.1\n" for n in range(200))
+    put("run/20260102.log", printed)
+    put("run/vis_data/scalars.json", lines(0, 198))
+    assert taken(tmp_path) == "run/vis_data/scalars.json"
+    put("run/vis_data/scalars.json", lines(0, 20))
+    assert taken(tmp_path) == "run/20260102.log"
+
+
 def test_training_goes_before_evaluation(put, cells, tmp_path):
     put("train/log.csv", cells(0, 30), 5 * HOUR)
     put("validation/log.csv", cells(0, 60))

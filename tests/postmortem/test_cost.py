@@ -51,8 +51,10 @@ def test_the_time_of_a_step_tells_the_hours(
     assert says in amount.how
 
 
-def test_a_time_that_only_rises_is_not_that_of_a_step(broken: Callable[..., Report]) -> None:
-    assert cost_of(broken({"time": SECONDS})).hours.value is None
+def test_a_time_that_only_rises_is_that_of_the_run(broken: Callable[..., Report]) -> None:
+    hours = cost_of(broken({"time": SECONDS})).hours
+    assert hours.value == pytest.approx(199 * 30 / 3600)
+    assert "time stamps" in hours.how
 
 
 def test_throughput_and_time_tell_the_tokens(broken: Callable[..., Report]) -> None:

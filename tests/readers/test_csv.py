@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from stabdiag.errors import LogError, NoUsableRecord
-from stabdiag.readers import csv, read_columns
+from stabdiag.readers import csv, csv_dialect, read_columns
 from stabdiag.readers.source import open_stream
+from stabdiag.readers.words import meaning
 
 
 @pytest.fixture
@@ -225,3 +226,36 @@ def test_what_excel_writes_with_decimal_commas(tmp_path, encoding, above, delimi
 def test_a_comma_between_cells_is_no_decimal_point(tmp_path):
     (tmp_path / "run.csv").write_text("step,loss\n1,234\n2,235\n", encoding="utf-8")
     assert read_columns(tmp_path / "run.csv").load("loss").values.tolist() == [234, 235]
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    """Collect the cells whose meaning the recogniser asks."""
+    cells: list[str] = []
+
+    def collected(cell: str) -> tuple[int, float, str]:
+        cells.append(cell)
+        return meaning(cell)
+
+    monkeypatch.setattr(csv_dialect, "meaning", collected)
+    return cells
+
+
+@pytest.mark.parametrize("line", [",", ";", "|", "1,", "a;", '"|', "a ", "a\x1f", "1\x85"])
+@pytest.mark.parametrize("above", ["", "step,loss\n"])
+def test_a_line_without_end_is_not_looked_at_cell_by_cell(asked, line, above):
+    assert not csv.recognises((above + line * (1 << 20) + "\n").encode(), whole=True)
+    assert len(asked) < 100
+
+
+def test_few_rows_of_very_many_columns_are_enough(asked):
+    names = ",".join(f"norm/{number}" for number in range(20_000))
+    row = ",".join(["1.5"] * 20_000)
+    assert csv.recognises("\n".join([names, *[row] * 40, ""]).encode(), whole=True)
+    assert len(asked) < 10 * 20_000
+
+
+def test_a_header_of_one_name_again_and_again():
+    names = csv_dialect.names_of(["loss"] * 100_000)
+    assert (names[:3], len(set(names))) == (("loss", "loss.1", "loss.2"), 100_000)
+    assert csv_dialect.names_of(["a", "a.1", "a", "a"]) == ("a", "a.1", "a.2", "a.3")

@@ -335,3 +335,30 @@ def test_the_time_grows_with_the_length_alone(tmp_path, start, more):
     taken(1000)  # imports
     short, long = taken(40_000), taken(160_000)
     assert long < 9 * short + 0.3  # 4 times as long, and 16 times where it grew with the square
+
+
+def test_lists_of_values_beside_lists_of_their_steps(tmp_path):
+    def metric(steps, values):
+        return {
+            "steps": steps,
+            "timestamps": ["2026-01-02T03:04:05"] * len(steps),
+            "values": values,
+        }
+
+    path = tmp_path / "metrics.json"
+    kept = {
+        "training.loss": metric([0, 10, 20, 30], [4.0, 3.0, 2.5, 2.0]),
+        "lr": metric([0, 20], [0.1, 0.05]),
+    }
+    path.write_text(json.dumps(kept, indent=2))
+    columns = read_columns(path)
+    assert set(columns.names) == {"training.loss", "lr", "step"}
+    assert columns.load("step").values.tolist() == [0, 10, 20, 30]
+    assert columns.load("training.loss").values.tolist() == [4.0, 3.0, 2.5, 2.0]
+    assert columns.load("lr").present.tolist() == [True, False, True, False]
+
+
+def test_values_beside_steps_that_break_off(tmp_path):
+    path = tmp_path / "metrics.json"
+    path.write_text('{"loss": {"steps": [1, 2, 3], "values": [4.0, 3.0, nu')
+    assert read_columns(path).load("loss").values.tolist() == [4.0, 3.0]

@@ -153,7 +153,7 @@ def test_a_flipped_bit_never_makes_a_column_of_another_length():
 
 
 def test_more_rows_than_any_log_of_that_size_has_are_refused(log, monkeypatch):
-    monkeypatch.setattr("stabdiag.readers.bombs._FROM", 1 << 20)
+    monkeypatch.setattr("stabdiag.readers.bombs._FROM_PARQUET", 1 << 20)
     many = {"loss": np.ones(2_000_000)}
     with pytest.raises(LogError, match="unpacks to more than 500 times its size, as no log does"):
         log(many, compression="zstd")
@@ -162,7 +162,7 @@ def test_more_rows_than_any_log_of_that_size_has_are_refused(log, monkeypatch):
 
 
 def test_texts_that_unpack_to_more_than_any_log_holds_are_refused(log, monkeypatch):
-    monkeypatch.setattr("stabdiag.readers.bombs._FROM", 1 << 20)
+    monkeypatch.setattr("stabdiag.readers.bombs._FROM_PARQUET", 1 << 20)
     texts = {"note": [f"{n}" + "x" * 100_000 for n in range(30)], "loss": [1.0] * 30}
     with pytest.raises(LogError, match="unpacks to more than 500 times its size"):
         log(texts, compression="zstd")

@@ -17,7 +17,7 @@ import pytest
 from pyarrow import parquet
 
 from stabdiag.errors import LogError, NoUsableRecord
-from stabdiag.readers import read_columns
+from stabdiag.readers import bombs, read_columns
 
 TEXT = "".join(f'{{"step": {n}, "loss": {3 - n / 5000:.6f}}}\n' for n in range(5000)).encode()
 
@@ -200,8 +200,47 @@ def zeros(packer, blocks: int) -> bytes:
     return b"".join([*(packer.compress(bytes(1 << 24)) for _ in range(blocks)), packer.flush()])
 
 
-@pytest.mark.parametrize("kind", ["gz", "bz2", "xz", "zst"])
-def test_a_file_that_unpacks_to_more_than_a_log_does(tmp_path, kind, monkeypatch):
+def constant_log(lines: int) -> bytes:
+    """Return a log in which nothing changes but the counters."""
+    return b"".join(
+        b" [2026-01-02 03:04:05] iteration %8d/ 1000000 | consumed samples: %12d | elapsed time per"
+        b" iteration (ms): 512.3 | learning rate: 1.000E-04 | lm loss: 6.907755E+00 | loss scale:"
+        b" 1.0 | grad norm: 0.000 | number of skipped iterations:   0 |\n" % (n, n * 16)
+        for n in range(lines)
+    )
+
+
+PACKERS = {
+    "gzip": gzip.compress,
+    "bzip2": bz2.compress,
+    "xz": lzma.compress,
+    "Zstandard": lambda data: pa.Codec("zstd", 12).compress(data, asbytes=True),
+}
+
+
+@pytest.mark.parametrize("packing", PACKERS)
+def test_the_most_regular_log_is_no_bomb(tmp_path, packing, monkeypatch):
+    monkeypatch.setattr("stabdiag.readers.bombs._FROM", 1)
+    text = constant_log(6_000)
+    packed = PACKERS[packing](text)
+    assert len(text) / len(packed) < bombs.RATIOS[packing] / 1.5
+    path = tmp_path / "run.log"
+    path.write_bytes(packed)
+    assert read_columns(path).rows == 6_000
+
+
+@pytest.mark.parametrize("packing", PACKERS)
+def test_lines_that_are_all_the_same_are_a_bomb(tmp_path, packing, monkeypatch):
+    monkeypatch.setattr("stabdiag.readers.bombs._FROM", 1 << 20)
+    path = tmp_path / "run.jsonl"
+    path.write_bytes(PACKERS[packing](b'{"step": 1, "loss": 2.5}\n' * 100_000))
+    message = f"unpacks to more than {bombs.RATIOS[packing]} times its size, as no log does"
+    with pytest.raises(LogError, match=message):
+        read_columns(path)
+
+
+@pytest.mark.parametrize(("kind", "ratio"), [("gz", 100), ("bz2", 200), ("xz", 600), ("zst", 300)])
+def test_a_file_that_unpacks_to_more_than_a_log_does(tmp_path, kind, ratio, monkeypatch):
     monkeypatch.setattr("stabdiag.readers.bombs._FROM", 1 << 25)
     path = tmp_path / "run.jsonl"
     if kind == "zst":
@@ -213,7 +252,7 @@ def test_a_file_that_unpacks_to_more_than_a_log_does(tmp_path, kind, monkeypatch
             "xz": lambda: lzma.LZMACompressor(preset=0),
         }[kind]()
         path.write_bytes(zeros(packer, 8))
-    message = r"run\.jsonl: unpacks to more than 500 times its size, as no log does"
+    message = rf"run\.jsonl: unpacks to more than {ratio} times its size, as no log does"
     with pytest.raises(LogError, match=message):
         read_columns(path, format="jsonl")
 

@@ -54,13 +54,14 @@ class Kind(ABC):
 
     ``tells``: a log with such a line is of this framework. ``begins``: the line begins a record.
     ``step`` is that of a line which names none. ``is_record``: the line makes a record; others
-    merely tell at which step the log is.
+    merely tell at which step the log is, or (``holds_below``) what holds for the records below.
     """
 
     tells: bool = True
     begins: bool = False
     step: Step = Step.SAME
     is_record: bool = True
+    holds_below: bool = False
 
     @abstractmethod
     def find(self, data: bytes) -> list[Part]:

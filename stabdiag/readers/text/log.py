@@ -12,7 +12,6 @@ from stabdiag.readers.columns import BadLine, Columns
 from stabdiag.readers.pieces import join
 from stabdiag.readers.text.clean import Text
 from stabdiag.readers.text.messages import Messages
-from stabdiag.readers.text.ranks import ranks_of
 from stabdiag.readers.text.table import Table
 
 if TYPE_CHECKING:
@@ -89,7 +88,7 @@ class TextLog:
             until = min((min(part.starts) for _, part in found), default=len(text.data))
             self._config = {**_arguments(grammar.config, text.data[:until]), **self._config}
         for kind, part in found:
-            self._table.add(kind, part, ranks_of(text.data, part.starts), self._offset)
+            self._table.add(kind, part, text.data, self._offset)
         self._messages.look(text, self._offset)
         self._offset += len(text.data)
         self._line += block.data.count(b"\n")

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from stabdiag.readers.pieces import Piece, Rows
+from stabdiag.readers.text.clock import CLOCK, seconds_at
 from stabdiag.readers.text.grammar import Grammar, Kind, Part
-from stabdiag.readers.text.ranks import NO_RANK, of_one_rank
+from stabdiag.readers.text.ranks import NO_RANK, of_one_rank, ranks_of
 from stabdiag.readers.text.steps import filled
 from stabdiag.readers.words import ABSENT, NUMBER, WORD, meaning
 
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from stabdiag.readers.text.grammar import Cells
-    from stabdiag.readers.text.ranks import Ranks
 
     Ints = NDArray[np.int64]
     Floats = NDArray[np.float64]
@@ -97,10 +97,15 @@ class Table:
     def __bool__(self) -> bool:
         return any(one.kind.is_record for one in self._stored)
 
-    def add(self, kind: Kind, part: Part, ranks: Ranks | None, offset: int) -> None:
-        """Keep lines that were found ``offset`` bytes into the log."""
+    def add(self, kind: Kind, part: Part, data: bytes, offset: int) -> None:
+        """Keep lines that were found in the data, which lie ``offset`` bytes into the log."""
         at = np.array(part.starts, dtype=np.int64)
+        ranks = ranks_of(data, part.starts)
         pieces = {name: piece_of(cells) for name, cells in zip(part.names, part.cells, strict=True)}
+        clock = seconds_at(data, part.starts) if kind.is_record else None
+        if clock is not None:
+            states = np.where(np.isnan(clock), ABSENT, NUMBER).astype(np.uint8)
+            pieces.setdefault(CLOCK, Piece(values=clock, states=states))
         given = pieces.get(self._grammar.step)
         steps = np.full(len(at), np.nan)
         if given is not None:
@@ -143,6 +148,7 @@ class Table:
         row = np.full(len(at), -1)
         row[order[record]] = number[record]
         rows = self._rows(stored, row, int(new.sum()), steps[new])
+        _tell_what_stands_above(stored, at[order][new], self._grammar.step, rows)
         reached = kept & ~np.isnan(steps)
         return Finished(
             rows=rows,
@@ -186,6 +192,24 @@ def _without_other_bars(stored: list[_Stored]) -> list[_Stored]:
         else one
         for one in stored
     ]
+
+
+def _tell_what_stands_above(stored: list[_Stored], places: Ints, step: str, rows: Rows) -> None:
+    """Give records the columns of the lines above them that make no record themselves."""
+    told: dict[str, list[_Stored]] = {}
+    for one in stored:
+        for name in one.pieces if one.kind.holds_below else ():
+            if name != step:
+                told.setdefault(name, []).append(one)
+    for name, parts in told.items():
+        at = np.concatenate([part.at for part in parts])
+        values = np.concatenate([part.pieces[name].values for part in parts])
+        above = np.searchsorted(at, places, side="right") - 1
+        where = np.flatnonzero(above >= 0)
+        states = np.full(len(where), NUMBER, dtype=np.uint8)
+        rows.parts.setdefault(name, []).append(
+            (where, Piece(values=values[above[where]], states=states))
+        )
 
 
 def _each(values: list[int] | list[bool], stored: list[_Stored]) -> Ints:

@@ -21,7 +21,8 @@ from stabdiag.readers.text.table import TOTAL
 if TYPE_CHECKING:
     from stabdiag.readers.source import Stream
 
-_LOSS = rb"'(?:eval_(?:[^'\n]{1,60}_)?)?loss': '?[-+.\w]{1,40}'?[,}]"
+_LOSS = rb"'(?:eval_(?:[^'\n]{1,60}_)?|[^'\n]{1,60}/)?loss': '?[-+.\w]{1,40}'?[,}]"
+_STEP_NAMES = ("step", "global_steps", "global_step/max_steps")
 _CLOCK = rb"'(?:epoch|step|global_steps?)': "
 
 _STEPS = "Total optimization steps"
@@ -33,8 +34,8 @@ GRAMMAR = Grammar(
     kinds=(
         Line(
             pattern=re.compile(rb"\{(?=[^\n{}]{0,2000}?%b)('[^\n{}]{1,4000}\})" % _LOSS),
-            pairs=re.compile(rb"'([^'\n]{1,80})': '?(%b)'?[,}]" % NUMBER),
-            named=lambda name: "global_step" if name in ("step", "global_steps") else name,
+            pairs=re.compile(rb"'([^'\n]{1,80})': '?(%b)(?:/\d{1,12})?'?[,}]" % NUMBER),
+            named=lambda name: "global_step" if name in _STEP_NAMES else name,
             told_by=re.compile(
                 rb"\{'(?=[^\n{}]{0,2000}?%b)(?=[^\n{}]{0,2000}?%b)" % (_LOSS[1:], _CLOCK[1:])
             ),

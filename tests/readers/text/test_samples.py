@@ -96,22 +96,24 @@ def test_megabytes_of_other_lines_before_it(format, tmp_path):
 def test_roles_beside_the_loss():
     expected = {
         "caffe/plain.log": {"lr", "eval_loss"},
-        "composer/plain.log": {"lr", "grad_norm"},
+        "composer/plain.log": {"lr", "grad_norm", "tokens_per_second"},
         "darknet/plain.log": {"lr"},
-        "deepspeed/plain.log": {"lr", "skipped"},
-        "fairseq/json.log": {"lr", "grad_norm", "loss_scale", "tokens_per_second", "epoch"},
+        "deepspeed/plain.log": {"lr", "skipped", "clock"},
+        "fairseq/json.log": {
+            *("lr", "grad_norm", "loss_scale", "tokens_per_second", "epoch", "clock"),
+        },
         "hf-trainer-stdout/bars.log": {"lr", "grad_norm", "epoch"},
         "llmc/main.log": {"lr", "grad_norm", "eval_loss"},
-        "maskrcnn/plain.log": {"lr", "step_time"},
+        "maskrcnn/plain.log": {"lr", "step_time", "clock"},
         "megatron/plain.log": {
-            *("lr", "grad_norm", "loss_scale", "skipped", "eval_loss", "step_time"),
+            *("lr", "grad_norm", "loss_scale", "skipped", "eval_loss", "step_time", "clock"),
         },
         "modded-nanogpt/plain.log": {"eval_loss"},
         "nanogpt/plain.log": {"eval_loss", "step_time", "mfu"},
         "nemo/plain.log": {"lr", "epoch"},
-        "olmo-core/plain.log": {"lr", "grad_norm", "tokens_per_second"},
-        "text/plain.log": {"lr", "grad_norm"},
-        "torchtitan/plain.log": {"grad_norm", "tokens_per_second", "memory", "mfu"},
+        "olmo-core/plain.log": {"lr", "grad_norm", "tokens_per_second", "clock"},
+        "text/plain.log": {"lr", "grad_norm", "clock"},
+        "torchtitan/plain.log": {"grad_norm", "tokens_per_second", "memory", "mfu", "clock"},
     }
     for name, roles in expected.items():
         assert set(stabdiag.read(SAMPLES / name).series) == {"loss", *roles}, name

@@ -1,0 +1,77 @@
+"""Numbers that are written out: times, of the calendar or since the start, and positions."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+# What ``datetime`` does not take: 2026/01/02, and a zone by its name, which changes no difference.
+_SLASHES: Final = re.compile(r"(\d{4})/(\d\d)/(\d\d)(?=[ T]|$)", re.ASCII)
+_ZONE_NAME: Final = re.compile(r" ?\b(?:UTC|GMT|[A-Z]{2,3}T)$", re.ASCII)
+
+# "1:02:03.5", "1 day, 2:03:04": what Python makes of a duration.
+_DURATION: Final = re.compile(r"(?:(\d+) days?,? )?(\d+):(\d\d):(\d\d(?:[.,]\d+)?)", re.ASCII)
+_POSITION: Final = re.compile(r"(\d{1,12})/\d{1,12}", re.ASCII)
+# 1h 2m 3s
+_UNITS: Final = re.compile(r"(?:(\d+)d ?)?(?:(\d+)h ?)?(?:(\d+)m ?)?(\d+(?:\.\d+)?)s", re.ASCII)
+
+
+def seconds_of(words: Sequence[str]) -> NDArray[np.float64] | None:
+    """Return the seconds that texts spell, NaN for those that do not; None if most do not.
+
+    Dates count from 1970, as of UTC where they name no zone: what counts are differences.
+    """
+    if not words or _seconds(words[0]) is None:
+        return None
+    found = [_seconds(word) for word in words]
+    seconds = np.array([np.nan if one is None else one for one in found])
+    return seconds if np.isfinite(seconds).sum() * 2 > len(words) else None
+
+
+def counts_of(words: Sequence[str]) -> NDArray[np.float64] | None:
+    """Return how far positions such as 10/600 have come; None if there is any other text."""
+    found = [_POSITION.fullmatch(word) for word in words]
+    if not found or not all(found):
+        return None
+    return np.array([float(one[1]) for one in found if one is not None])
+
+
+def _seconds(text: str) -> float | None:
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        return _otherwise(text)
+    return _since_1970(time)
+
+
+def _otherwise(text: str) -> float | None:
+    duration = _DURATION.fullmatch(text) or _UNITS.fullmatch(text)
+    if duration is not None:
+        days, hours, minutes, seconds = duration.groups(default="0")
+        return (int(days) * 24 + int(hours)) * 3600 + int(minutes) * 60 + _number(seconds)
+    plain = _ZONE_NAME.sub("", _SLASHES.sub(r"\1-\2-\3", text, count=1))
+    if plain == text:
+        return None
+    try:
+        return _since_1970(datetime.fromisoformat(plain))
+    except ValueError:
+        return None
+
+
+def _since_1970(time: datetime) -> float | None:
+    try:
+        return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
+    except OverflowError:
+        return None
+
+
+def _number(text: str) -> float:
+    return float(text.replace(",", "."))

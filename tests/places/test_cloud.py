@@ -1,0 +1,62 @@
+"""``gs://``, from an emulator of Google's storage that listens on this machine."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+from urllib.request import Request, urlopen
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+pytest.importorskip("gcsfs", reason="needs the group cloud")
+server = pytest.importorskip("gcp_storage_emulator.server", reason="needs the group cloud")
+
+
+@pytest.fixture(scope="module")
+def diagnose() -> Iterator[Callable[..., subprocess.CompletedProcess[str]]]:
+    """Return what runs the command on URLs of a bucket called runs, with two logs in it."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    running = server.create_server("127.0.0.1", port, in_memory=True, default_bucket="runs")
+    running.start()
+    host = f"http://127.0.0.1:{port}"
+    lines = (json.dumps({"step": n, "loss": 3 - n / 1000}) for n in range(3000))
+    text = "\n".join([*lines, ""]).encode()
+    for name in ("exp/a/log.jsonl", "exp/b/notes.txt"):
+        url = f"{host}/upload/storage/v1/b/runs/o?uploadType=media&name={name.replace('/', '%2F')}"
+        data = text if name.endswith("jsonl") else b"nothing to read"
+        urlopen(Request(url, data=data, method="POST"), timeout=30).close()
+    # Without the second, gcsfs asks a service that the emulator does not have what the bucket is.
+    told = {"STORAGE_EMULATOR_HOST": host, "GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT": "false"}
+
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "stabdiag", "diagnose", *arguments]
+        return subprocess.run(
+            command, env={**os.environ, **told}, capture_output=True, text=True, check=False
+        )
+
+    yield run
+    running.stop()
+
+
+@pytest.mark.parametrize("url", ["gs://runs/exp/a/log.jsonl", "gs://runs/exp"])
+def test_a_file_and_a_folder(diagnose, url):
+    done = diagnose(url, "--format", "json")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["source"]["name"] == "gs://runs/exp/a/log.jsonl"
+    assert found["source"]["records"] == 3000
+
+
+def test_a_file_that_is_not_there(diagnose):
+    done = diagnose("gs://runs/exp/none.jsonl")
+    told = "stabdiag: gs://runs/exp/none.jsonl: no such file; check the URL\n"
+    assert (done.returncode, done.stderr) == (2, told)

@@ -1,0 +1,154 @@
+"""Times that are written out: read alike by every reader, and told where they are none."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+from stabdiag import diagnose, read
+from stabdiag.readers import csv, jsonl
+from stabdiag.readers.source import open_stream
+from stabdiag.readers.times import seconds_of
+
+BEGIN = datetime(2026, 1, 2, 3, 4, 5, 250_000, tzinfo=UTC)
+TIMES = [BEGIN + timedelta(seconds=10 * n + 7200 * (n > 150)) for n in range(200)]
+
+SPELLINGS = {
+    "Z": lambda time: time.strftime("%Y-%m-%dT%H:%M:%SZ"),
+    "fraction": lambda time: time.isoformat(),
+    "nanoseconds": lambda time: time.strftime("%Y-%m-%dT%H:%M:%S.%f000Z"),
+    "blank": lambda time: time.strftime("%Y-%m-%d %H:%M:%S"),
+    "comma": lambda time: time.strftime("%Y-%m-%d %H:%M:%S,250"),
+    "offset": lambda time: time.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S+00:00"),
+    "slashes": lambda time: time.strftime("%Y/%m/%d %H:%M:%S"),
+    "name of a zone": lambda time: time.strftime("%Y-%m-%d %H:%M:%S UTC"),
+    "compact": lambda time: time.strftime("%Y%m%dT%H%M%S"),
+}
+spellings = pytest.mark.parametrize("spelt", SPELLINGS.values(), ids=SPELLINGS)
+
+
+def records(column, texts):
+    return [{"step": n, "loss": 3 - n / 1000, column: text} for n, text in enumerate(texts)]
+
+
+def as_csv(rows):
+    lines = [",".join(rows[0]), *(",".join(f'"{cell}"' for cell in row.values()) for row in rows)]
+    return "\n".join([*lines, ""])
+
+
+def as_jsonl(rows):
+    return "".join(json.dumps(row) + "\n" for row in rows)
+
+
+WAYS = {
+    "csv": (as_csv, csv.read, 1 << 20),
+    "csv by Arrow": (as_csv, csv.read, 0),
+    "jsonl": (as_jsonl, jsonl.read, 1 << 22),
+    "jsonl by Arrow": (as_jsonl, jsonl.read, 0),
+}
+
+
+@spellings
+@pytest.mark.parametrize(("write", "read_as", "small"), WAYS.values(), ids=WAYS)
+def test_every_way_reads_the_same_times(tmp_path, spelt, write, read_as, small):
+    path = tmp_path / "run"
+    path.write_text(write(records("timestamp", map(spelt, TIMES))))
+    with open_stream(path) as stream:
+        column = read_as(stream, small=small).load("timestamp")
+    assert column.is_time
+    assert column.present.all()
+    expected = [time.timestamp() for time in TIMES]
+    np.testing.assert_allclose(column.values, expected, rtol=0, atol=0.26)
+
+
+@pytest.mark.parametrize("name", ["timestamp", "time", "date", "datetime", "ts", "Created At"])
+@pytest.mark.parametrize("write", [as_csv, as_jsonl])
+def test_it_is_the_clock(tmp_path, name, write):
+    path = tmp_path / "run"
+    path.write_text(write(records(name, map(str, TIMES))))
+    report = diagnose(path)
+    clock = report.history.series["clock"]
+    assert (clock.column, len(clock)) == (name, 200)
+    stall = next(one for one in report.findings if one.slug == "stall")
+    assert (stall.step, stall.evidence["seconds"]) == (150, 7210.0)
+
+
+@pytest.mark.parametrize(
+    "times",
+    [
+        pa.array([time.replace(tzinfo=None) for time in TIMES]),
+        pa.array(TIMES, pa.timestamp("ns", "UTC")),
+        pa.array([time.isoformat() for time in TIMES]),
+        pa.array([time.isoformat() for time in TIMES]).dictionary_encode(),
+    ],
+    ids=lambda array: str(array.type),
+)
+def test_parquet(tmp_path, times):
+    path = tmp_path / "run.parquet"
+    steps = range(len(TIMES))
+    table = pa.table({"step": steps, "loss": [3 - n / 1000 for n in steps], "time": times})
+    parquet.write_table(table, path)
+    clock = read(path).series["clock"]
+    np.testing.assert_allclose(clock.values, [time.timestamp() for time in TIMES], atol=1e-6)
+
+
+def test_what_is_no_time_is_left_out_and_told(tmp_path):
+    texts = [*map(str, TIMES[:-2]), "soon", "17"]
+    path = tmp_path / "run.csv"
+    path.write_text(as_csv(records("timestamp", texts)))
+    history = read(path)
+    assert len(history.series["clock"]) == len(TIMES) - 2
+    assert any("2 words among the numbers" in event.message for event in history.events)
+
+
+def test_times_that_nobody_can_read_are_told(tmp_path):
+    path = tmp_path / "run.csv"
+    path.write_text(as_csv(records("timestamp", (time.strftime("%c") for time in TIMES))))
+    history = read(path)
+    assert "clock" not in history.series
+    told = "'timestamp' holds words, neither numbers nor times: it is not used as clock"
+    assert told in [event.message for event in history.events]
+
+
+def test_days_are_no_clock(tmp_path):
+    rows = [
+        {"step": n, "loss": 3 - n / 1000, "date": f"{time:%Y-%m-%d}", "time": f"{time:%H:%M:%S}"}
+        for n, time in enumerate(TIMES)
+    ]
+    path = tmp_path / "run.csv"
+    path.write_text(as_csv(rows))
+    history = read(path)
+    assert history.series["clock"].column == "time"
+    assert any("tells days alone" in event.message for event in history.events)
+
+
+def test_durations():
+    found = seconds_of(["0:00:10", "1:02:03.5", "1 day, 2:03:04", "2 days 00:00:01", "?"])
+    np.testing.assert_array_equal(found, [10, 3723.5, 93784, 172801, np.nan])
+
+
+def test_words_that_are_mostly_no_times():
+    assert seconds_of([]) is None
+    assert seconds_of(["train", "2026-01-02"]) is None
+    assert seconds_of(["2026-01-02", "train", "val"]) is None
+    assert seconds_of(["0001-01-01T00:00:00+23:00", "9999-99-99", "2026/13/01"]) is None
+
+
+def test_the_time_of_a_step_is_no_clock(tmp_path):
+    path = tmp_path / "run.csv"
+    took = np.random.default_rng(0).normal(0.5, 0.01, len(TIMES))
+    path.write_text(as_csv(records("time", took)))
+    assert set(read(path).series) == {"loss", "step_time"}
+
+
+def test_a_time_that_rises_all_the_way_is_the_clock(tmp_path):
+    path = tmp_path / "progress.csv"
+    path.write_text(as_csv(records("Time", (3.5 + 2.1 * n for n in range(200)))))
+    history = read(path)
+    assert set(history.series) == {"loss", "clock"}
+    assert any("tells when a record was written" in event.message for event in history.events)

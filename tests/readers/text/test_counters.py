@@ -1,0 +1,315 @@
+"""Logs of many trainers that no grammar knows: where each of them tells the step."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from stabdiag import read
+from stabdiag.readers.text.general import evidence
+
+N, PER_EPOCH = 240, 60
+
+
+def loss_at(n):
+    return 2 + 2 * 0.98**n
+
+
+def at(n):
+    """Return what a template may ask: counters from 0 and 1, of the run and of an epoch."""
+    return {
+        "n": n,
+        "n1": n + 1,
+        "step": n * 1000,
+        "of": N,
+        "epoch": n // PER_EPOCH,
+        "epoch1": n // PER_EPOCH + 1,
+        "batch": n % PER_EPOCH * 10,
+        "batch1": n % PER_EPOCH * 10 + 10,
+        "percent": n % PER_EPOCH * 100 // PER_EPOCH,
+        "loss": loss_at(n),
+        "val": loss_at(n) + 0.1,
+        "lr": 1e-4 * (1 - n / 500),
+        "grad": 0.5 + n % 7 / 10,
+    }
+
+
+# A line or several for each record, the first and the last step, and the roles beside the loss.
+TEMPLATES = {
+    "PyTorch's MNIST": (
+        "Train Epoch: {epoch1} [{batch}/600 ({percent}%)]\tLoss: {loss:.6f}\n",
+        (0, 2390),
+        {"epoch"},
+    ),
+    "PyTorch's ImageNet": (
+        "Epoch: [{epoch}][{batch:4d}/600]\tTime  0.51 ( 0.61)\tLoss {loss:.4e} ({loss:.4e})\t"
+        "Acc@1   1.56 (  1.10)\n",
+        (0, 2390),
+        {"epoch"},
+    ),
+    "PyTorch's CIFAR": ("[{epoch1}, {batch1:5d}] loss: {loss:.3f}\n", (10, 2400), {"epoch"}),
+    "ESPnet": (
+        "[host:0/1] 2026-01-02 03:04:05,123 (trainer:737) INFO: {epoch1}epoch:train:"
+        "{batch}-{batch1}batch: iter_time=0.012, loss_ctc=1.5, acc=0.5, loss={loss:.3f}, "
+        "grad_norm={grad:.3f}, clip=100.000, loss_scale=1.000e+00, optim0_lr0={lr:.3e}\n",
+        (10, 2400),
+        {"clock", "epoch", "grad_norm", "loss_scale", "lr", "step_time"},
+    ),
+    "PyTorch's DCGAN": (
+        "[{epoch}/5][{batch}/600]\tLoss_D: {loss:.4f}\tLoss_G: 2.1\tD(x): 0.5\tD(G(z)): 0.4 / 0.3"
+        "\n",
+        (0, 2390),
+        {"epoch"},
+    ),
+    "thousands": (
+        "Step {step:,}/2,390 | loss={loss:.4f} | lr={lr:.2e}\n",
+        (0, 239_000),
+        {"lr"},
+    ),
+    "PyTorch's quick start": (
+        "loss: {loss:>7f}  [{batch:>5d}/  600]\n",
+        (0, 2390),
+        set(),
+    ),
+    "timm": (
+        "Train: {epoch} [{batch:4d}/600 ({percent:3d}%)]  Loss: {loss:#.4g} ({loss:#.3g})  "
+        "Time: 0.512s,  850.10/s  (0.512s,  850.10/s)  LR: {lr:.3e}  Data: 0.010 (0.012)\n",
+        (0, 2390),
+        {"lr"},
+    ),
+    "DINO": (
+        "Epoch: [{epoch}/100]  [{batch:4d}/600]  eta: 0:12:34  loss: {loss:.6f} ({loss:.6f})  "
+        "lr: {lr:.6f} ({lr:.6f})  time: 0.51  data: 0.0001  max mem: 15700\n",
+        (0, 2390),
+        {"epoch", "lr", "step_time", "memory"},
+    ),
+    "OpenCLIP": (
+        "2026-01-02,03:04:05 | INFO | Train Epoch: {epoch} [{batch:>9d}/600 ({percent}%)] "
+        "Data (t): 0.012 Batch (t): 0.512, 500.1/s LR: {lr:5f} Logit Scale: 14.286 "
+        "Loss: {loss:.5g} ({loss:.5g})\n",
+        (0, 2390),
+        {"clock", "epoch", "lr"},
+    ),
+    "MMEngine": (
+        "2026/01/02 03:04:05 - mmengine - INFO - Epoch(train)  [{epoch1}][{batch1:4d}/600]  "
+        "lr: {lr:.4e}  eta: 1 day, 2:03:04  time: 0.5123  data_time: 0.0101  memory: 3000  "
+        "loss: {loss:.4f}  loss_cls: 1.2\n",
+        (10, 2400),
+        {"clock", "epoch", "lr", "step_time", "memory"},
+    ),
+    "MMEngine by iterations": (
+        "01/02 03:04:05 - mmengine - INFO - Iter(train) [{n1:6d}/160000]  lr: {lr:.4e}  "
+        "eta: 12:03:04  time: 0.2571  loss: {loss:.4f}\n",
+        (1, 240),
+        {"lr", "step_time"},
+    ),
+    "MMCV": (
+        "2026-01-02 03:04:05,123 - mmdet - INFO - Epoch [{epoch1}][{batch1}/600]\tlr: {lr:.3e}, "
+        "eta: 12:03:04, time: 0.257, loss_cls: 1.1, loss: {loss:.4f}, grad_norm: {grad}\n",
+        (10, 2400),
+        {"clock", "epoch", "lr", "grad_norm", "step_time"},
+    ),
+    "tqdm": (
+        "Epoch {epoch1}:  {percent}%|▏    | {batch1}/600 [00:10<05:00,  1.00it/s, "
+        "loss={loss:.3g}]\r",
+        (10, 2400),
+        {"epoch"},
+    ),
+    "diffusers": (
+        "Steps:   3%|▏    | {n1}/240 [00:10<05:00,  1.00s/it, lr=1e-5, step_loss={loss:.3g}]\r",
+        (1, 240),
+        {"lr"},
+    ),
+    "torchtune": (
+        "1|{n1}|Loss: {loss}:   3%|▏   | {n1}/240 [00:10<05:00,  1.00it/s]\r",
+        (1, 240),
+        set(),
+    ),
+    "Levanter": (
+        "Progress on:train {n1}.0it/240.0it rate:1.2it/s remaining:04:00 elapsed:00:05 "
+        "postfix:loss={loss:.3f}\r",
+        (1, 240),
+        set(),
+    ),
+    "Keras, three lines an epoch": (
+        "Epoch {n1}/240\n"
+        "\x1b[1m600/600\x1b[0m \x1b[32m━━━━━━━━\x1b[0m\x1b[37m\x1b[0m \x1b[1m5s\x1b[0m 3ms/step - "
+        "accuracy: 0.91 - loss: {loss:.4f} - val_accuracy: 0.85 - val_loss: {val:.4f}\n",
+        (1, 240),
+        {"eval_loss"},
+    ),
+    "losses on two lines": (
+        "Epoch: {n1:02} | Epoch Time: 0m 12s\n\tTrain Loss: {loss:.3f} | Train PPL: 12.345\n"
+        "\t Val. Loss: {val:.3f} |  Val. PPL: 13.4\n",
+        (1, 240),
+        {"eval_loss"},
+    ),
+    "nnU-Net": (
+        "2026-01-02 03:04:05.123: \n2026-01-02 03:04:05.123: Epoch {n} \n"
+        "2026-01-02 03:04:05.123: Current learning rate: {lr:.5f} \n"
+        "2026-01-02 03:05:05.123: train_loss {loss:.4f} \n"
+        "2026-01-02 03:05:05.123: val_loss {val:.4f} \n"
+        "2026-01-02 03:05:06.123: Epoch time: 60.12 s \n",
+        (0, 239),
+        {"clock", "eval_loss"},
+    ),
+    "TensorFlow's object detection": (
+        "INFO:tensorflow:Step {n1} per-step time 0.512s\n"
+        "INFO:tensorflow:{{'Loss/localization_loss': 0.5,\n 'Loss/total_loss': {loss},\n"
+        " 'learning_rate': {lr}}}\n",
+        (1, 240),
+        set(),
+    ),
+    "both losses on a line": (
+        "Epoch [{n1}/240] Training Loss: {loss:.4f} Validation Loss: {val:.4f} LR: 0.001\n",
+        (1, 240),
+        {"eval_loss", "lr"},
+    ),
+    "MindSpore": ("epoch: {epoch1} step: {batch1}, loss is {loss}\n", (10, 2400), {"epoch"}),
+    "MindFormers": (
+        "2026-01-02 03:04:05,123 - mindformers[callback.py:529] - INFO - "
+        "{{ Epoch:[{epoch1:3d}/ 10], step:[{batch1:5d}/  600], loss: {loss:5.3f}, "
+        "per_step_time: 512ms, lr: {lr}, "
+        "overflow cond: False, loss_scale: 65536.0, global_norm: [{grad:.6f}]\n",
+        (10, 2400),
+        {"clock", "epoch", "lr", "loss_scale", "grad_norm"},
+    ),
+    "PaddleClas": (
+        "[2026/01/02 03:04:05] ppcls INFO: [Train][Epoch {epoch1}/120][Iter: {batch}/600]"
+        "lr(LinearWarmup): {lr:.8f}, top1: 0.1, CELoss: {loss:.5f}, loss: {loss:.5f}, ips: 250.1\n",
+        (0, 2390),
+        {"clock", "epoch"},
+    ),
+    "Flax": (
+        "Step... ({n1} | Loss: {loss}, Learning Rate: {lr})\n",
+        (1, 240),
+        set(),
+    ),
+    "a TPU trainer": (
+        "completed step: {n}, seconds: 1.150, TFLOP/s/device: 470.000, total_weights: 65536, "
+        "loss: {loss:.3f}\n",
+        (0, 239),
+        set(),
+    ),
+    "verl": (
+        "\x1b[36m(TaskRunner pid=42)\x1b[0m step:{n1} - actor/pg_loss:np.float64({loss}) - "
+        "actor/grad_norm:np.float64({grad}) - actor/lr:1e-06 - response_length/mean:30.0\n",
+        (1, 240),
+        {"grad_norm", "lr"},
+    ),
+    "tensors": (
+        "epoch {epoch1} iter {n} loss: tensor({loss:.4f}, device='cuda:0', grad_fn=<Mean>)\n",
+        (0, 239),
+        {"epoch"},
+    ),
+    "ms-swift": (
+        "{{'loss': {loss}, 'grad_norm': {grad}, 'learning_rate': {lr}, 'epoch': 0.5, "
+        "'global_step/max_steps': '{n1}/240', 'percentage': '3.00%', 'elapsed_time': '5s'}}\n",
+        (1, 240),
+        {"grad_norm", "lr", "epoch"},
+    ),
+    "EasyLM": (
+        "{{'step': {n}, 'train/gradient_norm': {grad}, 'train/learning_rate': {lr}, "
+        "'train/loss': {loss}}}\n",
+        (0, 239),
+        {"grad_norm", "lr"},
+    ),
+}
+
+
+@pytest.mark.parametrize(("template", "ends", "roles"), TEMPLATES.values(), ids=TEMPLATES)
+def test_the_step_is_found(tmp_path, template, ends, roles):
+    path = tmp_path / "train.log"
+    path.write_text("".join(template.format(**at(n)) for n in range(N)), encoding="utf-8")
+    history = read(path)
+    loss = history.series["loss"]
+    assert (len(loss), int(loss.steps[0]), int(loss.steps[-1])) == (N, *ends)
+    assert history.source.attempts == 1
+    np.testing.assert_allclose(loss.values, [loss_at(n) for n in range(N)], rtol=0, atol=6e-3)
+    assert set(history.series) == {"loss", *roles}
+
+
+def test_a_nan_is_one(tmp_path):
+    path = tmp_path / "train.log"
+    lines = (
+        f"Train Epoch: 1 [{n * 10}/6000 (1%)]\tLoss: {loss_at(n) if n < 50 else float('nan'):.6f}\n"
+        for n in range(100)
+    )
+    path.write_text("".join(lines))
+    values = read(path).series["loss"].values
+    assert np.flatnonzero(np.isnan(values)).tolist() == list(range(50, 100))
+
+
+def test_epochs_above_tell_that_a_bar_begins_again(tmp_path):
+    lines = []
+    for epoch in range(1, 41):
+        lines.append(f"Epoch {epoch}/40\n")
+        bars = (
+            f"{n}/600 [==>...] - ETA: 1s - loss: {loss_at(epoch):.4f}" for n in range(100, 601, 100)
+        )
+        lines.append("\r".join(bars) + f" - val_loss: {loss_at(epoch):.4f}\n")
+    path = tmp_path / "train.log"
+    path.write_text("".join(lines))
+    history = read(path)
+    assert history.series["loss"].steps.tolist() == list(range(100, 600 * 40 + 1, 100))
+    assert len(history.series["eval_loss"]) == 40
+    assert history.series["epoch"].values[[0, 5, 6]].tolist() == [1, 1, 2]
+
+
+def test_a_bar_of_another_length_is_not_the_training(tmp_path):
+    lines = []
+    for n in range(N):
+        lines.append("Epoch: [{epoch}][{batch:3d}/600] Loss {loss:.4f}\n".format(**at(n)))
+        if n % PER_EPOCH == PER_EPOCH - 1:
+            lines += [f"Test: [{place:3d}/100] Loss 9.0000\n" for place in range(0, 100, 10)]
+    path = tmp_path / "train.log"
+    path.write_text("".join(lines))
+    loss = read(path).series["loss"]
+    assert (len(loss), loss.values.max() < 9) == (N, True)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "2026/01/{n:02d} 10:00:00 the loss: 2.5 is what it was\n",
+        "see https://host/{n}/10 for the loss: 2.5\n",
+        "at {n}%: loss: 2.5\n",
+        "loss: 2.5\n",
+    ],
+)
+def test_what_is_no_counter(line):
+    text = "".join(line.format(n=n % 28 + 1) for n in range(100))
+    assert evidence(b"\n" + text.encode()) is None
+
+
+def test_many_losses_below_a_heading_are_no_records_of_one_step():
+    lines = (f"Epoch {epoch}\n" + "loss: 2.5\n" * 9 for epoch in range(20))
+    assert evidence(b"\n" + "".join(lines).encode()) is None
+
+
+@pytest.mark.parametrize("name", ["current_steps", "global_step/max_steps", "training_iteration"])
+def test_steps_by_other_names(tmp_path, name):
+    path = tmp_path / "logging.jsonl"
+    spelt = (lambda n: f"{n}/1200") if "/" in name else int
+    rows = ({name: spelt(n * 5), "loss": loss_at(n), "epoch": n / 100} for n in range(N))
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    steps = read(path).series["loss"].steps
+    assert (len(steps), int(steps[-1])) == (N, (N - 1) * 5)
+
+
+def test_a_table_for_people(tmp_path):
+    path = tmp_path / "fit.txt"
+    rows = (f"{n:<9d} {loss_at(n):<11.6f} {loss_at(n):<11.6f} 00:12    \n" for n in range(60))
+    path.write_text("epoch     train_loss  valid_loss  time    \n" + "".join(rows))
+    history = read(path)
+    assert history.source.format == "csv"
+    assert (len(history.series["loss"]), len(history.series["eval_loss"])) == (60, 60)
+
+
+def test_columns_of_numbers_below_a_comment(tmp_path):
+    path = tmp_path / "loss.txt"
+    rows = (f"{n:6d} {loss_at(n):.6f} 1e-4\n" for n in range(60))
+    path.write_text("# step loss lr\n" + "".join(rows))
+    assert read(path).series["loss"].steps.tolist() == list(range(60))
