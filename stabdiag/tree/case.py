@@ -136,7 +136,7 @@ class Case:
             limits.false_alarm,
             limits.min_rise,
             atypical=self._on_repeats,
-            suspect=self._suspect(),
+            suspect=self._suspect,
         )
 
     @cached_property
@@ -144,6 +144,7 @@ class Case:
         """The steps at which the learning rate jumps up beyond what its schedule does."""
         return jumps(self)
 
+    @cached_property
     def _suspect(self) -> NDArray[np.bool_] | None:
         """Return the losses just after a jump of the learning rate or a repeated batch, or None."""
         steps = self.lr_jumps
@@ -194,11 +195,17 @@ class Case:
         """The spikes proper: a loss that climbs for long and stays up is §4's.
 
         So are jumps of a loss that was climbing already: they are the climb's end, not its cause.
+        What a logged cause began is a spike however long it climbs.
         """
         if self.literal:
             return self.scan.spikes
         longest = self.points(self.limits.spike.recovery_steps / 2, 3)
-        proper = [s for s in self.scan.spikes if s.recovered or s.rise <= longest]
+        caused = self._suspect if self._suspect is not None else np.zeros(len(self.loss), bool)
+        proper = [
+            spike
+            for spike in self.scan.spikes
+            if spike.recovered or spike.rise <= longest or caused[spike.onset]
+        ]
         stayed = next((spike for spike in proper if not spike.recovered), None)
         if stayed is not None and self._climbs(stayed, proper):
             proper = [spike for spike in proper if spike.recovered]

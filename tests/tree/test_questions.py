@@ -413,3 +413,15 @@ def test_a_rate_that_rises_no_higher_than_before_does_not_explain_a_climb(
     log["loss"][500:] += np.linspace(0.0, 3.0, 300)
     log["lr"] = np.interp(log["step"], [0, 499, 799], [2e-3, 1e-4, ceiling])
     assert stabdiag.diagnose(log).diagnosis.slug == slug
+
+
+@pytest.mark.parametrize(
+    ("lr", "slug"), [(5e-2, "spike-persistent"), (1e-3, "divergence-unexplained")]
+)
+def test_a_slow_rise_that_stays_is_a_spike_after_a_logged_cause(
+    calm: Callable[..., Log], lr: float, slug: str
+) -> None:
+    log = calm()
+    log["loss"][500:] += np.minimum(np.arange(300) / 100, 1.0) * 3.0
+    log["lr"][500:503] = lr
+    assert stabdiag.diagnose(log).diagnosis.slug == slug
