@@ -27,9 +27,11 @@ SPLITS = {
     "figures of development, too",
     "test": "drawn with a seed of its own; 91.5 % of them were diagnosed right when they were new, "
     "but they have been looked at since; their figures are figures of development, too",
-    "second": "drawn with a seed of its own; 93.5 % of them were diagnosed right when they were "
+    "fresh": "drawn with a seed of its own and harder by design; 91.3 % of them were diagnosed "
+    "right when they were new, but they have been looked at since",
+    "third": "drawn with a seed of its own; 93.9 % of them were diagnosed right when they were "
     "new, but they have been looked at since",
-    "fresh": "drawn with a seed of its own, trained while the rules were still being worked on, "
+    "fourth": "drawn with a seed of its own, trained while the rules were still being worked on, "
     "not looked at by anyone meanwhile, and scored once they were done",
     "all": "all there are",
 }
