@@ -59,7 +59,7 @@ PASSED = [
         log(tokens_per_second=np.where(abs(STEPS - 250) < 40, 300.0, 1000.0) * EVEN),
     ),
     # The time of the run, not of a step.
-    ("throughput-drop", log(time=np.cumsum(EVEN))),
+    ("throughput-drop", log(step_time=np.cumsum(EVEN))),
     # Checkpoints that cost little, and slow steps without a rhythm.
     (
         "throughput-sawtooth",
@@ -106,6 +106,11 @@ def test_a_near_miss_is_none(symptom, slug, run):
 )
 def test_what_was_not_logged_is_not_checked(symptom, slug, missing):
     assert symptom(slug, log()) == (missing,)
+
+
+def test_a_time_that_rises_all_the_way_is_no_step_time(symptom):
+    found = symptom("throughput-drop", log(time=np.cumsum(EVEN)))
+    assert found == ("tokens_per_second or step_time",)
 
 
 OOM = b"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB\n"
