@@ -58,6 +58,8 @@ PASSED = [
         "throughput-drop",
         log(tokens_per_second=np.where(abs(STEPS - 250) < 40, 300.0, 1000.0) * EVEN),
     ),
+    # The time of the run, not of a step, beside another clock.
+    ("throughput-drop", log(timestamp=CLOCK, time=np.cumsum(EVEN))),
     # Checkpoints that cost little, and slow steps without a rhythm.
     (
         "throughput-sawtooth",
