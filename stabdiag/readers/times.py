@@ -17,11 +17,15 @@ if TYPE_CHECKING:
 _SLASHES: Final = re.compile(r"(\d{4})/(\d\d)/(\d\d)(?=[ T]|$)", re.ASCII)
 _ZONE_NAME: Final = re.compile(r" ?\b(?:UTC|GMT|[A-Z]{2,3}T)$", re.ASCII)
 
-# "1:02:03.5", "1 day, 2:03:04": what Python makes of a duration.
-_DURATION: Final = re.compile(r"(?:(\d+) days?,? )?(\d+):(\d\d):(\d\d(?:[.,]\d+)?)", re.ASCII)
+# "1:02:03.5", "1 day, 2:03:04": what Python makes of a duration. No run takes more digits.
+_DURATION: Final = re.compile(
+    r"(?:(\d{1,9}) days?,? )?(\d{1,9}):(\d\d):(\d\d(?:[.,]\d{1,20})?)", re.ASCII
+)
 _POSITION: Final = re.compile(r"(\d{1,12})/\d{1,12}", re.ASCII)
 # 1h 2m 3s
-_UNITS: Final = re.compile(r"(?:(\d+)d ?)?(?:(\d+)h ?)?(?:(\d+)m ?)?(\d+(?:\.\d+)?)s", re.ASCII)
+_UNITS: Final = re.compile(
+    r"(?:(\d{1,9})d ?)?(?:(\d{1,9})h ?)?(?:(\d{1,9})m ?)?(\d{1,12}(?:\.\d{1,20})?)s", re.ASCII
+)
 
 
 def seconds_of(words: Sequence[str]) -> NDArray[np.float64] | None:

@@ -152,3 +152,9 @@ def test_a_time_that_rises_all_the_way_is_the_clock(tmp_path):
     history = read(path)
     assert set(history.series) == {"loss", "clock"}
     assert any("tells when a record was written" in event.message for event in history.events)
+
+
+@pytest.mark.parametrize("digits", [400, 5000])
+@pytest.mark.parametrize("form", ["{}:02:03", "{} days, 1:02:03", "{}d 1s", "{}h 1s", "1m {}s"])
+def test_a_duration_that_is_no_number_any_more_is_none(form: str, digits: int) -> None:
+    assert seconds_of([form.format("1" * digits)]) is None
