@@ -39,6 +39,10 @@ def main() -> NoReturn:
         code = complain(str(error))
     except typer.Abort:
         code = 130
+    except OSError as error:
+        code = complain(f"{error.filename or 'standard output'}: {error.strerror or error}")
+    except MemoryError:
+        code = complain("the log needs more memory than there is; give a part of it")
     except Exception as error:  # noqa: BLE001 - usage errors of the argument parser, see below
         code = _usage(error)
     sys.exit(code)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -90,7 +90,8 @@ def tell(message: str) -> None:
     """Write one line to standard error, what a log or a file name brought along made inert."""
     from stabdiag.formats.visible import visible
 
-    print(f"stabdiag: {visible(message)}", file=sys.stderr)  # noqa: T201 - the only module that may
+    with suppress(OSError):  # with nowhere to tell it, the exit code still does
+        print(f"stabdiag: {visible(message)}", file=sys.stderr)  # noqa: T201 - the only module that may
 
 
 def complain(message: str) -> int:
