@@ -205,7 +205,7 @@ def _placeholder(role: str, column: Column) -> float | None:
     if known is None or not column.present.any():
         return None
     first = float(column.values[np.argmax(column.present)])
-    if first in known and (column.values[column.present] == first).all():
+    if first in known and (column.logged == first).all():
         return first
     return None
 

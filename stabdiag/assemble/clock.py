@@ -40,12 +40,12 @@ def with_clock(
 
 
 def _is_days(column: Column) -> bool:
-    values = column.values[column.present]
+    values = column.logged
     return column.is_time and bool((values >= _CALENDAR).all()) and not (values % _DAY).any()
 
 
 def _rises(column: Column) -> bool:
-    values = column.values[column.present]
+    values = column.logged
     if column.is_time and len(values) and values.min() >= _CALENDAR:
         return True
     return len(values) >= _LEAST and bool(np.mean(np.diff(values) > 0) > _RISES)

@@ -42,6 +42,11 @@ class Column:
     is_time: bool = False
     strays: int = 0
 
+    @property
+    def logged(self) -> NDArray[np.float64]:
+        """The values that count, in the order of their records: no copy where all of them do."""
+        return self.values if self.present.all() else self.values[self.present]
+
 
 @dataclass(frozen=True, kw_only=True)
 class BadLine:

@@ -7,6 +7,7 @@ Every column is read as numbers, or else as texts that are made sense of later: 
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -79,9 +80,16 @@ def join(chunks: Sequence[Chunk], name: str) -> Column:
             return pieces.join(chunks, name)
         parts += numbers
     values = np.concatenate(parts)
-    return Column(
-        values=values, present=np.ones(len(values), bool), null=np.zeros(len(values), bool)
-    )
+    present, null = _all_numbers(len(values))
+    return Column(values=values, present=present, null=null)
+
+
+@lru_cache(maxsize=1)
+def _all_numbers(rows: int) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Return what says of so many entries that each is a number: the same for all columns."""
+    present, null = np.ones(rows, bool), np.zeros(rows, bool)
+    present.flags.writeable = null.flags.writeable = False
+    return present, null
 
 
 def read_block(

@@ -96,10 +96,13 @@ def trailing_median(x: Floats, window: int, hop: int = 1) -> Floats:
         Shape (n,), in units of ``x``; NaN for the first point.
     """
     n = len(x)
-    out = np.full(n, np.nan)
+    out = np.empty(n)
+    out[:1] = np.nan
     for end in range(1, min(window, n)):
         out[end] = median(x[:end])
     if n > window:
         middles = medians(sliding_window_view(x, window)[:-1:hop])
-        out[window:] = np.repeat(middles, hop)[: n - window]
+        whole = window + (n - window) // hop * hop
+        out[window:whole].reshape(-1, hop)[:] = middles[: (whole - window) // hop, np.newaxis]
+        out[whole:] = middles[-1]
     return out
