@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -12,11 +13,14 @@ from stabdiag.stats.seen import Seen, seen_ahead
 from stabdiag.stats.tails import UpperTail, medians_tail, upper_tail
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     from stabdiag.stats.baseline import Baseline
 
     Floats = NDArray[np.float64]
+    Mask = NDArray[np.bool_]
 
 # A shift is looked for in the medians of so many points.
 LASTING = (8, 20)
@@ -31,8 +35,9 @@ _SAMPLE = 50_000
 _LEAST_SHIFT = 2.0
 _LEAST_CAUSED = 1.0
 
-# After a logged cause a spike is the likelier story: so many times the chance of a false alarm.
-_CAUSED = 5
+# After a logged cause a spike is the likelier story, and so it is where another series goes up and
+# stays there with the loss: so many times the chance of a false alarm.
+_LIKELIER = 5
 
 # Before there are points enough to judge by, only what lies so many times as far above all other
 # points as these lie apart is a spike, from the position on that has a few points before it.
@@ -54,7 +59,8 @@ def candidates(
     single: Seen,
     noise: UpperTail,
     false_alarm: float,
-    suspect: NDArray[np.bool_] | None,
+    suspect: Mask | None,
+    witness: Callable[[], Mask],
     window: int,
 ) -> list[Candidate]:
     """Return the points and stretches that lie beyond what the noise's tail allows, in order.
@@ -66,6 +72,7 @@ def candidates(
         noise: the upper tail of its scores.
         false_alarm: the chance that noise alone gives one candidate anywhere in the log.
         suspect: points, shape (n,), where a spike is to be expected.
+        witness: tells the points, shape (n,), from which on another series goes up and stays there.
         window: points; what stands alone has no like of it farther away.
 
     Stretches are too high if the median of the next few points is: a small but lasting shift is
@@ -76,7 +83,7 @@ def candidates(
     high = scores > noise.exceeded_with_chance(chance)
     if suspect is not None and suspect[first:].any():
         # After a logged cause the question is only about these points: fewer tests, lower bar.
-        lower = min(_CAUSED * false_alarm / int(suspect[first:].sum()), 0.25)
+        lower = min(_LIKELIER * false_alarm / int(suspect[first:].sum()), 0.25)
         high |= (scores > noise.exceeded_with_chance(lower)) & suspect
     high[:first] = False
     found = [Candidate(at, at, single) for at in np.flatnonzero(high).tolist()]
@@ -84,42 +91,56 @@ def candidates(
         seen = seen_ahead(x, base, width, single)
         if seen is None:
             continue
-        places = _shifted(seen, noise, chance, _LEAST_SHIFT, single)
+        shifts = _Shifts(seen=seen, single=single, tails=_tails(seen, noise))
+        places = shifts.beyond(chance, _LEAST_SHIFT)
         if suspect is not None and lower > chance:
-            places += [
-                at for at in _shifted(seen, noise, lower, _LEAST_CAUSED, single) if suspect[at]
-            ]
-        found += [Candidate(at, _change_point(x, base, at, width), seen) for at in places]
+            places += [at for at in shifts.beyond(lower, _LEAST_CAUSED) if suspect[at]]
+        onsets = {at: _change_point(x, base, at, width) for at in places}
+        for at in set(shifts.beyond(_LIKELIER * chance, _LEAST_SHIFT)) - onsets.keys():
+            onset = _change_point(x, base, at, width)
+            if witness()[onset]:
+                onsets[at] = onset
+        found += [Candidate(at, onset, seen) for at, onset in onsets.items()]
     found += [Candidate(at, at, single) for at in single.excursions.alone(window)]
     found += [Candidate(at, at, single) for at in _early_and_unlike(x, first)]
     return sorted(found, key=lambda one: (one.at, one.seen.width))
 
 
-def _shifted(seen: Seen, noise: UpperTail, chance: float, least: float, single: Seen) -> list[int]:
-    """Return the positions from which on the next points lie too high.
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Shifts:
+    """Where the next points may lie too high together, by the tails that their medians have.
 
     The score of a shift is the median of the points from here on, against the baseline.
     """
-    first, scores = seen.first, seen.scores
-    # Windows that overlap are not so many tests.
-    chance = min(seen.width * chance, 0.25)
+
+    seen: Seen
+    single: Seen
+    tails: tuple[UpperTail, ...]
+
+    def beyond(self, chance: float, least: float) -> list[int]:
+        """Return the positions from which on the next points lie higher than by this chance."""
+        seen, single = self.seen, self.single
+        # Windows that overlap are not so many tests.
+        chance = min(seen.width * chance, 0.25)
+        limit = max(*(tail.exceeded_with_chance(chance) for tail in self.tails), least)
+        hit = seen.scores > limit
+        hit[: seen.first] = False
+        places = np.flatnonzero(hit)
+        rare = np.maximum(
+            _chances(seen.scores[places], single.scores[seen.first :], seen.width),
+            _chances(seen.heights[places], single.heights[single.settled :], seen.width),
+        )
+        found: list[int] = places[rare < chance].tolist()
+        return found
+
+
+def _tails(seen: Seen, noise: UpperTail) -> tuple[UpperTail, ...]:
+    """Return the tails that the medians have by the single points', and by their own scores."""
+    scores = seen.scores
     deepest = int(np.log2(len(scores) / _SHIFTED_POINTS))
-    sample = scores[first :: -(-len(scores) // _SAMPLE)]
-    tails = (
-        medians_tail(noise, sample, seen.width),
-        # Neighbours that go together (blocks of like data) make medians that go farther.
-        upper_tail(sample, deepest),
-    )
-    limit = max(*(tail.exceeded_with_chance(chance) for tail in tails), least)
-    hit = scores > limit
-    hit[:first] = False
-    places = np.flatnonzero(hit)
-    rare = np.maximum(
-        _chances(scores[places], single.scores[first:], seen.width),
-        _chances(seen.heights[places], single.heights[single.settled :], seen.width),
-    )
-    found: list[int] = places[rare < chance].tolist()
-    return found
+    sample = scores[seen.first :: -(-len(scores) // _SAMPLE)]
+    # Neighbours that go together (blocks of like data) make medians that go farther.
+    return medians_tail(noise, sample, seen.width), upper_tail(sample, deepest)
 
 
 def _chances(medians: Floats, points: Floats, width: int) -> Floats:

@@ -11,6 +11,7 @@ import numpy as np
 from stabdiag.stats.baseline import Baseline, median_before
 from stabdiag.stats.habit import APART, Excursions, excursions
 from stabdiag.stats.quantiles import typical
+from stabdiag.stats.rolling import MAD_TO_SIGMA
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -18,6 +19,12 @@ if TYPE_CHECKING:
     from stabdiag.stats.shape import Reach, Spike
 
     Floats = NDArray[np.float64]
+
+# Another series goes up with the loss, and stays there, where the median of so many points lies so
+# many deviations above what it was before; one that hardly varies, above a thousandth of itself.
+_STAY = 20
+_HIGH = 4.0
+_HARDLY = 1e-3
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -91,6 +98,26 @@ def seen_ahead(x: Floats, base: Baseline, width: int, single: Seen) -> Seen | No
         first=single.first,
         settled=single.settled,
     )
+
+
+def stays_up(x: Floats, window: int) -> NDArray[np.bool_]:
+    """Return from which points on a series lies far above the ``window`` points before.
+
+    Args:
+        x: shape (n,), finite, n at least 2.
+        window: points that tell what was usual.
+
+    Returns:
+        Shape (n,). What is compared is the median of the next points, of fewer at the end.
+    """
+    level = median_before(x, window)
+    level[0] = x[0]
+    deviation = median_before(np.abs(x - level), window) * MAD_TO_SIGMA
+    deviation[0] = np.inf
+    # Backwards, the points from here on are those before.
+    ahead = median_before(np.append(x[::-1], x[0]), _STAY)[:0:-1]
+    high: NDArray[np.bool_] = ahead - level > _HIGH * np.maximum(deviation, _HARDLY * np.abs(level))
+    return high
 
 
 def _settled(level: Floats, first: int) -> int:

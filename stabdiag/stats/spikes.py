@@ -15,6 +15,8 @@ from stabdiag.stats.shape import Reach, Spike, describe
 from stabdiag.stats.tails import noise_tail
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     Floats = NDArray[np.float64]
@@ -47,6 +49,7 @@ def find_spikes(
     least_share: float,
     atypical: NDArray[np.bool_] | None = None,
     suspect: NDArray[np.bool_] | None = None,
+    witness: Callable[[], NDArray[np.bool_]] | None = None,
 ) -> SpikeScan:
     """Find the points and stretches that are too high for the run's own noise.
 
@@ -59,6 +62,8 @@ def find_spikes(
             over.
         atypical: points, shape (n,), that are no part of what a spike has to come back to.
         suspect: points, shape (n,), where a spike is to be expected.
+        witness: tells the points, shape (n,), from which on another series goes up with the loss
+            and stays there; asked only where it would decide.
 
     A point is too high if its distance from the baseline, in deviations, lies beyond the
     family-wise limit of this run's own scores; a stretch if the median of the next few points
@@ -72,7 +77,8 @@ def find_spikes(
     scores = single.scores[first:]
     noise = noise_tail(_declustered(scores), min(false_alarm / len(scores), 0.25))
     limit = noise.exceeded_with_chance(min(false_alarm / len(scores), 0.25))
-    found = candidates(x, base, single, noise, false_alarm, suspect, reach.window)
+    told = witness or (lambda: np.zeros(n, dtype=bool))
+    found = candidates(x, base, single, noise, false_alarm, suspect, told, reach.window)
     spans = _spans(base.level, [onset for _, onset, _ in found])
     spikes: list[Spike] = []
     resume = 0
@@ -84,7 +90,12 @@ def find_spikes(
         if spike.height <= max(sigmas * spike.sigma, least_share * spans[onset]):
             continue
         caused = suspect is not None and bool(suspect[onset])
-        if not caused and spike.recovered and not _peak_stands_out(spike, seen, limit):
+        if (
+            not caused
+            and spike.recovered
+            and not _peak_stands_out(spike, seen, limit)
+            and not (seen.width > 1 and told()[onset])
+        ):
             continue
         if not caused and seen.is_habit(at, spike, reach):
             habits[seen.width] = at + seen.width

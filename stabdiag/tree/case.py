@@ -15,6 +15,7 @@ from stabdiag.stats.quantiles import typical
 from stabdiag.stats.repeats import any_again, steps_since_seen
 from stabdiag.stats.rise import Rise, net_rise
 from stabdiag.stats.rolling import trailing_moments
+from stabdiag.stats.seen import stays_up
 from stabdiag.stats.shape import Reach, Spike
 from stabdiag.stats.spikes import SpikeScan, find_spikes
 from stabdiag.tree.causes import USUAL_REPEATS, jumps
@@ -137,6 +138,7 @@ class Case:
             limits.min_rise,
             atypical=self._on_repeats,
             suspect=self._suspect,
+            witness=lambda: self._norm_stays_up,
         )
 
     @cached_property
@@ -155,6 +157,16 @@ class Case:
         last = steps[np.maximum(np.searchsorted(steps, self.loss.steps, side="right") - 1, 0)]
         since = self.loss.steps - last
         return (since >= 0) & (since <= max(self.limits.spike.lookback, self.stride))
+
+    @cached_property
+    def _norm_stays_up(self) -> NDArray[np.bool_]:
+        """The losses from which on the gradient norm is high as well, and stays so."""
+        norm = self.history.get("grad_norm")
+        norm = norm.finite() if norm is not None else _NO_LOSS
+        if len(norm) < self.spike_window:
+            return np.zeros(len(self.loss), dtype=bool)
+        at = np.searchsorted(norm.steps, self.loss.steps)
+        return np.append(stays_up(norm.values, self.spike_window), False)[at]
 
     @cached_property
     def _on_repeats(self) -> NDArray[np.bool_] | None:
