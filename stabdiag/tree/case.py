@@ -13,31 +13,24 @@ from stabdiag.history import Series
 from stabdiag.stats.literal import literal_spikes
 from stabdiag.stats.quantiles import typical
 from stabdiag.stats.repeats import any_again, steps_since_seen
-from stabdiag.stats.rise import Rise, net_rise
 from stabdiag.stats.rolling import trailing_moments
 from stabdiag.stats.seen import stays_up
 from stabdiag.stats.shape import Reach, Spike
 from stabdiag.stats.spikes import SpikeScan, find_spikes
 from stabdiag.tree.causes import USUAL_REPEATS, jumps
+from stabdiag.tree.rises import climbs_before, rise_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from numpy.typing import NDArray
 
     from stabdiag.history import History
     from stabdiag.limits import Limits
     from stabdiag.manifest import Manifest
+    from stabdiag.stats.rise import Rise
 
     Floats = NDArray[np.float64]
 
 _NO_LOSS = Series(role="loss", column="loss", steps=np.empty(0, dtype=np.int64), values=np.empty(0))
-
-# A rise of so many times the run's own ups and downs is obvious.
-_OBVIOUS = 2.5
-
-# A climb that made less than this share of a jump's height does not explain the jump.
-_SHARE_OF_JUMP = 0.05
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,7 +129,7 @@ class Case:
             limits.sigma,
             limits.false_alarm,
             limits.min_rise,
-            atypical=self._on_repeats,
+            atypical=self.on_repeats,
             suspect=self._suspect,
             witness=lambda: self._norm_stays_up,
         )
@@ -169,7 +162,7 @@ class Case:
         return np.append(stays_up(norm.values, self.spike_window), False)[at]
 
     @cached_property
-    def _on_repeats(self) -> NDArray[np.bool_] | None:
+    def on_repeats(self) -> NDArray[np.bool_] | None:
         """Return the losses of batches that had been seen shortly before, or None.
 
         A model overfits a batch that is stuck in the loader: the loss falls, and what it then jumps
@@ -219,7 +212,7 @@ class Case:
             if spike.recovered or spike.rise <= longest or caused[spike.onset]
         ]
         stayed = next((spike for spike in proper if not spike.recovered), None)
-        if stayed is not None and self._climbs(stayed, proper):
+        if stayed is not None and climbs_before(self, stayed, proper):
             proper = [spike for spike in proper if spike.recovered]
         return tuple(proper)
 
@@ -242,36 +235,7 @@ class Case:
     @cached_property
     def rise(self) -> Rise | None:
         """The rise of the settled losses; its positions count from where they begin."""
-        return self._rise_of(self.settled, self.spikes)
-
-    def is_clear(self, rise: Rise) -> bool:
-        """Tell whether a rise is material, and no chance.
-
-        A rise of many times what the run's own noise and ups and downs explain needs no further
-        test; any other has to be a significant trend.
-        """
-        limits = self.limits.divergence
-        if rise.amount <= max(limits.material * rise.progress, rise.bar):
-            return False
-        return rise.p_value < limits.significance or rise.amount > _OBVIOUS * rise.bar
-
-    def _climbs(self, jump: Spike, spikes: Iterable[Spike]) -> bool:
-        """Tell whether the loss was climbing before it jumped, and not by next to nothing."""
-        rise = self._rise_of(slice(0, jump.onset), spikes)
-        if rise is None or not self.is_clear(rise):
-            return False
-        return rise.amount > _SHARE_OF_JUMP * jump.height
-
-    def _rise_of(self, part: slice, spikes: Iterable[Spike]) -> Rise | None:
-        x = self.loss.values.copy()
-        if self._on_repeats is not None and not self.literal:
-            # What was learned by heart is no best level to climb from.
-            typical = np.flatnonzero(~self._on_repeats)
-            x[self._on_repeats] = np.interp(np.flatnonzero(self._on_repeats), typical, x[typical])
-        for spike in spikes:
-            if spike.recovered:
-                x[spike.onset : spike.end] = spike.base
-        return net_rise(x[part], self.rise_window, self.limits.divergence.significance)
+        return rise_of(self, self.settled, self.spikes)
 
     def at(self, position: int) -> int:
         """Return the step of the loss at a position."""

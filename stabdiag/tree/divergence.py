@@ -8,6 +8,7 @@ import numpy as np
 
 from stabdiag.stats.trend import mann_kendall
 from stabdiag.tree.question import Question, Reply, no, unknown, yes
+from stabdiag.tree.rises import is_clear, lr_over
 from stabdiag.tree.words import num
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ def _is_the_loss_rising(case: Case) -> Reply:
             f"the loss ends at {num(rise.last_level)}, {num(rise.amount)} above its best level "
             f"({num(rise.best_level)} near step {best})"
         )
-    if case.is_clear(rise):
+    if is_clear(case, rise):
         return yes(
             f"{ends}; it climbed from step {first} to {last}, which noise does with chance "
             f"{_chance(rise.p_value)}",
@@ -112,22 +113,16 @@ def _monotone(case: Case) -> Reply:
 
 def _is_the_lr_rising(case: Case) -> Reply:
     first, last = climb(case)
-    logged = case.history.series["lr"].finite()
-    lr = logged.between(first, last)
-    if len(lr) < 3:
+    lr = lr_over(case, first, last)
+    if lr is None:
         return unknown("too few learning rates were logged over the climb")
-    begin, middle, end = (float(lr.values[i]) for i in (0, len(lr) // 2, -1))
+    begin, end = lr.begin, lr.end
     ratio = end / begin if begin > 0 else (1.0 if end == begin else float("inf"))
-    # A warm-up that ends early in the climb is no schedule that never ends.
-    rising = end > begin * case.limits.divergence.lr_rise and begin < middle < end
     told = f"the learning rate went from {num(begin)} at step {first} to {num(end)} at step {last}"
-    before = logged.values[logged.steps < first]
-    if rising and not case.literal and len(before) and end <= before.max():
-        # A schedule with restarts: the loss fell under the same rate before.
-        rising = False
-        told += f", no higher than it had been before ({num(float(before.max()))})"
+    if end > begin * case.limits.divergence.lr_rise and lr.again:
+        told += f", no higher than it had been before ({num(lr.highest_before)})"
     measured: dict[str, Scalar] = {"lr_first": begin, "lr_last": end, "lr_ratio": ratio}
-    reply = yes if rising else no
+    reply = yes if lr.rises else no
     return reply(told, first, last, measured=measured)
 
 
@@ -166,7 +161,7 @@ def _largest_change(series: Series, first: int, last: int, window: int) -> float
 
 
 def _is_the_grad_norm_rising(case: Case) -> Reply:
-    material = case.literal or case.is_clear(found_rise(case))
+    material = case.literal or is_clear(case, found_rise(case))
     first, last = climb(case)
     norm = case.history.get("grad_norm")
     # To the letter, a loss that rises without its gradient norm is a model that is done training.

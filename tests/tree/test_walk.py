@@ -207,6 +207,28 @@ def test_a_rise_too_small_to_matter_is_a_plateau(calm: Callable[..., Log], norm:
     assert found.findings[0].first_action.startswith("Look at the evaluation loss")
 
 
+@pytest.mark.parametrize(
+    ("rate", "slug"),
+    [
+        ("rising", "divergence-lr-rising"),
+        ("constant", "spike-persistent"),
+        ("restarting", "spike-persistent"),
+    ],
+)
+def test_a_jump_ends_the_climb_that_a_rising_learning_rate_began(
+    calm: Callable[..., Log], rate: str, slug: str
+) -> None:
+    log = calm()
+    log["loss"][300:600] += np.linspace(0, 0.3, 300)
+    log["loss"][600:] += 20.0
+    if rate != "constant":
+        log["lr"] = 1e-3 * (1 + np.arange(800) / 100)
+    if rate == "restarting":
+        log["lr"][200:] = log["lr"][:-200]
+        log["lr"][:200] = 9e-3
+    assert stabdiag.diagnose(log).diagnosis.slug == slug
+
+
 def test_a_history_without_finite_losses_is_answered(calm: Callable[..., Log]) -> None:
     log = calm()
     log["loss"][:] = np.nan

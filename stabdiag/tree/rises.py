@@ -1,0 +1,101 @@
+"""Rises of the loss: how far, whether by no chance, and what the learning rate did meanwhile."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stabdiag.stats.rise import Rise, net_rise
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from stabdiag.stats.shape import Spike
+    from stabdiag.tree.case import Case
+
+# A rise of so many times the run's own ups and downs is obvious.
+_OBVIOUS = 2.5
+
+# A climb that made less than this share of a jump's height does not explain the jump.
+_SHARE_OF_JUMP = 0.05
+
+
+@dataclass(frozen=True, kw_only=True)
+class LrOver:
+    """The learning rate over some steps: at their two ends, and the highest there was before.
+
+    ``rises`` says that it went up all along, beyond where it had been.
+    """
+
+    begin: float
+    end: float
+    highest_before: float
+    rises: bool
+
+    @property
+    def again(self) -> bool:
+        """Whether it came no further than it had been: the loss fell under the same rate then."""
+        return self.end <= self.highest_before
+
+
+def lr_over(case: Case, first: int, last: int) -> LrOver | None:
+    """Return what the learning rate did from one step to another; None if too few were logged."""
+    lr = case.history.get("lr")
+    over = lr.finite().between(first, last) if lr is not None else None
+    if lr is None or over is None or len(over) < 3:
+        return None
+    begin, middle, end = (float(over.values[i]) for i in (0, len(over) // 2, -1))
+    before = lr.finite().values[lr.finite().steps < first]
+    highest = -np.inf if case.literal else float(before.max(initial=-np.inf))
+    # A warm-up that ends early in the climb is no schedule that never ends.
+    rises = end > begin * case.limits.divergence.lr_rise and begin < middle < end
+    return LrOver(begin=begin, end=end, highest_before=highest, rises=rises and end > highest)
+
+
+def rise_of(case: Case, part: slice, spikes: Iterable[Spike]) -> Rise | None:
+    """Return the rise of some losses, spikes that recovered taken out.
+
+    Its positions count from where the part begins.
+    """
+    x, repeats = case.loss.values.copy(), case.on_repeats
+    if repeats is not None and not case.literal:
+        # What was learned by heart is no best level to climb from.
+        typical = np.flatnonzero(~repeats)
+        x[repeats] = np.interp(np.flatnonzero(repeats), typical, x[typical])
+    for spike in spikes:
+        if spike.recovered:
+            x[spike.onset : spike.end] = spike.base
+    return net_rise(x[part], case.rise_window, case.limits.divergence.significance)
+
+
+def is_clear(case: Case, rise: Rise) -> bool:
+    """Tell whether a rise is material, and no chance.
+
+    A rise of many times what the run's own noise and ups and downs explain needs no further test;
+    any other has to be a significant trend.
+    """
+    if not _is_material(case, rise):
+        return False
+    significant = rise.p_value < case.limits.divergence.significance
+    return significant or rise.amount > _OBVIOUS * rise.bar
+
+
+def climbs_before(case: Case, jump: Spike, spikes: Iterable[Spike]) -> bool:
+    """Tell whether the loss was climbing before it jumped, and not by next to nothing.
+
+    Where the learning rate rose as long as the loss did, and beyond where it had been, the two have
+    a cause in common: then the climb needs no test, however small it is beside the jump.
+    """
+    rise = rise_of(case, slice(0, jump.onset), spikes)
+    if rise is None or not _is_material(case, rise):
+        return False
+    lr = lr_over(case, case.at(rise.onset), case.at(rise.crest))
+    if lr is not None and lr.rises and not case.literal:
+        return True
+    return is_clear(case, rise) and rise.amount > _SHARE_OF_JUMP * jump.height
+
+
+def _is_material(case: Case, rise: Rise) -> bool:
+    return rise.amount > max(case.limits.divergence.material * rise.progress, rise.bar)
