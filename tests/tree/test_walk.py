@@ -219,7 +219,7 @@ def test_a_jump_ends_the_climb_that_a_rising_learning_rate_began(
     calm: Callable[..., Log], rate: str, slug: str
 ) -> None:
     log = calm()
-    log["loss"][300:600] += np.linspace(0, 0.3, 300)
+    log["loss"][300:600] += np.linspace(0, 0.8, 300)
     log["loss"][600:] += 20.0
     if rate != "constant":
         log["lr"] = 1e-3 * (1 + np.arange(800) / 100)
