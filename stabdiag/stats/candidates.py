@@ -46,11 +46,15 @@ _EARLIEST = 5
 
 
 class Candidate(NamedTuple):
-    """Where something is too high, where it begins, and through which windows it was seen."""
+    """Where something is too high, where it begins, and through which windows it was seen.
+
+    ``limit`` is how far noise reaches in these windows, in deviations.
+    """
 
     at: int
     onset: int
     seen: Seen
+    limit: float
 
 
 def candidates(
@@ -80,13 +84,14 @@ def candidates(
     """
     first, scores = single.first, single.scores
     chance = lower = min(false_alarm / (len(scores) - first), 0.25)
-    high = scores > noise.exceeded_with_chance(chance)
+    limit = noise.exceeded_with_chance(chance)
+    high = scores > limit
     if suspect is not None and suspect[first:].any():
         # After a logged cause the question is only about these points: fewer tests, lower bar.
         lower = min(_LIKELIER * false_alarm / int(suspect[first:].sum()), 0.25)
         high |= (scores > noise.exceeded_with_chance(lower)) & suspect
     high[:first] = False
-    found = [Candidate(at, at, single) for at in np.flatnonzero(high).tolist()]
+    found = [Candidate(at, at, single, limit) for at in np.flatnonzero(high).tolist()]
     for width in LASTING:
         seen = seen_ahead(x, base, width, single)
         if seen is None:
@@ -100,9 +105,10 @@ def candidates(
             onset = _change_point(x, base, at, width)
             if witness()[onset]:
                 onsets[at] = onset
-        found += [Candidate(at, onset, seen) for at, onset in onsets.items()]
-    found += [Candidate(at, at, single) for at in single.excursions.alone(window)]
-    found += [Candidate(at, at, single) for at in _early_and_unlike(x, first)]
+        bar = shifts.limit(chance, _LEAST_SHIFT)
+        found += [Candidate(at, onset, seen, bar) for at, onset in onsets.items()]
+    found += [Candidate(at, at, single, limit) for at in single.excursions.alone(window)]
+    found += [Candidate(at, at, single, limit) for at in _early_and_unlike(x, first)]
     return sorted(found, key=lambda one: (one.at, one.seen.width))
 
 
@@ -117,13 +123,17 @@ class _Shifts:
     single: Seen
     tails: tuple[UpperTail, ...]
 
+    def limit(self, chance: float, least: float) -> float:
+        """Return the score that medians exceed with this chance."""
+        # Windows that overlap are not so many tests.
+        chance = min(self.seen.width * chance, 0.25)
+        return max(*(tail.exceeded_with_chance(chance) for tail in self.tails), least)
+
     def beyond(self, chance: float, least: float) -> list[int]:
         """Return the positions from which on the next points lie higher than by this chance."""
         seen, single = self.seen, self.single
-        # Windows that overlap are not so many tests.
+        hit = seen.scores > self.limit(chance, least)
         chance = min(seen.width * chance, 0.25)
-        limit = max(*(tail.exceeded_with_chance(chance) for tail in self.tails), least)
-        hit = seen.scores > limit
         hit[: seen.first] = False
         places = np.flatnonzero(hit)
         rare = np.maximum(

@@ -26,6 +26,11 @@ _STAY = 20
 _HIGH = 4.0
 _HARDLY = 1e-3
 
+# A stretch is surpassed by noise that reaches this share of its height, a point by what is higher.
+# So many of the highest points are asked.
+_AS_HIGH = 0.6
+_ASKED = 4096
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Seen:
@@ -53,18 +58,56 @@ class Seen:
 
     def is_habit(self, at: int, spike: Spike, reach: Reach) -> bool:
         """Tell whether the run does the like of a spike, seen at a position, again and again."""
-        around = slice(at, (spike.peak if self.width == 1 else at + self.width) + 1)
-        last = spike.end + (reach.window // 4 if spike.recovered else reach.window)
+        height, score = self._top(at, spike)
         others = self.excursions.others(
-            float(self.heights[around].max()),
-            float(self.scores[around].max()),
+            height,
+            score,
             spike.onset - 2 * APART,
-            last + APART,
+            _over(spike, reach) + APART,
             float(self.level[at]) + spike.height / 2,
         )
         return self.excursions.are_habit(
             others, single=self.width == 1 and spike.recovered is not False
         )
+
+    def is_surpassed(self, at: int, spike: Spike, reach: Reach, limit: float) -> bool:
+        """Tell whether the run's own noise goes as high as a spike, seen at a position.
+
+        Noise is what lies elsewhere and stands out no farther than ``limit``, in deviations: where
+        it is wide, on hard data or early on, it goes higher than much of what is far out on a quiet
+        stretch. What goes up from a level that the spike hardly reaches does not count. A jump that
+        stayed is more than the single point that it begins with: it is held against no points.
+        """
+        if self.width == 1 and spike.recovered is False:
+            return False
+        height, score = self._top(at, spike)
+        where, first = self._highest, spike.onset - 2 * self.width
+        elsewhere = where[(where < first) | (where >= _over(spike, reach))]
+        elsewhere = elsewhere[self.level[elsewhere] <= self.level[at] + spike.height / 2]
+        noise = elsewhere[self.scores[elsewhere] < min(score, limit)]
+        share = 1.0 if self.width == 1 else _AS_HIGH
+        return bool((self.heights[noise] > share * height).any())
+
+    def _top(self, at: int, spike: Spike) -> tuple[float, float]:
+        """Return how high a spike lies that is seen at a position, and in deviations."""
+        around = slice(at, (spike.peak if self.width == 1 else at + self.width) + 1)
+        return float(self.heights[around].max()), float(self.scores[around].max())
+
+    @cached_property
+    def _highest(self) -> NDArray[np.intp]:
+        """The positions of the highest points once the run has made its progress.
+
+        Of a long log, these are enough to ask.
+        """
+        heights = self.heights[self.settled :]
+        if len(heights) <= _ASKED:
+            return np.arange(self.settled, len(self.heights))
+        return np.argpartition(heights, -_ASKED)[-_ASKED:] + self.settled
+
+
+def _over(spike: Spike, reach: Reach) -> int:
+    """Return where the baseline has got over a spike."""
+    return spike.end + (reach.window // 4 if spike.recovered else reach.window)
 
 
 def seen_singly(x: Floats, base: Baseline, first: int) -> Seen:

@@ -79,11 +79,11 @@ def find_spikes(
     limit = noise.exceeded_with_chance(min(false_alarm / len(scores), 0.25))
     told = witness or (lambda: np.zeros(n, dtype=bool))
     found = candidates(x, base, single, noise, false_alarm, suspect, told, reach.window)
-    spans = _spans(base.level, [onset for _, onset, _ in found])
+    spans = _spans(base.level, [onset for _, onset, _, _ in found])
     spikes: list[Spike] = []
     resume = 0
     habits = dict.fromkeys((1, *LASTING), 0)
-    for at, onset, seen in found:
+    for at, onset, seen, bar in found:
         if at < max(resume, habits[seen.width]):
             continue
         spike = describe(x, base, onset, reach, atypical)
@@ -97,7 +97,9 @@ def find_spikes(
             and not (seen.width > 1 and told()[onset])
         ):
             continue
-        if not caused and seen.is_habit(at, spike, reach):
+        if not caused and (
+            seen.is_habit(at, spike, reach) or seen.is_surpassed(at, spike, reach, bar)
+        ):
             habits[seen.width] = at + seen.width
             continue
         spikes.append(spike)

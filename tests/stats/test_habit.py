@@ -100,3 +100,32 @@ def test_an_early_point_that_others_come_near_is_how_the_run_starts(after: float
     x[10] += 8.0
     x[14] += after
     assert onsets(x) == []
+
+
+@pytest.mark.parametrize(("lasts", "noisy", "found"), [(20, 0.4, 1.5), (1, 0.5, 2.5)])
+def test_what_the_noise_of_the_run_reaches_elsewhere_is_no_spike(
+    lasts: int, noisy: float, found: float
+) -> None:
+    at = np.arange(1200)
+    rng = np.random.default_rng(1)
+    wide = 0.3 * rng.standard_normal(1200) + 0.13 * waves(rng, 1200)
+    x = 2 + np.exp(-at / 50) + np.where(at < 500, wide, 0.02 * rng.standard_normal(1200))
+    x[900 : 900 + lasts] += noisy
+    assert not [onset for onset in onsets(x) if onset > 800]
+    x[900 : 900 + lasts] += found - noisy
+    assert [onset for onset in onsets(x) if onset > 800]
+
+
+def test_noise_at_levels_that_a_spike_does_not_reach_is_not_held_against_it() -> None:
+    at = np.arange(1200)
+    rng = np.random.default_rng(1)
+    wide = 0.3 * rng.standard_normal(1200) + 0.13 * waves(rng, 1200)
+    x = 2 + 2.0 * (at < 500) + np.where(at < 500, wide, 0.02 * rng.standard_normal(1200))
+    x[900:920] += 0.4
+    assert [onset for onset in onsets(x) if onset > 800]
+
+
+def waves(rng: np.random.Generator, n: int) -> np.ndarray:
+    """Noise that goes together for some twenty points, of about unit deviation."""
+    smooth: np.ndarray = np.convolve(rng.standard_normal(n + 19), np.ones(20), "valid")
+    return smooth / np.sqrt(20)

@@ -122,7 +122,7 @@ def test_a_shift_beneath_the_bar_counts_where_the_gradient_norm_goes_with_it() -
     found, told = 0, 0
     for seed in range(60):
         x = calm(seed, noise=0.2)
-        x[700:720] += 0.4
+        x[700:720] += 0.42
         norm = 1.0 + 0.1 * np.random.default_rng(seed).standard_normal(1000)
         found += near_700(x, norm)
         norm[700:760] += 1.0
