@@ -42,12 +42,15 @@ class LrOver:
 
 def lr_over(case: Case, first: int, last: int) -> LrOver | None:
     """Return what the learning rate did from one step to another; None if too few were logged."""
-    lr = case.history.get("lr")
-    over = lr.finite().between(first, last) if lr is not None else None
-    if lr is None or over is None or len(over) < 3:
+    logged = case.history.get("lr")
+    if logged is None:
+        return None
+    lr = logged.finite()
+    over = lr.between(first, last)
+    if len(over) < 3:
         return None
     begin, middle, end = (float(over.values[i]) for i in (0, len(over) // 2, -1))
-    before = lr.finite().values[lr.finite().steps < first]
+    before = lr.values[lr.steps < first]
     highest = -np.inf if case.literal else float(before.max(initial=-np.inf))
     # A warm-up that ends early in the climb is no schedule that never ends.
     rises = end > begin * case.limits.divergence.lr_rise and begin < middle < end
