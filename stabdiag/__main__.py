@@ -7,8 +7,6 @@ import sys
 from contextlib import suppress
 from typing import Final, NoReturn
 
-from stabdiag.cli import main
-
 # What glibc's malloc is told (mallopt, malloc.h): M_TRIM_THRESHOLD and M_MMAP_THRESHOLD, so that
 # freed memory stays for the next array, and M_ARENA_MAX, so that all threads share it. To get fresh
 # pages from the system is a tenth of the time of a long log.
@@ -25,14 +23,20 @@ def run() -> NoReturn:
         # Whoever closed a stream wants nothing of it; the exit code still tells.
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115, PTH123 - open to the end
-    _prepare()
+    code: object = 130
     try:
+        _prepare()
+        from stabdiag.cli import main
+
         main()
     except SystemExit as end:
-        with suppress(OSError):  # what could not be written has been told of
-            sys.stdout.flush()
-            sys.stderr.flush()
-        os._exit(end.code if isinstance(end.code, int) else 1)
+        code = end.code
+    except KeyboardInterrupt:  # while all of this is imported
+        pass
+    with suppress(OSError):  # what could not be written has been told of
+        sys.stdout.flush()
+        sys.stderr.flush()
+    os._exit(code if isinstance(code, int) else 1)
 
 
 def _prepare() -> None:

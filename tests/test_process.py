@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from threading import Thread
 
@@ -63,6 +65,19 @@ def test_a_reader_who_has_enough_is_no_error(tmp_path: Path) -> None:
     done = shell("STABDIAG diagnose LOG --format json | head -1", tmp_path)
     assert done.stdout == "{\n"
     assert done.stderr == ""
+
+
+@pytest.mark.parametrize("wait", [0.2, 1.0])
+def test_an_interrupt_ends_it_without_a_word(wait: float, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "stabdiag", "diagnose", "-"]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path
+    ) as process:
+        time.sleep(wait)  # it is importing, or waiting for its input
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=60) == 130
+        assert process.stderr is not None
+        assert process.stderr.read() == ""
 
 
 def test_a_pipe_is_written_to_and_not_replaced(tmp_path: Path) -> None:
