@@ -67,7 +67,8 @@ def test_lines(run: str, slug: str, state: State):
     ("run", "begin"),
     [
         ("spike-lr-jump", "try-rate"),
-        ("nan-activations-fp16", "try-precision"),
+        ("nan-activations-fp16", "try-rate"),
+        ("loss-scale-static", "try-precision"),
         ("healthy-fp32", "try-data"),
     ],
 )
