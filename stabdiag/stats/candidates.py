@@ -64,7 +64,7 @@ def candidates(
     noise: UpperTail,
     false_alarm: float,
     suspect: Mask | None,
-    witness: Callable[[], Mask],
+    witness: Callable[[int], bool],
     window: int,
 ) -> list[Candidate]:
     """Return the points and stretches that lie beyond what the noise's tail allows, in order.
@@ -76,7 +76,7 @@ def candidates(
         noise: the upper tail of its scores.
         false_alarm: the chance that noise alone gives one candidate anywhere in the log.
         suspect: points, shape (n,), where a spike is to be expected.
-        witness: tells the points, shape (n,), from which on another series goes up and stays there.
+        witness: tells whether another series goes up and stays there, from a position on.
         window: points; what stands alone has no like of it farther away.
 
     Stretches are too high if the median of the next few points is: a small but lasting shift is
@@ -103,7 +103,7 @@ def candidates(
         onsets = {at: _change_point(x, base, at, width) for at in places}
         for at in set(shifts.beyond(_LIKELIER * chance, _LEAST_SHIFT)) - onsets.keys():
             onset = _change_point(x, base, at, width)
-            if witness()[onset]:
+            if witness(onset):
                 onsets[at] = onset
         bar = shifts.limit(chance, _LEAST_SHIFT)
         found += [Candidate(at, onset, seen, bar) for at, onset in onsets.items()]

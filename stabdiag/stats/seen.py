@@ -10,7 +10,7 @@ import numpy as np
 
 from stabdiag.stats.baseline import Baseline, median_before
 from stabdiag.stats.habit import APART, Excursions, excursions
-from stabdiag.stats.quantiles import typical
+from stabdiag.stats.quantiles import median, typical
 from stabdiag.stats.rolling import MAD_TO_SIGMA
 
 if TYPE_CHECKING:
@@ -143,24 +143,22 @@ def seen_ahead(x: Floats, base: Baseline, width: int, single: Seen) -> Seen | No
     )
 
 
-def stays_up(x: Floats, window: int) -> NDArray[np.bool_]:
-    """Return from which points on a series lies far above the ``window`` points before.
+def stays_up(x: Floats, at: int, window: int) -> bool:
+    """Tell whether a series lies far above what it was before, from a position on.
 
     Args:
-        x: shape (n,), finite, n at least 2.
-        window: points that tell what was usual.
+        x: shape (n,), finite.
+        at: the position; one beyond the end has nothing above.
+        window: points before it that tell what was usual.
 
-    Returns:
-        Shape (n,). What is compared is the median of the next points, of fewer at the end.
+    What is compared is the median of the next points, of fewer at the end.
     """
-    level = median_before(x, window)
-    level[0] = x[0]
-    deviation = median_before(np.abs(x - level), window) * MAD_TO_SIGMA
-    deviation[0] = np.inf
-    # Backwards, the points from here on are those before.
-    ahead = median_before(np.append(x[::-1], x[0]), _STAY)[:0:-1]
-    high: NDArray[np.bool_] = ahead - level > _HIGH * np.maximum(deviation, _HARDLY * np.abs(level))
-    return high
+    before, ahead = x[max(at - window, 0) : at], x[at : at + _STAY]
+    if len(before) < _STAY or not len(ahead):
+        return False
+    level = median(before)
+    deviation = median(np.abs(before - level)) * MAD_TO_SIGMA
+    return median(ahead) - level > _HIGH * max(deviation, _HARDLY * abs(level))
 
 
 def _settled(level: Floats, first: int) -> int:

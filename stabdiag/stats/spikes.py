@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -49,7 +50,7 @@ def find_spikes(
     least_share: float,
     atypical: NDArray[np.bool_] | None = None,
     suspect: NDArray[np.bool_] | None = None,
-    witness: Callable[[], NDArray[np.bool_]] | None = None,
+    witness: Callable[[int], bool] | None = None,
 ) -> SpikeScan:
     """Find the points and stretches that are too high for the run's own noise.
 
@@ -62,8 +63,8 @@ def find_spikes(
             over.
         atypical: points, shape (n,), that are no part of what a spike has to come back to.
         suspect: points, shape (n,), where a spike is to be expected.
-        witness: tells the points, shape (n,), from which on another series goes up with the loss
-            and stays there; asked only where it would decide.
+        witness: tells whether another series goes up with the loss and stays there, from a position
+            on.
 
     A point is too high if its distance from the baseline, in deviations, lies beyond the
     family-wise limit of this run's own scores; a stretch if the median of the next few points
@@ -77,7 +78,7 @@ def find_spikes(
     scores = single.scores[first:]
     noise = noise_tail(_declustered(scores), min(false_alarm / len(scores), 0.25))
     limit = noise.exceeded_with_chance(min(false_alarm / len(scores), 0.25))
-    told = witness or (lambda: np.zeros(n, dtype=bool))
+    told = cache(witness or (lambda _: False))
     found = candidates(x, base, single, noise, false_alarm, suspect, told, reach.window)
     spans = _spans(base.level, [onset for _, onset, _, _ in found])
     spikes: list[Spike] = []
@@ -94,7 +95,7 @@ def find_spikes(
             not caused
             and spike.recovered
             and not _peak_stands_out(spike, seen, limit)
-            and not (seen.width > 1 and told()[onset])
+            and not (seen.width > 1 and told(onset))
         ):
             continue
         if not caused and (

@@ -131,7 +131,7 @@ class Case:
             limits.min_rise,
             atypical=self.on_repeats,
             suspect=self._suspect,
-            witness=lambda: self._norm_stays_up,
+            witness=self._norm_stays_up,
         )
 
     @cached_property
@@ -152,14 +152,14 @@ class Case:
         return (since >= 0) & (since <= max(self.limits.spike.lookback, self.stride))
 
     @cached_property
-    def _norm_stays_up(self) -> NDArray[np.bool_]:
-        """The losses from which on the gradient norm is high as well, and stays so."""
+    def _norm(self) -> Series:
         norm = self.history.get("grad_norm")
-        norm = norm.finite() if norm is not None else _NO_LOSS
-        if len(norm) < self.spike_window:
-            return np.zeros(len(self.loss), dtype=bool)
-        at = np.searchsorted(norm.steps, self.loss.steps)
-        return np.append(stays_up(norm.values, self.spike_window), False)[at]
+        return norm.finite() if norm is not None else _NO_LOSS
+
+    def _norm_stays_up(self, at: int) -> bool:
+        """Tell whether the gradient norm is high as well, from a loss on, and stays so."""
+        place = int(np.searchsorted(self._norm.steps, self.loss.steps[at]))
+        return stays_up(self._norm.values, place, self.spike_window)
 
     @cached_property
     def on_repeats(self) -> NDArray[np.bool_] | None:

@@ -132,24 +132,31 @@ def test_a_shift_beneath_the_bar_counts_where_the_gradient_norm_goes_with_it() -
 
 def near_700(x: Floats, norm: Floats) -> bool:
     """Whether a spike begins about there, by the loss and by this gradient norm."""
-    scan = find_spikes(x, REACH, 3.0, 0.01, 0.02, witness=lambda: stays_up(norm, 100))
+    scan = find_spikes(x, REACH, 3.0, 0.01, 0.02, witness=lambda at: stays_up(norm, at, 100))
     return any(690 <= spike.onset < 720 for spike in scan.spikes)
 
 
 def test_what_stays_up_lies_far_above_what_was_before() -> None:
     x = 5.0 + 0.1 * np.random.default_rng(0).standard_normal(600)
-    assert not stays_up(x, 100)[:590].any()
+    assert not up(x)
     x[300:360] += 1.0
-    high = np.flatnonzero(stays_up(x, 100)[:590])
-    assert 285 <= high[0] <= 295
-    assert high[-1] < 360
+    assert 285 <= up(x)[0] <= 295
+    assert up(x)[-1] < 360
     x[300:360] -= 1.0
     x[300:303] += 50.0
-    assert not stays_up(x, 100)[:590].any(), "three points are not the median of twenty"
-    assert stays_up(np.append(x, [9.0, 9.0, 9.0]), 100)[600:].all(), "fewer at the end"
+    assert not up(x), "three points are not the median of twenty"
+    x = np.append(x, [9.0, 9.0, 9.0])
+    assert stays_up(x, 600, 100), "fewer at the end"
+    assert not stays_up(x, len(x), 100), "nothing beyond it"
+    assert not stays_up(x[595:], 5, 100), "too few before it"
     constant = np.full(200, 3.0)
     constant[150:] += 1e-4
-    assert not stays_up(constant, 50).any()
+    assert not stays_up(constant, 150, 50)
+
+
+def up(x: Floats) -> list[int]:
+    """The points from which on these stay up, but for the last."""
+    return [at for at in range(590) if stays_up(x, at, 100)]
 
 
 def test_earlier_spikes_do_not_mask_later_ones() -> None:
