@@ -117,12 +117,13 @@ def test_what_the_noise_of_the_run_reaches_elsewhere_is_no_spike(
 
 
 def test_noise_at_levels_that_a_spike_does_not_reach_is_not_held_against_it() -> None:
-    at = np.arange(1200)
     rng = np.random.default_rng(1)
-    wide = 0.3 * rng.standard_normal(1200) + 0.13 * waves(rng, 1200)
-    x = 2 + 2.0 * (at < 500) + np.where(at < 500, wide, 0.02 * rng.standard_normal(1200))
-    x[900:920] += 0.4
-    assert [onset for onset in onsets(x) if onset > 800]
+    hill = 2.0 * np.sin(np.pi * np.clip((np.arange(1600) - 200) / 800, 0, 1)) ** 2
+    wide = 0.3 * rng.standard_normal(1600) + 0.13 * waves(rng, 1600)
+    x = 2 + hill + np.where(hill > 1, wide, 0.02 * rng.standard_normal(1600))
+    x[1300:1320] += 0.4
+    assert [onset for onset in onsets(x) if onset > 1200]
+    assert not [onset for onset in onsets(x - hill) if onset > 1200]
 
 
 def waves(rng: np.random.Generator, n: int) -> np.ndarray:
