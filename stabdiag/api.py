@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,7 @@ from stabdiag.readers import from_object
 from stabdiag.report import Report
 from stabdiag.roles import may_serve
 from stabdiag.symptoms.check import Checked, check_symptoms
+from stabdiag.threads import both
 from stabdiag.tree.case import Case
 from stabdiag.tree.unlogged import not_logged
 from stabdiag.tree.walk import walk
@@ -25,6 +27,10 @@ from stabdiag.tree.words import plural
 
 if TYPE_CHECKING:
     from stabdiag.compared import Comparison
+    from stabdiag.findings import Baseline
+
+# From so many losses on, a second thread pays.
+_LONG = 50_000
 
 
 def read(
@@ -98,19 +104,26 @@ def report_on(history: History, told: Manifest, limits: Limits, *, literal: bool
     """Diagnose a history as it is, with all that is told of its run."""
     known = infer(told, history)
     case = Case(history=history, manifest=known, limits=limits, literal=literal)
-    found = walk(case)
-    checked = Checked(findings=found.findings) if literal else check_symptoms(case, found.findings)
+
+    def beside() -> tuple[Baseline, Checked]:
+        return case.baseline, Checked() if literal else check_symptoms(case)
+
+    if len(case.loss) > _LONG:
+        found, (baseline, symptoms) = both(partial(walk, case), beside)
+    else:
+        found, (baseline, symptoms) = walk(case), beside()
+    findings = symptoms.beside(found.findings)
     return Report(
-        diagnosis=checked.findings[0],
-        findings=checked.findings,
+        diagnosis=findings[0],
+        findings=findings,
         trail=found.trail,
         not_logged=not_logged(case, found.trail),
         history=history,
         manifest=known,
         limits=limits,
         literal=literal,
-        unchecked=checked.unchecked,
-        baseline=case.baseline,
+        unchecked=symptoms.unchecked,
+        baseline=baseline,
     )
 
 

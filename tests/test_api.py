@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 import stabdiag
 from stabdiag.errors import ColumnError, LimitError, LogError, ManifestError, NoUsableRecord
 from stabdiag.history import History, Series, Source
+from stabdiag.threads import both
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -392,3 +394,28 @@ class TestWithoutALoss:
         assert report.diagnosis.slug == "insufficient-data"
         assert report.diagnosis.summary == "No loss was logged: nothing to judge by."
         assert report.diagnosis.first_action.startswith("Log the loss (every step, or")
+
+
+# A long log is looked at by two threads.
+
+
+@pytest.mark.parametrize("faulty", [False, True])
+def test_a_second_thread_changes_nothing(faulty: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = spiky() if faulty else falling()
+    alone = stabdiag.diagnose(log).to_json()
+    started: list[threading.Thread] = []
+    start = threading.Thread.start
+    monkeypatch.setattr(threading.Thread, "start", lambda self: (started.append(self), start(self)))
+    assert stabdiag.diagnose(log).to_json() == alone
+    assert not started
+    monkeypatch.setattr("stabdiag.api._LONG", len(log["loss"]) - 1)
+    assert stabdiag.diagnose(log).to_json() == alone
+    assert len(started) == 1
+
+
+def test_both_calls_are_made_and_the_error_of_either_is_raised() -> None:
+    assert both(lambda: 1, lambda: "two") == (1, "two")
+    with pytest.raises(ZeroDivisionError):
+        both(lambda: 1, lambda: 1 // 0)
+    with pytest.raises(ZeroDivisionError):
+        both(lambda: 1 // 0, lambda: 1)

@@ -78,7 +78,7 @@ def _found(report: Report, incident: Incident, last: int) -> Finding | None:
     )
     findings = walk(case).findings
     if report.diagnosis.section == SYMPTOM:
-        findings = check_symptoms(case, findings).findings
+        findings = check_symptoms(case).beside(findings)
     return next((f for f in findings if _tells(f, report.diagnosis, incident)), None)
 
 

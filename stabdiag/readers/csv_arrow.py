@@ -103,7 +103,7 @@ def read_block(
 
     ``texts`` collects the columns that hold texts; those that are not wanted are left out.
     """
-    if len(names) < 2 or _is_odd(block):
+    if len(names) < 2:
         return None
     # Without a wanted column nothing would tell whether a header stands among the records.
     used = [name for name in names if wanted(name)] or list(names)
@@ -117,7 +117,10 @@ def read_block(
                 return None
             texts.add(names[int(place.group(1))])
         else:
-            return Table(table, names) if _certain(table, block) else None
+            # Nothing odd passes for a number: it is looked for where there is anything else.
+            plain = not known and len(used) == len(names)
+            certain = (plain or not _is_odd(block)) and _certain(table, block)
+            return Table(table, names) if certain else None
     return None
 
 

@@ -18,26 +18,35 @@ _SEE_BELOW = "Nothing broke in mid-flight; see what was also found."
 
 @dataclass(frozen=True, kw_only=True)
 class Checked:
-    """The tree's findings and the symptoms, the diagnosis first, and what could not be checked."""
+    """The symptoms that hold, each with its evidence, and what could not be checked."""
 
-    findings: tuple[Finding, ...]
+    held: tuple[tuple[Symptom, Evidence], ...] = ()
     unchecked: tuple[Unchecked, ...] = ()
 
+    def beside(self, found: tuple[Finding, ...]) -> tuple[Finding, ...]:
+        """Return what the tree found and the symptoms that it does not explain, diagnosis first."""
+        symptoms = [
+            _finding(symptom, evidence)
+            for symptom, evidence in self.held
+            if not any(finding.slug.startswith(symptom.explained_by) for finding in found)
+        ]
+        symptoms.sort(key=lambda finding: finding.severity.rank)
+        return _merged(found, tuple(symptoms))
 
-def check_symptoms(case: Case, found: tuple[Finding, ...]) -> Checked:
-    """Check every symptom, and add those that hold to what the tree found."""
-    symptoms: list[Finding] = []
+
+def check_symptoms(case: Case) -> Checked:
+    """Check every symptom, whatever the tree finds."""
+    held: list[tuple[Symptom, Evidence]] = []
     unchecked: list[Unchecked] = []
     for symptom in SYMPTOMS:
         missing = symptom.missing(case)
         if missing:
             unchecked.append(Unchecked(symptom=symptom.slug, missing=missing))
-        elif not any(finding.slug.startswith(symptom.explained_by) for finding in found):
-            evidence = symptom.check(case)
-            if evidence is not None:
-                symptoms.append(_finding(symptom, evidence))
-    symptoms.sort(key=lambda finding: finding.severity.rank)
-    return Checked(findings=_merged(found, tuple(symptoms)), unchecked=tuple(unchecked))
+            continue
+        evidence = symptom.check(case)
+        if evidence is not None:
+            held.append((symptom, evidence))
+    return Checked(held=tuple(held), unchecked=tuple(unchecked))
 
 
 def _finding(symptom: Symptom, evidence: Evidence) -> Finding:
