@@ -150,7 +150,7 @@ def _tails(seen: Seen, noise: UpperTail) -> tuple[UpperTail, ...]:
     deepest = int(np.log2(len(scores) / _SHIFTED_POINTS))
     sample = scores[seen.first :: -(-len(scores) // _SAMPLE)]
     # Neighbours that go together (blocks of like data) make medians that go farther.
-    return medians_tail(noise, sample, seen.width), upper_tail(sample, deepest)
+    return medians_tail(noise, sample, seen.width), upper_tail(np.sort(sample), deepest)
 
 
 def _chances(medians: Floats, points: Floats, width: int) -> Floats:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.stats.quantiles import quantiles
+from stabdiag.stats.quantiles import quantiles, quantiles_in_order
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -56,16 +56,16 @@ class UpperTail:
         return self.centre + self.scale * z * stretch
 
 
-def upper_tail(x: Floats, deepest: int | None = None) -> UpperTail:
+def upper_tail(ordered: Floats, deepest: int | None = None) -> UpperTail:
     """Fit the upper tail of a sample by its letter values.
 
     Args:
-        x: shape (n,), finite, n at least 2.
+        ordered: shape (n,), finite and in rising order, n at least 2.
         deepest: the last letter value used, as a power of 1/2, at least 3; all that the sample has
             if None.
 
     Returns:
-        The tail, in units of ``x``.
+        The tail, in units of the sample.
 
     The upper half of Tukey's g-and-h family, fitted to the upper half-spreads: log(half-spread / z)
     is a straight line in z**2 / 2 for the h-distributions and nearly one in z for moderate g
@@ -75,12 +75,12 @@ def upper_tail(x: Floats, deepest: int | None = None) -> UpperTail:
     promise tails lighter than normal, is set to 0; and a prior weight is added that fades with the
     number of points.
     """
-    n = len(x)
+    n = len(ordered)
     depth = max(2, math.floor(math.log2(max(n / _POINTS_BEYOND, 4.0))))
     if deepest is not None:
         depth = min(depth, max(deepest, 3))
     chances = 0.5 ** np.arange(2, depth + 1)
-    centre, *uppers = quantiles(x, [0.5, *(1 - chances)])
+    centre, *uppers = quantiles_in_order(ordered, [0.5, *(1 - chances)])
     z = np.array([-_NORMAL.inv_cdf(chance) for chance in chances])
     tiny = np.finfo(np.float64).tiny
     heights = np.log(np.maximum((np.array(uppers) - centre) / z, tiny))
@@ -119,11 +119,13 @@ def noise_tail(scores: Floats, chance: float) -> UpperTail:
     Such scores are left out and the tail is fitted again, until none are left to leave out: a spike
     must not raise the bar for itself.
     """
-    kept = scores
+    ordered = np.sort(scores)
+    kept = len(scores)
     while True:
-        tail = upper_tail(kept)
-        inside = scores[scores <= tail.exceeded_with_chance(chance)]
-        if len(inside) >= len(kept) or len(inside) < len(scores) // 2:
+        tail = upper_tail(ordered[:kept])
+        limit = tail.exceeded_with_chance(chance)
+        inside = int(np.searchsorted(ordered, limit, side="right"))
+        if inside >= kept or inside < len(scores) // 2:
             return tail
         kept = inside
 
