@@ -173,6 +173,28 @@ def test_a_slow_fault_is_not_dated_before_it_was_made(run: str) -> None:
     assert about(run)["onset"] - margin(report) <= step < last
 
 
+TURNED = [
+    "divergence-lr-growing-exponential",
+    *(run for run in SLOW if about(run)["expect"].startswith("divergence-weight-norm")),
+]
+
+
+@pytest.mark.parametrize("run", TURNED)
+def test_a_climb_is_dated_by_its_cause_to_the_point(run: str) -> None:
+    report = diagnosed(run)
+    assert report.diagnosis.step is not None
+    assert abs(report.diagnosis.step - about(run)["onset"]) <= 2 * stride(report)
+    # The climb shows much later, and its own step is told beside.
+    told = next(answer for answer in report.trail if answer.question == "Q4.1")
+    assert told.steps[0] > report.diagnosis.step + 10 * stride(report)
+    assert "began at step" in report.diagnosis.summary
+
+
+@pytest.mark.parametrize("run", ["divergence-lr-endless-warmup", "divergence-lr-inverse-cosine"])
+def test_a_rate_that_rises_all_along_or_by_and_by_has_no_turn(run: str) -> None:
+    assert "turned" not in diagnosed(run).diagnosis.evidence
+
+
 def refuse(name: str) -> None:
     raise AssertionError(f"{name} is no JSON")
 

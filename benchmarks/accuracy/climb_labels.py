@@ -7,6 +7,9 @@ from logged import Floats, Log
 from noise import level_deviation, rise, trailing, wander
 from spike_labels import Trace
 
+# Faults of the weight decay.
+DECAYS = frozenset({"growing", "shrinking"})
+
 
 def risen(loss: Floats, twin: Floats) -> tuple[float, float]:
     """The rise as a share of the progress, and in deviations of a smoothed level."""
@@ -48,7 +51,11 @@ def climb_trace(log: Log, twin: Log, full: Log, fault: str, at: int) -> Trace:
     if duration < 100 or jumps(full, at):
         return Trace("grey", f"rises within {duration} steps: a climb or a jump", size=share)
     slug, also = leaf(log, full, fault, at, begin)
-    return Trace("shown", "", slug, None, max(at, begin), share, also)
+    onset = max(at, begin)
+    if fault in DECAYS and slug.startswith("divergence-weight-norm"):
+        # The norms show at once what was done to them.
+        onset = int(log.step[np.searchsorted(log.step, at)])
+    return Trace("shown", "", slug, None, onset, share, also)
 
 
 def carried_by_many(loss: Floats) -> bool:

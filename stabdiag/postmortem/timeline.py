@@ -78,6 +78,8 @@ def _onset(report: Report, incident: Incident) -> str:
     if incident.lead_up is not None and incident.lead_up.step == incident.onset:
         return f"What led up to it begins: {incident.lead_up.summary}"
     if report.diagnosis.section == "§4":
+        if report.diagnosis.evidence.get("turned") == incident.onset:
+            return f"{report.diagnosis.title}: here its cause began"
         return f"{report.diagnosis.title}; a climb has no single bad step"
     if report.diagnosis.section == "§1":
         return "Another series was not finite before the loss was"

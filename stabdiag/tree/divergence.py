@@ -8,35 +8,15 @@ import numpy as np
 
 from stabdiag.stats.trend import mann_kendall
 from stabdiag.tree.question import Question, Reply, no, unknown, yes
-from stabdiag.tree.rises import is_clear, lr_over
+from stabdiag.tree.rises import climb, found_rise, is_clear, lr_over
+from stabdiag.tree.turns import turned_to
+from stabdiag.tree.weights import did_a_weight_norm_change
 from stabdiag.tree.words import num
 
 if TYPE_CHECKING:
     from stabdiag.findings import Scalar
-    from stabdiag.history import Series
     from stabdiag.stats.rise import Rise
     from stabdiag.tree.case import Case
-
-
-def climb(case: Case) -> tuple[int, int]:
-    """Return the steps over which Q4.2 to Q4.4 look.
-
-    They go from where the climb began to where most of it was done; to the letter, they are those
-    of the last window.
-    """
-    if case.literal:
-        last = int(case.loss.steps[-1])
-        return last - case.limits.divergence.window, last
-    rise, begin = found_rise(case), case.settled.start
-    first, last = case.at(begin + rise.onset), case.at(begin + rise.crest)
-    return first, max(last, first + 1)
-
-
-def found_rise(case: Case) -> Rise:
-    """Return the rise, where Q4.1 has found one."""
-    if case.rise is None:
-        raise LookupError("Q4.2 to Q4.4 are asked of a loss that rises")
-    return case.rise
 
 
 def _bar(case: Case, rise: Rise) -> float:
@@ -122,42 +102,13 @@ def _is_the_lr_rising(case: Case) -> Reply:
     if end > begin * case.limits.divergence.lr_rise and lr.again:
         told += f", no higher than it had been before ({num(lr.highest_before)})"
     measured: dict[str, Scalar] = {"lr_first": begin, "lr_last": end, "lr_ratio": ratio}
-    reply = yes if lr.rises else no
-    return reply(told, first, last, measured=measured)
-
-
-def _did_a_weight_norm_change(case: Case) -> Reply:
-    groups = case.history.group("weight_norm")
-    if not groups:
-        return unknown("no weight norm was logged")
-    first, last = climb(case)
-    window = case.limits.divergence.window
-    # The norms that drive a climb change before it shows, from the best level on, and a climb may
-    # be shorter than the window in which they do.
-    if not case.literal:
-        first = min(case.at(case.settled.start + found_rise(case).best), last - window)
-    changes = {
-        name: _largest_change(series, first, last, window) for name, series in groups.items()
-    }
-    name = max(changes, key=lambda group: abs(np.log(changes[group])))
-    ratio, limit = changes[name], case.limits.divergence.weight_norm_ratio
-    measured: dict[str, Scalar] = {"group": name, "ratio": ratio, "groups": len(groups)}
-    told = f"the weight norm of {name!r} changed most, {num(ratio)} x within {window} steps"
-    if max(ratio, 1 / ratio) <= limit:
+    if not lr.rises:
         return no(told, first, last, measured=measured)
-    branch = "climbing" if ratio > 1 else "collapsing"
-    return yes(told, first, last, branch=branch, measured=measured)
-
-
-def _largest_change(series: Series, first: int, last: int, window: int) -> float:
-    """Return the ratio farthest from 1 of two values at most ``window`` steps apart."""
-    near = series.finite().between(first, last)
-    good = near.values > 0
-    steps, values = near.steps[good], near.values[good]
-    if len(values) < 2:
-        return 1.0
-    changes = np.log(values) - np.log(values[np.searchsorted(steps, steps - window)])
-    return float(np.exp(np.clip(changes[np.argmax(np.abs(changes))], -700, 700)))
+    turned = turned_to(case, case.history.series["lr"], first, last)
+    if turned is not None:
+        told += f"; the rise began at step {turned}"
+        measured["turned"] = turned
+    return yes(told, first, last, measured=measured)
 
 
 def _is_the_grad_norm_rising(case: Case) -> Reply:
@@ -226,7 +177,7 @@ QUESTIONS: tuple[Question, ...] = (
     Question(
         id="Q4.3",
         asks="Has a weight norm changed by more than 2x in 200 steps?",
-        answer=_did_a_weight_norm_change,
+        answer=did_a_weight_norm_change,
         limits=("divergence.weight_norm_ratio", "divergence.window"),
     ),
     Question(

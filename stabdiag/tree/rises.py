@@ -73,6 +73,27 @@ def rise_of(case: Case, part: slice, spikes: Iterable[Spike]) -> Rise | None:
     return net_rise(x[part], case.rise_window, case.limits.divergence.significance)
 
 
+def climb(case: Case) -> tuple[int, int]:
+    """Return the steps over which Q4.2 to Q4.4 look.
+
+    They go from where the climb began to where most of it was done; to the letter, they are those
+    of the last window.
+    """
+    if case.literal:
+        last = int(case.loss.steps[-1])
+        return last - case.limits.divergence.window, last
+    rise, begin = found_rise(case), case.settled.start
+    first, last = case.at(begin + rise.onset), case.at(begin + rise.crest)
+    return first, max(last, first + 1)
+
+
+def found_rise(case: Case) -> Rise:
+    """Return the rise, where Q4.1 has found one."""
+    if case.rise is None:
+        raise LookupError("Q4.2 to Q4.4 are asked of a loss that rises")
+    return case.rise
+
+
 def is_clear(case: Case, rise: Rise) -> bool:
     """Tell whether a rise is material, and no chance.
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from stabdiag.tree.advice.words import Advice, clip, inner, now_lr, sentence, shown
-from stabdiag.tree.divergence import climb, found_rise
+from stabdiag.tree.rises import climb, found_rise
 from stabdiag.tree.words import checkpoint_before, num
 
 if TYPE_CHECKING:
@@ -18,14 +18,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class _Told:
-    """A climb in words: where it began, what happened, and which checkpoint to reload."""
+    """A climb in words: what happened, since when, and which checkpoint to reload.
+
+    ``first`` is the step at which the loss began to climb, ``began`` that at which its cause did.
+    """
 
     first: int
+    began: int
     what: str
     reload: str
 
 
-def _told(case: Case) -> _Told:
+def _told(case: Case, cause: str = "", answer: Answer | None = None) -> _Told:
+    """Tell of a climb, and of the series behind it if that shows when it turned."""
     first, last = climb(case)
     if case.literal:
         what = f"The loss rose at every step from {first} to {last}."
@@ -35,16 +40,24 @@ def _told(case: Case) -> _Told:
             f"The loss climbed from {num(rise.best_level)} at step {first} and ends at "
             f"{num(rise.last_level)}."
         )
-    reload = checkpoint_before(case.manifest, first).reload(f"the climb from {first} on")
-    return _Told(first=first, what=what, reload=reload)
+    began, since = first, f"the climb from {first} on"
+    turned = answer.measured.get("turned") if answer else None
+    if isinstance(turned, int):
+        began = turned
+        # By the time that the loss climbs, the weights have long been going wrong.
+        since = f"{cause} from {turned} on" if turned < first else since
+    reload = checkpoint_before(case.manifest, min(began, first)).reload(since)
+    return _Told(first=first, began=began, what=what, reload=reload)
 
 
 def lr_rising(case: Case, answers: Mapping[str, Answer]) -> Advice:
-    """A climb under a rising learning rate."""
-    told, answer = _told(case), answers["Q4.2"]
+    """A climb under a rising learning rate: it began where the rate turned, if that shows."""
+    answer = answers["Q4.2"]
+    told = _told(case, "the rise of the learning rate", answer)
+    since = f"; its rise began at step {told.began}" if "turned" in answer.measured else ""
     begin, end = (shown(answer.measured.get(key)) for key in ("lr_first", "lr_last"))
     return Advice(
-        summary=f"{told.what} The learning rate rose from {begin} to {end} meanwhile.",
+        summary=f"{told.what} The learning rate rose from {begin} to {end} meanwhile{since}.",
         first=f"Fix the schedule, which still raises the learning rate at step {answer.steps[-1]} "
         f"(a warm-up that never ends, or an inverted decay): {inner(told.reload)}.",
         then=(
@@ -52,13 +65,14 @@ def lr_rising(case: Case, answers: Mapping[str, Answer]) -> Advice:
             "Plot the learning rate of every step before the restart.",
             f"If the schedule is meant, lower its peak: the loss stopped falling near {begin}.",
         ),
-        step=told.first,
+        step=told.began,
     )
 
 
 def weights(case: Case, answers: Mapping[str, Answer]) -> Advice:
-    """A climb with a weight norm that grows or shrinks."""
-    told, answer = _told(case), answers["Q4.3"]
+    """A climb with a weight norm that grows or shrinks: it began where the norm turned."""
+    answer = answers["Q4.3"]
+    told = _told(case, "the weights' change", answer)
     decay = case.manifest.weight_decay
     change = "double" if answer.branch == "climbing" else "halve"
     action = f"{change} the weight decay" + (f" (now {num(decay)})" if decay is not None else "")
@@ -73,7 +87,7 @@ def weights(case: Case, answers: Mapping[str, Answer]) -> Advice:
             "Check that no decay is applied twice, in the loss and in the optimizer.",
             "Log the weight norm of every group at every step.",
         ),
-        step=told.first,
+        step=told.began,
     )
 
 

@@ -1,0 +1,37 @@
+"""Since when a series without noise goes up, or down, as it does."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stabdiag.stats.turn import turn
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from stabdiag.history import Series
+    from stabdiag.tree.case import Case
+
+
+def turned_to(
+    case: Case, series: Series, first: int, last: int, *, falling: bool = False
+) -> int | None:
+    """Return the step at which a series began its largest rise, or fall, between two steps.
+
+    What counts is the factor that it makes within the window of §4. The turn may lie before the
+    first step. None where the series does not show one, and to the letter.
+    """
+    steps, logs = logarithms(series.finite().between(int(series.steps[0]), last))
+    if case.literal or not len(logs):
+        return None
+    window = case.limits.divergence.window
+    found = turn(steps.astype(np.float64), -logs if falling else logs, window, first)
+    return None if found is None else round(found)
+
+
+def logarithms(series: Series) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Return the steps of positive values, and the values' logarithms."""
+    good = series.values > 0
+    return series.steps[good], np.log(series.values[good])
