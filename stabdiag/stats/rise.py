@@ -99,12 +99,15 @@ def _at_scale(x: Floats, window: int, size: int, recent: float) -> Rise:
     up = low[best:] - low[best]
     high = float(up.max())
     crest = best + int(np.argmax(up >= 0.8 * high))
-    onset = best + int(np.flatnonzero(up[: crest - best + 1] <= 0.2 * high)[-1])
-    begin, end = int(starts[onset]), min(int(starts[crest]) + 2 * size, n)
+    near = best + _last_near(up[: crest - best + 1], 0.2 * high)
     drawup = levels[: best + 1] - np.minimum.accumulate(levels[: best + 1])
     # The noise of a run that diverges grows with it: the part before tells what is usual.
-    calm = levels[: onset + 1] if onset >= _CALM_LEVELS else levels
+    calm = levels[: near + 1] if near >= _CALM_LEVELS else levels
     bar = max(_LEVEL_SIGMAS * _level_noise(calm), _WANDERS * float(drawup.max(initial=0.0)))
+    progress = max(median(x[: max(window // 20, 3)]) - float(low[best]), 0.0)
+    # What ends a million times as high had left its level long before a fifth of that.
+    onset = best + _last_near(up[: near - best + 1], max(0.2 * progress, bar))
+    begin, end = int(starts[onset]), min(int(starts[crest]) + 2 * size, n)
     trends = (mann_kendall(x[begin:end]), mann_kendall(x[max(end - window, 0) : end]))
     return Rise(
         best=int(starts[best]),
@@ -113,10 +116,15 @@ def _at_scale(x: Floats, window: int, size: int, recent: float) -> Rise:
         best_level=float(low[best]),
         last_level=float(low[-1]),
         bar=max(bar, _EPSILON * float(np.abs(levels).max()), _LEAST),
-        progress=max(median(x[: max(window // 20, 3)]) - float(low[best]), 0.0),
+        progress=progress,
         p_value=min(recent, *(trend.p_value for trend in trends)),
         recent_p_value=recent,
     )
+
+
+def _last_near(up: Floats, height: float) -> int:
+    """Return the last position that lies no higher than this above the best level, the first."""
+    return int(np.flatnonzero(up <= height)[-1])
 
 
 def _levels(x: Floats, size: int) -> tuple[Floats, NDArray[np.int64]]:
