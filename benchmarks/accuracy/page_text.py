@@ -140,7 +140,8 @@ def onsets(scored: Sequence[Scored]) -> Iterable[str]:
     yield (
         "Of the runs whose leaf is right, and whose fault has a moment at which it can first be "
         "seen. A weight decay that went wrong shows in the weight norms at once; any other "
-        "divergence has no sharp moment: its true onset is taken where a tenth of the rise was made."
+        "divergence has no sharp moment: its true onset is taken where a tenth of the rise was "
+        "made."
     )
 
 

@@ -18,7 +18,7 @@ from stabdiag.stats.seen import stays_up
 from stabdiag.stats.shape import Reach, Spike
 from stabdiag.stats.spikes import SpikeScan, find_spikes
 from stabdiag.tree.causes import USUAL_REPEATS, jumps
-from stabdiag.tree.rises import climbs_before, rise_of
+from stabdiag.tree.rises import climbs_before, climbs_on, rise_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -212,7 +212,10 @@ class Case:
             if spike.recovered or spike.rise <= longest or caused[spike.onset]
         ]
         stayed = next((spike for spike in proper if not spike.recovered), None)
-        if stayed is not None and climbs_before(self, stayed, proper):
+        if stayed is not None and (
+            climbs_before(self, stayed, proper)
+            or (not caused[stayed.onset] and climbs_on(self, stayed, proper))
+        ):
             proper = [spike for spike in proper if spike.recovered]
         return tuple(proper)
 

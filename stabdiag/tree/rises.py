@@ -18,6 +18,11 @@ if TYPE_CHECKING:
 # A rise of so many times the run's own ups and downs is obvious.
 _OBVIOUS = 2.5
 
+# A jump is but the beginning of a climb whose level is so many times as high as at first, already
+# over the next steps, and in the end.
+_GOES_ON = 1.5
+_TO_COME = 2.0
+
 # A climb that made less than this share of a jump's height does not explain the jump.
 _SHARE_OF_JUMP = 0.05
 
@@ -119,6 +124,24 @@ def climbs_before(case: Case, jump: Spike, spikes: Iterable[Spike]) -> bool:
     if lr is not None and lr.rises and not case.literal:
         return True
     return is_clear(case, rise) and rise.amount > _SHARE_OF_JUMP * jump.height
+
+
+def climbs_on(case: Case, jump: Spike, spikes: Iterable[Spike]) -> bool:
+    """Tell whether most of a rise that stayed is yet to come when its jump is over.
+
+    Labels that rot, or data that get harder by and by, tear the loss up in single bursts at first.
+    A loss that stands still, or comes down, before it rises again has another trouble then.
+    """
+    span = case.points(2 * case.limits.spike.recovery_steps, 10)
+    after = case.loss.values[jump.onset :]
+    if jump.recovered is None or len(after) < 3 * span:
+        return False
+    levels = np.median(after[: len(after) // span * span].reshape(-1, span), axis=1) - jump.base
+    first = max(levels[0], 0.0)
+    if levels[1] <= _GOES_ON * first or levels.max() <= _TO_COME * first:
+        return False
+    rise = rise_of(case, slice(0, len(case.loss)), spikes)
+    return rise is not None and is_clear(case, rise)
 
 
 def _is_material(case: Case, rise: Rise) -> bool:

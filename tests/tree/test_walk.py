@@ -240,3 +240,20 @@ def test_a_history_without_a_loss_is_refused() -> None:
     empty = History(series={}, source=Source(name="run", format="memory", records=0))
     with pytest.raises(stabdiag.StabdiagError, match="no loss"):
         stabdiag.diagnose(empty)
+
+
+@pytest.mark.parametrize("seed", [7, 10, 15, 18, 28, 29])
+def test_a_climb_that_begins_in_bursts_is_no_spike(calm: Callable[..., Log], seed: int) -> None:
+    # As of labels that rot: ever more of a batch is wrong, now more of it, now less.
+    log = calm(1500, seed)
+    bursts = np.random.default_rng(seed).exponential(1.0, 600)
+    log["loss"][900:] += 200.0 * np.linspace(0.0, 1.0, 600) * bursts
+    assert slugs(stabdiag.diagnose(log))[0].startswith("divergence-")
+
+
+def test_a_jump_that_is_over_before_the_loss_rises_again_is_a_spike(
+    calm: Callable[..., Log],
+) -> None:
+    log = calm(1500)
+    log["loss"][700:] += 3.0 * np.exp(-np.arange(800) / 120) + np.linspace(0, 12.0, 800)
+    assert slugs(stabdiag.diagnose(log))[0] == "spike-persistent"
