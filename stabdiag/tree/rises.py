@@ -134,7 +134,7 @@ def climbs_on(case: Case, jump: Spike, spikes: Iterable[Spike]) -> bool:
     """
     span = case.points(2 * case.limits.spike.recovery_steps, 10)
     after = case.loss.values[jump.onset :]
-    if jump.recovered is None or len(after) < 3 * span:
+    if jump.recovered is None or len(after) < 2 * span:
         return False
     levels = np.median(after[: len(after) // span * span].reshape(-1, span), axis=1) - jump.base
     first = max(levels[0], 0.0)
