@@ -8,7 +8,7 @@ import numpy as np
 
 from stabdiag.stats.trend import mann_kendall
 from stabdiag.tree.question import Question, Reply, no, unknown, yes
-from stabdiag.tree.rises import climb, found_rise, is_clear, lr_over
+from stabdiag.tree.rises import climb, found_rise, is_clear, lr_jump, lr_over
 from stabdiag.tree.turns import turned_to
 from stabdiag.tree.weights import did_a_weight_norm_change
 from stabdiag.tree.words import num
@@ -102,6 +102,14 @@ def _is_the_lr_rising(case: Case) -> Reply:
     if end > begin * case.limits.divergence.lr_rise and lr.again:
         told += f", no higher than it had been before ({num(lr.highest_before)})"
     measured: dict[str, Scalar] = {"lr_first": begin, "lr_last": end, "lr_ratio": ratio}
+    jump = None if case.literal or lr.rises else lr_jump(case, first, last)
+    if jump is not None:
+        told = (
+            f"the learning rate jumped from {num(jump.before)} to {num(jump.after)} at step "
+            f"{jump.step}, and stayed up"
+        )
+        measured |= {"lr_before": jump.before, "lr_after": jump.after, "turned": jump.step}
+        return yes(told, jump.step, last, branch="jump", measured=measured)
     if not lr.rises:
         return no(told, first, last, measured=measured)
     turned = turned_to(case, case.history.series["lr"], first, last)

@@ -62,6 +62,33 @@ def lr_over(case: Case, first: int, last: int) -> LrOver | None:
     return LrOver(begin=begin, end=end, highest_before=highest, rises=rises and end > highest)
 
 
+@dataclass(frozen=True, kw_only=True)
+class LrJump:
+    """A jump of the learning rate: the first step after it, and the rates before and after."""
+
+    step: int
+    before: float
+    after: float
+
+
+def lr_jump(case: Case, first: int, last: int) -> LrJump | None:
+    """Return the jump of the learning rate that began a climb between two steps, or None.
+
+    It lies between the best level of the loss and the middle of the climb, and the rate mostly
+    stayed above all that had been before.
+    """
+    best = case.at(case.settled.start + found_rise(case).best)
+    for step in case.lr_jumps[::-1].tolist():
+        lr = case.history.series["lr"].finite()
+        before, after = lr.values[lr.steps < step], lr.between(step, last).values
+        if (
+            best <= step <= (first + last) / 2
+            and float(np.median(after)) > before.max() * case.limits.divergence.lr_rise
+        ):
+            return LrJump(step=step, before=float(before[-1]), after=float(after[0]))
+    return None
+
+
 def rise_of(case: Case, part: slice, spikes: Iterable[Spike]) -> Rise | None:
     """Return the rise of some losses, spikes that recovered taken out.
 

@@ -156,6 +156,16 @@ CASES: list[tuple[str, str, str | None, dict[str, Any], list[Change]]] = [
     ("Q4.2", "yes", None, {}, [climb(), ramp("lr", 1e-4, 1e-2)]),
     ("Q4.2", "no", None, {}, [climb()]),
     ("Q4.2", "no", None, {}, [climb(), ramp("lr", 1e-2, 1e-4)]),
+    ("Q4.2", "yes", "jump", {}, [climb(), put("lr", slice(450, None), 1e-2)]),
+    # Long before the loss was at its best, too late, and not for long.
+    ("Q4.2", "no", None, {}, [climb(), put("lr", slice(100, None), 1e-2)]),
+    ("Q4.2", "no", None, {}, [climb(), put("lr", slice(700, None), 1e-2)]),
+    ("Q4.2", "no", None, {}, [climb(), put("lr", slice(450, 470), 1e-2)]),
+    # The restart comes no higher than the rate had been.
+    (
+        *("Q4.2", "no", None, {}),
+        [climb(), put("lr", slice(50), 1e-2), put("lr", slice(450, None), 1e-2)],
+    ),
     ("Q4.2", "unknown", None, {}, [climb(), drop("lr")]),
     ("Q4.3", "yes", "climbing", {}, [climb(), ramp("weight_norm/attn", 10.0, 90.0)]),
     ("Q4.3", "yes", "collapsing", {}, [climb(), ramp("weight_norm/attn", 90.0, 10.0)]),
@@ -292,6 +302,38 @@ def test_gradient_norms_of_zero_have_no_surge(calm: Callable[..., Log]) -> None:
     put("grad_norm", slice(None), 0.0)(log)
     put("grad_norm", 700, 1.0)(log)
     assert asked(stabdiag.diagnose(log, manifest=FP32), "Q1.3").verdict is Verdict.UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("change", "slug", "told"),
+    [
+        (ramp("lr", 1e-4, 1e-2), "divergence-lr-rising", "its rise began at step 300"),
+        (put("lr", slice(450, None), 1e-2), "divergence-lr-rising", "to 0.01 at step 450"),
+        (
+            ramp("weight_norm/attn", 10.0, 90.0),
+            "divergence-weight-norm-climbing",
+            "the change began at step 300",
+        ),
+        (
+            ramp("weight_norm/attn", 90.0, 10.0),
+            "divergence-weight-norm-collapsing",
+            "the change began at step 300",
+        ),
+    ],
+)
+def test_a_climb_begins_where_its_cause_does(
+    calm: Callable[..., Log], change: Change, slug: str, told: str
+) -> None:
+    log = calm()
+    for one in (climb(), change):
+        one(log)
+    report = stabdiag.diagnose(log, manifest={"checkpoint_every": 50})
+    assert report.diagnosis.slug == slug
+    assert told in report.diagnosis.summary
+    assert report.diagnosis.step == int(told.split()[-1])
+    # The checkpoint is from before both, the climb and its cause.
+    begins = min(report.diagnosis.step, asked(report, "Q4.1").steps[0])
+    assert f"checkpoint of step {(begins - 1) // 50 * 50}" in report.diagnosis.first_action
 
 
 def test_the_weight_norm_that_changed_most_is_named(calm: Callable[..., Log]) -> None:

@@ -53,6 +53,8 @@ def _told(case: Case, cause: str = "", answer: Answer | None = None) -> _Told:
 def lr_rising(case: Case, answers: Mapping[str, Answer]) -> Advice:
     """A climb under a rising learning rate: it began where the rate turned, if that shows."""
     answer = answers["Q4.2"]
+    if answer.branch == "jump":
+        return _lr_jump(case, answer)
     told = _told(case, "the rise of the learning rate", answer)
     since = f"; its rise began at step {told.began}" if "turned" in answer.measured else ""
     begin, end = (shown(answer.measured.get(key)) for key in ("lr_first", "lr_last"))
@@ -64,6 +66,23 @@ def lr_rising(case: Case, answers: Mapping[str, Answer]) -> Advice:
             f"Check warm-up and total steps against the manifest ({_schedule(case)}).",
             "Plot the learning rate of every step before the restart.",
             f"If the schedule is meant, lower its peak: the loss stopped falling near {begin}.",
+        ),
+        step=told.began,
+    )
+
+
+def _lr_jump(case: Case, answer: Answer) -> Advice:
+    """A climb after a learning rate that jumped and stayed up."""
+    told = _told(case, "the jump of the learning rate", answer)
+    before, after = (shown(answer.measured.get(key)) for key in ("lr_before", "lr_after"))
+    return Advice(
+        summary=f"{told.what} {sentence(answer.because)}",
+        first=f"Undo the jump of the learning rate at step {told.began}: {inner(told.reload)}.",
+        then=(
+            f"Find what raised it from {before} to {after}: a resume that set up another schedule, "
+            "a step counted twice, a change by hand.",
+            "Plot the learning rate of every step before the restart.",
+            "If a higher rate is meant, warm up to it.",
         ),
         step=told.began,
     )
