@@ -10,7 +10,7 @@ import numpy as np
 
 from stabdiag.stats.baseline import Baseline, median_before
 from stabdiag.stats.habit import APART, Excursions, excursions
-from stabdiag.stats.quantiles import median, typical
+from stabdiag.stats.quantiles import median, medians, typical
 from stabdiag.stats.rolling import MAD_TO_SIGMA
 
 if TYPE_CHECKING:
@@ -27,9 +27,10 @@ _HIGH = 4.0
 _HARDLY = 1e-3
 
 # A stretch is surpassed by noise that reaches this share of its height, a point by what is higher.
-# So many of the highest points are asked.
+# So many of the highest points are asked, and what came just before each: so many like it.
 _AS_HIGH = 0.6
 _ASKED = 4096
+_BEFORE = np.arange(1, 4)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -86,7 +87,19 @@ class Seen:
         elsewhere = elsewhere[self.level[elsewhere] <= self.level[at] + spike.height / 2]
         noise = elsewhere[self.scores[elsewhere] < min(score, limit)]
         share = 1.0 if self.width == 1 else _AS_HIGH
-        return bool((self.heights[noise] > share * height).any())
+        return bool(self._go_up(noise[self.heights[noise] > share * height]).any())
+
+    def _go_up(self, where: NDArray[np.intp]) -> NDArray[np.bool_]:
+        """Tell at which positions the log lies above what came just before.
+
+        Where a steep descent ends, the baseline goes on downwards for a while: what lies above it
+        there is no noise.
+        """
+        if not len(where):
+            return np.empty(0, dtype=bool)
+        values = self.level[: len(self.heights)] + self.heights
+        before = np.maximum(where[:, np.newaxis] - self.width * _BEFORE, 0)
+        return values[where] > medians(values[before])
 
     def _top(self, at: int, spike: Spike) -> tuple[float, float]:
         """Return how high a spike lies that is seen at a position, and in deviations."""

@@ -257,3 +257,14 @@ def test_a_jump_that_is_over_before_the_loss_rises_again_is_a_spike(
     log = calm(1500)
     log["loss"][700:] += 3.0 * np.exp(-np.arange(800) / 120) + np.linspace(0, 12.0, 800)
     assert slugs(stabdiag.diagnose(log))[0] == "spike-persistent"
+
+
+@pytest.mark.parametrize("height", [0.05, 0.08])
+def test_a_steep_descent_hides_no_spike(height: float) -> None:
+    rng, at = np.random.default_rng(0), np.arange(800)
+    steep = 0.6 * np.exp(-((at / 30) ** 2))
+    loss = 0.02 + steep + 0.02 * np.exp(-at / 100) + 0.002 * rng.standard_normal(800)
+    loss[268:288] += height * np.exp(-np.arange(20) / 5)
+    report = stabdiag.diagnose({"step": at, "loss": loss})
+    assert slugs(report) == ["spike-recovered"]
+    assert report.diagnosis.step == 268
