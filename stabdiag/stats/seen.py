@@ -27,10 +27,12 @@ _HIGH = 4.0
 _HARDLY = 1e-3
 
 # A stretch is surpassed by noise that reaches this share of its height, a point by what is higher.
-# So many of the highest points are asked, and what came just before each: so many like it.
+# So many of the highest points are asked; each has to lie above what came just before it, so many
+# like it, by a share of its height.
 _AS_HIGH = 0.6
 _ASKED = 4096
 _BEFORE = np.arange(1, 4)
+_UP = 0.25
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -87,10 +89,10 @@ class Seen:
         elsewhere = elsewhere[self.level[elsewhere] <= self.level[at] + spike.height / 2]
         noise = elsewhere[self.scores[elsewhere] < min(score, limit)]
         share = 1.0 if self.width == 1 else _AS_HIGH
-        return bool(self._go_up(noise[self.heights[noise] > share * height]).any())
+        return bool(self._went_up(noise[self.heights[noise] > share * height]).any())
 
-    def _go_up(self, where: NDArray[np.intp]) -> NDArray[np.bool_]:
-        """Tell at which positions the log lies above what came just before.
+    def _went_up(self, where: NDArray[np.intp]) -> NDArray[np.bool_]:
+        """Tell at which positions the log lies well above what came just before, too.
 
         Where a steep descent ends, the baseline goes on downwards for a while: what lies above it
         there is no noise.
@@ -99,7 +101,7 @@ class Seen:
             return np.empty(0, dtype=bool)
         values = self.level[: len(self.heights)] + self.heights
         before = np.maximum(where[:, np.newaxis] - self.width * _BEFORE, 0)
-        return values[where] > medians(values[before])
+        return values[where] - medians(values[before]) > _UP * self.heights[where]
 
     def _top(self, at: int, spike: Spike) -> tuple[float, float]:
         """Return how high a spike lies that is seen at a position, and in deviations."""

@@ -259,12 +259,14 @@ def test_a_jump_that_is_over_before_the_loss_rises_again_is_a_spike(
     assert slugs(stabdiag.diagnose(log))[0] == "spike-persistent"
 
 
-@pytest.mark.parametrize("height", [0.05, 0.08])
-def test_a_steep_descent_hides_no_spike(height: float) -> None:
+@pytest.mark.parametrize(
+    ("height", "lasts"), [(0.05, 20), (0.08, 20), (0.08, 1), (0.08, 3), (0.15, 1), (0.15, 3)]
+)
+def test_a_steep_descent_hides_no_spike(height: float, lasts: int) -> None:
     rng, at = np.random.default_rng(0), np.arange(800)
-    steep = 0.6 * np.exp(-((at / 30) ** 2))
-    loss = 0.02 + steep + 0.02 * np.exp(-at / 100) + 0.002 * rng.standard_normal(800)
-    loss[268:288] += height * np.exp(-np.arange(20) / 5)
+    steep = 0.6 * np.exp(-((at / 20) ** 2))
+    loss = 0.02 + steep + 0.02 * np.exp(-at / 100) + 0.001 * rng.standard_normal(800)
+    loss[268 : 268 + lasts] += height * np.exp(-np.arange(lasts) / 5)
     report = stabdiag.diagnose({"step": at, "loss": loss})
     assert slugs(report) == ["spike-recovered"]
     assert report.diagnosis.step == 268
