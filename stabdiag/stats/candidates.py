@@ -48,13 +48,15 @@ _EARLIEST = 5
 class Candidate(NamedTuple):
     """Where something is too high, where it begins, and through which windows it was seen.
 
-    ``limit`` is how far noise reaches in these windows, in deviations.
+    ``limit`` is how far noise reaches in these windows, in deviations; ``alone`` says that no other
+    point comes near.
     """
 
     at: int
     onset: int
     seen: Seen
     limit: float
+    alone: bool = False
 
 
 def candidates(
@@ -107,7 +109,8 @@ def candidates(
                 onsets[at] = onset
         bar = shifts.limit(chance, _LEAST_SHIFT)
         found += [Candidate(at, onset, seen, bar) for at, onset in onsets.items()]
-    found += [Candidate(at, at, single, limit) for at in single.excursions.alone(window)]
+    alone = single.excursions.alone(window)
+    found += [Candidate(at, at, single, limit, alone=True) for at in alone]
     found += [Candidate(at, at, single, limit) for at in _early_and_unlike(x, first)]
     return sorted(found, key=lambda one: (one.at, one.seen.width))
 

@@ -80,11 +80,11 @@ def find_spikes(
     limit = noise.exceeded_with_chance(min(false_alarm / len(scores), 0.25))
     told = cache(witness or (lambda _: False))
     found = candidates(x, base, single, noise, false_alarm, suspect, told, reach.window)
-    spans = _spans(base.level, [onset for _, onset, _, _ in found])
+    spans = _spans(base.level, [one.onset for one in found])
     spikes: list[Spike] = []
     resume = 0
     habits = dict.fromkeys((1, *LASTING), 0)
-    for at, onset, seen, bar in found:
+    for at, onset, seen, bar, alone in found:
         if at < max(resume, habits[seen.width]):
             continue
         spike = describe(x, base, onset, reach, atypical)
@@ -94,7 +94,7 @@ def find_spikes(
         if (
             not caused
             and spike.recovered
-            and not _peak_stands_out(spike, seen, limit)
+            and not _peak_stands_out(spike, seen, 0.0 if alone else limit)
             and not (seen.width > 1 and told(onset))
         ):
             continue
@@ -131,7 +131,8 @@ def _spans(level: Floats, places: list[int]) -> dict[int, float]:
 def _peak_stands_out(spike: Spike, seen: Seen, limit: float) -> bool:
     """Tell whether the peak of a rise that came back is high for this run, as a single point, too.
 
-    ``limit`` is how far its single points reach by noise alone, in deviations.
+    ``limit`` is how far its single points reach by noise alone, in deviations; 0 for a point that
+    no other comes near, which needs no tail to be held against.
     """
     least = min(limit / 2, _FAR)
     if seen.width == 1:

@@ -270,3 +270,12 @@ def test_a_steep_descent_hides_no_spike(height: float, lasts: int) -> None:
     report = stabdiag.diagnose({"step": at, "loss": loss})
     assert slugs(report) == ["spike-recovered"]
     assert report.diagnosis.step == 268
+
+
+@pytest.mark.parametrize("lasts", [1, 3])
+def test_a_loss_that_falls_all_the_time_hides_no_spike(lasts: int) -> None:
+    rng, at = np.random.default_rng(0), np.arange(800)
+    loss = 0.3 + 2.0 * np.exp(-at / 150) + 0.004 * np.exp(0.5 * rng.standard_normal(800))
+    loss[300 : 300 + lasts] += 0.3
+    report = stabdiag.diagnose({"step": at, "loss": loss})
+    assert (slugs(report), report.diagnosis.step) == (["spike-recovered"], 300)
