@@ -46,15 +46,18 @@ def turn(at: Floats, x: Floats, span: float, first: float = -np.inf) -> float | 
     last = int(np.flatnonzero(slopes[:fastest] < _SLOW * slopes[fastest]).max(initial=0))
     # The slopes from there on are of both parts, until so many points later.
     fast_from = last + width
-    slow_part, fast_part = (
-        slice(max(last - width, 0), last + 1),
-        slice(fast_from, fast_from + width + 1),
-    )
     if last < 1 or len(x) < fast_from + 2:
         return None
-    slow_slope, slow_level = np.polyfit(at[slow_part], x[slow_part], 1)
-    fast_slope, fast_level = np.polyfit(at[fast_part], x[fast_part], 1)
+    near = at - at[last]
+    slow_slope, slow_level = _line(near, x, max(last - width, 0), last + 1)
+    fast_slope, fast_level = _line(near, x, fast_from, fast_from + width + 1)
     if slow_slope >= _SLOW * fast_slope:
         return None
     crossing = (slow_level - fast_level) / (fast_slope - slow_slope)
-    return float(np.clip(crossing, at[last], at[min(fast_from + 1, len(at) - 1)]))
+    return float(at[last] + np.clip(crossing, 0.0, near[min(fast_from + 1, len(at) - 1)]))
+
+
+def _line(at: Floats, x: Floats, first: int, end: int) -> tuple[float, float]:
+    """Return slope and level, at 0, of the least-squares line of some points."""
+    slope, level = np.polyfit(at[first:end], x[first:end], 1)
+    return float(slope), float(level)
