@@ -6,6 +6,7 @@ python benchmarks/accuracy/score.py [--split dev|held|…|all] [--literal] [--fa
 from __future__ import annotations
 
 import argparse
+import signal
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -70,4 +71,6 @@ def line(one: Scored) -> str:
 
 
 if __name__ == "__main__":
+    if hasattr(signal, "SIGPIPE"):  # `| head` is to end this quietly
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     main()
