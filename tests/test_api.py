@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import sys
 import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +18,10 @@ from hypothesis import strategies as st
 import stabdiag
 from stabdiag.errors import ColumnError, LimitError, LogError, ManifestError, NoUsableRecord
 from stabdiag.history import History, Series, Source
+from stabdiag.limits import Limits
+from stabdiag.manifest import Manifest
 from stabdiag.threads import both
+from stabdiag.tree.case import Case
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -411,6 +416,31 @@ def test_a_second_thread_changes_nothing(faulty: bool, monkeypatch: pytest.Monke
     monkeypatch.setattr("stabdiag.api._LONG", len(log["loss"]) - 1)
     assert stabdiag.diagnose(log).to_json() == alone
     assert len(started) == 1
+
+
+def test_a_case_can_be_copied_while_another_thread_measures() -> None:
+    history = stabdiag.read(spiky())
+    case = Case(history=history, manifest=Manifest(), limits=Limits())
+    (spike,) = case.spikes
+    done = threading.Event()
+
+    def measure() -> None:
+        for number in itertools.cycle(range(50)):
+            case.__dict__[f"measured {number}"] = number
+            case.__dict__.pop(f"measured {(number + 25) % 50}", None)
+            if done.is_set():
+                return
+
+    thread, switches = threading.Thread(target=measure), sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    thread.start()
+    try:
+        for _ in range(2000):
+            assert case.about(spike).focus is spike
+    finally:
+        done.set()
+        thread.join()
+        sys.setswitchinterval(switches)
 
 
 def test_both_calls_are_made_and_the_error_of_either_is_raised() -> None:

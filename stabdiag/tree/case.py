@@ -61,7 +61,8 @@ class Case:
         if "batch_id" in self.history.series:
             self.since_seen  # noqa: B018 - measured here, once for all spikes
         other = replace(self, focus=spike)
-        other.__dict__.update({k: v for k, v in self.__dict__.items() if k != "focus"})
+        # Copied at once: another thread may be taking measurements meanwhile.
+        other.__dict__.update(self.__dict__.copy() | {"focus": spike})
         return other
 
     @cached_property
