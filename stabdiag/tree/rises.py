@@ -78,8 +78,8 @@ def lr_jump(case: Case, first: int, last: int) -> LrJump | None:
     stayed above all that had been before.
     """
     best = case.at(case.settled.start + found_rise(case).best)
+    lr = case.history.series["lr"].finite()
     for step in case.lr_jumps[::-1].tolist():
-        lr = case.history.series["lr"].finite()
         before, after = lr.values[lr.steps < step], lr.between(step, last).values
         if (
             best <= step <= (first + last) / 2
