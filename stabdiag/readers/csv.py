@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from stabdiag.errors import LogError, NoUsableRecord
-from stabdiag.readers.blocks import BLOCK, LONGEST_LINE, Block, blocks, in_order
+from stabdiag.readers.blocks import BLOCK, LONGEST_LINE, Block, blocks, in_order, line_count
 from stabdiag.readers.columns import BadLine, Columns
 from stabdiag.readers.csv_dialect import BLANKS, Dialect, dialect_of, has_no_header
 from stabdiag.readers.csv_rows import Parsed, read_lines
-from stabdiag.readers.pieces import Chunk, Rows
+from stabdiag.readers.pieces import Chunk, Rows, join
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from stabdiag.readers.columns import Wanted
+    from stabdiag.readers.csv_arrow import Slab
     from stabdiag.readers.source import Stream
 
 # Up to this size the tolerant reader (20 MB/s) is done before Arrow is imported (40 ms).
@@ -78,6 +80,7 @@ def read(stream: Stream, *, small: int = SMALL, size: int = BLOCK) -> Columns:
     dialect = _dialect(stream)
     arrows = not dialect.commas and dialect.delimiter != BLANKS
     fast = arrows and len(stream.peek(small + 1)) > small
+    slab = _slab(stream, dialect) if fast else None
     stream.read(dialect.start)
     chunks: list[Chunk] = []
     bad: list[BadLine] = []
@@ -93,10 +96,8 @@ def read(stream: Stream, *, small: int = SMALL, size: int = BLOCK) -> Columns:
         lines += parsed.lines
         if result.chunk.rows:
             chunks.append(result.chunk)
-    if fast:
-        from stabdiag.readers.csv_arrow import join
-    else:
-        from stabdiag.readers.pieces import join
+            if slab is not None:
+                slab.take(result.chunk)
     if not chunks:
         raise NoUsableRecord(
             f"{stream.name}: no record could be read; expected lines of"
@@ -108,11 +109,28 @@ def read(stream: Stream, *, small: int = SMALL, size: int = BLOCK) -> Columns:
         format="csv",
         names=tuple(dict.fromkeys(name for chunk in chunks for name in chunk.names)),
         rows=sum(chunk.rows for chunk in chunks),
-        load=lambda name: join(chunks, name),
+        load=partial(join if slab is None else slab.join, chunks),
         bad_lines=tuple(bad),
         bad_count=bad_count,
         notes=tuple(stream.notes),
     )
+
+
+def _slab(stream: Stream, dialect: Dialect) -> Slab:
+    """Return what gathers a log's numbers, with room for as many records as its size suggests.
+
+    There is none for what comes through a pipe. Steps have fewer digits at the head of a log, so
+    there are mostly fewer records than that; a twentieth is added for the others. A record takes
+    two bytes a cell or more, whatever the head is like.
+    """
+    from stabdiag.readers.csv_arrow import Slab
+
+    if stream.path is None:
+        return Slab(0)
+    size = stream.path.stat().st_size
+    head, _ = stream.head()
+    likely = int(1.05 * line_count(head) * size / len(head))
+    return Slab(min(likely, size // (2 * len(dialect.names))))
 
 
 def _dialect(stream: Stream) -> Dialect:

@@ -51,15 +51,18 @@ class Chunk(Protocol):
         """Return the block's piece of a column, or None if it has none."""
 
 
+def piece_of_numbers(numbers: NDArray[np.float64]) -> Piece:
+    """Return the piece that nothing but numbers makes."""
+    return Piece(values=numbers, states=np.full(len(numbers), NUMBER, dtype=np.uint8))
+
+
 def piece_of(values: Sequence[object]) -> Piece:
     """Return the piece that Python values make."""
     if _PLAIN.issuperset(map(type, values)):
         try:
-            numbers = np.array(values, dtype=np.float64)
+            return piece_of_numbers(np.array(values, dtype=np.float64))
         except OverflowError:
             pass
-        else:
-            return Piece(values=numbers, states=np.full(len(values), NUMBER, dtype=np.uint8))
     return _from_meanings(map(meaning_of, values), len(values))
 
 
@@ -68,11 +71,9 @@ def piece_of_cells(cells: Sequence[str]) -> Piece:
     joined = "".join(cells)
     if "_" not in joined and joined.isascii():
         try:
-            numbers = np.array(list(map(float, cells)), dtype=np.float64)
+            return piece_of_numbers(np.array(list(map(float, cells)), dtype=np.float64))
         except ValueError:
             pass
-        else:
-            return Piece(values=numbers, states=np.full(len(cells), NUMBER, dtype=np.uint8))
     return _from_meanings(map(meaning, cells), len(cells))
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -44,9 +46,9 @@ class Raw:
         return found
 
 
-def outcome(reader, data: bytes, **how: int) -> Columns | str:
+def outcome(reader, data: bytes, path: Path | None = None, **how: int) -> Columns | str:
     try:
-        return reader.read(Stream("run", Raw(data)), **how)
+        return reader.read(Stream("run", Raw(data), path=path), **how)
     except LogError as error:
         return str(error)
 
@@ -200,6 +202,26 @@ def test_csv(width, data, delimiter, end, cut, size):
             lines.insert(place, line)
     text = (end.join(lines) + end).encode()
     assert_ways_agree(csv, text[: len(text) - cut] if cut else text, size)
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory) -> Path:
+    return tmp_path_factory.mktemp("logs") / "run.csv"
+
+
+@PROPERTY
+@given(
+    st.lists(st.sampled_from(["1,2.5,3", "2,,3", "3,nan,4", "4,1,up", "5,1"]), min_size=5),
+    st.sampled_from([0.0, 0.3, 0.9, 1.0, 5.0]),
+    st.sampled_from([1 << 22, 16, 64]),
+)
+def test_csv_of_a_known_size(path, lines, share, size):
+    # The file is as large as it was said to be, or has grown since, or has been cut.
+    data = "\n".join(["step,loss,gn", *["0,9,8"] * 20, *lines]).encode()
+    path.write_bytes(b"x" * int(share * len(data)))
+    assert_same(
+        outcome(csv, data, path, small=-1, size=size), outcome(csv, data, small=1 << 40, size=size)
+    )
 
 
 @PROPERTY
