@@ -146,10 +146,13 @@ def convert(
     Raises:
         LogError: if the log cannot be read or holds no usable record.
         ManifestError: if the manifest cannot be read.
-        StabdiagError: if the file cannot be written.
+        StabdiagError: if the file cannot be written, or is the log itself.
     """
+    from stabdiag.files import keep_inputs
     from stabdiag.store import write_parquet
 
+    several = list(source) if isinstance(source, list | tuple) else [source]
+    keep_inputs([Path(output)], [*several, manifest])
     history, told = _loaded(
         source,
         manifest,

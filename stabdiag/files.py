@@ -1,17 +1,48 @@
-"""Files that are written as a whole or not at all."""
+"""Files that are written as a whole or not at all, and never over what is read."""
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stabdiag.errors import StabdiagError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
+
+
+def keep_inputs(outputs: Iterable[Path | None], inputs: Iterable[object]) -> None:
+    """Make sure that nothing is written over what is read, nor one file over another.
+
+    Args:
+        outputs: the files to be written; None is standard output.
+        inputs: what is read; only paths of files count.
+
+    Raises:
+        StabdiagError: if two of them are the same regular file.
+    """
+    read = {_identity(one) for one in inputs if isinstance(one, str | os.PathLike)} - {None}
+    written = set()
+    for output in outputs:
+        one = None if output is None else _identity(output)
+        if one in read:
+            raise StabdiagError(f"{output}: is read as well; name another file to write to")
+        if one in written:
+            raise StabdiagError(f"{output}: is to be written twice; name another file for one")
+        written |= {one} - {None}
+
+
+def _identity(path: str | os.PathLike[str]) -> Path | None:
+    """Return what tells a file from others, or None for what nothing can be written over."""
+    with suppress(OSError, ValueError):  # a URL, a name too long
+        real = Path(os.path.realpath(path))
+        if not real.exists() or real.is_file():
+            return real
+    return None
 
 
 @contextmanager
@@ -22,6 +53,8 @@ def written_whole(output: Path) -> Iterator[Path]:
         StabdiagError: If the file cannot be written.
     """
     try:
+        if output.is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
         if _takes_bytes(output):
             with _handed_on(output) as part:
                 yield part
@@ -38,7 +71,7 @@ def _takes_bytes(output: Path) -> bool:
         mode = output.stat().st_mode
     except FileNotFoundError:
         return False
-    return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
+    return not stat.S_ISREG(mode)
 
 
 @contextmanager

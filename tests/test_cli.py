@@ -98,8 +98,49 @@ def test_an_output_that_cannot_be_written_is_one_line(
 
 
 @pytest.mark.parametrize(
+    "arguments",
+    [
+        ["diagnose", "LOG", "-o", "LOG"],
+        ["diagnose", "LOG", "-o", "./LOG"],
+        ["diagnose", "LOG", "--write", "html=LOG"],
+        ["diagnose", "LOG", "--manifest", "MANIFEST", "-o", "MANIFEST"],
+        ["diagnose", "LOG", "-o", "new", "--write", "html=new"],
+        ["checklist", "LOG", "-o", "LOG"],
+        ["compare", "LOG", "LOG", "-o", "LOG"],
+        ["convert", "LOG", "-o", "LOG"],
+        ["postmortem", "LOG", "-f", "markdown", "-o", "LOG"],
+        ["preflight", "MANIFEST", "-o", "MANIFEST"],
+        ["watch", "LOG", "-o", "LOG"],
+    ],
+)
+def test_nothing_is_written_over_what_is_read(
+    stabdiag: Callable[..., Result], tmp_path: Path, arguments: list[str]
+) -> None:
+    log = "".join(f'{{"step": {s}, "loss": 2.0}}\n' for s in range(60))
+    (tmp_path / "LOG").write_text(log, encoding="utf-8")
+    (tmp_path / "MANIFEST").write_text("{}", encoding="utf-8")
+    result = stabdiag(*arguments)
+    assert result.code == 2
+    assert "name another file" in result.err
+    assert result.err.count("\n") == 1
+    assert (tmp_path / "LOG").read_text(encoding="utf-8") == log
+    assert (tmp_path / "MANIFEST").read_text(encoding="utf-8") == "{}"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["LOG", "MANIFEST"]
+
+
+def test_two_outputs_may_be_devices(stabdiag: Callable[..., Result], runs: Path) -> None:
+    log = runs / "spike-lr-jump" / "log.jsonl"
+    result = stabdiag("diagnose", log, "-o", "/dev/null", "--write", "html=/dev/null")
+    assert result.code == 0
+
+
+@pytest.mark.parametrize(
     ("arguments", "words"),
     [
+        (["diagnose", "LOG", "-o", "/"], ["/: cannot be written (Is a directory)"]),
+        (["diagnose", ""], ["name is empty"]),
+        (["watch", "LOG", "--interval", "nan"], ["--interval wants a number of seconds"]),
+        (["watch", "LOG", "--until-idle", "inf"], ["--until-idle wants a number of seconds"]),
         (["diagnose", "nope.jsonl"], ["nope.jsonl", "no such file"]),
         (["diagnose"], ["LOG"]),
         (["diagnose", "LOG", "--limit", "spike.sgma=4"], ["did you mean spike.sigma"]),
@@ -149,7 +190,7 @@ def test_flags_go_before_the_manifest(stabdiag: Callable[..., Result], runs: Pat
     )
     report = json.loads(result.out)
     assert report["diagnosis"]["slug"] == "nan-bf16"
-    assert "checkpoint of step 511," in report["diagnosis"]["first_action"]
+    assert "checkpoint of step 315," in report["diagnosis"]["first_action"]
     assert report["manifest"]["overridden"] == ["checkpoint_every", "dtype"]
 
 

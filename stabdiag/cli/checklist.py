@@ -24,6 +24,7 @@ from stabdiag.cli.options import (
     settings_of,
 )
 from stabdiag.cli.terminal import progress, terminal, write
+from stabdiag.files import keep_inputs
 
 EPILOG = """
 **Examples**
@@ -71,6 +72,7 @@ def checklist(
     from stabdiag.tick_formats import render_sheet
     from stabdiag.ticks import State
 
+    keep_inputs([output], [*logs, manifest, config])
     limits = limits_of(limit, config)
     with progress(logs):
         report = diagnose(

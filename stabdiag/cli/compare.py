@@ -21,6 +21,7 @@ from stabdiag.cli.options import (
     limits_of,
 )
 from stabdiag.cli.terminal import progress, terminal, write
+from stabdiag.files import keep_inputs
 
 EPILOG = """
 **Examples**
@@ -95,6 +96,7 @@ def compare(
     """
     from stabdiag.api import compare as run
 
+    keep_inputs([output], [*runs, *(manifests or ()), config])
     with progress(runs):
         comparison = run(
             runs,

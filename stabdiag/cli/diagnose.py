@@ -28,6 +28,7 @@ from stabdiag.cli.options import (
     settings_of,
 )
 from stabdiag.cli.terminal import add_to_summary, progress, terminal, write
+from stabdiag.files import keep_inputs
 
 if TYPE_CHECKING:
     from stabdiag.findings import Finding
@@ -100,6 +101,8 @@ def diagnose(
     """Read a log, walk the decision tree, print one diagnosis and the first action to take."""
     from stabdiag.api import diagnose as run
 
+    beside = besides_of(also)
+    keep_inputs([output, *(path for path, _ in beside)], [*logs, manifest, config])
     limits = limits_of(limit, config)
     with progress(logs):
         report = run(
@@ -146,7 +149,7 @@ def diagnose(
         path: render(
             report, name, verbose=verbose, fail_on=fail_on.value, command=again(name, path)
         )
-        for path, name in besides_of(also)
+        for path, name in beside
     }
     for path, content in besides.items():
         write(content, path)

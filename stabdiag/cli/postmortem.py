@@ -23,6 +23,7 @@ from stabdiag.cli.options import (
 )
 from stabdiag.cli.terminal import progress, write
 from stabdiag.errors import StabdiagError
+from stabdiag.files import keep_inputs
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -68,6 +69,7 @@ def postmortem(
     What no log tells is left to a person, in marked blanks.
     """
     chosen = _format_of(format, output)
+    keep_inputs([output], [*logs, manifest, config])
     from stabdiag.api import diagnose as run
 
     with progress(logs):

@@ -19,6 +19,7 @@ from stabdiag.cli.options import (
     settings_of,
 )
 from stabdiag.cli.terminal import terminal, write
+from stabdiag.files import keep_inputs
 
 if TYPE_CHECKING:
     from stabdiag.ticks import Tick
@@ -63,6 +64,7 @@ def preflight(
     from stabdiag.preflight import preflight as run
     from stabdiag.tick_formats import render_sheet
 
+    keep_inputs([output], [manifest, config])
     told = read_manifest(manifest).override(settings_of(settings, dtype))
     sheet = run(told, limits_of(limit, config))
     shown = terminal(output, color)

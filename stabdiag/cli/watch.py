@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import math
 import os
 import signal
 from contextlib import closing, contextmanager
@@ -29,6 +30,7 @@ from stabdiag.cli.options import (
 )
 from stabdiag.cli.terminal import tell, terminal, write
 from stabdiag.errors import StabdiagError
+from stabdiag.files import keep_inputs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -113,6 +115,10 @@ def watch(
     from stabdiag.watch import Ask, Until, open_source
     from stabdiag.watch import watch as run
 
+    keep_inputs([output], [*logs, manifest, config])
+    for flag, seconds in (("--interval", interval), ("--until-idle", until_idle)):
+        if seconds is not None and not math.isfinite(seconds):
+            raise StabdiagError(f"{flag} wants a number of seconds, not {seconds}")
     gc.enable()  # a command that is soon over does without
     import_module(named(format).module)  # now, as at the end there is no time for it
     ask = Ask(

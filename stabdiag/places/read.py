@@ -88,6 +88,8 @@ def read_place(
 
 
 def _read(source: str, asked: _Asked) -> Found:
+    if not source:
+        raise LogError("a log's name is empty; is a variable of the shell not set?")
     if source.startswith("mlflow://"):
         from stabdiag.readers.mlflow_tracking import read_url
 
