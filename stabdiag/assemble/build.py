@@ -12,6 +12,7 @@ from stabdiag.assemble.losses import read_losses
 from stabdiag.assemble.order import find_order
 from stabdiag.assemble.settled import settled_history
 from stabdiag.assemble.steps import read_steps
+from stabdiag.assemble.telling import with_telling_loss
 from stabdiag.assemble.totals import with_totals
 from stabdiag.errors import ColumnError, LogError, NoUsableRecord
 from stabdiag.history import Event, EventKind, History, Series, Source
@@ -65,6 +66,9 @@ def build_history(
     assignment = assign(columns.names, chosen)
     columns, roles = with_totals(columns, assignment)
     names, stand_in = _with_a_loss(columns, roles)
+    if "loss" not in (chosen or {}):
+        names, lost = with_telling_loss(columns, names, assignment.other_losses)
+        stand_in += lost
     clock = read_steps(columns, names)
     events = [*_unreadable(columns), *clock.events]
     notes = (*assignment.notes, *stand_in)

@@ -33,6 +33,10 @@ _FEW = 20
 _REGULAR = 0.8
 
 
+# A loss that was never a number is told of from so many training records on.
+_NEVER = 10
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Hidden:
     """Records (a mask of shape (rows,)) whose loss counts as NaN, and on what grounds."""
@@ -59,6 +63,8 @@ def find_hidden(
         null_is_nan: whether the format tells a null that was written from a missing key.
     """
     found = [_zero_beside_nan(loss, company)]
+    if null_is_nan and not loss.present.any():
+        found.append(_never_a_number(loss, company, evaluation))
     if not loss.present.all() and loss.present.any():
         first = int(np.argmax(loss.present))
         absent = ~loss.present & ~evaluation
@@ -111,6 +117,14 @@ def _zero_beside_nan(loss: Column, company: Mapping[str, Column]) -> Hidden | No
         records=records,
         grounds="it is exactly 0.0 beside a gradient norm that is not finite",
     )
+
+
+def _never_a_number(loss: Column, company: Mapping[str, Column], evaluation: Mask) -> Hidden | None:
+    """A null in each training record, from the first on: the run never had a finite loss."""
+    training = _any(list(company.values()), like=evaluation) & ~evaluation
+    if training.sum() < _NEVER or not loss.null[training].all():
+        return None
+    return Hidden(records=training, grounds="it was written as null in every training record")
 
 
 def _written_null(loss: Column, company: Mapping[str, Column], absent: Mask) -> Hidden | None:

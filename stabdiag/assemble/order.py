@@ -91,7 +91,8 @@ def _walk(
         last, to, first = int(steps[run[-1]]), int(steps[row]), int(steps[run[0]])
         # The counter itself, without what earlier turns of it have added, is back at its start.
         at_start = to - counted <= first + max(1, (last - counted - first) // 100)
-        if by_epoch or (at_start and not _starts_over(losses[run], losses[rest])):
+        starts_over = _starts_over(losses[run], losses[rest], turns=turns)
+        if by_epoch or (at_start and not starts_over):
             stride = int(np.median(np.diff(steps[run]))) if len(run) > 1 else 1
             added = last - to + max(stride, 1)
             steps[row:] += added
@@ -142,8 +143,14 @@ def _epoch_turns(rows: Ints, back: Ints, epochs: Floats) -> bool:
     return bool(np.all(epochs[back] == epochs[before] + 1))
 
 
-def _starts_over(old: Floats, new: Floats) -> bool:
-    """Tell whether the new losses begin where the old ones began, not where they ended."""
+def _starts_over(old: Floats, new: Floats, *, turns: int) -> bool:
+    """Tell whether the new losses begin where the old ones began, not where they ended.
+
+    A run begins with a loss: one that is not finite is what became of the run before, if that had
+    ended so, or if its counter had started again before (``turns``).
+    """
+    if not np.isfinite(new[0]) and (turns or not np.isfinite(old[-1])):
+        return False
     start, end, again = (_level(part) for part in (old[:_FEW], old[-_FEW:], new[:_FEW]))
     if not np.isfinite([start, end, again]).all():
         return True

@@ -53,9 +53,9 @@ class Dialect:
 
 def cells_of(line: str, delimiter: str) -> list[str]:
     """Return the cells of one line, without the blanks around them."""
-    line = line.lstrip("\ufeff")
+    line = line.lstrip("\ufeff").rstrip("\r")
     if delimiter == BLANKS:
-        return [cell for cell in line.rstrip("\r").split(BLANKS) if cell]
+        return [cell for cell in line.split(BLANKS) if cell]
     if '"' not in line:
         row = line.split(delimiter)
         return [cell.strip() for cell in row] if " " in line or "\t" in line else row

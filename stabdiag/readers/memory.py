@@ -147,7 +147,10 @@ def _of_arrow(table: Any) -> dict[str, Piece]:
 
     from stabdiag.readers.arrow import leaf, leaves, piece_of_array
 
-    whole = table if isinstance(table, pa.Table) else pa.table(table)
+    try:
+        whole = table if isinstance(table, pa.Table) else pa.table(table)
+    except pa.ArrowInvalid as error:  # a single column, such as a Series
+        raise LogError(f"cannot read a {type(table).__name__}; {_EXPECTED}") from error
     whole = whole.combine_chunks()
     pieces: dict[str, Piece] = {}
     for name, path in leaves(whole.schema).items():

@@ -29,11 +29,13 @@ class Assignment:
     """Which column serves which role, and what was decided on the way.
 
     Where a total was not logged, ``parts`` has the columns of which it is the sum, by role.
+    ``other_losses`` are columns that look like a training loss as well.
     """
 
     columns: Mapping[str, str]
     notes: tuple[str, ...]
     parts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    other_losses: tuple[str, ...] = ()
 
 
 def may_serve(name: str) -> bool:
@@ -95,7 +97,8 @@ def assign(names: Iterable[str], chosen: Mapping[str, str] | None = None) -> Ass
         if found and role.name == "loss":
             notes += _about_other_runs(found[0], names)
     columns.update(_groups(names, taken))
-    return Assignment(columns=columns, notes=tuple(notes), parts=parts)
+    also = tuple(name for name in names if _is_a_loss(name) and name not in taken)
+    return Assignment(columns=columns, notes=tuple(notes), parts=parts, other_losses=also)
 
 
 def _without_run(name: str) -> str:
@@ -156,13 +159,7 @@ def _check_chosen(names: list[str], chosen: Mapping[str, str]) -> dict[str, str]
 def _by_pattern(role: Role, names: list[str]) -> tuple[list[str], list[str]]:
     """Fall back on what a name looks like, and say so."""
     if role.name == "loss":
-        like = [
-            name
-            for name in names
-            if "loss" in normal(name)
-            and not is_evaluation(name)
-            and not _NOT_A_LOSS.search(normal(name))
-        ]
+        like = [name for name in names if _is_a_loss(name)]
         # Of several parts of a loss the total is most likely the one that is called so, or the one
         # with the shortest name.
         like.sort(key=lambda name: (_last_word(name) not in role.names, len(normal(name))))
@@ -176,6 +173,11 @@ def _by_pattern(role: Role, names: list[str]) -> tuple[list[str], list[str]]:
         return like, []
     others = f"; also possible: {', '.join(like[1:4])}" if len(like) > 1 else ""
     return like, [f"took {like[0]!r} as the loss, by its name{others}"]
+
+
+def _is_a_loss(name: str) -> bool:
+    key = normal(name)
+    return "loss" in key and not is_evaluation(name) and not _NOT_A_LOSS.search(key)
 
 
 def _whole(

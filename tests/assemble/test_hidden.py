@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
+from stabdiag.errors import LogError
 from stabdiag.history import EventKind
 
 if TYPE_CHECKING:
@@ -314,3 +315,11 @@ def test_nulls_that_fill_every_gap_say_nothing_of_the_norm(build: Build, rows: R
         log.append({**record, "lr": None, "grad_norm": None})
         log.append({"step": record["step"], "loss": None, "lr": 1e-3, "grad_norm": 1.0})
     assert nan_steps(build(log), "grad_norm") == []
+
+
+def test_a_loss_that_is_null_from_the_first_record_on(build: Callable[..., History]) -> None:
+    records = [{"step": s, "loss": None, "grad_norm": 1.0 + s % 3} for s in range(30)]
+    history = build(records)
+    assert np.isnan(history.series["loss"].values).sum() == 30
+    with pytest.raises(LogError, match="no record has both a step and a loss"):
+        build(records[:5])

@@ -186,3 +186,18 @@ def test_evaluation_with_a_counter_of_its_own_stands_behind_its_epoch(build: Bui
     assert history.series["loss"].steps.tolist() == list(range(50, 500, 50))
     assert history.series["eval_loss"].steps.tolist() == [150, 300, 450]
     assert np.all(np.diff(history.series["lr"].values) <= 0)
+
+
+@pytest.mark.parametrize("lost", [130, 199, 200])
+def test_a_counter_that_starts_again_after_the_loss_went_nan(build: Build, lost: int) -> None:
+    log = [{**record, "step": record["step"] % 100} for record in falling(range(400))]
+    for record in log[lost:]:
+        record["loss"] = float("nan")
+    history = build(log)
+    assert history.source.attempts == 1
+    assert history.series["loss"].steps.tolist() == list(range(400))
+
+
+def test_a_run_that_begins_with_nan_after_a_sound_one(build: Build) -> None:
+    log = [*falling(range(60)), *({"step": s, "loss": float("nan")} for s in range(20))]
+    assert build(log).source.attempts == 2

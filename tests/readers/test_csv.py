@@ -202,6 +202,16 @@ def test_columns_that_nobody_wants_are_left_out(tmp_path: Path) -> None:
         columns.load("host")
 
 
+def test_the_end_of_a_line_on_windows_is_no_part_of_a_name(tmp_path: Path) -> None:
+    path = tmp_path / "run.csv"
+    path.write_bytes(b"step,loss\r\n" + b"1,2.5\r\n2,2.25\r\n" * 200)
+    for small in (0, 1 << 20):
+        with open_stream(path) as stream:
+            columns = csv.read(stream, small=small)
+        assert columns.names == ("step", "loss")
+        assert columns.load("loss").values.tolist() == [2.5, 2.25] * 200
+
+
 EXCEL = "Step;Loss;Learning Rate\r\n1;2,345;1,0E-04\r\n2;-1.002,5;0,001\r\n1.000;nan;\r\n"
 
 

@@ -91,6 +91,11 @@ def test_a_mapping_of_series_and_arrow_arrays():
     assert [columns.load(name).null.sum() for name in "abc"] == [1, 1, 0]
 
 
+def test_a_single_series_is_no_log():
+    with pytest.raises(LogError, match=r"cannot read a Series; expected a DataFrame"):
+        from_object(pd.Series([2.0, 1.9]))
+
+
 def test_a_list_of_records():
     columns = from_object([{"step": 1, "train": {"loss": 2.5}}, {"step": 2, "lr": None}])
     assert columns.names == ("step", "train/loss", "lr")

@@ -68,6 +68,14 @@ GRAMMAR = Grammar(
             names=("loss",),
             tells=False,
         ),
+        # Epoch: 0, Step: 10, Rank: 0, loss = 5.968
+        Line(
+            pattern=re.compile(
+                rb"Epoch: (\d{1,6}), Step: (\d{1,12}), Rank: 0, loss = (%b)" % VALUE
+            ),
+            names=("epoch", "step", "loss"),
+            tells=False,
+        ),
         Line(pattern=re.compile(rb"\nppl: (%b)" % VALUE), names=("ppl",), tells=False),
         *SCALE,
     ),

@@ -284,3 +284,14 @@ class TestOthers:
 def test_a_format_that_is_forced_on_another_log_says_so(name):
     with pytest.raises(stabdiag.errors.LogError, match=r"run\.log: no record could be read"):
         reader(name).read(Stream("run.log", io.BytesIO(b"hello\nworld\n")))
+
+
+def test_what_deepspeed_chat_prints_beside_the_steps(values) -> None:
+    found = values(
+        "deepspeed",
+        "".join(
+            step_line(step, 0) + f"Epoch: 0, Step: {step}, Rank: 0, loss = {9 - step / 10}\n"
+            for step in (10, 20, 30)
+        ),
+    )
+    assert [loss for loss in found["loss"] if loss is not None] == [8.0, 7.0, 6.0]

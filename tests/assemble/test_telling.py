@@ -1,0 +1,51 @@
+"""Which of several losses is taken, by what they hold."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+import stabdiag
+
+if TYPE_CHECKING:
+    Log = dict[str, Any]
+
+
+def gan(n: int = 120) -> Log:
+    level = np.linspace(2.0, 1.4, n)
+    return {"step": np.arange(n), "loss_D": level.copy(), "loss_G": level[::-1].copy()}
+
+
+def test_a_generator_that_went_nan_is_found() -> None:
+    log = gan()
+    log["loss_G"][85:] = np.nan
+    report = stabdiag.diagnose(log)
+    assert (report.diagnosis.slug, report.diagnosis.step) == ("nan-dtype-unknown", 85)
+    assert report.history.series["loss"].column == "loss_G"
+    assert any("it is not finite any more, 'loss_D' is" in e.message for e in report.history.events)
+
+
+def test_what_the_user_named_is_taken() -> None:
+    log = gan()
+    log["loss_G"][85:] = np.nan
+    report = stabdiag.diagnose(log, columns={"loss": "loss_D"})
+    assert report.history.series["loss"].column == "loss_D"
+
+
+@pytest.mark.parametrize("where", [slice(0, 1), slice(50, 51), slice(0, 120), slice(118, 120)])
+def test_a_loss_that_is_undefined_now_and_then_is_not_lost(where: slice) -> None:
+    log = gan()
+    log["loss_G"][where] = np.nan
+    assert stabdiag.diagnose(log).history.series["loss"].column == "loss_D"
+
+
+def test_a_loss_without_a_value_gives_way_to_one_that_has_some() -> None:
+    records = [
+        {"step": s, "loss": None, "lm_loss_x": 2.0 + 0.01 * (s % 7), "grad_norm": 1.0}
+        for s in range(60)
+    ]
+    history = stabdiag.read(records)
+    assert history.series["loss"].column == "lm_loss_x"
+    assert any("'loss' has no value" in event.message for event in history.events)
