@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -29,6 +29,10 @@ _FEW_EVENTS = 3
 # does; so many deviations are always far enough, and a single point has to reach so many.
 _FAR = 10.0
 _FAR_FOR_ONE = 5.0
+
+
+# A spike that came back begins where it has made this share of its height.
+_LEFT = 0.25
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,7 +107,7 @@ def find_spikes(
         ):
             habits[seen.width] = at + seen.width
             continue
-        spikes.append(spike)
+        spikes.append(_from_its_rise(x, spike))
         # After a shift that stays, the baseline needs a window to find its new level.
         resume = spike.end + (0 if spike.recovered else reach.window)
     largest = int(np.argmax(scores))
@@ -114,6 +118,17 @@ def find_spikes(
         largest_at=largest + first,
         tested=n - first,
     )
+
+
+def _from_its_rise(x: Floats, spike: Spike) -> Spike:
+    """Return a spike that came back, its onset the first point that has left the level.
+
+    A window, or the change point in it, may begin on points that lie no higher than usual.
+    """
+    if not spike.recovered:
+        return spike
+    up = x[spike.onset : spike.peak + 1] > spike.base + _LEFT * spike.height
+    return replace(spike, onset=spike.onset + int(np.argmax(up)))
 
 
 def _spans(level: Floats, places: list[int]) -> dict[int, float]:

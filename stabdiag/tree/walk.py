@@ -41,8 +41,11 @@ def walk(case: Case) -> Walk:
         before = case.history.before(bad.step) if bad else case.history
         if "loss" in before.series:
             lead_up = _sections(replace(case, history=before, before_nan=True))
+            earlier = _damage(lead_up.findings)
+            if earlier is not None:
+                trail, findings = _section(replace(case, trouble=earlier.step), "§1")
+                findings = [_with_hint(findings[0], earlier)]
             trail += [replace(answer, asked_of=AskedOf.LEAD_UP) for answer in lead_up.trail]
-            findings = [_with_lead_up(findings[0], lead_up.findings)]
             findings += [replace(f, asked_of=AskedOf.LEAD_UP) for f in lead_up.findings]
         return Walk(trail=tuple(trail), findings=tuple(findings))
     rest = _sections(case)
@@ -50,16 +53,20 @@ def walk(case: Case) -> Walk:
     return Walk(trail=(*trail, *rest.trail), findings=found)
 
 
-def _with_lead_up(finding: Finding, lead_up: tuple[Finding, ...]) -> Finding:
-    """Add to a NaN what the run was already suffering from before it."""
-    for earlier in lead_up:
-        if earlier.severity is Severity.ERROR and earlier.step is not None:
-            hint = (
-                f"The run was in trouble from step {earlier.step} on ({earlier.slug}): a "
-                "checkpoint from before that is the safer one."
-            )
-            return replace(finding, next_actions=(hint, *finding.next_actions))
-    return finding
+def _damage(lead_up: tuple[Finding, ...]) -> Finding | None:
+    """Return what the run was already suffering from before its NaN."""
+    errors = (one for one in lead_up if one.severity is Severity.ERROR and one.step is not None)
+    return next(errors, None)
+
+
+def _with_hint(finding: Finding, earlier: Finding) -> Finding:
+    if earlier.slug == "spike-unresolved":  # the way into the NaN itself
+        return finding
+    hint = (
+        f"Mend what was wrong before the NaN, from step {earlier.step} on ({earlier.slug}): it is "
+        "told of below."
+    )
+    return replace(finding, next_actions=(hint, *finding.next_actions))
 
 
 def _sections(case: Case) -> Walk:
@@ -94,8 +101,9 @@ def _section(case: Case, section: str) -> tuple[list[Answer], list[Finding]]:
     return walks[0][0], [finding for _, found in walks for finding in found]
 
 
-def _badness(spike: Spike, leaf: str) -> tuple[int, float]:
-    return BY_SLUG[leaf].severity.rank, -spike.score
+def _badness(spike: Spike, leaf: str) -> tuple[int, bool, float]:
+    """Put the worst first; of equally bad ones, those whose cause was logged can be mended."""
+    return BY_SLUG[leaf].severity.rank, leaf == "spike-recovered", -spike.score
 
 
 def _leaf(case: Case, place: str) -> str:

@@ -279,3 +279,14 @@ def test_a_loss_that_falls_all_the_time_hides_no_spike(lasts: int) -> None:
     loss[300 : 300 + lasts] += 0.3
     report = stabdiag.diagnose({"step": at, "loss": loss})
     assert (slugs(report), report.diagnosis.step) == (["spike-recovered"], 300)
+
+
+def test_of_spikes_that_came_back_one_with_a_cause_is_the_diagnosis(
+    calm: Callable[..., Log],
+) -> None:
+    log = calm()
+    log["loss"][300] += 5.0
+    log["loss"][500] += 3.0
+    log["batch_id"][500] = 470
+    report = stabdiag.diagnose(log)
+    assert (report.diagnosis.slug, report.diagnosis.step) == ("spike-duplicate-batch", 500)
