@@ -32,7 +32,7 @@ def loss_scale(seen: Seen) -> Tick:
         return ticked(slug, title, f"The run is in {dtype}.")
     if found is not None:
         return crossed(slug, title, f"The run is in {dtype}: {found.title} ({found.slug}).", *do)
-    return ticked(slug, title, f"The run is in {dtype}, and no overflow was found.")
+    return ticked(slug, title, f"The run is in {dtype}, and no finding blames it.")
 
 
 def clip(seen: Seen) -> Tick:

@@ -116,7 +116,7 @@ def precision(seen: Seen) -> Tick:
         return crossed(slug, title, f"{found.title} ({found.slug}).", *do)
     if dtype is None:
         return unknown(slug, title, "The dtype is not known.", *do)
-    return ticked(slug, title, f"The run is in {dtype}, and no overflow was found.")
+    return ticked(slug, title, f"The run is in {dtype}, and no finding blames it.")
 
 
 def learning_rate(seen: Seen) -> Tick:

@@ -17,15 +17,7 @@ if TYPE_CHECKING:
 
 def first_action(told: Study) -> str:
     """Return what to do first, with what the first action alone would miss."""
-    return " ".join((told.report.diagnosis.first_action, *_safer(told), *_cause_first(told)))
-
-
-def _safer(told: Study) -> Iterator[str]:
-    """Yield that an older checkpoint is safer, if a NaN began before the one that is named."""
-    saved, named = told.incident.checkpoint, told.incident.named
-    if named is not None and named.step and saved.step != named.step:
-        safer = f"the one of step {saved.step} is safer" if saved.step else "none is older"
-        yield f"But the run was in trouble from step {told.incident.onset} on: {safer}."
+    return " ".join((told.report.diagnosis.first_action, *_cause_first(told)))
 
 
 def _cause_first(told: Study) -> Iterator[str]:
@@ -33,7 +25,7 @@ def _cause_first(told: Study) -> Iterator[str]:
     found = told.report.diagnosis
     if found.section == "§2" and found.severity is Severity.ERROR:
         for panel in told.panels:
-            if panel.holds:
+            if panel.holds and panel.branch != "lr-jump":  # that one the first action mends
                 yield f"See to the cause before the restart: {convicted(panel)}."
 
 

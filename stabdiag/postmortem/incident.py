@@ -24,15 +24,13 @@ class Incident:
     ``onset`` is where the trouble began, ``first_bad`` the first step that was visibly bad (a climb
     has none), ``last_good`` the last finite loss before a NaN, ``recovered`` where the loss was
     back. ``lead_up`` is what the run suffered from before a NaN. ``checkpoint`` is the last from
-    before the onset, and ``named`` the one that the advice on a NaN names, from before the first
-    value that was not finite.
+    before the onset.
     """
 
     first: int
     last: int
     onset: int
     checkpoint: Checkpoint
-    named: Checkpoint | None = None
     first_bad: int | None = None
     last_good: int | None = None
     worst: int | None = None
@@ -55,7 +53,6 @@ def incident_of(report: Report) -> Incident:
         last=last,
         onset=onset,
         checkpoint=checkpoint_before(report.manifest, onset),
-        named=None if origin is None else checkpoint_before(report.manifest, origin),
         first_bad=None if found.section in ("§4", "symptom") else found.step,
         last_good=_number(asked(report, "Q1.1"), "last_good"),
         worst=_worst(report, onset, last if recovered is None else recovered),

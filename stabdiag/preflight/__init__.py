@@ -53,7 +53,7 @@ def _summary(settings: TickList) -> str:
     look, untold = settings.count(State.CROSSED), settings.count(State.UNKNOWN)
     every = plural(len(settings.ticks), "setting")
     if untold == len(settings.ticks):
-        return f"Of {every} nothing could be checked: the manifest tells of none."
+        return f"Of {every} nothing could be checked: the manifest tells too little."
     wants = "wants" if look <= 1 else "want"
     told = f"; {untold} could not be checked." if untold else "."
     return f"{look or 'None'} of {every} {wants} a look before the launch{told}"

@@ -21,6 +21,20 @@ _READINGS: Final = frozenset(
 
 _GENERATOR: Final = frozenset({"g", "gen", "generator"})
 _DISCRIMINATOR: Final = frozenset({"d", "dis", "disc", "discriminator", "critic"})
+_POLICY: Final = frozenset({"policy", "actor", "pg", "surrogate"})
+_CONTESTED: Final = _GENERATOR | _DISCRIMINATOR | _POLICY
+_PLAIN: Final = frozenset({"loss", "losses", "train", "training"})
+
+
+def is_contested(name: str) -> bool:
+    """Tell whether a loss is that of a policy, or of one of two that train against each other.
+
+    It goes up and down with what the other has learned, or with the advantage that is left, and a
+    run that learns well may end above its best level.
+    """
+    words = set(_words(name)) - _PLAIN
+    # A letter tells a network only where it stands alone: loss_D, train/g_loss.
+    return any(len(word) > 1 or len(words) == 1 for word in words & _CONTESTED)
 
 
 def opponent_of(names: Sequence[str]) -> str | None:

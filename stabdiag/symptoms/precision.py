@@ -8,15 +8,11 @@ import numpy as np
 
 from stabdiag.findings import Severity
 from stabdiag.symptoms.symptom import Evidence, Symptom
+from stabdiag.tree.scaler import skips
 from stabdiag.tree.words import num, plural
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from stabdiag.history import Series
     from stabdiag.tree.case import Case
-
-    Floats = NDArray[np.float64]
 
 # A scaler searches its scale over so many steps or this share of the log, whichever is longer.
 _CALIBRATION = 50
@@ -32,7 +28,7 @@ def overflow_rate_high(case: Case) -> Evidence | None:
     if skipped is None or len(skipped) < 10:
         return None
     finite = skipped.finite()
-    counts = _per_record(finite)
+    counts = skips(finite)
     begins = int(finite.steps[0])
     span = int(finite.steps[-1]) - begins
     after = begins + max(_CALIBRATION, _SHARE * span)
@@ -55,15 +51,6 @@ def overflow_rate_high(case: Case) -> Evidence | None:
             "Look for activations that grow: log their largest values.",
         ),
     )
-
-
-def _per_record(skipped: Series) -> Floats:
-    """Return the steps skipped with each record: some log how many there have been so far."""
-    counts = skipped.values
-    if len(counts) > 1 and np.all(np.diff(counts) >= 0):
-        total: Floats = np.diff(counts, prepend=0.0)
-        return total
-    return counts
 
 
 def adam_underflow_risk(case: Case) -> Evidence | None:

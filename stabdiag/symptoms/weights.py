@@ -9,6 +9,7 @@ import numpy as np
 from stabdiag.findings import Severity
 from stabdiag.symptoms.symptom import Evidence, Symptom
 from stabdiag.symptoms.tenths import by_tenths
+from stabdiag.tree.advice.words import less_decay, more_decay, outer
 from stabdiag.tree.words import num, plural
 
 if TYPE_CHECKING:
@@ -19,8 +20,9 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-# A group is judged by so many points at least.
-_LEAST = 20
+# A group is judged by so many points at least: with three in each tenth, a single one that blew up
+# is no level.
+_LEAST = 30
 
 # What changes by so much of all its change in the last three of nine tenths has not settled: one
 # third is a straight line, a random walk slows down below it.
@@ -40,8 +42,7 @@ def weight_norm_runaway(case: Case) -> Evidence | None:
         because=f"{_told(group)} and was still growing at the end.",
         step=group.step(1),
         measured=_measured(group),
-        first=f"Double the weight decay{_decay(case)}, or check that it applies to {group.name!r} "
-        "at all.",
+        first=f"{outer(more_decay(case))}, or check that it applies to {group.name!r} at all.",
         then=(
             "Look at the logits: a softmax that saturates pushes them on without end; a z-loss or "
             "a cap on them stops it.",
@@ -59,7 +60,7 @@ def weight_norm_shrinking(case: Case) -> Evidence | None:
         because=f"{_told(group)} and was still shrinking at the end.",
         step=group.step(1),
         measured=_measured(group),
-        first=f"Halve the weight decay{_decay(case)}: {group.name!r} is on its way to zero.",
+        first=f"{outer(less_decay(case))}; {group.name!r} is on its way to zero.",
         then=(
             "Exclude biases and normalisation layers from weight decay.",
             "Check that decay is not applied twice, by the optimizer and as a loss.",
@@ -104,11 +105,6 @@ def _measured(group: Group) -> dict[str, float | str]:
         "last": float(group.levels[-1]),
         "ratio": _ratio(group),
     }
-
-
-def _decay(case: Case) -> str:
-    decay = case.manifest.weight_decay
-    return "" if decay is None else f" (now {num(decay)})"
 
 
 def update_ratio_off(case: Case) -> Evidence | None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stabdiag.roles.parts import is_contested
 from stabdiag.stats.trend import mann_kendall
 from stabdiag.tree.question import Question, Reply, no, unknown, yes
 from stabdiag.tree.rises import climb, found_rise, is_clear, lr_jump, lr_over
@@ -26,6 +27,12 @@ def _bar(case: Case, rise: Rise) -> float:
 def _is_the_loss_rising(case: Case) -> Reply:
     if case.literal:
         return _monotone(case)
+    column = case.history.series["loss"].column
+    if is_contested(column):
+        return unknown(
+            f"{column!r} is the loss of a policy, or of one of two that train against each other: "
+            "it may rise while the run learns"
+        )
     rise, limits = case.rise, case.limits.divergence
     if rise is None:
         count = case.settled.stop - case.settled.start
@@ -41,14 +48,8 @@ def _is_the_loss_rising(case: Case) -> Reply:
         "own_ups_and_downs": rise.bar,
         "progress": rise.progress,
     }
-    best = case.at(case.settled.start + rise.best)
     first, last = climb(case)
-    ends = f"the loss ends at {num(rise.last_level)}, its best level"
-    if rise.amount > 0:
-        ends = (
-            f"the loss ends at {num(rise.last_level)}, {num(rise.amount)} above its best level "
-            f"({num(rise.best_level)} near step {best})"
-        )
+    ends = _ends(case, rise)
     if is_clear(case, rise):
         return yes(
             f"{ends}; it climbed from step {first} to {last}, which noise does with chance "
@@ -70,6 +71,24 @@ def _is_the_loss_rising(case: Case) -> Reply:
     if rise.amount > 0:
         ends += ", no more than its noise and its usual ups and downs"
     return no(ends, measured=measured)
+
+
+def _ends(case: Case, rise: Rise) -> str:
+    """Tell where the loss ended, or stood before it jumped, and how that compares with its best."""
+    settled = case.settled
+    jumps = [case.at(spike.onset) for spike in case.spikes if not spike.recovered]
+    ends, since = "the loss ends", ""
+    if settled.stop < len(case.loss):
+        ends = f"before the jump at step {jumps[0]} the loss stood"
+    elif settled.start:
+        since = f" since the jump at step {jumps[-1]}"
+    if rise.amount <= 0:
+        return f"{ends} at {num(rise.last_level)}, its best level{since}"
+    best = case.at(settled.start + rise.best)
+    return (
+        f"{ends} at {num(rise.last_level)}, {num(rise.amount)} above its best level{since} "
+        f"({num(rise.best_level)} near step {best})"
+    )
 
 
 def _chance(p_value: float) -> str:

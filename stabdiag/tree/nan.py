@@ -18,12 +18,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class FirstBad:
-    """The first loss that was not finite, the last good step before it (or None), and how many."""
+    """The first loss that was not finite, the last good step before it (or None), and how many.
+
+    ``for_good`` says that no loss after it was finite again.
+    """
 
     step: int
     last_good: int | None
     count: int
     total: int
+    for_good: bool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,6 +56,7 @@ def first_bad(case: Case) -> FirstBad | None:
         last_good=int(loss.steps[at - 1]) if at else None,
         count=len(bad),
         total=len(loss),
+        for_good=len(bad) == len(loss) - at,
     )
 
 
@@ -76,6 +81,24 @@ def origin(case: Case, bad: FirstBad) -> Origin:
     role = min(first, key=lambda name: (first[name], name != "loss"))
     surge, at = _surge(case, min(first[role], bad.step))
     return Origin(role=role, step=first[role], surge=surge, surge_step=at)
+
+
+def begun(case: Case, bad: FirstBad, start: Origin) -> int:
+    """Return the step from which on the run was damaged: no checkpoint after it is sound."""
+    jump = jump_before(case, start)
+    steps = (bad.step, start.step, case.trouble, jump.steps[0] if jump else None)
+    return min(step for step in steps if step is not None)
+
+
+def blew_up(case: Case, bad: FirstBad, start: Origin) -> bool:
+    """Tell whether the optimization blew up: gradients surged, or the run broke just before."""
+    surged = start.surge is not None and start.surge > case.limits.nan.grad_surge
+    return surged or broke(case, bad)
+
+
+def broke(case: Case, bad: FirstBad) -> bool:
+    """Tell whether the run was damaged shortly before its loss went NaN."""
+    return case.trouble is not None and bad.step - case.trouble <= case.limits.spike.recovery_steps
 
 
 def _start_of_last_stretch(series: Series, bad: int) -> int:
@@ -142,7 +165,6 @@ def _which_dtype(case: Case) -> Reply:
 def _where_did_it_start(case: Case) -> Reply:
     bad = found_bad(case)
     start = origin(case, bad)
-    threshold = case.limits.nan.grad_surge
     if start.surge is None:
         return unknown("no gradient norm was logged before the NaN, so its lead-up is not known")
     lead = bad.step - start.step
@@ -151,14 +173,16 @@ def _where_did_it_start(case: Case) -> Reply:
         if start.role != "loss" and lead > 0
         else "the loss went first, with no other series non-finite before it"
     )
-    surged = start.surge > threshold
-    how = (
-        f"the gradient norm had surged to {num(start.surge)} x its mean at step "
-        f"{start.surge_step}: an optimization blow-up"
-        if surged
-        else f"the gradient norm was calm before it (at most {num(start.surge)} x its mean): a bad "
-        "sample or a layer's numerics"
-    )
+    how = f"the gradient norm was calm before it (at most {num(start.surge)} x its mean)"
+    if start.surge > case.limits.nan.grad_surge:
+        how = (
+            f"the gradient norm had surged to {num(start.surge)} x its mean at step "
+            f"{start.surge_step}: an optimization blow-up"
+        )
+    elif broke(case, bad):
+        how += f", but the run was in trouble from step {case.trouble} on"
+    else:
+        how += ": a bad sample or a layer's numerics"
     jump = jump_before(case, start)
     if jump:
         how = f"{how}; {jump.because}"
@@ -179,13 +203,13 @@ def _which_fix(case: Case) -> Reply:
     start = origin(case, bad)
     if jump_before(case, start):
         because = "the learning rate jumped just before: the schedule comes first"
+    elif blew_up(case, bad, start):
+        because = "the blow-up calls for a smaller step: learning rate, warm-up, clipping"
     elif start.surge is None:
         because = "without a gradient norm the log cannot tell a blow-up from a layer's numerics"
-    elif start.surge > case.limits.nan.grad_surge:
-        because = "the blow-up calls for a smaller step: learning rate, warm-up, clipping"
     else:
         because = "calm gradients call for a look at the operations: log(0), 0/0, a bad sample"
-    last = checkpoint_before(case.manifest, min(start.step, bad.step))
+    last = checkpoint_before(case.manifest, begun(case, bad, start))
     return yes(because, branch=case.manifest.dtype, measured={"checkpoint": last.step})
 
 

@@ -19,6 +19,21 @@ if TYPE_CHECKING:
 # Once or twice is nothing to be alarmed by, however short the log.
 _FEW_OVERFLOWS = 2
 
+# What each series says where nothing overflowed.
+_FINE = {
+    "grad_norm": "every gradient norm is finite",
+    "loss_scale": "the loss scale never fell",
+    "skipped": "no step was skipped",
+}
+
+# The signals of an fp16 overflow, in words.
+_SIGNALS = {
+    "gradient_first": "gradient or activation went non-finite first",
+    "scale_halving": "the loss scale was halving before it",
+    "forward_finite": "the forward pass was still finite when gradients overflowed",
+    "scaling_off": "dynamic loss scaling was not engaged",
+}
+
 # What led to a NaN is looked for in so many steps before it.
 _LEAD_UP = 100
 
@@ -29,7 +44,10 @@ def _is_there_an_overflow(case: Case) -> Reply:
         return unknown("neither the manifest nor the log tells whether this run was fp16 or bf16")
     if dtype not in ("fp16", "bf16"):
         return no(f"the run was in {dtype}: the question does not arise")
-    if "grad_norm" not in case.history.series and scale is None:
+    # Some optimizers skip steps in bf16, too, and not for overflows.
+    roles = ("grad_norm", "loss_scale", *(("skipped",) if dtype == "fp16" else ()))
+    logged = [_FINE[role] for role in roles if role in case.history.series]
+    if not logged:
         return unknown("neither the gradient norm nor the loss scale was logged")
     if scale is not None and is_averaged(scale):
         return unknown(
@@ -38,15 +56,13 @@ def _is_there_an_overflow(case: Case) -> Reply:
         )
     found = overflows(case)
     if not len(found.steps):
-        return no(
-            "every gradient norm is finite and the loss scale never fell", measured={"overflows": 0}
-        )
-    return yes(
-        f"{plural(len(found.steps), 'overflow')}, the first at step {int(found.steps[0])}; "
-        f"{found.calibrating} while the scaler was calibrating at the start",
-        *found.steps[:20].tolist(),
-        measured={"overflows": len(found.steps), "while_calibrating": found.calibrating},
-    )
+        return no(" and ".join(logged), measured={"overflows": 0})
+    told = f"{plural(len(found.steps), 'overflow')}, the first at step {int(found.steps[0])}"
+    measured = {"overflows": len(found.steps)}
+    if dtype == "fp16" and not (scale is not None and _is_constant(scale.finite())):
+        told += f"; {found.calibrating} while the scaler was calibrating at the start"
+        measured["while_calibrating"] = found.calibrating
+    return yes(told, *found.steps[:20].tolist(), measured=measured)
 
 
 def _what_does_the_scale_show(case: Case) -> Reply:
@@ -87,10 +103,9 @@ def _collapsed(case: Case, scale: Series, found: Overflows) -> Reply | None:
 
 
 def _static(scale: Series, found: Overflows) -> Reply | None:
-    values = scale.values
-    if np.ptp(values) > 0 or not (scale.steps > found.steps[0]).any():
+    if not _is_constant(scale) or not (scale.steps > found.steps[0]).any():
         return None
-    scale_value, count = float(values[0]), len(found.steps)
+    scale_value, count = float(scale.values[0]), len(found.steps)
     told = f"the loss scale stayed at {num(scale_value)} through {plural(count, 'overflow')}"
     measured = {"scale": scale_value, "overflows": count}
     if count <= _FEW_OVERFLOWS:
@@ -99,19 +114,23 @@ def _static(scale: Series, found: Overflows) -> Reply | None:
     return yes(because, int(found.steps[0]), branch="static", measured=measured)
 
 
+def _is_constant(scale: Series) -> bool:
+    return len(scale) > 0 and np.ptp(scale.values) == 0
+
+
 def _too_often(case: Case, found: Overflows, scale: Series | None) -> Reply:
     factor = case.limits.precision.overflow_factor
-    measured: dict[str, Scalar] = {
-        "overflows": len(found.steps),
+    measured: dict[str, Scalar] = {"overflows": len(found.steps)}
+    if case.manifest.dtype == "bf16":
+        count = plural(len(found.steps), "overflow")
+        because = f"{count} in bf16, which has no loss scale to absorb them"
+        return yes(because, *found.steps[:20].tolist(), branch="overflow", measured=measured)
+    measured |= {
         "while_calibrating": found.calibrating,
         "later": found.later,
         "expected_probes": found.expected,
         "growth_interval": found.interval,
     }
-    if case.manifest.dtype == "bf16":
-        count = plural(len(found.steps), "overflow")
-        because = f"{count} in bf16, which has no loss scale to absorb them"
-        return yes(because, *found.steps[:20].tolist(), branch="overflow", measured=measured)
     allowed = max(factor * found.expected, _FEW_OVERFLOWS)
     told = (
         f"{plural(found.later, 'overflow')} after the calibration, where a probe every "
@@ -130,15 +149,13 @@ def _too_often(case: Case, found: Overflows, scale: Series | None) -> Reply:
 def _is_it_the_fp16_fingerprint(case: Case) -> Reply:
     bad = found_bad(case)
     signals = {
-        "gradient or activation went non-finite first": _gradient_first(case, bad.step),
-        "the loss scale was halving before it": _halving(case, bad.step),
-        "the forward pass was still finite when gradients overflowed": _forward_finite(
-            case, bad.step
-        ),
-        "dynamic loss scaling was not engaged": _not_engaged(case),
+        "gradient_first": _gradient_first(case, bad.step),
+        "scale_halving": _halving(case, bad.step),
+        "forward_finite": _forward_finite(case, bad.step),
+        "scaling_off": _not_engaged(case),
     }
     words = {True: "yes", False: "no", None: "unknown"}
-    because = "; ".join(f"{name}: {words[holds]}" for name, holds in signals.items())
+    because = "; ".join(f"{_SIGNALS[name]}: {words[holds]}" for name, holds in signals.items())
     measured = {name: words[holds] for name, holds in signals.items()}
     first_three = list(signals.values())[:3]
     if any(first_three):

@@ -32,7 +32,8 @@ _KNOWN_FLOORS = (1.0, 1e-4)
 class Overflows:
     """Overflows as the log shows them.
 
-    ``steps`` are those with a gradient norm that is not finite or a loss scale that fell;
+    ``steps`` are those with a gradient norm that is not finite, those that the scaler is said to
+    have skipped, and those at which the loss scale fell;
     ``calibrating`` of them belong to the scaler's search for its first scale. ``doublings`` counts
     the times it grew, ``expected`` the overflows that probing so often explains, and ``interval``
     the steps from one probe to the next.
@@ -72,7 +73,7 @@ class Overflows:
 
 
 def overflows(case: Case) -> Overflows:
-    """Read the overflows off the gradient norm and the loss scale."""
+    """Read the overflows off the gradient norm, the skipped steps and the loss scale."""
     norm, scale = case.history.get("grad_norm"), case.history.get("loss_scale")
     found = [np.empty(0, np.int64)]
     if norm is not None:
@@ -84,7 +85,9 @@ def overflows(case: Case) -> Overflows:
         known = np.concatenate(found)
         new = fell[~_near(fell, known, 2 * case.stride)] if len(known) else fell
         found.append(new)
-    steps = np.sort(np.concatenate(found))  # no step is in both
+    if case.manifest.dtype == "fp16":
+        found.append(_skipped_besides(case, np.sort(np.concatenate(found))))
+    steps = np.sort(np.concatenate(found))  # no step is in two of them
     begun, ended = _ends(case)
     calibrating = _calibration(steps, begun, ended, case.stride)
     interval, source = _interval(case, doublings, scale)
@@ -99,6 +102,29 @@ def overflows(case: Case) -> Overflows:
         interval_from=source,
         expected=max(span / interval, float(len(doublings))),
     )
+
+
+def _skipped_besides(case: Case, known: Ints) -> Ints:
+    """Return the records that tell of skipped steps where nothing else tells of an overflow.
+
+    A record tells of the steps since the one before it; a scale that has fallen may come after it.
+    """
+    skipped = case.history.get("skipped")
+    if skipped is None or not len(skipped):
+        return np.empty(0, np.int64)
+    finite = skipped.finite()
+    since = np.append(finite.steps[0] - 1, finite.steps[:-1])
+    until = finite.steps + round(2 * case.stride)
+    seen = np.searchsorted(known, until, side="right") > np.searchsorted(known, since, side="right")
+    return finite.steps[(skips(finite) > 0) & ~seen]
+
+
+def skips(skipped: Series) -> NDArray[np.float64]:
+    """Return the steps skipped with each record: some log how many there have been so far."""
+    counts = skipped.values
+    if len(counts) > 1 and np.all(np.diff(counts) >= 0):
+        return np.diff(counts, prepend=0.0)
+    return counts
 
 
 def is_averaged(scale: Series) -> bool:

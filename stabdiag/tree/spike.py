@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from stabdiag.tree.causes import panels
 from stabdiag.tree.question import Question, Reply, no, unknown, yes
-from stabdiag.tree.words import checkpoint_before, num, plural
+from stabdiag.tree.words import checkpoint_before, num, plural, sigmas
 
 if TYPE_CHECKING:
     from stabdiag.findings import Scalar
@@ -50,22 +50,22 @@ def _is_there_a_spike(case: Case) -> Reply:
     )
     if not case.spikes:
         return no(
-            f"{counted}; the largest, {num(scan.largest)}σ at step {case.at(scan.largest_at)}, "
+            f"{counted}; the largest, {sigmas(scan.largest)} at step {case.at(scan.largest_at)}, "
             f"{_why_none(case)}{wide}",
             case.at(scan.largest_at),
             measured=measured,
         )
     worst = case.focus or case.spikes[0]
     rose = (
-        f"{counted}; at step {case.at(worst.onset)} the loss rose to "
-        f"{num(worst.height + worst.base)}, {num(worst.score)}σ above {num(worst.base)}"
+        f"{counted}; from step {case.at(worst.onset)} on the loss rose to "
+        f"{num(worst.height + worst.base)} from {num(worst.base)}, {sigmas(worst.score)}"
     )
     if worst.score > scan.limit:
-        why = f", and this run's own noise reaches {num(scan.limit)}σ"
+        why = f", and this run's own noise reaches {sigmas(scan.limit)}"
     else:
         why = (
-            f"; single steps of this run's noise reach {num(scan.limit)}σ, but here several steps "
-            "are high together or a cause was logged just before"
+            f"; single steps of this run's noise reach {sigmas(scan.limit)}, but here several "
+            "steps are high together or a cause was logged just before"
         )
     return yes(
         f"{rose}{why}{wide}",
@@ -78,7 +78,7 @@ def _why_none(case: Case) -> str:
     """Return why the largest score is no spike: noise, a habit, or a part of something slower."""
     scan = case.scan
     if scan.largest <= scan.limit:
-        return f"is within what this run's own noise gives ({num(scan.limit)}σ)"
+        return f"is within what this run's own noise gives ({sigmas(scan.limit)})"
     if scan.spikes:
         return "belongs to a climb, which section 4 is asked about"
     return "is not far above the steps before, or no more than this run does again and again"

@@ -10,6 +10,10 @@ if TYPE_CHECKING:
     from stabdiag.manifest import Manifest
 
 
+# Deviations have a floor, so that a log which stands still has some: beyond this many it shows.
+_FAR_BEYOND = 1e6
+
+
 def num(value: float) -> str:
     """Return a number in four significant digits, plain where that is short."""
     if not math.isfinite(value):
@@ -17,6 +21,13 @@ def num(value: float) -> str:
     if value == int(value) and abs(value) < 1e7:
         return str(int(value))
     return f"{value:.4g}"
+
+
+def sigmas(score: float) -> str:
+    """Return so many deviations, with their sign."""
+    if score >= _FAR_BEYOND:
+        return "far beyond all noise"
+    return f"{num(score if abs(score) > 1 / _FAR_BEYOND else 0.0)}σ"
 
 
 def plural(count: int, one: str, many: str | None = None) -> str:
@@ -28,11 +39,13 @@ def plural(count: int, one: str, many: str | None = None) -> str:
 class Checkpoint:
     """The last checkpoint before a step, as far as the manifest's cadence tells.
 
-    ``step`` is None where the cadence is not known, 0 where none had been written.
+    ``step`` is None where the cadence is not known, 0 where none had been written. ``close`` says
+    that it is of the very step before: written after that step's update, it may hold the damage.
     """
 
     step: int | None
     every: int | None
+    close: bool = False
 
     def reload(self, what: str) -> str:
         """Return an imperative clause: reload the last checkpoint before ``what``, at its step."""
@@ -43,11 +56,14 @@ class Checkpoint:
                 f"Restart from the beginning: no checkpoint had been written before {what} (one is "
                 f"written every {self.every} steps)"
             )
-        return f"Reload the checkpoint of step {self.step}, the last before {what}"
+        older = ""
+        if self.close and self.every is not None and self.step > self.every:
+            older = f" (should it be damaged already, that of step {self.step - self.every})"
+        return f"Reload the checkpoint of step {self.step}, the last before {what}{older}"
 
 
 def checkpoint_before(manifest: Manifest, step: int) -> Checkpoint:
     """Return the last checkpoint strictly before a step."""
     every = manifest.checkpoint_every
     last = (max(step - 1, 0) // every) * every if every else None
-    return Checkpoint(step=last, every=every)
+    return Checkpoint(step=last, every=every, close=last is not None and last == step - 1)

@@ -166,19 +166,28 @@ def test_actions_begin_with_the_first_and_end_with_what_was_also_found(
 ) -> None:
     report = diagnosed("nan-blow-up-fp32")
     actions = section(postmortem(report), "Actions, in order").strip().splitlines()
-    assert actions[0].startswith("1. **Reload the checkpoint of step 200")
-    assert actions[0].endswith("in trouble from step 197 on: the one of step 100 is safer.**")
+    assert actions[0].startswith(
+        "1. **Reload the checkpoint of step 100, the last before the trouble"
+    )
     assert len(actions) == 1 + len(report.diagnosis.next_actions) + len(report.also_found)
-    assert "weight-norm-runaway" in actions[-1]
+    assert "spike-unresolved" in actions[-1]
 
 
 def test_the_cause_of_a_spike_that_stayed_comes_before_the_restart(
     diagnosed: Callable[[str], Report],
 ) -> None:
-    says = "See to the cause before the restart: the learning rate jumped from 0.001543"
-    text = postmortem(diagnosed("spike-persistent-lr-stays"))
-    assert text.count(says) == 2  # in the summary and in the first action
+    text = postmortem(diagnosed("spike-persistent-moments"))
+    # In the summary and in the first action.
+    assert text.count("See to the cause before the restart: a long-tail batch") == 2
     assert "See to the cause" not in postmortem(diagnosed("spike-persistent-lost-layer"))
+
+
+def test_a_jump_of_the_learning_rate_is_undone_by_the_first_action(
+    diagnosed: Callable[[str], Report],
+) -> None:
+    text = postmortem(diagnosed("spike-persistent-lr-stays"))
+    assert "See to the cause" not in text
+    assert "the last before the jump of the learning rate at 550, undo the jump, and" in text
 
 
 def test_blanks_are_marked_and_counted(diagnosed: Callable[[str], Report]) -> None:

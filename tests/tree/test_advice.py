@@ -29,9 +29,15 @@ def shifted(log: Log, onset: int) -> Log:
 @pytest.mark.parametrize(
     ("onset", "every", "expected"),
     [
-        (501, 100, "Reload the checkpoint of step 500, the last before the spike at 501"),
+        # Written after the update that showed at 501, it may hold what is damaged, too.
+        (
+            501,
+            100,
+            "Reload the checkpoint of step 500, the last before the spike at 501 (should it be "
+            "damaged already, that of step 400), and",
+        ),
         # A checkpoint that is written at the onset holds what is damaged.
-        (500, 100, "Reload the checkpoint of step 400, the last before the spike at 500"),
+        (500, 100, "Reload the checkpoint of step 400, the last before the spike at 500, and"),
         (499, 100, "Reload the checkpoint of step 400, the last before the spike at 499"),
         (
             500,
@@ -115,6 +121,11 @@ def lr_jump(log: Log) -> None:
     log["lr"][499:520] = 0.01
 
 
+def lr_stays(log: Log) -> None:
+    shifted(log, 501)
+    log["lr"][499:] = 0.01
+
+
 def twice(log: Log) -> None:
     spike(log)
     log["batch_id"][500] = 470
@@ -185,6 +196,13 @@ FIRST: list[tuple[str, Callable[[Log], None], dict[str, Any], list[str]]] = [
         ["the batch of step 500", "clip the gradient norm at 0.5"],
     ),
     (
+        "spike-persistent",
+        lr_stays,
+        {"grad_clip": 1.0},
+        ["checkpoint of step 400, the last before the jump of the learning rate at 499, undo the"],
+    ),
+    ("spike-unresolved", unresolved, {"total_steps": 800}, ["Reload the checkpoint of step 700"]),
+    (
         "spike-unresolved",
         unresolved,
         {},
@@ -200,6 +218,13 @@ FIRST: list[tuple[str, Callable[[Log], None], dict[str, Any], list[str]]] = [
         ["double the weight decay (now 0.1)"],
     ),
     ("divergence-weight-norm-collapsing", shrinking, {}, ["halve the weight decay."]),
+    ("divergence-weight-norm-climbing", growing, {"weight_decay": 0}, ["turn weight decay on"]),
+    (
+        "divergence-weight-norm-collapsing",
+        shrinking,
+        {"weight_decay": 0},
+        ["look for what shrinks the weights"],
+    ),
     ("divergence-grad-norm-rising", straining, {}, ["halve the learning rate (now 0.001)"]),
     ("divergence-unexplained", climb, {}, ["check the data from step"]),
 ]
@@ -299,3 +324,85 @@ def test_plurals(count: int, text: str) -> None:
 
 def test_irregular_plurals() -> None:
     assert plural(2, "finite loss", "finite losses") == "2 finite losses"
+
+
+def test_a_loss_that_is_finite_again_is_not_said_to_be_lost(calm: Callable[..., Log]) -> None:
+    log = calm()
+    log["loss"][[600, 610]] = np.nan
+    told = stabdiag.diagnose(log).diagnosis.summary
+    assert "is not finite at step 600 (last finite loss: step 599), but is again later" in told
+    log["loss"][600:] = np.nan
+    assert "not finite from step 600 on" in stabdiag.diagnose(log).diagnosis.summary
+
+
+def test_a_gradient_that_went_first_names_its_own_batch(calm: Callable[..., Log]) -> None:
+    log = calm()
+    log["grad_norm"][640:] = np.nan
+    log["loss"][641:] = np.nan
+    found = stabdiag.diagnose(log, manifest={"dtype": "fp32"}).diagnosis
+    assert "grad_norm went first, at step 640" in found.summary
+    assert any("the data of step 640:" in action for action in found.next_actions)
+
+
+def test_a_sparse_log_names_all_steps_that_a_line_stands_for(calm: Callable[..., Log]) -> None:
+    log = calm(stride=10)
+    log["loss"][600:] = np.nan
+    found = stabdiag.diagnose(log, manifest={"dtype": "fp16"}).diagnosis
+    assert any("steps 5991 to 6000" in action for action in found.next_actions)
+    log = calm(stride=10)
+    log["loss"][600] += 3.0
+    action = stabdiag.diagnose(log, manifest={"dtype": "fp32"}).diagnosis.first_action
+    assert "the batches of steps 5991 to 6000" in action
+
+
+def test_no_checkpoint_is_named_from_after_the_trouble_began(calm: Callable[..., Log]) -> None:
+    log = calm()
+    log["loss"][590:600] += 9.0
+    log["loss"][605:] = np.nan
+    log["loss"][600:605] += 9.0
+    report = stabdiag.diagnose(log, manifest={"dtype": "fp32", "checkpoint_every": 10})
+    assert "checkpoint of step 580, the last before the trouble" in report.diagnosis.first_action
+    assert "an optimization blow-up" in report.diagnosis.summary
+
+
+def test_a_jump_of_the_learning_rate_goes_before_the_checkpoint(calm: Callable[..., Log]) -> None:
+    for dtype in ("fp32", "fp16"):
+        log = calm()
+        log["lr"][598:] = 1.0
+        log["loss"][601:] = np.nan
+        report = stabdiag.diagnose(log, manifest={"dtype": dtype, "checkpoint_every": 599})
+        first = report.diagnosis.first_action
+        assert first.startswith("Fix the schedule at step 598: restart from the beginning")
+
+
+def test_a_run_that_was_never_finite_is_begun_again(calm: Callable[..., Log]) -> None:
+    log = calm()
+    log["loss"][:] = np.nan
+    found = stabdiag.diagnose(log, manifest={"dtype": "fp32"}).diagnosis
+    assert "Restart from the beginning" in found.first_action
+    assert "Too little was logged" in found.summary
+
+
+def test_only_what_is_not_logged_is_asked_for(calm: Callable[..., Log]) -> None:
+    log = calm()
+    spike(log)
+    assert not any("Log the" in one for one in stabdiag.diagnose(log).diagnosis.next_actions)
+    del log["batch_id"], log["lr"]
+    actions = stabdiag.diagnose(log).diagnosis.next_actions
+    assert "Log the learning rate and batch id of every step." in actions
+
+
+def test_the_level_before_a_jump_is_not_called_the_end(calm: Callable[..., Log]) -> None:
+    answers = {a.question: a for a in stabdiag.diagnose(shifted(calm(), 700)).trail}
+    assert answers["Q4.1"].because.startswith("before the jump at step 700 the loss stood at")
+    answers = {a.question: a for a in stabdiag.diagnose(shifted(calm(), 300)).trail}
+    assert "best level since the jump at step 300" in answers["Q4.1"].because
+
+
+def test_a_spike_beyond_all_noise_has_no_number_of_deviations() -> None:
+    losses = np.full(200, 2.0)
+    losses[150] = 1e12
+    found = stabdiag.diagnose({"step": np.arange(200), "loss": losses}).diagnosis
+    assert "(far beyond all noise)" in found.summary
+    still = stabdiag.diagnose({"step": np.arange(200), "loss": np.full(200, 2.0)})
+    assert not any("e-" in answer.because for answer in still.trail)

@@ -467,3 +467,13 @@ def test_a_slow_rise_that_stays_is_a_spike_after_a_logged_cause(
     log["loss"][500:] += np.minimum(np.arange(300) / 100, 1.0) * 3.0
     log["lr"][500:503] = lr
     assert stabdiag.diagnose(log).diagnosis.slug == slug
+
+
+@pytest.mark.parametrize("column", ["loss_D", "train/g_loss", "critic_loss", "policy_loss"])
+def test_a_contested_loss_may_rise(calm: Callable[..., Log], column: str) -> None:
+    log = calm()
+    log[column] = log.pop("loss") + np.linspace(0, 4.0, 800)
+    report = stabdiag.diagnose(log, columns={"loss": column})
+    answers = {answer.question: answer for answer in report.trail}
+    assert answers["Q4.1"].verdict is Verdict.UNKNOWN
+    assert report.diagnosis.slug == "healthy"

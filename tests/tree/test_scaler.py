@@ -241,3 +241,37 @@ def test_scales_that_are_no_scales(calm: Callable[..., Log], scale: float) -> No
     log["loss_scale"] = np.full(800, scale)
     log["loss_scale"][3] = np.nan
     assert diagnose(log).diagnosis.slug in ("healthy", "loss-scale-static")
+
+
+def test_skipped_steps_are_overflows_in_fp16() -> None:
+    rng = np.random.default_rng(0)
+    log: Log = {
+        "step": np.arange(400),
+        "loss": 2.0 + 0.05 * rng.standard_normal(400),
+        "loss_scale": np.full(400, 16384.0),
+        "skipped": (np.arange(400) % 20 == 13).astype(float),
+    }
+    report = stabdiag.diagnose(log, manifest={"dtype": "fp16"})
+    assert (report.diagnosis.slug, report.diagnosis.step) == ("loss-scale-static", 13)
+    answers = {answer.question: answer for answer in report.trail}
+    assert "calibrating" not in answers["Q3.1"].because  # a scale that stands still is not searched
+    # Some optimizers skip steps for other reasons in bf16.
+    assert stabdiag.diagnose(log, manifest={"dtype": "bf16"}).diagnosis.slug == "healthy"
+    log["skipped"][:] = 0.0
+    quiet = stabdiag.diagnose(log, manifest={"dtype": "fp16"})
+    because = {answer.question: answer for answer in quiet.trail}["Q3.1"].because
+    assert because == "the loss scale never fell and no step was skipped"
+
+
+@pytest.mark.parametrize("told_at", [99, 100, 105, 109])
+def test_a_skipped_step_and_the_fall_of_the_scale_are_one_overflow(told_at: int) -> None:
+    scale = np.full(400, 1024.0)
+    scale[100:] = 512.0
+    skipped = np.full(400, np.nan)
+    skipped[9::10] = 0.0  # counted up, every tenth record
+    skipped[told_at:] = np.where(np.isnan(skipped[told_at:]), np.nan, 1.0)
+    skipped[told_at] = 1.0
+    log = {"step": np.arange(400), "loss": np.linspace(3, 2, 400), "loss_scale": scale}
+    report = stabdiag.diagnose(log | {"skipped": skipped}, manifest={"dtype": "fp16"})
+    answers = {answer.question: answer for answer in report.trail}
+    assert answers["Q3.1"].because.startswith("1 overflow, the first at step 100")

@@ -5,7 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from stabdiag.tree.advice.words import Advice, clip, inner, now_lr, sentence, shown
+import numpy as np
+
+from stabdiag.tree.advice.words import (
+    Advice,
+    clip,
+    inner,
+    less_decay,
+    more_decay,
+    now_lr,
+    sentence,
+    shown,
+    to_log,
+)
 from stabdiag.tree.rises import climb, found_rise
 from stabdiag.tree.words import checkpoint_before, num
 
@@ -36,9 +48,10 @@ def _told(case: Case, cause: str = "", answer: Answer | None = None) -> _Told:
         what = f"The loss rose at every step from {first} to {last}."
     else:
         rise = found_rise(case)
+        best = case.at(case.settled.start + rise.best)
         what = (
-            f"The loss climbed from {num(rise.best_level)} at step {first} and ends at "
-            f"{num(rise.last_level)}."
+            f"The loss climbed from step {first} on and ends at {num(rise.last_level)}, "
+            f"{num(rise.amount)} above its best level ({num(rise.best_level)} near step {best})."
         )
     began, since = first, f"the climb from {first} on"
     turned = answer.measured.get("turned") if answer else None
@@ -58,9 +71,11 @@ def lr_rising(case: Case, answers: Mapping[str, Answer]) -> Advice:
     told = _told(case, "the rise of the learning rate", answer)
     since = f"; its rise began at step {told.began}" if "turned" in answer.measured else ""
     begin, end = (shown(answer.measured.get(key)) for key in ("lr_first", "lr_last"))
+    lr = case.history.series["lr"].finite()
+    highest = int(lr.steps[np.argmax(lr.values)])
     return Advice(
         summary=f"{told.what} The learning rate rose from {begin} to {end} meanwhile{since}.",
-        first=f"Fix the schedule, which still raises the learning rate at step {answer.steps[-1]} "
+        first=f"Fix the schedule, which still raises the learning rate at step {highest} "
         f"(a warm-up that never ends, or an inverted decay): {inner(told.reload)}.",
         then=(
             f"Check warm-up and total steps against the manifest ({_schedule(case)}).",
@@ -92,11 +107,7 @@ def weights(case: Case, answers: Mapping[str, Answer]) -> Advice:
     """A climb with a weight norm that grows or shrinks: it began where the norm turned."""
     answer = answers["Q4.3"]
     told = _told(case, "the weights' change", answer)
-    decay = case.manifest.weight_decay
-    change = "double" if answer.branch == "climbing" else "halve"
-    action = f"{change} the weight decay" + (f" (now {num(decay)})" if decay is not None else "")
-    if decay is not None and decay < 0:
-        action = f"mend the sign of the weight decay, {num(decay)}, which makes weights grow"
+    action = more_decay(case) if answer.branch == "climbing" else less_decay(case)
     return Advice(
         summary=f"{told.what} {sentence(answer.because)}",
         first=f"{told.reload}, and {action}.",
@@ -139,7 +150,7 @@ def unexplained(case: Case, answers: Mapping[str, Answer]) -> Advice:
         then=(
             f"Halve the learning rate{now_lr(case, told.first)}.",
             "Compare with the evaluation loss: if that still falls, the training data got harder.",
-            "Log gradient norm, learning rate and weight norms per group.",
+            *to_log(case, ("grad_norm", "lr", "weight_norm")),
         ),
         step=told.first,
     )

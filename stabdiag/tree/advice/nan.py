@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stabdiag.tree.advice.words import Advice, clip, inner, now_lr, sentence
-from stabdiag.tree.nan import FirstBad, Origin, found_bad, jump_before, origin
+from stabdiag.tree.advice.words import Advice, clip, inner, logged_at, now_lr, sentence
+from stabdiag.tree.nan import FirstBad, Origin, begun, blew_up, found_bad, jump_before, origin
 from stabdiag.tree.words import checkpoint_before, num
 
 if TYPE_CHECKING:
@@ -46,55 +46,75 @@ def _by_evidence(case: Case, bad: FirstBad, start: Origin) -> tuple[str, str, tu
                 "If the jump is meant, warm up to it, and clip the gradient norm.",
             ),
         )
-    if start.surge is not None and start.surge > case.limits.nan.grad_surge:
+    if blew_up(case, bad, start):
         return (
             f"{reload}, and restart with half the learning rate{now_lr(case, bad.step)} and the "
             f"gradient norm clipped at {clip(case)}.",
-            f"The gradient norm surged to {num(start.surge)} x its mean at step "
-            f"{start.surge_step}: an optimization blow-up.",
+            _how_it_blew_up(case, start),
             (
                 "Lengthen the warm-up: it is the cheapest cure for an early blow-up.",
-                f"Inspect the batches of steps {max(bad.step - 2, 0)} to {bad.step}.",
+                f"Inspect the batches of steps {max(_first(bad, start) - 2, 0)} to {bad.step}.",
                 "If it happens again, clip gradients by value at ±100 as well.",
             ),
         )
     return (
         f"{reload}, and step one batch forward with isnan checks after every layer, from the "
         "embedding to the loss reduction.",
-        "No gradient norm was logged, so the log does not show what led up to it."
-        if start.surge is None
-        else "The gradient norm was calm before it, which points at a bad sample or at a layer's "
-        "numerics.",
+        _how_it_began(case, bad, start),
         (
             "Use log_softmax instead of log(softmax(x)), or add an epsilon: log(0) is the usual "
             "cause.",
             "Check reductions for 0/0: a batch whose mask is all zero divides by nothing.",
-            f"Look at the batch of step {bad.step}: empty sequences, labels out of range, NaN "
-            "inputs.",
+            f"Look at the data of {logged_at(case, _first(bad, start))}: empty sequences, labels "
+            "out of range, NaN inputs.",
             "If it happens again, the bug is structural: go back to the architecture.",
         ),
     )
+
+
+def _how_it_blew_up(case: Case, start: Origin) -> str:
+    if start.surge is not None and start.surge > case.limits.nan.grad_surge:
+        return (
+            f"The gradient norm surged to {num(start.surge)} x its mean at step "
+            f"{start.surge_step}: an optimization blow-up."
+        )
+    return f"The run was in trouble from step {case.trouble} on: an optimization blow-up."
+
+
+def _how_it_began(case: Case, bad: FirstBad, start: Origin) -> str:
+    if start.surge is None:
+        lacks = "Too little" if "grad_norm" in case.history.series else "No gradient norm"
+        return f"{lacks} was logged before it, so the log does not show what led up to it."
+    points = "which points at a bad sample or at a layer's numerics."
+    if start.role != "loss" and start.step < bad.step:
+        return f"{start.role} went first, at step {start.step}, after calm gradients, {points}"
+    return f"The gradient norm was calm before it, {points}"
 
 
 def fp16(case: Case, answers: Mapping[str, Answer]) -> Advice:
     """NaN in fp16."""
     bad = found_bad(case)
     signals = answers["Q3.3"]
-    reload = _reload(case, bad, origin(case, bad))
+    start = origin(case, bad)
+    reload, where = _reload(case, bad, start), logged_at(case, _first(bad, start))
     told = {
         "yes": "The log carries the fingerprint of an fp16 overflow: a value beyond 65504.",
         "no": "The log does not carry the fingerprint of an overflow, so a structural NaN is "
         "possible.",
         "unknown": "The first suspect in fp16 is an activation or gradient beyond 65504.",
     }[signals.verdict]
-    if signals.verdict == "no":
+    jump = jump_before(case, start)
+    if jump:
+        told = sentence(jump.because)
+        first = f"Fix the schedule at step {jump.steps[0]}: {inner(reload)}."
+    elif signals.verdict == "no":
         first = (
-            f"Re-run step {bad.step} once in fp32 on the same batch: if it is finite there, it was "
-            "an fp16 overflow."
+            f"Re-run {where} once in fp32 on the same data: if it is finite there, it was an fp16 "
+            "overflow."
         )
-    elif signals.measured.get("dynamic loss scaling was not engaged") == "yes":
+    elif signals.measured.get("scaling_off") == "yes":
         first = f"{reload}, and engage dynamic loss scaling (torch.amp.GradScaler)."
-    elif signals.measured.get("the loss scale was halving before it") == "yes":
+    elif signals.measured.get("scale_halving") == "yes":
         first = (
             f"{reload}, and halve the learning rate{now_lr(case, bad.step)} or switch from fp16 to "
             "bf16: a smaller loss scale did not help."
@@ -105,8 +125,8 @@ def fp16(case: Case, answers: Mapping[str, Answer]) -> Advice:
         summary=f"{_what_went_nan(bad)} {told}",
         first=first,
         then=(
-            f"Re-run step {bad.step} in fp32 on the same data: finite there means an fp16 "
-            "overflow, not a structural bug.",
+            f"Re-run {where} in fp32 on the same data: finite there means an fp16 overflow, not a "
+            "structural bug.",
             f"If the loss scale keeps collapsing, halve the learning rate{now_lr(case, bad.step)}.",
             "Keep softmax, layer norm and the loss in fp32.",
             "Check the initialization and the size of the residual stream.",
@@ -116,12 +136,21 @@ def fp16(case: Case, answers: Mapping[str, Answer]) -> Advice:
 
 
 def _reload(case: Case, bad: FirstBad, start: Origin) -> str:
-    at = min(bad.step, start.step)
-    last = checkpoint_before(case.manifest, at)
-    return last.reload(f"the first non-finite value, at step {at}")
+    at = begun(case, bad, start)
+    if bad.last_good is None:
+        return "Restart from the beginning, as no loss of this run was finite"
+    what = "first non-finite value, at" if at == _first(bad, start) else "trouble that began at"
+    return checkpoint_before(case.manifest, at).reload(f"the {what} step {at}")
+
+
+def _first(bad: FirstBad, start: Origin) -> int:
+    return min(bad.step, start.step)
 
 
 def _what_went_nan(bad: FirstBad) -> str:
     good = "" if bad.last_good is None else f" (last finite loss: step {bad.last_good})"
-    rest = "" if bad.count == 1 else f"; {bad.count} of {bad.total} logged losses are not finite"
+    count = f"{bad.count} of {bad.total} logged losses are not finite"
+    if not bad.for_good:
+        return f"The loss is not finite at step {bad.step}{good}, but is again later; {count}."
+    rest = "" if bad.count == 1 else f"; {count}"
     return f"The loss is not finite from step {bad.step} on{good}{rest}."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stabdiag.tree.advice.words import Advice, now_lr, sentence, shown
+from stabdiag.tree.advice.words import Advice, now_lr, sentence, shown, to_log
 from stabdiag.tree.words import checkpoint_before
 
 if TYPE_CHECKING:
@@ -23,14 +23,15 @@ def overflow(case: Case, answers: Mapping[str, Answer]) -> Advice:
             f"Find the operation that overflows at step {step}: re-run the step in fp32 on the "
             "same batch."
         )
+        log: tuple[str, ...] = ("Log the largest activation of each layer.",)
     else:
         first = f"Switch from fp16 to bf16, or halve the learning rate{now_lr(case, step)}."
+        log = to_log(case, ("loss_scale", "grad_norm"))
     return Advice(
         summary=sentence(answer.because),
         first=first,
         then=(
-            "Log the loss scale and the gradient norm of every step, to tell probes from "
-            "overflows.",
+            *log,
             "Keep softmax, layer norm and the loss in fp32.",
             "Check the initialization and the size of the residual stream.",
         ),

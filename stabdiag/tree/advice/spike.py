@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from stabdiag.tree.advice.words import Advice, clip, inner, shown
+from stabdiag.tree.advice.words import Advice, batches_at, clip, inner, sentence, shown, to_log
+from stabdiag.tree.causes import before, lr_panel
 from stabdiag.tree.spike import focus
-from stabdiag.tree.words import checkpoint_before, num, plural
+from stabdiag.tree.words import checkpoint_before, num, plural, sigmas
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,16 +19,27 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class _Told:
-    """A spike in words: its onset, what happened, and which checkpoint to reload."""
+    """A spike in words: its onset, what happened, why if that is clear, and how to restart."""
 
     onset: int
     what: str
-    reload: str
+    cause: str
+    restart: str
 
 
 def _told(case: Case) -> _Told:
     spike = focus(case)
     onset = case.at(spike.onset)
+    reload = checkpoint_before(case.manifest, onset).reload(f"the spike at {onset}")
+    cause, undo = "", ""
+    panel = lr_panel(case, before(case, onset), case.at(spike.peak))
+    if panel.holds:
+        # A checkpoint from after the jump has steps of the wrong size in it.
+        at = min(panel.steps[0], onset)
+        reload = checkpoint_before(case.manifest, at).reload(
+            f"the jump of the learning rate at {at}"
+        )
+        undo, cause = ", undo the jump", sentence(panel.because)
     others = len(case.spikes) - 1
     also = f" {plural(others, 'more spike')} in this log." if others else ""
     back = ""
@@ -36,8 +48,9 @@ def _told(case: Case) -> _Told:
     return _Told(
         onset=onset,
         what=f"The loss rose from {num(spike.base)} to {num(spike.base + spike.height)} at step "
-        f"{case.at(spike.peak)} ({num(spike.score)}σ){back}.{also}",
-        reload=checkpoint_before(case.manifest, onset).reload(f"the spike at {onset}"),
+        f"{case.at(spike.peak)} ({sigmas(spike.score)}){back}.{also}",
+        cause=cause,
+        restart=f"{reload}{undo}, and restart with the clip threshold at {clip(case)}.",
     )
 
 
@@ -47,7 +60,7 @@ def long_tail(case: Case, answers: Mapping[str, Answer]) -> Advice:
     ratio = shown(answers["Q2.3"].measured.get("grad_ratio"))
     return Advice(
         summary=f"{told.what} The gradient norm was {ratio} x its rolling mean there.",
-        first=f"Look at the batch of step {told.onset} for a long-tail sample, and clip the "
+        first=f"Look at {batches_at(case, told.onset)} for a long-tail sample, and clip the "
         f"gradient norm at {clip(case)}.",
         then=(
             "Stratify or filter the batches so that no step is made of outliers alone.",
@@ -97,11 +110,10 @@ def recovered(case: Case, answers: Mapping[str, Answer]) -> Advice:
     told = _told(case)
     return Advice(
         summary=f"{told.what} None of the logged series shows why.",
-        first=f"Keep the run going, and look at the batch of step {told.onset} and the two before "
-        "it.",
+        first=f"Keep the run going, and look at {batches_at(case, told.onset, and_before=True)}.",
         then=(
             f"If it happens again, clip the gradient norm at {clip(case)}.",
-            "Log the gradient norm, learning rate and batch id of every step.",
+            *to_log(case, ("grad_norm", "lr", "batch_id")),
         ),
         step=told.onset,
     )
@@ -111,15 +123,18 @@ def persistent(case: Case, answers: Mapping[str, Answer]) -> Advice:
     """A loss that jumped and stayed up."""
     told = _told(case)
     steps = case.limits.spike.recovery_steps
+    why = told.cause or ("The weights or the optimizer's moments are damaged, or the data changed.")
     return Advice(
-        summary=f"{told.what} It had not come back within {steps} steps: the weights or the "
-        "optimizer's moments are damaged, or the data changed.",
-        first=f"{told.reload}, and restart with the clip threshold at {clip(case)}.",
+        summary=f"{told.what} It had not come back within {steps} steps. {why}",
+        first=told.restart,
         then=(
             f"Skip the batches from step {max(told.onset - 5, 0)} to {told.onset + steps} on the "
             "way, as a bad stretch of data may be to blame.",
             "Stratify the batches before the restart.",
-            "Compare the learning rate at the onset with the schedule that was meant.",
+            "Find what raised the learning rate: a resume that set up another schedule, phases "
+            "that do not join, a change by hand."
+            if told.cause
+            else "Compare the learning rate at the onset with the schedule that was meant.",
             "If no checkpoint is older than the onset, the cost is the full re-train.",
         ),
         step=told.onset,
@@ -131,18 +146,19 @@ def unresolved(case: Case, answers: Mapping[str, Answer]) -> Advice:
     told = _told(case)
     last = int(case.loss.steps[-1])
     enough = told.onset + case.limits.spike.recovery_steps
-    restart = f"{told.reload}, and restart with the clip threshold at {clip(case)}."
+    planned, first = case.manifest.total_steps, told.restart
     if case.before_nan:
-        end, first = f"It had not recovered when the loss went NaN after step {last}.", restart
+        end = f"It had not recovered when the loss went NaN after step {last}."
     else:
         end = f"The log ends at step {last}, too early to tell whether it recovers."
-        first = (
-            f"Run on to step {enough} if the run still can, and diagnose again; else: "
-            f"{inner(restart)}"
-        )
+        if planned is None or planned > enough:
+            first = (
+                f"Run on to step {enough} if the run still can, and diagnose again; else: "
+                f"{inner(first)}"
+            )
     return Advice(
-        summary=f"{told.what} {end}",
+        summary=" ".join(filter(None, (told.what, end, told.cause))),
         first=first,
-        then=(f"Look at the batch of step {told.onset} and the two before it.",),
+        then=(f"Look at {batches_at(case, told.onset, and_before=True)}.",),
         step=told.onset,
     )

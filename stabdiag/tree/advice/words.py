@@ -5,11 +5,23 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from stabdiag.tree.words import num
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from stabdiag.findings import Scalar
     from stabdiag.tree.case import Case
+
+_SERIES = {
+    "grad_norm": "gradient norm",
+    "lr": "learning rate",
+    "batch_id": "batch id",
+    "loss_scale": "loss scale",
+    "weight_norm": "weight norm of each group",
+}
 
 # What the tree lowers the clip threshold to (Q2.4).
 _CLIP = 0.5
@@ -27,7 +39,12 @@ class Advice:
 
 def sentence(words: str) -> str:
     """Return words with a capital letter and a full stop, to stand alone."""
-    return f"{words[0].upper()}{words[1:]}."
+    return f"{outer(words)}."
+
+
+def outer(words: str) -> str:
+    """Return words with a capital letter, to begin a sentence."""
+    return words[0].upper() + words[1:]
 
 
 def inner(words: str) -> str:
@@ -55,3 +72,46 @@ def clip(case: Case) -> str:
     # A threshold of 0 is how clipping is turned off.
     lower = _CLIP if not now or now > _CLIP else now / 2
     return f"{num(lower)} (now {num(now) if now else 'off'})"
+
+
+def more_decay(case: Case) -> str:
+    """Return what to do about weights that grow: more weight decay, or one of the right sign."""
+    decay = case.manifest.weight_decay
+    if decay == 0:
+        return "turn weight decay on (now 0)"
+    if decay is not None and decay < 0:
+        return f"mend the sign of the weight decay, {num(decay)}, which makes weights grow"
+    return "double the weight decay" + ("" if decay is None else f" (now {num(decay)})")
+
+
+def less_decay(case: Case) -> str:
+    """Return what to do about weights that shrink: less weight decay, if there is any."""
+    decay = case.manifest.weight_decay
+    if decay == 0:
+        return "look for what shrinks the weights: the weight decay is 0"
+    return "halve the weight decay" + ("" if decay is None else f" (now {num(decay)})")
+
+
+def to_log(case: Case, roles: Sequence[str]) -> tuple[str, ...]:
+    """Return the advice to log the series of these roles that the log lacks, if it lacks any."""
+    lacking = [_SERIES[role] for role in roles if not case.history.group(role)]
+    if not lacking:
+        return ()
+    *most, last = lacking
+    return (f"Log the {', '.join(most)}{' and ' if most else ''}{last} of every step.",)
+
+
+def logged_at(case: Case, step: int) -> str:
+    """Return the steps that a logged one stands for: with those since the one logged before."""
+    steps = case.history.series["loss"].steps
+    place = int(np.searchsorted(steps, step))
+    since = int(steps[place - 1]) + 1 if place else step
+    return f"step {step}" if since >= step else f"steps {since} to {step}"
+
+
+def batches_at(case: Case, step: int, *, and_before: bool = False) -> str:
+    """Return the batches that a logged step stands for, with the two before it if wanted."""
+    where = logged_at(case, step)
+    if where.startswith("steps"):
+        return f"the batches of {where}"
+    return f"the batch of {where}" + (" and the two before it" if and_before else "")
