@@ -25,9 +25,9 @@ _FEW = 5
 def overflow_rate_high(case: Case) -> Evidence | None:
     """Are too many steps skipped once the scaler has found its scale?"""
     skipped = case.history.get("skipped")
-    if skipped is None or len(skipped) < 10:
+    finite = None if skipped is None else skipped.finite()
+    if finite is None or len(finite) < 10:
         return None
-    finite = skipped.finite()
     counts = skips(finite)
     begins = int(finite.steps[0])
     span = int(finite.steps[-1]) - begins

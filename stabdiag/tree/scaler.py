@@ -110,9 +110,9 @@ def _skipped_besides(case: Case, known: Ints) -> Ints:
     A record tells of the steps since the one before it; a scale that has fallen may come after it.
     """
     skipped = case.history.get("skipped")
-    if skipped is None or not len(skipped):
+    finite = None if skipped is None else skipped.finite()
+    if finite is None or not len(finite):
         return np.empty(0, np.int64)
-    finite = skipped.finite()
     since = np.append(finite.steps[0] - 1, finite.steps[:-1])
     until = finite.steps + round(2 * case.stride)
     seen = np.searchsorted(known, until, side="right") > np.searchsorted(known, since, side="right")

@@ -275,3 +275,10 @@ def test_a_skipped_step_and_the_fall_of_the_scale_are_one_overflow(told_at: int)
     report = stabdiag.diagnose(log | {"skipped": skipped}, manifest={"dtype": "fp16"})
     answers = {answer.question: answer for answer in report.trail}
     assert answers["Q3.1"].because.startswith("1 overflow, the first at step 100")
+
+
+def test_a_count_of_skipped_steps_that_holds_no_number_tells_nothing() -> None:
+    log = {"step": np.arange(100), "loss": np.linspace(3, 2, 100), "skipped": np.full(100, np.nan)}
+    log["loss_scale"] = np.full(100, 64.0)
+    report = stabdiag.diagnose(log, manifest={"dtype": "fp16"})
+    assert report.diagnosis.slug == "healthy"
