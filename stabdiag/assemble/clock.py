@@ -48,7 +48,7 @@ def _rises(column: Column) -> bool:
     values = column.logged
     if column.is_time and len(values) and values.min() >= _CALENDAR:
         return True
-    return len(values) >= _LEAST and bool(np.mean(np.diff(values) > 0) > _RISES)
+    return len(values) >= _LEAST and bool(np.mean(values[1:] > values[:-1]) > _RISES)
 
 
 def _told(message: str) -> Event:
