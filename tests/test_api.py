@@ -20,7 +20,8 @@ from stabdiag.errors import ColumnError, LimitError, LogError, ManifestError, No
 from stabdiag.history import History, Series, Source
 from stabdiag.limits import Limits
 from stabdiag.manifest import Manifest
-from stabdiag.roles import ROLES, Role
+from stabdiag.roles import ROLES as EVERY_ROLE
+from stabdiag.roles import Role
 from stabdiag.threads import both
 from stabdiag.tree.case import Case
 
@@ -453,7 +454,7 @@ def test_both_calls_are_made_and_the_error_of_either_is_raised() -> None:
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 0.0])
-@pytest.mark.parametrize("role", [one for one in ROLES if one.name not in ("step", "loss")])
+@pytest.mark.parametrize("role", [one for one in EVERY_ROLE if one.name not in ("step", "loss")])
 def test_a_series_that_tells_nothing_breaks_nothing(role: Role, value: float) -> None:
     log = {"step": np.arange(120), "loss": np.linspace(3, 2, 120), "loss_scale": np.full(120, 64.0)}
     log[f"{role.name}/a" if role.prefixes else role.name] = np.full(120, value)
