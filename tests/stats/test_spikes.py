@@ -49,6 +49,16 @@ def test_a_single_point(at: int) -> None:
     assert spike.score > scan(x).limit
 
 
+def test_a_spike_of_a_few_points_begins_with_the_first_of_them() -> None:
+    # Windows of eight points see it from before, and one in sixty began at such a point.
+    for seed in range(200):
+        rng = np.random.default_rng(seed)
+        x = 2.0 + 4.0 * np.exp(-np.arange(120) / 40) + 0.05 * rng.standard_normal(120)
+        x[70:72] += 6.0
+        reach = Reach(window=20, least=20, recovery=10)
+        assert [s.onset for s in find_spikes(x, reach, 3.0, 0.01, 0.02).spikes] == [70]
+
+
 def test_a_spike_that_decays_is_one_spike() -> None:
     x = calm()
     x[500:540] += 3.0 * np.exp(-np.arange(40) / 8)

@@ -83,3 +83,9 @@ def test_what_was_not_logged_is_not_checked(symptom, slug):
         *("weight_norm", "update_ratio", "dead_fraction", "saturated_fraction"),
         "attention_entropy",
     )
+
+
+def test_a_single_norm_that_blew_up_with_the_loss_is_no_growth(symptom):
+    sparse = np.where(np.arange(N) % (N // 20) == 0, 10.0, np.nan)
+    sparse[np.flatnonzero(np.isfinite(sparse))[-1]] = 2e4
+    assert symptom("weight-norm-runaway", log(weight_norm=sparse)) is None
