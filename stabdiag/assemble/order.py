@@ -93,8 +93,7 @@ def _walk(
         at_start = to - counted <= first + max(1, (last - counted - first) // 100)
         starts_over = _starts_over(losses[run], losses[rest], turns=turns)
         if by_epoch or (at_start and not starts_over):
-            stride = int(np.median(np.diff(steps[run]))) if len(run) > 1 else 1
-            added = last - to + max(stride, 1)
+            added = last - to + _next(steps[run])
             steps[row:] += added
             counted += added
             turns += 1
@@ -125,6 +124,17 @@ def _walk(
             _catch_up(steps, mine, is_loss)
         runs.append(_kept(steps, mine, is_loss))
     return Order(steps=steps, runs=tuple(runs), events=tuple(events))
+
+
+def _next(steps: Ints) -> int:
+    """Return how far the next record of a counter would be, had it not started again.
+
+    An epoch's last step is often logged whatever the stride, and the next epoch follows at once.
+    """
+    gaps = np.diff(steps)
+    if not len(gaps) or gaps[-1] < np.median(gaps):
+        return 1
+    return max(int(np.median(gaps)), 1)
 
 
 def _catch_up(steps: Ints, run: Mask, is_loss: Mask) -> None:

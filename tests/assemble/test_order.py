@@ -140,6 +140,13 @@ def test_counting_on_keeps_the_stride(build: Build) -> None:
     assert build(log).series["loss"].steps.tolist() == list(range(0, 600, 10))
 
 
+def test_an_epoch_that_ends_between_two_strides_is_as_long_as_its_last_step_says(build) -> None:
+    counts = [1, 101, 201, 301, 313]
+    log = [{"step": n, "loss": 4 / (1 + e + n / 313)} for e in range(6) for n in counts]
+    steps = build(log).series["loss"].steps.tolist()
+    assert steps == [313 * epoch + n for epoch in range(6) for n in counts]
+
+
 def test_ranks_that_interleave_are_put_in_the_order_of_their_steps(build: Build) -> None:
     log: list[Record] = []
     for step in range(0, 200, 2):
