@@ -27,7 +27,7 @@ OUTCOMES: tuple[Outcome, ...] = (
     Outcome(
         slug="rank-died",
         severity=Severity.ERROR,
-        title="A rank stopped before the others",
+        title="A rank died",
         kinds=(Kind.RANKS,),
         limits=("compare.rank_gap",),
     ),

@@ -48,7 +48,7 @@ def test_ascii_is_ascii_and_color_changes_no_word(compared: Compared, pair: str)
 
 def test_the_terminal_leads_with_finding_and_first_action(compared: Compared) -> None:
     lines = render(compared("rank-died"), "terminal").splitlines()
-    assert lines[0] == "ERROR  A rank stopped before the others, step 136  [rank-died]"
+    assert lines[0] == "ERROR  A rank died, step 136  [rank-died]"
     assert any("FIRST ACTION" in line for line in lines[:10])
     assert lines[-1] == "more: --verbose; stabdiag explain rank-died"
 

@@ -124,15 +124,17 @@ def weights(case: Case, answers: Mapping[str, Answer]) -> Advice:
 def grad_norm_rising(case: Case, answers: Mapping[str, Answer]) -> Advice:
     """A climb with a rising gradient norm."""
     told, answer = _told(case), answers["Q4.4"]
+    data = f"check the data from step {told.first} on: order, labels, sources"
     what, act = told.what, f"halve the learning rate{now_lr(case, told.first)}"
+    then: tuple[str, ...] = (sentence(data),)
     if answers["Q4.2"].measured.get("lr_last") == 0.0:
         what += " The learning rate was 0 by then: the weights stood still, the data changed."
-        act = f"check the data from step {told.first} on: order, labels, sources"
+        act, then = data, ()
     return Advice(
         summary=f"{what} {sentence(answer.because)}",
         first=f"{told.reload}, and {act}.",
         then=(
-            f"Check the data from step {told.first} on: order, labels, sources.",
+            *then,
             f"Clip the gradient norm at {clip(case)}.",
             "Check for drift from the initialization: log weight norms per group.",
         ),
