@@ -31,10 +31,10 @@ def with_telling_loss(
     if not chosen.present.any():
         found = next((one for one in others if columns.load(one).present.any()), None)
         why = f"{name!r} has no value"
-    elif not _is_lost(chosen):
+    elif np.isfinite(chosen.logged).all():
         found = next((one for one in others if _is_lost(columns.load(one))), None)
         why = f"it is not finite any more, {name!r} is"
-    else:
+    else:  # what it tells is enough: an average of it may be lost for longer
         found, why = None, ""
     if found is None:
         return names, ()

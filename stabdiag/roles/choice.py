@@ -20,6 +20,9 @@ _AN_LR = re.compile(r"^(train_)?(lr|learning_rate)(_|$)|_lr(_|$)|_lr\d*$")
 # What means something else behind a bar: optimizer/norm, timing_s/step, reward/value, memory/time.
 _VAGUE = frozenset({"norm", "step", "steps", "s", "value", "time", "throughput", "update", "date"})
 
+# So many other losses are looked into: a log of thousands of columns pays for those it uses.
+_OTHERS = 8
+
 _NAMES = frozenset(name for role in ROLES for name in role.names)
 _PREFIXES = tuple(f"{prefix}_" for role in ROLES for prefix in role.prefixes)
 
@@ -97,7 +100,7 @@ def assign(names: Iterable[str], chosen: Mapping[str, str] | None = None) -> Ass
         if found and role.name == "loss":
             notes += _about_other_runs(found[0], names)
     columns.update(_groups(names, taken))
-    also = tuple(name for name in names if _is_a_loss(name) and name not in taken)
+    also = _other_losses(columns.get("loss", ""), [name for name in names if name not in taken])
     return Assignment(columns=columns, notes=tuple(notes), parts=parts, other_losses=also)
 
 
@@ -173,6 +176,13 @@ def _by_pattern(role: Role, names: list[str]) -> tuple[list[str], list[str]]:
         return like, []
     others = f"; also possible: {', '.join(like[1:4])}" if len(like) > 1 else ""
     return like, [f"took {like[0]!r} as the loss, by its name{others}"]
+
+
+def _other_losses(taken: str, names: list[str]) -> tuple[str, ...]:
+    """Return the first few columns of the same run that look like a training loss as well."""
+    run = taken.rpartition(" - ")[0]
+    like = [name for name in names if _is_a_loss(name) and name.rpartition(" - ")[0] == run]
+    return tuple(like[:_OTHERS])
 
 
 def _is_a_loss(name: str) -> bool:

@@ -49,3 +49,17 @@ def test_a_loss_without_a_value_gives_way_to_one_that_has_some() -> None:
     history = stabdiag.read(records)
     assert history.series["loss"].column == "lm_loss_x"
     assert any("'loss' has no value" in event.message for event in history.events)
+
+
+def test_the_loss_of_another_run_in_the_table_is_none_of_this_one() -> None:
+    level = np.linspace(3.0, 2.0, 60)
+    log = {"step": np.arange(60), "a - train/loss": level, "b - train/loss": level.copy()}
+    log["b - train/loss"][40:] = np.nan
+    assert stabdiag.diagnose(log).history.series["loss"].column == "a - train/loss"
+
+
+def test_an_average_that_is_lost_for_longer_is_not_taken() -> None:
+    log = {"step": np.arange(60), "loss": np.linspace(3.0, 2.0, 60)}
+    log["loss"][30] = np.nan
+    log["loss_ema"] = np.where(np.arange(60) < 30, 2.5, np.nan)
+    assert stabdiag.diagnose(log).history.series["loss"].column == "loss"
