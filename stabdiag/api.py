@@ -151,8 +151,8 @@ def convert(
     from stabdiag.files import keep_inputs
     from stabdiag.store import write_parquet
 
-    several = list(source) if isinstance(source, list | tuple) else [source]
-    keep_inputs([Path(output)], [*several, manifest])
+    sources = source if isinstance(source, list | tuple) else [source]
+    keep_inputs([Path(output)], [*sources, manifest])
     history, told = _loaded(
         source,
         manifest,

@@ -20,12 +20,13 @@ def keep_inputs(outputs: Iterable[Path | None], inputs: Iterable[object]) -> Non
 
     Args:
         outputs: the files to be written; None is standard output.
-        inputs: what is read; only paths of files count.
+        inputs: what is read; only paths of files count, and ``-`` is standard input.
 
     Raises:
         StabdiagError: if two of them are the same regular file.
     """
-    read = {_identity(one) for one in inputs if isinstance(one, str | os.PathLike)} - {None}
+    paths = [one for one in inputs if isinstance(one, str | os.PathLike) and one != "-"]
+    read = {_identity(one) for one in paths} - {None}
     written = set()
     for output in outputs:
         one = None if output is None else _identity(output)

@@ -32,7 +32,6 @@ _FEW = 20
 # A series has a rhythm if so many of the gaps between its records are equal.
 _REGULAR = 0.8
 
-
 # A loss that was never a number is told of from so many training records on.
 _NEVER = 10
 

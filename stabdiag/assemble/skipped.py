@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.roles import normal
+from stabdiag.roles import counts_since_the_last
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -16,9 +16,6 @@ if TYPE_CHECKING:
     Ints = NDArray[np.int64]
     Mask = NDArray[np.bool_]
 
-# Megatron counts since its last record; what others call skipped counts since the run began.
-_SINCE_THE_LAST = "number_of_skipped_iterations"
-
 
 def wholly_skipped(skipped: Column | None, name: str, steps: Ints) -> Mask:
     """Return the records, of shape (rows,), whose steps since the record before were all skipped.
@@ -27,7 +24,7 @@ def wholly_skipped(skipped: Column | None, name: str, steps: Ints) -> Mask:
     the two apart is the number of skipped steps.
     """
     records = np.zeros(len(steps), dtype=bool)
-    if skipped is None or normal(name) != _SINCE_THE_LAST:
+    if skipped is None or not counts_since_the_last(name):
         return records
     rows = np.flatnonzero(skipped.present)
     if not len(rows):

@@ -3,7 +3,16 @@
 from __future__ import annotations
 
 from stabdiag.roles.choice import Assignment, assign, may_serve
-from stabdiag.roles.names import is_evaluation, normal
+from stabdiag.roles.names import counts_since_the_last, is_evaluation, normal
 from stabdiag.roles.table import ROLES, Role
 
-__all__ = ["ROLES", "Assignment", "Role", "assign", "is_evaluation", "may_serve", "normal"]
+__all__ = [
+    "ROLES",
+    "Assignment",
+    "Role",
+    "assign",
+    "counts_since_the_last",
+    "is_evaluation",
+    "may_serve",
+    "normal",
+]

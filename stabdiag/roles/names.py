@@ -15,3 +15,11 @@ def normal(name: str) -> str:
 def is_evaluation(name: str) -> bool:
     """Tell whether a column's name says that it belongs to an evaluation."""
     return _EVALUATION.search(normal(name)) is not None
+
+
+def counts_since_the_last(name: str) -> bool:
+    """Tell whether a count of skipped steps begins anew with each record, as Megatron's does.
+
+    What others call skipped is mostly a count since the run began.
+    """
+    return normal(name) == "number_of_skipped_iterations"

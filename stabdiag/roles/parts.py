@@ -22,7 +22,8 @@ _READINGS: Final = frozenset(
 _GENERATOR: Final = frozenset({"g", "gen", "generator"})
 _DISCRIMINATOR: Final = frozenset({"d", "dis", "disc", "discriminator", "critic"})
 _POLICY: Final = frozenset({"policy", "actor", "pg", "surrogate"})
-_CONTESTED: Final = _GENERATOR | _DISCRIMINATOR | _POLICY
+# Of one column alone, gen and dis may as well mean generation and distillation.
+_CONTESTED: Final = (_GENERATOR | _DISCRIMINATOR | _POLICY) - {"gen", "dis"}
 _PLAIN: Final = frozenset({"loss", "losses", "train", "training"})
 
 

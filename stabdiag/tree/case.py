@@ -46,7 +46,7 @@ class Case:
     """What the questions are asked of.
 
     ``focus`` is the spike that Q2.2 to Q2.4 are about; ``before_nan`` says that the history is only
-    the part before a NaN, and ``trouble`` since when the run was damaged before its NaN, if it was.
+    the part before a NaN, and ``damaged`` the steps, rising, at which errors began before the NaN.
     Measurements are taken once, when first asked for.
     """
 
@@ -56,7 +56,7 @@ class Case:
     literal: bool = False
     focus: Spike | None = None
     before_nan: bool = False
-    trouble: int | None = None
+    damaged: tuple[int, ...] = ()
 
     def about(self, spike: Spike) -> Case:
         """Return the same case with the attention on one spike, measurements kept."""

@@ -86,8 +86,7 @@ def origin(case: Case, bad: FirstBad) -> Origin:
 def begun(case: Case, bad: FirstBad, start: Origin) -> int:
     """Return the step from which on the run was damaged: no checkpoint after it is sound."""
     jump = jump_before(case, start)
-    steps = (bad.step, start.step, case.trouble, jump.steps[0] if jump else None)
-    return min(step for step in steps if step is not None)
+    return min(bad.step, start.step, *case.damaged, *(jump.steps if jump else ()))
 
 
 def blew_up(case: Case, bad: FirstBad, start: Origin) -> bool:
@@ -98,7 +97,8 @@ def blew_up(case: Case, bad: FirstBad, start: Origin) -> bool:
 
 def broke(case: Case, bad: FirstBad) -> bool:
     """Tell whether the run was damaged shortly before its loss went NaN."""
-    return case.trouble is not None and bad.step - case.trouble <= case.limits.spike.recovery_steps
+    near = case.limits.spike.recovery_steps
+    return bool(case.damaged) and bad.step - case.damaged[-1] <= near
 
 
 def _start_of_last_stretch(series: Series, bad: int) -> int:
@@ -180,7 +180,7 @@ def _where_did_it_start(case: Case) -> Reply:
             f"{start.surge_step}: an optimization blow-up"
         )
     elif broke(case, bad):
-        how += f", but the run was in trouble from step {case.trouble} on"
+        how += f", but the run was in trouble from step {case.damaged[-1]} on"
     else:
         how += ": a bad sample or a layer's numerics"
     jump = jump_before(case, start)

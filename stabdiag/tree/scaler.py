@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stabdiag.roles import counts_since_the_last
 from stabdiag.stats.quantiles import median
 
 if TYPE_CHECKING:
@@ -122,6 +123,8 @@ def _skipped_besides(case: Case, known: Ints) -> Ints:
 def skips(skipped: Series) -> NDArray[np.float64]:
     """Return the steps skipped with each record: some log how many there have been so far."""
     counts = skipped.values
+    if counts_since_the_last(skipped.column):
+        return counts
     if len(counts) > 1 and np.all(np.diff(counts) >= 0):
         return np.diff(counts, prepend=0.0)
     return counts

@@ -41,9 +41,9 @@ def walk(case: Case) -> Walk:
         before = case.history.before(bad.step) if bad else case.history
         if "loss" in before.series:
             lead_up = _sections(replace(case, history=before, before_nan=True))
-            earlier = _damage(lead_up.findings)
+            steps, earlier = _damage(lead_up.findings)
             if earlier is not None:
-                trail, findings = _section(replace(case, trouble=earlier.step), "§1")
+                trail, findings = _section(replace(case, damaged=steps), "§1")
                 findings = [_with_hint(findings[0], earlier)]
             trail += [replace(answer, asked_of=AskedOf.LEAD_UP) for answer in lead_up.trail]
             findings += [replace(f, asked_of=AskedOf.LEAD_UP) for f in lead_up.findings]
@@ -53,10 +53,15 @@ def walk(case: Case) -> Walk:
     return Walk(trail=(*trail, *rest.trail), findings=found)
 
 
-def _damage(lead_up: tuple[Finding, ...]) -> Finding | None:
-    """Return what the run was already suffering from before its NaN."""
-    errors = (one for one in lead_up if one.severity is Severity.ERROR and one.step is not None)
-    return next(errors, None)
+def _damage(lead_up: tuple[Finding, ...]) -> tuple[tuple[int, ...], Finding | None]:
+    """Return the steps, rising, at which errors began before a NaN, and the first of these."""
+    errors = [
+        (one.step, one)
+        for one in lead_up
+        if one.severity is Severity.ERROR and one.step is not None
+    ]
+    errors.sort(key=lambda error: error[0])
+    return tuple(step for step, _ in errors), errors[0][1] if errors else None
 
 
 def _with_hint(finding: Finding, earlier: Finding) -> Finding:

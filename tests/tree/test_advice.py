@@ -379,8 +379,34 @@ def test_a_run_that_was_never_finite_is_begun_again(calm: Callable[..., Log]) ->
     log = calm()
     log["loss"][:] = np.nan
     found = stabdiag.diagnose(log, manifest={"dtype": "fp32"}).diagnosis
-    assert "Restart from the beginning" in found.first_action
+    assert "Restart from the beginning, or from before this log" in found.first_action
     assert "Too little was logged" in found.summary
+    log["step"] += 5000  # after a resume: there are checkpoints from before
+    again = stabdiag.diagnose(log, manifest={"dtype": "fp32", "checkpoint_every": 1000})
+    assert again.diagnosis.first_action.startswith("Reload the checkpoint of step 4000")
+
+
+def test_a_first_loss_that_is_not_finite_is_not_all_of_them(calm: Callable[..., Log]) -> None:
+    log = calm()
+    log["loss"][0] = np.nan
+    found = stabdiag.diagnose(log, manifest={"dtype": "fp32", "checkpoint_every": 100}).diagnosis
+    assert "but is again later; 1 of 800" in found.summary
+    assert "none of its losses" not in found.first_action
+
+
+def test_of_several_errors_before_a_nan_the_earliest_tells_the_checkpoint(
+    calm: Callable[..., Log],
+) -> None:
+    log = shifted(calm(), 500) | {"loss_scale": np.full(800, 1024.0)}
+    log["loss_scale"][220:] = 2.0 ** -np.minimum(np.arange(580), 30)
+    log["grad_norm"][690:] = np.inf
+    log["loss"][700:] = np.nan
+    report = stabdiag.diagnose(log, manifest={"dtype": "fp16", "checkpoint_every": 50})
+    # In the order of the sections.
+    before = [(one.slug, one.step) for one in report.findings[1:] if one.severity == "error"]
+    assert before == [("spike-persistent", 500), ("loss-scale-collapsed", 220)]
+    assert "checkpoint of step 200" in report.diagnosis.first_action
+    assert "from step 220 on (loss-scale-collapsed)" in report.diagnosis.next_actions[0]
 
 
 def test_only_what_is_not_logged_is_asked_for(calm: Callable[..., Log]) -> None:

@@ -477,3 +477,13 @@ def test_a_contested_loss_may_rise(calm: Callable[..., Log], column: str) -> Non
     answers = {answer.question: answer for answer in report.trail}
     assert answers["Q4.1"].verdict is Verdict.UNKNOWN
     assert report.diagnosis.slug == "healthy"
+
+
+@pytest.mark.parametrize("column", ["gen_loss", "dis_loss", "loss_d_model"])
+def test_a_loss_that_may_be_something_else_is_asked_about(
+    calm: Callable[..., Log], column: str
+) -> None:
+    log = calm()
+    log[column] = log.pop("loss") + np.linspace(0, 4.0, 800)
+    report = stabdiag.diagnose(log, columns={"loss": column})
+    assert {answer.question: answer for answer in report.trail}["Q4.1"].verdict is Verdict.YES

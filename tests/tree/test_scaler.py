@@ -282,3 +282,18 @@ def test_a_count_of_skipped_steps_that_holds_no_number_tells_nothing() -> None:
     log["loss_scale"] = np.full(100, 64.0)
     report = stabdiag.diagnose(log, manifest={"dtype": "fp16"})
     assert report.diagnosis.slug == "healthy"
+
+
+def test_a_count_that_begins_anew_with_each_record_is_no_running_total() -> None:
+    rng = np.random.default_rng(0)
+    log: Log = {
+        "step": np.arange(0, 4000, 10),
+        "loss": 2.0 + 0.05 * rng.standard_normal(400),
+        "loss_scale": np.full(400, 16384.0),
+    }
+    every = log | {"number of skipped iterations": np.full(400, 3.0)}
+    found = stabdiag.diagnose(every, manifest={"dtype": "fp16"}).diagnosis
+    assert found.slug == "loss-scale-static"
+    assert found.evidence["overflows"] == 400
+    total = log | {"skipped": np.full(400, 3.0)}
+    assert stabdiag.diagnose(total, manifest={"dtype": "fp16"}).diagnosis.slug == "healthy"

@@ -78,7 +78,7 @@ def _how_it_blew_up(case: Case, start: Origin) -> str:
             f"The gradient norm surged to {num(start.surge)} x its mean at step "
             f"{start.surge_step}: an optimization blow-up."
         )
-    return f"The run was in trouble from step {case.trouble} on: an optimization blow-up."
+    return f"The run was in trouble from step {case.damaged[-1]} on: an optimization blow-up."
 
 
 def _how_it_began(case: Case, bad: FirstBad, start: Origin) -> str:
@@ -137,10 +137,11 @@ def fp16(case: Case, answers: Mapping[str, Answer]) -> Advice:
 
 def _reload(case: Case, bad: FirstBad, start: Origin) -> str:
     at = begun(case, bad, start)
-    if bad.last_good is None:
-        return "Restart from the beginning, as no loss of this run was finite"
+    last = checkpoint_before(case.manifest, at)
+    if bad.count == bad.total and not last.step:
+        return "Restart from the beginning, or from before this log: none of its losses is finite"
     what = "first non-finite value, at" if at == _first(bad, start) else "trouble that began at"
-    return checkpoint_before(case.manifest, at).reload(f"the {what} step {at}")
+    return last.reload(f"the {what} step {at}")
 
 
 def _first(bad: FirstBad, start: Origin) -> int:

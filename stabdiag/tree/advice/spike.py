@@ -123,7 +123,7 @@ def persistent(case: Case, answers: Mapping[str, Answer]) -> Advice:
     """A loss that jumped and stayed up."""
     told = _told(case)
     steps = case.limits.spike.recovery_steps
-    why = told.cause or ("The weights or the optimizer's moments are damaged, or the data changed.")
+    why = told.cause or "The weights or the optimizer's moments are damaged, or the data changed."
     return Advice(
         summary=f"{told.what} It had not come back within {steps} steps. {why}",
         first=told.restart,
