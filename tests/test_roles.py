@@ -39,6 +39,11 @@ NAMES = {
         "Train/Samples/loss_scale",
     ),
     "weight_norm": ("params-norm", "params norm", "param_norm"),
+    "epoch": ("epoch", "Episode"),
+    "reward": (
+        *("reward", "mean_reward", "rollout/ep_rew_mean", "charts/episodic_return"),
+        *("EpRewMean", "critic/rewards/mean", "train/reward", "episode_return"),
+    ),
     "skipped": ("number of skipped iterations", "skipped", "optim/step skipped"),
     "tokens_per_second": (
         *("tokens_per_sec", "throughput(tps)", "tps", "wps", "throughput"),

@@ -37,8 +37,8 @@ ROLES: tuple[Role, ...] = (
     ),
     Role(
         name="epoch",
-        meaning="epoch, serves as step where there is none",
-        names=("epoch",),
+        meaning="epoch or episode, serves as step where there is none",
+        names=("epoch", "episode"),
         training=False,
     ),
     Role(
@@ -145,6 +145,20 @@ ROLES: tuple[Role, ...] = (
         meaning="entropy of attention, one column a layer or head",
         names=("attention_entropy", "attn_entropy"),
         prefixes=("attention_entropy", "attn_entropy"),
+        training=False,
+    ),
+    Role(
+        name="reward",
+        meaning="reward or return of reinforcement learning",
+        names=(
+            *("reward", "mean_reward", "reward_mean", "avg_reward", "average_reward", "rewards"),
+            *("episode_reward", "episode_reward_mean", "mean_episode_reward", "ep_reward"),
+            *("train_reward", "total_reward", "running_reward", "rollout_reward"),
+            *("ep_rew_mean", "rollout_ep_rew_mean", "eprewmean", "critic_rewards_mean"),
+            *("episode_return", "episode_return_mean", "mean_episode_return", "ep_return"),
+            *("episodic_return", "charts_episodic_return", "mean_return", "average_return"),
+            *("avg_return", "return_mean", "averageepret", "ep_ret"),
+        ),
         training=False,
     ),
     Role(

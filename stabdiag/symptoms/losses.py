@@ -41,7 +41,7 @@ def is_distance(case: Case) -> bool:
     """
     loss = case.loss
     words = set(re.split(r"[^a-z]+", loss.column.lower()))
-    if is_evaluation(loss.column) or words & _GAMES:
+    if is_evaluation(loss.column) or words & _GAMES or "reward" in case.history.series:
         return False
     return len(loss) > 0 and bool(loss.values.min() > 0)
 

@@ -18,6 +18,7 @@ from stabdiag.stats.seen import stays_up
 from stabdiag.stats.shape import Reach, Spike
 from stabdiag.stats.spikes import SpikeScan, find_spikes
 from stabdiag.tree.causes import USUAL_REPEATS, jumps
+from stabdiag.tree.reward import Held, held_reward
 from stabdiag.tree.rises import climbs_before, climbs_on, rise_of
 
 if TYPE_CHECKING:
@@ -199,6 +200,11 @@ class Case:
         return repeated
 
     @cached_property
+    def reward(self) -> Held | None:
+        """The reward, if the run is trained for one and it holds: the loss tells little then."""
+        return held_reward(self)
+
+    @cached_property
     def spikes(self) -> tuple[Spike, ...]:
         """The spikes proper: a loss that climbs for long and stays up is §4's.
 
@@ -207,6 +213,8 @@ class Case:
         """
         if self.literal:
             return self.scan.spikes
+        if self.reward is not None:
+            return ()
         longest = self.points(self.limits.spike.recovery_steps / 2, 3)
         caused = self._suspect if self._suspect is not None else np.zeros(len(self.loss), bool)
         proper = [

@@ -9,6 +9,7 @@ import numpy as np
 from stabdiag.roles.parts import is_contested
 from stabdiag.stats.trend import mann_kendall
 from stabdiag.tree.question import Question, Reply, no, unknown, yes
+from stabdiag.tree.reward import no_harm
 from stabdiag.tree.rises import climb, found_rise, is_clear, lr_jump, lr_over
 from stabdiag.tree.turns import turned_to
 from stabdiag.tree.weights import did_a_weight_norm_change
@@ -33,6 +34,8 @@ def _is_the_loss_rising(case: Case) -> Reply:
             f"{column!r} is the loss of a policy, or of one of two that train against each other: "
             "it may rise while the run learns"
         )
+    if case.reward is not None:
+        return no_harm(case.reward)
     rise, limits = case.rise, case.limits.divergence
     if rise is None:
         count = case.settled.stop - case.settled.start

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from stabdiag.tree.causes import panels
 from stabdiag.tree.question import Question, Reply, no, unknown, yes
+from stabdiag.tree.reward import no_harm
 from stabdiag.tree.words import checkpoint_before, num, plural, sigmas
 
 if TYPE_CHECKING:
@@ -23,6 +24,8 @@ def focus(case: Case) -> Spike:
 
 
 def _is_there_a_spike(case: Case) -> Reply:
+    if case.reward is not None:
+        return no_harm(case.reward)
     scan, limits, n = case.scan, case.limits.spike, len(case.loss)
     if not scan.tested:
         return unknown(

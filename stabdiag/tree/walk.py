@@ -191,7 +191,9 @@ def _nothing_found(case: Case, trail: tuple[Answer, ...]) -> Finding:
     if slug == "healthy":
         unclear = f"; not testable: {', '.join(sorted(open_))}" if open_ else ""
         summary = f"{logged}: no NaN, no spike beyond this run's own noise, no climb{unclear}."
-        if "Q4.1" in open_ or "Q2.1" in open_:
+        if case.reward is not None:
+            summary = f"{logged}: no NaN, and {case.reward.column!r} has not fallen{unclear}."
+        elif "Q4.1" in open_ or "Q2.1" in open_:
             summary = f"{logged}: nothing wrong in what could be tested{unclear}."
         first = "Nothing needs to be done."
     else:

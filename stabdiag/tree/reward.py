@@ -1,0 +1,53 @@
+"""Runs that are trained for a reward: their loss tells little, as long as the reward holds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stabdiag.stats.quantiles import typical
+from stabdiag.stats.rise import net_rise
+from stabdiag.tree.question import Reply, no
+from stabdiag.tree.rises import is_clear
+from stabdiag.tree.words import num
+
+if TYPE_CHECKING:
+    from stabdiag.tree.case import Case
+
+
+@dataclass(frozen=True, kw_only=True)
+class Held:
+    """A reward that has not fallen: its column, its best level and its last."""
+
+    column: str
+    best: float
+    last: float
+
+
+def held_reward(case: Case) -> Held | None:
+    """Return the reward, if the run is trained for one and it has not fallen.
+
+    What such a run minimises follows what it does: the better it plays, the larger the values that
+    it has to predict, and their errors. A fall of the reward is measured as a rise of the loss is.
+    """
+    logged = case.history.get("reward")
+    if logged is None or case.literal or len(logged.finite()) < 2:
+        return None
+    reward, limits = logged.finite(), case.limits.divergence
+    stride = typical(np.diff(reward.steps).astype(np.float64))
+    wanted = max(round(limits.window / stride), limits.min_points)
+    fall = net_rise(-reward.values, min(wanted, len(reward)), limits.significance)
+    if fall is None or is_clear(case, fall):
+        return None
+    return Held(column=logged.column, best=-fall.best_level, last=-fall.last_level)
+
+
+def no_harm(reward: Held) -> Reply:
+    """Reply no to a question about the loss of a run whose reward holds."""
+    return no(
+        f"the run is trained for a reward, and {reward.column!r} ends at {num(reward.last)}, not "
+        f"clearly below its best level ({num(reward.best)}): what the loss did did it no harm",
+        measured={"reward_best": reward.best, "reward_last": reward.last},
+    )

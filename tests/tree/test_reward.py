@@ -1,0 +1,81 @@
+"""Runs that are trained for a reward."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+import stabdiag
+from stabdiag.findings import Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Log = dict[str, Any]
+
+EARNED = np.linspace(10.0, 200.0, 800)
+
+
+def climbs(log: Log) -> None:
+    log["loss"] += np.linspace(0.0, 8.0, 800)
+
+
+def jumps(log: Log) -> None:
+    log["loss"][400:] += 5.0
+
+
+@pytest.mark.parametrize(
+    ("harm", "question", "slug"),
+    [(climbs, "Q4.1", "divergence-unexplained"), (jumps, "Q2.1", "spike-persistent")],
+)
+def test_the_loss_does_no_harm_while_the_reward_holds(
+    calm: Callable[..., Log], harm: Callable[[Log], None], question: str, slug: str
+) -> None:
+    log = calm()
+    harm(log)
+    assert stabdiag.diagnose(log).diagnosis.slug == slug
+    log["reward"] = EARNED + np.random.default_rng(0).normal(0, 5, 800)
+    report = stabdiag.diagnose(log)
+    answer = {answer.question: answer for answer in report.trail}[question]
+    assert report.diagnosis.slug == "healthy"
+    assert "'reward' has not fallen" in report.diagnosis.summary
+    assert answer.verdict is Verdict.NO
+    assert answer.measured["reward_last"] == pytest.approx(200, abs=8)
+
+
+@pytest.mark.parametrize(
+    ("harm", "slug"), [(climbs, "divergence-unexplained"), (jumps, "spike-persistent")]
+)
+@pytest.mark.parametrize("column", ["reward", "rollout/ep_rew_mean", "charts/episodic_return"])
+def test_a_reward_that_falls_convicts_the_loss(
+    calm: Callable[..., Log], harm: Callable[[Log], None], slug: str, column: str
+) -> None:
+    log = calm()
+    harm(log)
+    log[column] = np.concatenate([EARNED[::2], EARNED[::-2]])
+    assert stabdiag.diagnose(log).diagnosis.slug == slug
+
+
+def test_to_the_letter_only_the_loss_counts(calm: Callable[..., Log]) -> None:
+    log = calm()
+    jumps(log)
+    log["reward"] = EARNED
+    assert stabdiag.diagnose(log, literal=True).diagnosis.slug == "spike-persistent"
+
+
+def test_a_reward_of_a_few_points_tells_nothing(calm: Callable[..., Log]) -> None:
+    log = calm()
+    climbs(log)
+    log["reward"] = np.full(800, np.nan)
+    log["reward"][::200] = 1.0
+    log["reward"] = [None if np.isnan(x) else x for x in log["reward"]]
+    assert stabdiag.diagnose(log).diagnosis.slug == "divergence-unexplained"
+
+
+def test_a_nan_counts_whatever_the_reward(calm: Callable[..., Log]) -> None:
+    log = calm()
+    log["reward"] = EARNED
+    log["loss"][700:] = np.nan
+    assert stabdiag.diagnose(log, settings={"dtype": "fp32"}).diagnosis.slug == "nan-fp32"
