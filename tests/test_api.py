@@ -400,7 +400,7 @@ class TestWithoutALoss:
         )
         assert report.diagnosis.slug == "insufficient-data"
         assert report.diagnosis.summary == "No loss was logged: nothing to judge by."
-        assert report.diagnosis.first_action.startswith("Log the loss (every step, or")
+        assert report.diagnosis.first_action.startswith("Log the loss of every step")
 
 
 # A long log is looked at by two threads.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,17 @@ if TYPE_CHECKING:
 
 # Levels are taken over these shares of the window: fast climbs show in short ones, slow in long.
 _SHARES = (0.1, 0.5, 2.0)
+
+# Too few points for any order of them to be unlikely, or for their noise to be known.
+FEWEST = 10
+
+# Of fewer points than twice that, a rise needs no trend if two points or more leave all that came
+# before far behind: by this many times its range, and to so many times its height; less is enough
+# for many points, and more is needed after a single one. Chosen on pieces of 3 to 19 losses, cut
+# out of healthy runs: one in five hundred is called a rise.
+_RANGES = 3.0
+_TIMES, _TIMES_OF_MANY, _TIMES_OF_ONE = 10.0, 2.0, 100.0
+_MANY = 5
 
 # A rise counts against this many deviations of such levels, and this many times the largest rise
 # that the run had made good before.
@@ -72,12 +84,16 @@ def net_rise(x: Floats, window: int, significance: float) -> Rise | None:
     Returns:
         The rise at the time scale where it is clearest, of those where it stands out from the run's
         own noise if there are any: by its trend if that is significant, else by its amount; None
-        for fewer points than ``window``, or than ten.
+        for fewer points than ``window``, or than ``FEWEST``.
 
     The yardstick needs no model of the noise: levels are means of blocks, and what they did and
     undid before the best of them they may do again.
     """
-    if len(x) < max(window, 10):
+    if len(x) < 2 * FEWEST:
+        left = _left_behind(x)
+        if left is not None:
+            return left
+    if len(x) < max(window, FEWEST):
         return None
     recent = mann_kendall(x[-window:]).p_value
     sizes = [max(round(window * share), 2) for share in _SHARES]
@@ -89,6 +105,37 @@ def net_rise(x: Floats, window: int, significance: float) -> Rise | None:
             return steady
         return max(clear, key=lambda rise: rise.amount / rise.bar)
     return max(rises, key=lambda rise: rise.amount / rise.bar)
+
+
+def _left_behind(x: Floats) -> Rise | None:
+    """Return the rise of a few points that stays far above all that was before it, if there is one.
+
+    Its ``p_value`` is the chance that of so many points in any order the highest come last.
+    """
+    n = len(x)
+    high = np.maximum.accumulate(x)[:-1]
+    span = high - np.minimum.accumulate(x)[:-1]
+    low = np.minimum.accumulate(x[::-1])[::-1][1:]
+    count = np.arange(n - 1, 0, -1)
+    times = np.where(count < _MANY, _TIMES, _TIMES_OF_MANY)
+    times[:1] = _TIMES_OF_ONE
+    left = (count > 1) & (high > 0) & (low > times * high) & (low > high + _RANGES * span)
+    if not left.any():
+        return None
+    first = int(np.argmax(left)) + 1
+    best = int(np.argmin(x[:first]))
+    chance = 1 / math.comb(n, first)
+    return Rise(
+        best=best,
+        onset=first - 1,
+        crest=first + int(np.argmax(x[first:])),
+        best_level=float(x[best]),
+        last_level=float(x[-1]),
+        bar=max(float(span[first - 1]), _LEAST),
+        progress=max(float(x[0] - x[best]), 0.0),
+        p_value=chance,
+        recent_p_value=chance,
+    )
 
 
 def _at_scale(x: Floats, window: int, size: int, recent: float) -> Rise:

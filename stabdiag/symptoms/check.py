@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from stabdiag.tree.case import Case
 
 _SEE_BELOW = "Nothing broke in mid-flight; see what was also found."
+_SEE_FIRST = "See what was also found."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,6 +74,8 @@ def _merged(found: tuple[Finding, ...], symptoms: tuple[Finding, ...]) -> tuple[
         return (*found, *symptoms)
     if symptoms[0].severity is Severity.ERROR:
         return (*symptoms, *(f for f in found if f.severity is not Severity.OK))
-    if found[0].severity is Severity.OK and symptoms[0].severity is Severity.WARNING:
-        found = (replace(found[0], first_action=_SEE_BELOW), *found[1:])
+    if symptoms[0].severity is Severity.WARNING:
+        quiet = found[0].severity is Severity.OK
+        first = _SEE_BELOW if quiet else f"{_SEE_FIRST} {found[0].first_action}"
+        found = (replace(found[0], first_action=first), *found[1:])
     return (*found, *symptoms)

@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from stabdiag.history import Series
     from stabdiag.tree.case import Case
 
+# An evaluation loss that has come down to this share of what it was is learning, however far below
+# it the training loss has gone.
+_LEARNED = 0.05
+
 # A training loss at a step is the median of so many on either side of it.
 _AROUND = 5
 
@@ -46,6 +50,8 @@ def eval_gap_from_start(case: Case) -> Evidence | None:
     beside = np.array([_near(train, step) for step in since.steps.tolist()])
     ratios = since.values / beside
     least, ratio, first = float(ratios.min()), float(ratios[0]), int(since.steps[0])
+    if float(held.values[-1]) < _LEARNED * float(held.values[0]):
+        return None
     # What was learned by heart soon is a gap that opened, only sooner.
     if least < limits.gap or overfitting(case) is not None:
         return None
@@ -96,6 +102,31 @@ def _near(train: Series, step: int) -> float:
     return median(train.values[max(at - _AROUND, 0) : at + _AROUND + 1])
 
 
+def eval_nonfinite(case: Case) -> Evidence | None:
+    """Is an evaluation loss NaN or infinite, while the training loss goes on?"""
+    held = case.history.series["eval_loss"]
+    bad = ~np.isfinite(held.values)
+    if not bad.any():
+        return None
+    first, count = int(held.steps[bad][0]), int(bad.sum())
+    which = f"{count} of {len(held)} evaluation losses are" if len(held) > 1 else "It is"
+    return Evidence(
+        because=f"The evaluation loss is not finite at step {first}, while the training loss is. "
+        f"{which} not finite.",
+        step=first,
+        measured={"steps": count, "of": len(held)},
+        first=f"Evaluate the checkpoint nearest to step {first} batch by batch, to find the batch "
+        "or the example whose loss is not finite.",
+        then=(
+            "Look for batches that are empty, or whose labels are all masked: a mean over nothing "
+            "is 0/0.",
+            "Evaluate in fp32: a loss that was scaled or autocast in training may overflow here.",
+            "Take means over evaluations without what is not finite, or early stopping and the "
+            "choice of the best checkpoint will fail.",
+        ),
+    )
+
+
 SYMPTOMS: tuple[Symptom, ...] = (
     Symptom(
         slug="eval-gap-from-start",
@@ -120,5 +151,14 @@ SYMPTOMS: tuple[Symptom, ...] = (
         needs=("loss", "eval_loss", "manifest.vocab_size"),
         limits=("generalisation.underfit", "generalisation.min_evaluations"),
         explained_by=("nan", "divergence", "spike-persistent", "spike-unresolved"),
+    ),
+    Symptom(
+        slug="eval-nonfinite",
+        severity=Severity.WARNING,
+        family="generalisation",
+        title="The evaluation loss is not finite",
+        check=eval_nonfinite,
+        needs=("loss", "eval_loss"),
+        explained_by=("nan",),
     ),
 )

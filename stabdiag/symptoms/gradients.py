@@ -36,21 +36,27 @@ def grad_nonfinite(case: Case) -> Evidence | None:
     reduced = case.manifest.dtype in ("fp16", "bf16") or case.history.get("loss_scale") is not None
     if norm is None or reduced:
         return None
-    # So few points of a run whose dtype is not known may be means over epochs, overflows among
-    # them.
-    if case.manifest.dtype is None and len(norm) < _LEAST:
-        return None
     bad = ~np.isfinite(norm.values)
+    # So few points of a run whose dtype is not known may be means over epochs, overflows among
+    # them: unless they are the last ones.
+    if case.manifest.dtype is None and len(norm) < _LEAST and not bad[-2:].all():
+        return None
     # Before the first update there is nothing to measure.
     bad[:1] = False
     steps = norm.steps[bad]
     steps = steps[np.isin(steps, loss.steps)]
     if not len(steps):
         return None
-    first, dtype = int(steps[0]), case.manifest.dtype or "a dtype that is not known"
+    first, dtype = int(steps[0]), case.manifest.dtype
+    where = (
+        f"in {dtype}: no loss scaler is there to absorb it"
+        if dtype
+        else "in a dtype that is not known: in fp16 a loss scaler skips such steps, elsewhere "
+        "nothing does"
+    )
     return Evidence(
         because=f"The gradient norm is not finite at {plural(len(steps), 'step')} of {len(norm)} "
-        f"while the loss is finite, in {dtype}: no loss scaler is there to absorb it.",
+        f"while the loss is finite, {where}.",
         step=first,
         measured={"steps": len(steps), "of": len(norm)},
         first=f"Step through the batch of step {first} with torch.autograd.set_detect_anomaly(True)"

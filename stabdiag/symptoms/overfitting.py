@@ -15,7 +15,12 @@ from stabdiag.symptoms.symptom import Evidence, Symptom
 from stabdiag.tree.words import num
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from stabdiag.history import Series
     from stabdiag.tree.case import Case
+
+    Floats = NDArray[np.float64]
 
 # A turn that is clear is larger than this many deviations of one evaluation from the next.
 _SIGMAS = 4.0
@@ -28,7 +33,9 @@ _RUN_AWAY = 0.5
 class Turn:
     """The best evaluation and the last, with the training loss around each.
 
-    It is clear where it stands out from the noise of the evaluations.
+    These are losses as they were logged; where several training losses belong to an evaluation,
+    their median. ``is_clear``: it stands out from the noise of the evaluations. ``falls`` and
+    ``runs_away`` tell what the training loss did meanwhile.
     """
 
     step: int
@@ -36,15 +43,19 @@ class Turn:
     last: float
     train_then: float
     train_now: float
+    several: bool
     is_clear: bool
+    falls: bool
+    runs_away: bool
 
     @property
     def words(self) -> str:
         """What the evaluation loss did, and the training loss meanwhile."""
+        how = ", in the median," if self.several else ""
         return (
             f"The evaluation loss was lowest, {num(self.best)}, at step {self.step}, and is "
-            f"{num(self.last)} now, while the training loss went from {num(self.train_then)} to "
-            f"{num(self.train_now)}"
+            f"{num(self.last)} now, while the training loss{how} went from {num(self.train_then)} "
+            f"to {num(self.train_now)}"
         )
 
     @property
@@ -61,10 +72,10 @@ class Turn:
 def overfitting(case: Case) -> Evidence | None:
     """Did the evaluation loss turn while the training loss went on falling?"""
     turn = _turn(case)
-    if turn is None or not _still_falls(case, turn):
+    if turn is None or not turn.falls:
         return None
     # Few noisy evaluations will do where the training loss runs away from them.
-    if not turn.is_clear and turn.train_now > _RUN_AWAY * turn.train_then:
+    if not turn.is_clear and not turn.runs_away:
         return None
     return Evidence(
         because=f"{turn.words}.",
@@ -83,10 +94,10 @@ def overfitting(case: Case) -> Evidence | None:
 def eval_rising(case: Case) -> Evidence | None:
     """Did the evaluation loss turn although the training loss does not fall any more?"""
     turn = _turn(case)
-    if turn is None or not turn.is_clear or _still_falls(case, turn):
+    if turn is None or not turn.is_clear or turn.falls:
         return None
     return Evidence(
-        because=f"{turn.words}: this is no learning by heart.",
+        because=f"{turn.words}.",
         step=turn.step,
         measured=turn.measured,
         first=f"Keep the checkpoint nearest to step {turn.step}, and evaluate it again on the same "
@@ -116,22 +127,32 @@ def _turn(case: Case) -> Turn | None:
         return None
     changes = np.diff(x)
     noise = median(np.abs(changes - median(changes))) * MAD_TO_SIGMA / np.sqrt(2)
-    step, gap = int(held.steps[at]), int(np.median(np.diff(held.steps)))
-    then, now = train.between(step - gap, step), train.between(int(held.steps[-1]) - gap, 2**62)
-    if not len(then) or not len(now):
+    gap = int(np.median(np.diff(held.steps)))
+    lowest = max(at - 1, 0) + int(np.argmin(x[max(at - 1, 0) : at + 2]))
+    # Judged around the level that is lowest, and told of where the lowest loss was logged.
+    around, now = _beside(train, held, at, gap), _beside(train, held, len(x) - 1, gap)
+    then = _beside(train, held, lowest, gap)
+    if not len(around) or not len(now) or not len(then):
         return None
+    before, after = median(around), median(now)
     return Turn(
-        step=step,
-        best=best,
-        last=last,
-        train_then=median(then.values),
-        train_now=median(now.values),
+        step=int(held.steps[lowest]),
+        best=float(x[lowest]),
+        last=float(x[-1]),
+        train_then=median(then),
+        train_now=after,
+        several=max(len(then), len(now)) > 1,
         is_clear=last - best > _SIGMAS * noise,
+        falls=after < before * (1 - case.limits.generalisation.train_fall),
+        runs_away=after <= _RUN_AWAY * before,
     )
 
 
-def _still_falls(case: Case, turn: Turn) -> bool:
-    return turn.train_now < turn.train_then * (1 - case.limits.generalisation.train_fall)
+def _beside(train: Series, held: Series, at: int, gap: int) -> Floats:
+    """Return the training losses since the evaluation before the one at a position."""
+    step = int(held.steps[at])
+    since = train.between(step - gap + 1, step).values
+    return since if len(since) else train.between(step - gap, step + gap).values[:1]
 
 
 SYMPTOMS: tuple[Symptom, ...] = (
@@ -153,7 +174,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         slug="eval-rising",
         severity=Severity.WARNING,
         family="generalisation",
-        title="The evaluation loss rises alone",
+        title="The evaluation loss rises, and not by learning by heart",
         check=eval_rising,
         needs=("loss", "eval_loss"),
         limits=(

@@ -35,6 +35,11 @@ _SIGMAS = 3.0
 # The losses of a run that ends flat differ by no more digits than these.
 _FINE = 1e-4
 
+# One that never came below this share of its first value did not end flat, it stands still; with so
+# many digits it is not merely rounded.
+_STUCK = 0.5
+_DIGITS = 3
+
 _ONE_BATCH = "Train on one batch alone: the loss has to go to zero."
 
 
@@ -49,7 +54,9 @@ def loss_constant(case: Case) -> Evidence | None:
     # A loss of zero is another thing: nothing is left to learn, or all is masked.
     if count < case.limits.learning.constant_points or x[-1] == 0:
         return None
-    if start and _resolution(x[:start]) > _FINE * abs(float(x[-1])):
+    coarse = start > 0 and _resolution(x[:start]) > _FINE * abs(float(x[-1]))
+    stuck = x[-1] > _STUCK * x[0] and _digits(float(x[-1])) >= _DIGITS
+    if coarse and not stuck:
         return None
     value, first = num(float(x[-1])), int(steps[start])
     return Evidence(
@@ -71,6 +78,11 @@ def _resolution(x: Floats) -> float:
     """Return the smallest change of a loss: how finely it was written."""
     changes = np.abs(np.diff(x))
     return float(changes[changes > 0].min(initial=np.inf))
+
+
+def _digits(value: float) -> int:
+    """Return how many digits a loss was written with, but for the zeros at either end."""
+    return len(f"{value:.12e}".partition("e")[0].replace(".", "").strip("-0"))
 
 
 def plateau_at_chance(case: Case) -> Evidence | None:

@@ -13,6 +13,7 @@ from stabdiag.history import Series
 from stabdiag.stats.literal import literal_spikes
 from stabdiag.stats.quantiles import typical
 from stabdiag.stats.repeats import any_again, steps_since_seen
+from stabdiag.stats.rise import FEWEST
 from stabdiag.stats.rolling import trailing_moments
 from stabdiag.stats.seen import stays_up
 from stabdiag.stats.shape import Reach, Spike
@@ -89,11 +90,16 @@ class Case:
         """The window of §2's rolling mean, in logged points."""
         return self.points(self.limits.spike.window, self.limits.spike.min_points)
 
+    @property
+    def fewest_for_spikes(self) -> int:
+        """How many losses it takes to test two of them against a baseline."""
+        return min(self.limits.spike.min_points, self.spike_window) + 2
+
     @cached_property
     def rise_window(self) -> int:
         """The window of §4, in logged points; on a short log all of it."""
         wanted = self.points(self.limits.divergence.window, self.limits.divergence.min_points)
-        return min(wanted, max(len(self.loss), self.limits.divergence.min_points))
+        return min(wanted, max(len(self.loss), FEWEST))
 
     @cached_property
     def baseline(self) -> Baseline:

@@ -135,7 +135,8 @@ def _is_it_nan(case: Case) -> Reply:
     bad = first_bad(case)
     total = len(case.history.series["loss"])
     if bad is None:
-        return no(f"all {total} logged losses are finite", measured={"logged": total})
+        which = f"all {total} logged losses are" if total > 1 else "the one logged loss is"
+        return no(f"{which} finite", measured={"logged": total})
     good = (
         f"the last finite loss is that of step {bad.last_good}"
         if bad.last_good is not None

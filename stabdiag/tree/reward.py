@@ -33,9 +33,10 @@ def held_reward(case: Case) -> Held | None:
     it has to predict, and their errors. A fall of the reward is measured as a rise of the loss is.
     """
     logged = case.history.get("reward")
-    if logged is None or case.literal or len(logged.finite()) < 2:
+    limits = case.limits.divergence
+    if logged is None or case.literal or len(logged.finite()) < limits.min_points:
         return None
-    reward, limits = logged.finite(), case.limits.divergence
+    reward = logged.finite()
     stride = typical(np.diff(reward.steps).astype(np.float64))
     wanted = max(round(limits.window / stride), limits.min_points)
     fall = net_rise(-reward.values, min(wanted, len(reward)), limits.significance)

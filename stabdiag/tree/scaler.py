@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 # overflow.
 _CALIBRATED_AFTER = 50
 
+# A log that begins later shows a search only if its scale is as high as one begins: PyTorch and
+# DeepSpeed start at 65536 or 2^32, fairseq at 128, but that at the beginning of the run.
+_FIRST_SCALE = 2.0**14
+
 # Overflows so many steps apart do not belong to one decline of the scale.
 _PAUSE = 25
 
@@ -90,7 +94,7 @@ def overflows(case: Case) -> Overflows:
         found.append(_skipped_besides(case, np.sort(np.concatenate(found))))
     steps = np.sort(np.concatenate(found))  # no step is in two of them
     begun, ended = _ends(case)
-    calibrating = _calibration(steps, begun, ended, case.stride)
+    calibrating = _calibration(steps, begun, ended, case.stride, scale)
     interval, source = _interval(case, doublings, scale)
     after = int(steps[calibrating]) if calibrating < len(steps) else ended
     first = int(steps[calibrating - 1]) if calibrating else begun
@@ -174,9 +178,12 @@ def _ends(case: Case) -> tuple[int, int]:
     return min(int(s.steps[0]) for s in logged), max(int(s.steps[-1]) for s in logged)
 
 
-def _calibration(steps: Ints, begun: int, ended: int, stride: float) -> int:
+def _calibration(steps: Ints, begun: int, ended: int, stride: float, scale: Series | None) -> int:
     """Return how many overflows, from the first on, belong to the calibration at the start."""
     patience = max(min(_CALIBRATED_AFTER, (ended - begun) / 10), 3 * stride)
+    late = begun > max(_CALIBRATED_AFTER, 3 * stride)
+    if late and scale is not None and len(scale) and scale.values[0] < _FIRST_SCALE:
+        return 0
     before = begun
     for count, step in enumerate(steps.tolist()):
         if step - before > patience:

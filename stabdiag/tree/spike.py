@@ -29,8 +29,8 @@ def _is_there_a_spike(case: Case) -> Reply:
     scan, limits, n = case.scan, case.limits.spike, len(case.loss)
     if not scan.tested:
         return unknown(
-            f"{plural(n, 'finite loss', 'finite losses')}; a baseline needs more than "
-            f"{min(limits.min_points, case.spike_window)}",
+            f"{plural(n, 'finite loss', 'finite losses')}; a baseline, and what is held against "
+            f"it, take {case.fewest_for_spikes}",
             measured={"logged": n},
         )
     seen = case.exceedances
@@ -53,8 +53,7 @@ def _is_there_a_spike(case: Case) -> Reply:
     )
     if not case.spikes:
         return no(
-            f"{counted}; the largest, {sigmas(scan.largest)} at step {case.at(scan.largest_at)}, "
-            f"{_why_none(case)}{wide}",
+            f"{counted}; {_why_none(case)}{wide}",
             case.at(scan.largest_at),
             measured=measured,
         )
@@ -80,11 +79,17 @@ def _is_there_a_spike(case: Case) -> Reply:
 def _why_none(case: Case) -> str:
     """Return why the largest score is no spike: noise, a habit, or a part of something slower."""
     scan = case.scan
+    if scan.largest <= 0:
+        return "none lies above the steps just before it"
+    highest = (
+        f"against the steps just before it the highest, at step {case.at(scan.largest_at)}, "
+        f"reaches {sigmas(scan.largest)}"
+    )
     if scan.largest <= scan.limit:
-        return f"is within what this run's own noise gives ({sigmas(scan.limit)})"
+        return f"{highest}, and this run's own noise {sigmas(scan.limit)}"
     if scan.spikes:
-        return "belongs to a climb, which section 4 is asked about"
-    return "is not far above the steps before, or no more than this run does again and again"
+        return f"{highest}: it belongs to a climb, which section 4 is asked about"
+    return f"{highest}, but is not far above them, or no more than this run does again and again"
 
 
 def _did_it_recover(case: Case) -> Reply:

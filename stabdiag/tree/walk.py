@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from stabdiag.findings import Answer, AskedOf, Finding, Severity, Verdict
+from stabdiag.findings import Answer, AskedOf, Finding, Severity
 from stabdiag.tree import QUESTIONS
 from stabdiag.tree.advice import ADVICE
 from stabdiag.tree.case import Case
@@ -13,6 +13,7 @@ from stabdiag.tree.edges import END, SECTIONS, follow
 from stabdiag.tree.nan import first_bad
 from stabdiag.tree.outcomes import BY_SLUG
 from stabdiag.tree.question import Question, Reply, unknown
+from stabdiag.tree.quiet import nothing_found
 
 if TYPE_CHECKING:
     from stabdiag.stats.shape import Spike
@@ -49,7 +50,7 @@ def walk(case: Case) -> Walk:
             findings += [replace(f, asked_of=AskedOf.LEAD_UP) for f in lead_up.findings]
         return Walk(trail=tuple(trail), findings=tuple(findings))
     rest = _sections(case)
-    found = rest.findings or (_nothing_found(case, rest.trail),)
+    found = rest.findings or (nothing_found(case, rest.trail),)
     return Walk(trail=(*trail, *rest.trail), findings=found)
 
 
@@ -171,42 +172,4 @@ def _finding(case: Case, slug: str, answers: dict[str, Answer]) -> Finding:
         evidence={
             key: value for answer in answers.values() for key, value in answer.measured.items()
         },
-    )
-
-
-def _logged(case: Case) -> str:
-    loss = case.history.get("loss")
-    if loss is None or not len(loss):
-        return "No loss was logged"
-    losses = "1 loss" if len(loss) == 1 else f"{len(loss)} losses"
-    return f"{losses} from step {int(loss.steps[0])} to {int(loss.steps[-1])}"
-
-
-def _nothing_found(case: Case, trail: tuple[Answer, ...]) -> Finding:
-    """Return ``healthy``, or ``insufficient-data`` where the main questions could not be asked."""
-    open_ = {answer.question for answer in trail if answer.verdict is Verdict.UNKNOWN}
-    slug = "insufficient-data" if {"Q2.1", "Q4.1"} <= open_ else "healthy"
-    outcome = BY_SLUG[slug]
-    logged = _logged(case)
-    if slug == "healthy":
-        unclear = f"; not testable: {', '.join(sorted(open_))}" if open_ else ""
-        summary = f"{logged}: no NaN, no spike beyond this run's own noise, no climb{unclear}."
-        if case.reward is not None:
-            summary = f"{logged}: no NaN, and {case.reward.column!r} has not fallen{unclear}."
-        elif "Q4.1" in open_ or "Q2.1" in open_:
-            summary = f"{logged}: nothing wrong in what could be tested{unclear}."
-        first = "Nothing needs to be done."
-    else:
-        few = "too few to judge spikes or trends by" if len(case.loss) else "nothing to judge by"
-        summary = f"{logged}: {few}."
-        often = "more often (every step, or" if len(case.loss) else "(every step, or"
-        first = f"Log the loss {often} at least {case.spike_window} points) and diagnose again."
-    return Finding(
-        slug=slug,
-        severity=outcome.severity,
-        section=outcome.section,
-        question=trail[-1].question,
-        title=outcome.title,
-        summary=summary,
-        first_action=first,
     )

@@ -42,6 +42,8 @@ WORSE = np.where(AT < 300, FLAT, FLAT[300] * (1 + (AT - 300) / 1000))
 EPOCHS = {"epoch": AT[:100], "loss": TRAIN[:100], "eval_loss": 3 * TRAIN[:100]}
 QUICK = falling(5.0, 0.2, 30)
 HEART = 3.0 + AT / 400
+# Both losses come down by orders of magnitude, one behind the other.
+GROKKED = 40 * falling(5.0, 1e-3, 60)
 
 
 @pytest.mark.parametrize(
@@ -51,6 +53,7 @@ HEART = 3.0 + AT / 400
         ("eval-rising", run(FLAT, WORSE), {}, "evaluate it again"),
         ("eval-gap-from-start", run(TRAIN, 3 * TRAIN + 0.5), {}, "evaluation mode"),
         ("underfitting", run(falling(5.5, 4.6), falling(5.5, 4.7)), K, "Train longer"),
+        ("eval-nonfinite", run(TRAIN, np.where(AT < 200, TRAIN, np.nan)), {}, "batch by batch"),
     ],
 )
 def test_it_is_found(symptom, slug: str, log: Log, manifest: dict[str, object], first: str) -> None:
@@ -80,6 +83,8 @@ def test_it_is_found(symptom, slug: str, log: Log, manifest: dict[str, object], 
         pytest.param(
             "eval-gap-from-start", run(TRAIN, 3 * TRAIN, first=200), {}, id="no early evaluation"
         ),
+        pytest.param("eval-gap-from-start", run(TRAIN, GROKKED), {}, id="learned in the end"),
+        pytest.param("eval-nonfinite", run(TRAIN, TURNED), {}, id="all are finite"),
         pytest.param("underfitting", run(falling(5.5, 2.0), falling(5.5, 2.1)), K, id="it learned"),
         pytest.param(
             "underfitting", run(falling(5.55, 5.54), falling(5.55, 5.55)), K, id="at chance"
@@ -91,10 +96,26 @@ def test_a_near_miss_is_not(symptom, slug: str, log: Log, manifest: dict[str, ob
 
 
 @pytest.mark.parametrize(
-    "slug", ["overfitting", "eval-rising", "eval-gap-from-start", "underfitting"]
+    "slug",
+    ["overfitting", "eval-rising", "eval-gap-from-start", "underfitting", "eval-nonfinite"],
 )
 def test_without_evaluations_it_is_unknown(symptom, slug: str) -> None:
     assert symptom(slug, {"step": AT, "loss": TRAIN}, K) == ("eval_loss",)
+
+
+def test_what_is_told_of_an_evaluation_was_logged(symptom) -> None:
+    # Three points around each evaluation make its level; what is told are the losses themselves.
+    held = [3.0, 2.0, 1.5, 1.4, 1.0, 1.5, 1.8, 2.2, 2.6, 3.1]
+    train = [2.9, 2.0, 1.4, 1.1, 0.8, 0.6, 0.4, 0.3, 0.2, 0.1]
+    found = symptom("overfitting", {"step": range(10), "loss": train, "eval_loss": held})
+    assert found.step == 4
+    assert "lowest, 1, at step 4, and is 3.1 now" in found.summary
+    assert "went from 0.8 to 0.1" in found.summary
+    assert "where the evaluation loss was 1," in found.first_action
+
+
+def test_several_training_losses_beside_an_evaluation_are_told_in_the_median(symptom) -> None:
+    assert "in the median, went from" in symptom("overfitting", run(TRAIN, TURNED)).summary
 
 
 def test_an_evaluation_alone_is_no_training_loss(symptom) -> None:

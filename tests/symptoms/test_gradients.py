@@ -32,6 +32,7 @@ GROUPS = {f"grad_norm/block{i}": NORM * (1 + i / 10) for i in range(6)}
 
 FOUND = [
     ("grad-nonfinite", log(FALLING, with_bad(NORM, 200, 300)), FP32, "step 200"),
+    ("grad-nonfinite", log(FALLING[:9], with_bad(NORM[:9], 7, 8)), {}, "step 7"),
     ("grad-exploding", log(WORSE, RISING), FP32, "learning rate"),
     ("grad-vanishing", log(FLAT, GONE), FP32, "each layer"),
     ("grad-clip-saturated", log(FALLING, 50 * NORM), {"grad_clip": 1.0}, "from 1 to"),

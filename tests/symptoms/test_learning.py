@@ -44,6 +44,7 @@ LEAK = log(falling(10.8, 0.02, 40) + np.abs(noise(0.005)))
     ("slug", "run", "manifest", "first"),
     [
         ("loss-constant", log(np.full(N, 2.5)), {}, "requires_grad"),
+        ("loss-constant", log(np.append([0.677, 2.46, 5.34], np.full(30, 0.6931))), {}, "step 3"),
         (
             "loss-constant",
             log(np.append((falling(4, 2) + noise(0.01))[:400], np.full(400, 2.0))),

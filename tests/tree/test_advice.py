@@ -391,7 +391,7 @@ def test_a_first_loss_that_is_not_finite_is_not_all_of_them(calm: Callable[..., 
     log["loss"][0] = np.nan
     found = stabdiag.diagnose(log, manifest={"dtype": "fp32", "checkpoint_every": 100}).diagnosis
     assert "but is again later; 1 of 800" in found.summary
-    assert "none of its losses" not in found.first_action
+    assert "no finite loss" not in found.first_action
 
 
 def test_of_several_errors_before_a_nan_the_earliest_tells_the_checkpoint(
@@ -432,3 +432,17 @@ def test_a_spike_beyond_all_noise_has_no_number_of_deviations() -> None:
     assert "(far beyond all noise)" in found.summary
     still = stabdiag.diagnose({"step": np.arange(200), "loss": np.full(200, 2.0)})
     assert not any("e-" in answer.because for answer in still.trail)
+
+
+def test_a_log_that_begins_with_nan_does_not_say_when_it_went_nan() -> None:
+    log = {"step": [200, 400, 600], "loss": [np.nan] * 3}
+    summary = stabdiag.diagnose(log).diagnosis.summary
+    assert "at step 200, the first that was logged; 3 of 3" in summary
+    assert (
+        "not finite from step 0 on" in stabdiag.diagnose({"loss": [np.nan] * 3}).diagnosis.summary
+    )
+
+
+def test_a_gradient_norm_that_went_first_is_named_however_little_was_logged() -> None:
+    log = {"step": range(3), "loss": [2.0, np.nan, np.nan], "grad_norm": [np.nan] * 3}
+    assert "grad_norm went first, at step 0" in stabdiag.diagnose(log).diagnosis.summary

@@ -297,3 +297,22 @@ def test_a_count_that_begins_anew_with_each_record_is_no_running_total() -> None
     assert found.evidence["overflows"] == 400
     total = log | {"skipped": np.full(400, 3.0)}
     assert stabdiag.diagnose(total, manifest={"dtype": "fp16"}).diagnosis.slug == "healthy"
+
+
+@pytest.mark.parametrize(
+    ("begins", "scales", "slug"),
+    [
+        (378, [64.0, 32.0, 16.0, 8.0, 4.0, 2.0], "gradient-overflow"),
+        (378, [65536.0, 32768.0, 16384.0, 8192.0, 4096.0, 2048.0], "healthy"),
+        (0, [64.0, 32.0, 16.0, 8.0, 4.0, 2.0], "healthy"),
+    ],
+    ids=["in mid-run", "a new scaler in mid-run", "at the start"],
+)
+def test_only_a_new_scaler_calibrates(
+    calm: Callable[..., Log], begins: int, scales: list[float], slug: str
+) -> None:
+    log = calm(300)
+    log["step"] += begins
+    log["loss_scale"] = np.array(scales + scales[-1:] * 294)
+    del log["grad_norm"]
+    assert diagnose(log).diagnosis.slug == slug

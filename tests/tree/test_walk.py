@@ -137,8 +137,10 @@ def test_of_several_spikes_each_kind_is_found_once_and_the_worst_is_told(
 def test_too_few_losses_are_never_called_healthy(n: int) -> None:
     report = stabdiag.diagnose({"step": range(n), "loss": [2.0] * n})
     assert slugs(report) == ["insufficient-data"]
-    assert f"from step 0 to {n - 1}: too few to judge" in report.diagnosis.summary
-    assert "at least 100 points" in report.diagnosis.first_action
+    where = f"from step 0 to {n - 1}" if n > 1 else "at step 0"
+    assert f"{where}: " in report.diagnosis.summary
+    assert "too few to judge spikes" in report.diagnosis.summary
+    assert "a spike 22" in report.diagnosis.first_action
 
 
 def test_what_could_not_be_tested_is_told(calm: Callable[..., Log]) -> None:

@@ -83,6 +83,11 @@ def _how_it_blew_up(case: Case, start: Origin) -> str:
 
 def _how_it_began(case: Case, bad: FirstBad, start: Origin) -> str:
     if start.surge is None:
+        if start.role != "loss" and start.step < bad.step:
+            return (
+                f"{start.role} went first, at step {start.step}; too little was logged before it"
+                " to show what led up to it."
+            )
         lacks = "Too little" if "grad_norm" in case.history.series else "No gradient norm"
         return f"{lacks} was logged before it, so the log does not show what led up to it."
     points = "which points at a bad sample or at a layer's numerics."
@@ -139,7 +144,7 @@ def _reload(case: Case, bad: FirstBad, start: Origin) -> str:
     at = begun(case, bad, start)
     last = checkpoint_before(case.manifest, at)
     if bad.count == bad.total and not last.step:
-        return "Restart from the beginning, or from before this log: none of its losses is finite"
+        return "Restart from the beginning, or from before this log (it holds no finite loss)"
     what = "first non-finite value, at" if at == _first(bad, start) else "trouble that began at"
     return last.reload(f"the {what} step {at}")
 
@@ -154,4 +159,6 @@ def _what_went_nan(bad: FirstBad) -> str:
     if not bad.for_good:
         return f"The loss is not finite at step {bad.step}{good}, but is again later; {count}."
     rest = "" if bad.count == 1 else f"; {count}"
+    if bad.last_good is None and bad.step > 0:
+        return f"The loss is not finite at step {bad.step}, the first that was logged{rest}."
     return f"The loss is not finite from step {bad.step} on{good}{rest}."

@@ -1,0 +1,71 @@
+"""What is said of a run in which the tree found nothing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from stabdiag.findings import Answer, Finding, Verdict
+from stabdiag.stats.rise import FEWEST
+from stabdiag.tree.outcomes import BY_SLUG
+from stabdiag.tree.words import plural
+
+if TYPE_CHECKING:
+    from stabdiag.tree.case import Case
+
+
+def nothing_found(case: Case, trail: tuple[Answer, ...]) -> Finding:
+    """Return ``healthy``, or ``insufficient-data`` where the main questions could not be asked.
+
+    A climb shows in fewer losses than it takes to be sure that there is none.
+    """
+    open_ = {answer.question for answer in trail if answer.verdict is Verdict.UNKNOWN}
+    few = len(case.loss) < case.limits.divergence.min_points
+    slug = "insufficient-data" if "Q2.1" in open_ and (few or "Q4.1" in open_) else "healthy"
+    outcome = BY_SLUG[slug]
+    if slug == "healthy":
+        summary, first = _healthy(case, open_), "Nothing needs to be done."
+    else:
+        summary, first = _too_little(case, open_), _log_more(case)
+    return Finding(
+        slug=slug,
+        severity=outcome.severity,
+        section=outcome.section,
+        question=trail[-1].question,
+        title=outcome.title,
+        summary=f"{_logged(case)}: {summary}.",
+        first_action=first,
+    )
+
+
+def _logged(case: Case) -> str:
+    loss = case.history.get("loss")
+    if loss is None or not len(loss):
+        return "No loss was logged"
+    first, last = int(loss.steps[0]), int(loss.steps[-1])
+    where = f"at step {first}" if first == last else f"from step {first} to {last}"
+    return f"{plural(len(loss), 'loss', 'losses')} {where}"
+
+
+def _healthy(case: Case, open_: set[str]) -> str:
+    unclear = f"; not testable: {', '.join(sorted(open_))}" if open_ else ""
+    if case.reward is not None:
+        return f"no NaN, and {case.reward.column!r} has not fallen{unclear}"
+    if open_.intersection(("Q2.1", "Q4.1")):
+        return f"nothing wrong in what could be tested{unclear}"
+    return f"no NaN, no spike beyond this run's own noise, no climb{unclear}"
+
+
+def _too_little(case: Case, open_: set[str]) -> str:
+    if not len(case.loss):
+        return "nothing to judge by"
+    if "Q4.1" in open_:
+        return "too few to judge spikes or trends by"
+    return "no NaN and no climb, but too few to judge spikes by"
+
+
+def _log_more(case: Case) -> str:
+    """Return what to log, and how much of it the two main questions need."""
+    needed = f"a trend takes {FEWEST} losses, a spike {case.fewest_for_spikes}"
+    if not len(case.loss):
+        return f"Log the loss of every step, and diagnose again ({needed})."
+    return f"Let the run go on or log the loss more often, and diagnose again ({needed})."
