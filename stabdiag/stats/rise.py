@@ -53,7 +53,7 @@ class Rise:
     ``best``, ``onset``, ``crest`` are positions: of the best level, of the last point near it, and
     where most of the way up was made. ``bar`` is what the run's own noise, ups and downs explain,
     ``progress`` the distance from the first level to the best; both, and the levels, are in units
-    of the loss. ``p_value`` is that of a rising trend on the way up or, if that is clearer, over
+    of the loss; a level is a mean of ``points`` losses. ``p_value`` is that of a rising trend on the way up or, if that is clearer, over
     the last window; ``recent_p_value`` that of the latter.
     """
 
@@ -64,6 +64,7 @@ class Rise:
     last_level: float
     bar: float
     progress: float
+    points: int
     p_value: float
     recent_p_value: float
 
@@ -133,6 +134,7 @@ def _left_behind(x: Floats) -> Rise | None:
         last_level=float(x[-1]),
         bar=max(float(span[first - 1]), _LEAST),
         progress=max(float(x[0] - x[best]), 0.0),
+        points=1,
         p_value=chance,
         recent_p_value=chance,
     )
@@ -164,6 +166,7 @@ def _at_scale(x: Floats, window: int, size: int, recent: float) -> Rise:
         last_level=float(low[-1]),
         bar=max(bar, _EPSILON * float(np.abs(levels).max()), _LEAST),
         progress=progress,
+        points=2 * size,
         p_value=min(recent, *(trend.p_value for trend in trends)),
         recent_p_value=recent,
     )

@@ -10,7 +10,7 @@ from stabdiag.findings import Severity
 from stabdiag.stats.levels import levels
 from stabdiag.stats.quantiles import quantiles, typical
 from stabdiag.stats.waves import count_waves
-from stabdiag.symptoms.losses import is_distance
+from stabdiag.symptoms.losses import from_the_start, is_distance
 from stabdiag.symptoms.symptom import Evidence, Symptom
 from stabdiag.tree.words import num
 
@@ -29,7 +29,7 @@ def loss_oscillating(case: Case) -> Evidence | None:
     """Does the loss swing up and down, in waves or above where it began?"""
     if not is_distance(case) or len(case.loss) < case.limits.learning.min_points:
         return None
-    return _waves(case) or _above_start(case)
+    return _waves(case) or (_above_start(case) if from_the_start(case) else None)
 
 
 def _waves(case: Case) -> Evidence | None:

@@ -83,7 +83,8 @@ def throughput_sawtooth(case: Case) -> Evidence | None:
         return None
     every = median(gaps)
     regular = median(np.abs(gaps - every)) <= _REGULAR * every
-    lost = float(cost[slow].sum() / (len(speed) + cost.sum()))
+    # Of the steps between two records nothing is known but that most are usual ones.
+    lost = float(cost[slow].sum() / (float(np.ptp(steps)) + 1 + cost.sum()))
     if not regular or lost <= case.limits.throughput.lost_share:
         return None
     return Evidence(
@@ -109,11 +110,11 @@ def mfu_low(case: Case) -> Evidence | None:
     x = finite.values[len(finite) // _STRETCHES :]
     # Some log per cent. A single record beyond the peak is one whose time was measured too short.
     usual = median(x)
-    used = usual / 100.0 if usual > 1 else usual
+    used = usual / 100.0 if usual > 1 or "percent" in mfu.column else usual
     if not 0 < used < case.limits.throughput.least_mfu:
         return None
     return Evidence(
-        because=f"The run uses {used:.0%} of the accelerator's peak (MFU, median of {len(x)} "
+        because=f"The run uses {num(100 * used)}% of the accelerator's peak (MFU, median of {len(x)} "
         "records).",
         step=int(finite.steps[0]),
         measured={"mfu": used},

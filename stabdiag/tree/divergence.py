@@ -85,11 +85,14 @@ def _ends(case: Case, rise: Rise) -> str:
         ends = f"before the jump at step {jumps[0]} the loss stood"
     elif settled.start:
         since = f" since the jump at step {jumps[-1]}"
+    ends += f" at {num(rise.last_level)}"
+    if rise.points > 1:
+        ends += f" (mean of {rise.points})"
     if rise.amount <= 0:
-        return f"{ends} at {num(rise.last_level)}, its best level{since}"
+        return f"{ends}, its best level{since}"
     best = case.at(settled.start + rise.best)
     return (
-        f"{ends} at {num(rise.last_level)}, {num(rise.amount)} above its best level{since} "
+        f"{ends}, {num(rise.amount)} above its best level{since} "
         f"({num(rise.best_level)} near step {best})"
     )
 

@@ -144,6 +144,12 @@ def test_it_is_found(symptom, slug: str, run: Log, manifest: dict[str, object], 
         pytest.param(
             "loss-oscillating", log(WAVES["loss"][:250]), {}, id="one wave is no oscillation"
         ),
+        pytest.param(
+            "loss-oscillating",
+            {**WILD, "step": np.asarray(WILD["step"]) + 13_000},
+            {},
+            id="where it began is not in the log",
+        ),
         pytest.param("plateau-early", EARLY, {"target_loss": 3.9}, id="near its target"),
         pytest.param(
             "plateau-early",

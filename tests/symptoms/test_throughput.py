@@ -46,6 +46,7 @@ FOUND = [
     ),
     ("mfu-low", log(mfu=0.08 * EVEN), "Profile"),
     ("mfu-low", log(mfu=8 * EVEN), "Profile"),
+    ("mfu-low", log(mfu_percent=0.01 * EVEN), "Profile"),
     ("stall", log(timestamp=waits(250)), "step 249"),
     ("stall", log(timestamp=1000 * waits(250)), "step 249"),
     ("memory-growth", log(memory=10 + 10 * PART), ".item()"),
@@ -69,6 +70,8 @@ PASSED = [
         "throughput-sawtooth",
         log(tokens_per_second=np.where(RNG.random(N) < 0.05, 20.0, 1000.0) * EVEN),
     ),
+    # One record in twenty steps tells of one of them.
+    ("throughput-sawtooth", {**log(tokens_per_second=SAW), "step": 20 * STEPS}),
     ("mfu-low", log(mfu=0.4 * EVEN)),
     ("mfu-low", log(mfu=np.where(STEPS < 20, 0.01, 0.4) * EVEN)),
     # The time of one step was measured too short; the others are no per cent.
@@ -149,3 +152,9 @@ def test_a_clock_proves_no_training_step(tmp_path):
     history = stabdiag.read(path)
     assert len(history.series["clock"]) == N
     assert len(history.series["loss"]) == 400
+
+
+def test_a_small_share_of_the_peak_is_told_as_it_was_logged() -> None:
+    report = stabdiag.diagnose(log(mfu_percent=np.full(N, 0.01)))
+    told = next(one.summary for one in report.findings if one.slug == "mfu-low")
+    assert "uses 0.01% of the accelerator's peak" in told

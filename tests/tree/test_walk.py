@@ -179,6 +179,7 @@ def of_rise(calm_log: Log, rise: Rise, **more: Any) -> Case:
 
 
 SLIGHT = Rise(
+    points=40,
     best=500,
     onset=600,
     crest=790,

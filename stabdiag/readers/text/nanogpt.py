@@ -16,7 +16,7 @@ GRAMMAR = Grammar(
                 rb"iter (\d{1,12}): loss (%b), time (%b)ms(?:, mfu (%b)%%)?"
                 % (NUMBER, NUMBER, NUMBER)
             ),
-            names=("iter", "loss", "time", "mfu"),
+            names=("iter", "loss", "time", "mfu_percent"),
         ),
         Line(
             pattern=re.compile(
