@@ -53,8 +53,9 @@ class Rise:
     ``best``, ``onset``, ``crest`` are positions: of the best level, of the last point near it, and
     where most of the way up was made. ``bar`` is what the run's own noise, ups and downs explain,
     ``progress`` the distance from the first level to the best; both, and the levels, are in units
-    of the loss; a level is a mean of ``points`` losses. ``p_value`` is that of a rising trend on the way up or, if that is clearer, over
-    the last window; ``recent_p_value`` that of the latter.
+    of the loss, and a level is a mean of ``points`` losses. ``p_value`` is that of a rising trend
+    on the way up or, if that is clearer, over the last window; ``recent_p_value`` that of the
+    latter.
     """
 
     best: int

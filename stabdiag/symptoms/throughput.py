@@ -114,8 +114,8 @@ def mfu_low(case: Case) -> Evidence | None:
     if not 0 < used < case.limits.throughput.least_mfu:
         return None
     return Evidence(
-        because=f"The run uses {num(100 * used)}% of the accelerator's peak (MFU, median of {len(x)} "
-        "records).",
+        because=f"The run uses {num(100 * used)}% of the accelerator's peak (MFU, median of "
+        f"{len(x)} records).",
         step=int(finite.steps[0]),
         measured={"mfu": used},
         first="Profile a few steps and look for gaps: a loader that is too slow, .item() calls, "
