@@ -105,6 +105,14 @@ def test_a_headline_does_not_pass_over_warnings(healthy: Report, slugs: list[str
     assert head == "OK  Nothing wrong found  [healthy]"
 
 
+def test_a_note_does_not_pass_over_warnings_either(healthy: Report):
+    note = replace(healthy.diagnosis, severity=Severity.NOTE, title="Too little", slug="few")
+    warning = replace(note, slug="overfitting", severity=Severity.WARNING)
+    report = replace(healthy, diagnosis=note, findings=(note, warning))
+    head = render(report, "terminal").splitlines()[0]
+    assert head == "WARNING  Too little; 1 warning: overfitting  [few]"
+
+
 def test_other_findings_stand_before_the_reasoning(persistent: Report):
     text = render(persistent, "terminal")
     assert text.index("\nEvidence") < text.index("\nAlso found") < text.index("\nTrail")

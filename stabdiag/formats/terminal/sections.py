@@ -51,7 +51,7 @@ def head(report: Found, page: Page) -> Iterator[Text]:
     found = report.diagnosis
     severity, title = found.severity, _named(found, page, "bold")
     warnings = [one for one in report.also_found if one.severity is Severity.WARNING]
-    if severity is Severity.OK and warnings:
+    if severity in (Severity.OK, Severity.NOTE) and warnings:
         severity, title = Severity.WARNING, _only_warned(found, warnings, page)
     badge = page.text(severity.value.upper(), BADGE[severity])
     yield from page.wrap(title, Text("").join([badge, Text("  ")]))
@@ -61,8 +61,9 @@ def head(report: Found, page: Page) -> Iterator[Text]:
 
 def _only_warned(found: Finding, warnings: list[Finding], page: Page) -> Text:
     """Return the headline of a run that is well but for what stands below: it is to be read on."""
+    well = "Nothing broke" if found.severity is Severity.OK else found.title
     count = "1 warning" if len(warnings) == 1 else f"{len(warnings)} warnings"
-    told = f"Nothing broke; {count}: {', '.join(one.slug for one in warnings)}"
+    told = f"{well}; {count}: {', '.join(one.slug for one in warnings)}"
     return page.line(page.text(told, "bold"), page.text(f"  [{found.slug}]", "dim"))
 
 
