@@ -81,7 +81,15 @@ def build_history(
     epochs = columns.load(names["epoch"]).values if names.get("epoch") else None
     known = losses.records & np.isfinite(losses.values)
     finite = losses.values if known.all() else np.where(known, losses.values, np.nan)
-    order = find_order(clock.steps, clock.usable, finite, losses.records, epochs)
+    order = find_order(
+        clock.steps,
+        clock.usable,
+        finite,
+        losses.records,
+        epochs,
+        times=data["clock"].values if "clock" in data else None,
+        of_epochs=clock.of_epochs,
+    )
     events += order.events
     number = len(order.runs) if attempt is None else attempt
     if not 1 <= number <= len(order.runs):
