@@ -19,7 +19,7 @@ NAMES = {
         *("loss", "train/loss", "train_loss", "train_loss_step", "training_loss", "lm loss"),
         *("lm-loss", "loss/train/total", "train/CE loss", "loss_metrics/global_avg_loss"),
         *("reduced_train_loss", "total_loss", "trl:", "Loss", "main/loss"),
-        *("TrainLoss", "trainLoss", "TotalLoss", "LMLoss", "CELoss"),
+        *("TrainLoss", "trainLoss", "TotalLoss", "LMLoss", "CELoss", "L1Loss", "3D_loss"),
     ),
     "eval_loss": (
         *("eval_loss", "eval/loss", "val/loss", "val_loss", "valid_loss", "validation/loss"),
@@ -473,6 +473,7 @@ OPPONENTS = "the loss of one of two networks that train against each other"
         ("loss", ["policy_lag", "value_loss"], None),
         ("student_loss", ["policy_loss", "value_loss"], None),
         ("loss", [], None),
+        ("3D_loss", [], None),
         ("", ["policy_loss", "value_loss"], None),
     ],
 )

@@ -82,7 +82,8 @@ def find_order(
             f"the steps go back {len(back)} times, as if several writers shared the log: "
             "records are put in the order of their steps, the last of each step counts"
         )
-        return Order(steps=steps, runs=(usable,), events=(_event(EventKind.STEPS, message),))
+        events = (_event(EventKind.STEPS, message), *_told(len(rows) - len(np.unique(steps[rows]))))
+        return Order(steps=steps, runs=(usable,), events=events)
     anew = np.zeros(len(steps), dtype=bool)
     if times is not None:
         anew[rows[1:]] |= times[rows[1:]] < times[rows[:-1]]
@@ -240,7 +241,11 @@ def _kept(steps: Ints, run: Mask, is_loss: Mask) -> Mask:
 
 def _superseded(training: Mask, runs: Sequence[Mask]) -> tuple[Event, ...]:
     """Say how many losses belong to no run, as later ones of the same steps came after them."""
-    count = int(training.sum()) - sum(int((training & run).sum()) for run in runs)
+    return _told(int(training.sum()) - sum(int((training & run).sum()) for run in runs))
+
+
+def _told(count: int) -> tuple[Event, ...]:
+    """Say how many losses are superseded."""
     if not count:
         return ()
     losses = (

@@ -8,8 +8,8 @@ _EVALUATION = re.compile(
     r"(^|_)(eval|evaluation|val|valid|validate|validation|test|testing|dev|heldout|holdout)(_|$)"
 )
 
-# Where a word begins in trainLoss, LMLoss and L1Loss.
-_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+# Where a word begins in trainLoss, LMLoss and L1Loss, but not in 3D_loss.
+_HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z0-9])(?=[A-Z][a-z])")
 
 # What stands under these tells how the run was set up.
 _SETTINGS = re.compile(

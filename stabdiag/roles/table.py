@@ -40,8 +40,8 @@ ROLES: tuple[Role, ...] = (
         meaning="epoch, episode or round, serves as step where there is none",
         names=(
             *("epoch", "episode", "epochs", "ep"),
-            *("epoca", "epocas", "epoche", "epoque", "epoques"),
             *("round", "rounds", "communication_round", "generation", "generations"),
+            *("epoca", "epocas", "epoche", "epoque", "epoques"),
         ),
         training=False,
     ),

@@ -187,7 +187,13 @@ def test_ranks_that_interleave_are_put_in_the_order_of_their_steps(build: Build)
         log += falling([step + 1, step], mark=step % 3)
     history = build(log)
     assert history.series["loss"].steps.tolist() == list(range(200))
-    assert "several writers" in messages(history, EventKind.STEPS)[0]
+    (told,) = messages(history, EventKind.STEPS)
+    assert "several writers" in told
+
+
+def test_ranks_that_all_log_each_step(build: Build) -> None:
+    log = [record for step in range(0, 200, 2) for record in falling([step + 1, step] * 2)]
+    assert messages(build(log), EventKind.STEPS)[1:] == ["200 losses are superseded by later ones"]
 
 
 def test_a_new_run_after_a_rewind(build: Build) -> None:
