@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stabdiag.assemble.superseded import about_superseded, kept_of, superseded
 from stabdiag.history import Event, EventKind
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from numpy.typing import NDArray
 
     Floats = NDArray[np.float64]
@@ -74,15 +73,18 @@ def find_order(
     rows = np.flatnonzero(training)
     back = rows[1:][np.diff(steps[rows]) < 0]
     if not len(back):
-        kept = _kept(steps, usable, is_loss)
-        return Order(steps=steps, runs=(kept,), events=_superseded(training, (kept,)))
+        kept = kept_of(steps, usable, is_loss)
+        return Order(steps=steps, runs=(kept,), events=about_superseded(training, (kept,)))
     by_epoch = epochs is not None and _epoch_turns(rows, back, epochs)
     if not by_epoch and len(back) > max(_MOST_REWINDS * len(rows), 20):
         message = (
             f"the steps go back {len(back)} times, as if several writers shared the log: "
             "records are put in the order of their steps, the last of each step counts"
         )
-        events = (_event(EventKind.STEPS, message), *_told(len(rows) - len(np.unique(steps[rows]))))
+        events = (
+            _event(EventKind.STEPS, message),
+            *superseded(len(rows) - len(np.unique(steps[rows]))),
+        )
         return Order(steps=steps, runs=(usable,), events=events)
     anew = np.zeros(len(steps), dtype=bool)
     if times is not None:
@@ -159,8 +161,8 @@ def _walk(
         mine = usable & (number >= begin) & (number < end)
         if turns:
             _catch_up(steps, mine, is_loss)
-        runs.append(_kept(steps, mine, is_loss))
-    events += _superseded(usable & is_loss, runs)
+        runs.append(kept_of(steps, mine, is_loss))
+    events += about_superseded(usable & is_loss, runs)
     return Order(steps=steps, runs=tuple(runs), events=tuple(events))
 
 
@@ -222,38 +224,6 @@ def _jumps(old: Floats, new: float) -> bool:
 def _level(losses: Floats) -> float:
     finite = losses[np.isfinite(losses)]
     return float(np.median(finite)) if len(finite) else float("nan")
-
-
-def _kept(steps: Ints, run: Mask, is_loss: Mask) -> Mask:
-    """Return the records of a run that no later record went over again.
-
-    A record is superseded by a later training record at a lower step, a training record also by one
-    at the same step.
-    """
-    huge = np.iinfo(np.int64).max
-    ahead = np.where(is_loss & run, steps, huge)
-    if np.all(ahead[:-1] < ahead[1:]):
-        return run
-    lowest = np.minimum.accumulate(ahead[::-1])[::-1]
-    later = np.append(lowest[1:], huge)
-    return run & ~((later < steps) | (is_loss & (later <= steps)))
-
-
-def _superseded(training: Mask, runs: Sequence[Mask]) -> tuple[Event, ...]:
-    """Say how many losses belong to no run, as later ones of the same steps came after them."""
-    return _told(int(training.sum()) - sum(int((training & run).sum()) for run in runs))
-
-
-def _told(count: int) -> tuple[Event, ...]:
-    """Say how many losses are superseded."""
-    if not count:
-        return ()
-    losses = (
-        "1 loss is superseded by a later one"
-        if count == 1
-        else (f"{count} losses are superseded by later ones")
-    )
-    return (_event(EventKind.STEPS, losses),)
 
 
 def _event(kind: EventKind, message: str, step: int | None = None) -> Event:

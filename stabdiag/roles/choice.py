@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from stabdiag.errors import ColumnError, did_you_mean
+from stabdiag.roles.groups import groups_of
 from stabdiag.roles.looks import (
     by_last_word,
     by_looks,
@@ -113,7 +113,7 @@ def assign(names: Iterable[str], chosen: Mapping[str, str] | None = None) -> Ass
         if found and role.name == "loss":
             notes += _about_other_runs(found[0], names)
     notes += _about_looks(looks)
-    columns.update(_groups(names, taken))
+    columns.update(groups_of(names, taken))
     also = other_losses(columns.get("loss", ""), [name for name in names if name not in taken])
     return Assignment(columns=columns, notes=tuple(notes), parts=parts, other_losses=also)
 
@@ -188,25 +188,3 @@ def _check_chosen(names: list[str], chosen: Mapping[str, str]) -> dict[str, str]
             hint = did_you_mean(name, names) or f"; it has {', '.join(names[:8])}"
             raise ColumnError(f"the log has no column {name!r} for {role}{hint}")
     return dict(chosen)
-
-
-def _groups(names: list[str], taken: set[str]) -> dict[str, str]:
-    """Find ``weight_norm/<group>`` and its like."""
-    found: dict[str, str] = {}
-    for name in names:
-        if name in taken:
-            continue
-        bare = normal(name).removeprefix("train_")
-        for role in ROLES:
-            prefix = next((p for p in role.prefixes if bare.startswith(f"{p}_")), None)
-            if prefix:
-                found.setdefault(f"{role.name}/{_group_name(name, prefix)}", name)
-                break
-    return found
-
-
-def _group_name(name: str, prefix: str) -> str:
-    """Return what follows the prefix in the column's own spelling."""
-    words = "[^a-z0-9]*".join(prefix.split("_"))
-    match = re.match(rf"(?:train[^a-z0-9]*)?{words}[^a-z0-9]*", name.strip(), re.IGNORECASE)
-    return (name.strip()[match.end() :] if match else name).strip("/._- ") or name
