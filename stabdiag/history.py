@@ -99,12 +99,14 @@ class History:
     """All series of one run by role, its events, and where it was read from.
 
     ``config`` is what the log itself tells of the run's configuration, in the log's own words.
+    ``contested`` is what the loss is where it may rise while the run learns: a policy's, say.
     """
 
     series: Mapping[str, Series]
     source: Source
     events: tuple[Event, ...] = ()
     config: Mapping[str, object] = field(default_factory=dict)
+    contested: str | None = None
 
     def get(self, role: str) -> Series | None:
         """Return the series of a role, or None where nothing was logged for it."""

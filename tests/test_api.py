@@ -132,11 +132,11 @@ def test_a_history_needs_a_loss() -> None:
 
 def test_columns_by_role() -> None:
     log = falling()
-    log["ce"] = log.pop("loss")
+    log["objective"] = log.pop("loss")
     with pytest.raises(ColumnError):
         stabdiag.read(log)
-    assert stabdiag.read(log, columns={"loss": "ce"}).series["loss"].column == "ce"
-    assert stabdiag.diagnose(log, columns={"loss": "ce"}).diagnosis.slug == "healthy"
+    assert stabdiag.read(log, columns={"loss": "objective"}).series["loss"].column == "objective"
+    assert stabdiag.diagnose(log, columns={"loss": "objective"}).diagnosis.slug == "healthy"
 
 
 def test_an_attempt() -> None:

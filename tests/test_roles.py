@@ -7,42 +7,49 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stabdiag.errors import ColumnError
-from stabdiag.roles import ROLES, assign, is_evaluation, may_serve, normal
+from stabdiag.roles import ROLES, assign, contested, is_evaluation, may_serve, normal, stand_ins
 
 NAMES = {
     "step": (
         *("step", "global_step", "_step", "iteration", "iter", "num_updates"),
         *("trainer/global_step", "update", "s:", "train/global_step", "misc/nupdates"),
-        *("train/n_updates", "time/total_timesteps"),
+        *("train/n_updates", "time/total_timesteps", "iters", "globalStep"),
     ),
     "loss": (
         *("loss", "train/loss", "train_loss", "train_loss_step", "training_loss", "lm loss"),
         *("lm-loss", "loss/train/total", "train/CE loss", "loss_metrics/global_avg_loss"),
         *("reduced_train_loss", "total_loss", "trl:", "Loss", "main/loss"),
+        *("TrainLoss", "trainLoss", "TotalLoss", "LMLoss", "CELoss", "L1Loss", "3D_loss"),
     ),
     "eval_loss": (
         *("eval_loss", "eval/loss", "val/loss", "val_loss", "valid_loss", "validation/loss"),
         *("lm loss validation", "validation_metrics/loss", "eval/lm/loss"),
-        "validation/main/loss",
+        *("validation/main/loss", "ValLoss", "valLoss", "testLoss", "Validation Loss"),
+        *("validate_loss", "valid/loss", "evaluation_loss"),
     ),
     "grad_norm": (
         *("grad_norm", "train/grad_norm", "train_grad_norm", "grad-norm", "grad norm", "gnorm"),
-        *("optim/total grad norm", "l2_norm/grad/global", "norm:"),
+        *("optim/total grad norm", "l2_norm/grad/global", "norm:", "gradNorm", "GradNorm"),
+        "gNorm",
     ),
     "lr": (
         *("lr", "learning_rate", "learning-rate", "learning rate", "train/learning_rate"),
         *("lr-AdamW", "lr-AdamW/group0", "lr-SGD/pg1", "optim/LR0", "optim/LR (group 0)"),
-        *("Train/Samples/lr", "current_lr", "x/lr0", "lr/pg0"),
+        *("Train/Samples/lr", "current_lr", "x/lr0", "lr/pg0", "LearningRate", "learningRate"),
     ),
     "loss_scale": (
         *("loss_scale", "loss-scale", "loss scale", "amp_loss_scale", "train_loss_scale"),
         "Train/Samples/loss_scale",
     ),
     "weight_norm": ("params-norm", "params norm", "param_norm"),
-    "epoch": ("epoch", "Episode"),
+    "epoch": (
+        *("epoch", "Episode", "epochs", "Epochs", "ep", "round", "rounds", "generation"),
+        *("epoca", "época", "Époque", "epoche"),
+    ),
     "reward": (
         *("reward", "mean_reward", "rollout/ep_rew_mean", "charts/episodic_return"),
-        *("EpRewMean", "critic/rewards/mean", "train/reward", "episode_return"),
+        *("EpRewMean", "critic/rewards/mean", "train/reward", "episode_return", "AverageEpRet"),
+        "episodeReward",
     ),
     "skipped": ("number of skipped iterations", "skipped", "optim/step skipped"),
     "tokens_per_second": (
@@ -66,9 +73,33 @@ def test_what_is_not_a_training_loss(name: str) -> None:
     assert "loss" not in assign([name]).columns
 
 
-@pytest.mark.parametrize("name", ["min_lr", "lrelu", "flr"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *(
+            "min_lr",
+            "lrelu",
+            "flr",
+            "lr_floor",
+            "lr_decay_steps",
+            "final_lr",
+            "warmup_lr",
+            "end_lr",
+        ),
+        *("config/lr", "hparams/learning_rate", "run.args.lr"),
+    ],
+)
 def test_what_is_not_a_learning_rate(name: str) -> None:
     assert "lr" not in assign([name]).columns
+
+
+def test_a_bound_of_the_learning_rate_serves_where_there_is_nothing_else() -> None:
+    assert assign(["base_lr", "opt_lr"]).columns == {"lr": "opt_lr"}
+    assert assign(["base_lr"]).columns == {"lr": "base_lr"}
+
+
+def test_a_setting_serves_where_the_user_names_it() -> None:
+    assert assign(["config/lr"], {"lr": "config/lr"}).columns == {"lr": "config/lr"}
 
 
 def test_the_preferred_of_two_losses_is_taken_and_told() -> None:
@@ -87,7 +118,80 @@ def test_of_several_losses_by_their_looks_the_shortest_is_taken() -> None:
     found = assign(["step", "student_kl_loss", "mlm_loss", "val/x_loss"])
     assert found.columns["loss"] == "mlm_loss"
     assert found.columns["eval_loss"] == "val/x_loss"
-    assert "also possible: student_kl_loss" in found.notes[0]
+    assert found.notes == (
+        "took 'mlm_loss' as the loss and 'val/x_loss' as the eval_loss, by their names; also "
+        "possible: student_kl_loss as the loss",
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "role"),
+    [
+        ("lr-AdamW", "lr"),
+        ("encoder_lr", "lr"),
+        ("learning/current_learning_rate", "lr"),
+        ("actor/grad_norm", "grad_norm"),
+        ("test_student_loss", "eval_loss"),
+    ],
+)
+def test_a_role_by_the_looks_of_a_name_is_told(name: str, role: str) -> None:
+    found = assign(["step", "loss", name])
+    assert found.columns[role] == name
+    assert found.notes == (f"took {name!r} as the {role}, by its name",)
+
+
+def test_known_names_are_not_told() -> None:
+    assert assign(["step", "TrainLoss", "Validation Loss", "LearningRate", "GradNorm"]).notes == ()
+
+
+def test_of_several_losses_of_an_evaluation_the_total_is_taken() -> None:
+    found = assign(["step", "loss", "val/recon_loss", "val/total_loss"])
+    assert found.columns["eval_loss"] == "val/total_loss"
+
+
+def test_of_several_evaluation_sets_the_first_is_taken() -> None:
+    found = assign(["step", "loss", "eval_g0_loss", "eval_g1_loss", "eval_g2_loss"])
+    assert found.parts == {}
+    assert found.columns["eval_loss"] == "eval_g0_loss"
+    assert found.notes == (
+        "took 'eval_g0_loss' as the eval_loss, by its name; also possible: eval_g1_loss, "
+        "eval_g2_loss",
+    )
+
+
+def test_a_sum_holds_no_evaluation() -> None:
+    found = assign(["Epoch", "BoxLoss", "ClsLoss", "ValLoss", "ValAcc"])
+    assert found.parts == {"loss": ("BoxLoss", "ClsLoss")}
+    assert found.columns["eval_loss"] == "ValLoss"
+
+
+def test_a_section_that_step_and_loss_share() -> None:
+    names = ["config/lr", "part2_step", "part2_loss_base", "part2_lr", "part2_grad_norm"]
+    found = assign(names)
+    assert found.columns == {
+        "step": "part2_step",
+        "loss": "part2_loss_base",
+        "lr": "part2_lr",
+        "grad_norm": "part2_grad_norm",
+    }
+    assert found.notes == (
+        "took 'part2_step' as the step, 'part2_loss_base' as the loss, 'part2_grad_norm' as the "
+        "grad_norm and 'part2_lr' as the lr, by their names",
+    )
+    assert all(map(may_serve, names[1:]))
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["epoch", "part2_step", "part2_loss"],
+        ["max_steps", "max_loss_x"],
+        ["part1_step", "part2_loss"],
+        ["eval_steps", "eval_loss", "eval_a_loss"],
+    ],
+)
+def test_a_step_of_something_else(names: list[str]) -> None:
+    assert "step" not in assign(names).columns
 
 
 @pytest.mark.parametrize(
@@ -102,7 +206,6 @@ def test_the_parts_of_a_loss_are_summed_where_no_total_is_logged(parts: tuple[st
     found = assign(["step", *parts, "val/box_loss", "val/cls_loss"])
     assert sorted(found.parts["loss"]) == sorted(parts)
     assert sorted(found.parts["eval_loss"]) == ["val/box_loss", "val/cls_loss"]
-    assert "serves as the loss: no total is logged" in found.notes[0]
     assert assign([*parts, "total_loss"]).parts == {}
     assert assign([*parts], {"loss": parts[0]}).columns == {"loss": parts[0]}
 
@@ -114,6 +217,7 @@ def test_the_parts_of_a_loss_are_summed_where_no_total_is_logged(parts: tuple[st
         ("loss_ema", "loss_raw"),
         ("loss_0", "loss_1"),
         ("student_kl_loss", "mlm_loss"),
+        ("RunningLoss", "BatchLoss"),
     ],
 )
 def test_two_readings_of_one_loss_are_no_parts(names: tuple[str, ...]) -> None:
@@ -160,12 +264,19 @@ def test_a_name_serves_one_role() -> None:
         ("train/weight_norm/x", "weight_norm/x"),
         ("param_norm.Block 3/mlp", "weight_norm/Block 3/mlp"),
         ("train/grad_norm/head", "grad_norm/head"),
+        ("gradNorm/block.0/w", "grad_norm/block.0/w"),
         ("l2_norm/grad/wte", "grad_norm/wte"),
         ("activations/relu.1", "activation_norm/relu.1"),
+        ("saturation/tanh.1", "saturated_fraction/tanh.1"),
     ],
 )
 def test_groups(name: str, role: str) -> None:
     assert assign(["loss", name]).columns == {"loss": "loss", role: name}
+
+
+def test_a_saturation_of_no_layer_is_no_share_of_activations() -> None:
+    assert assign(["loss", "saturation"]).columns == {"loss": "loss"}
+    assert "saturated_fraction" in assign(["loss", "activation_saturation"]).columns
 
 
 def test_a_whole_and_its_groups_go_together() -> None:
@@ -205,6 +316,10 @@ def test_odd_names_serve_nothing(name: str) -> None:
         ("val_acc", True),
         ("Validation/PPL", True),
         ("test_score", True),
+        ("validateAcc", True),
+        ("ValAcc", True),
+        ("heldout_loss", True),
+        ("latest_loss", False),
         ("value", False),
         ("interval", False),
         ("train/loss", False),
@@ -234,6 +349,9 @@ def test_every_declared_name_is_in_normal_form_and_belongs_to_one_role() -> None
                     "lr-x",
                     "encoder_lr2",
                     "tag",
+                    "part2_step",
+                    "part2_loss",
+                    "part2_grad_norm",
                 ),
             ]
         ),
@@ -278,3 +396,94 @@ def test_other_runs_in_an_exported_chart() -> None:
 )
 def test_the_last_word_of_a_name(names: list[str], role: str, expected: str | None) -> None:
     assert assign(names).columns.get(role) == expected
+
+
+@pytest.mark.parametrize(
+    ("names", "loss"),
+    [
+        (["epoch", "mse"], "mse"),
+        (["Percent Good", "Mean Squared Error"], "Mean Squared Error"),
+        (["epoch", "train/rmse", "mae"], "train/rmse"),
+        (["epoch", "train_error"], "train_error"),
+        (["epoch", "avg_cost"], "avg_cost"),
+        (["train", "val"], "train"),
+        (["epoch", "G_GAN", "G_L1", "D_real", "D_fake"], "D_real"),
+        (["L_G", "L_C", "L_D"], "L_D"),
+        (["discriminator", "Generator"], "discriminator"),
+    ],
+)
+def test_what_stands_in_for_a_loss(names: list[str], loss: str) -> None:
+    assert "loss" not in assign(names).columns
+    found = next(stand_ins(names, counted="epoch" in names))
+    assert found.loss == loss
+    assert found.note.startswith(f"took {loss!r} as the loss")
+    assert may_serve(loss)
+
+
+@pytest.mark.parametrize(
+    ("names", "eval_loss"),
+    [
+        (["train_mse", "val_mse"], "val_mse"),
+        (["mse", "test/mse", "val_mae"], "test/mse"),
+        (["train", "valid"], "valid"),
+        (["mse", "val_mae"], None),
+    ],
+)
+def test_an_evaluation_of_the_same_measure_goes_with_it(
+    names: list[str], eval_loss: str | None
+) -> None:
+    assert next(stand_ins(names, counted=False)).eval_loss == eval_loss
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["epoch", "error_rate", "train_accuracy", "elbo", "objective"],
+        ["epoch", "val_mse", "eval/mae", "config/mse"],
+        ["x", "y", "error"],
+        ["epoch", "train"],
+        ["epoch", "G", "D"],
+        ["epoch", "generator", "d_model"],
+    ],
+)
+def test_what_stands_in_for_no_loss(names: list[str]) -> None:
+    assert list(stand_ins(names, counted="epoch" in names)) == []
+
+
+OPPONENTS = "the loss of one of two networks that train against each other"
+
+
+@pytest.mark.parametrize(
+    ("loss", "others", "told"),
+    [
+        ("policy_loss", [], "the loss of a policy"),
+        ("value_loss + actor_loss", [], "the loss of a policy"),
+        ("total_loss", ["policy_loss", "value_loss"], "a sum that holds the loss of a policy"),
+        ("train/loss", ["pg_loss", "critic_loss"], "a sum that holds the loss of a policy"),
+        ("loss_D", [], OPPONENTS),
+        ("g_losses_chunk", [], OPPONENTS),
+        ("G_loss", ["D_loss"], OPPONENTS),
+        ("loss_G_A", ["loss_D_A"], OPPONENTS),
+        ("gen_total", ["disc_total"], OPPONENTS),
+        ("D_real", ["G_GAN"], OPPONENTS),
+        ("gen_loss", ["dis_loss"], OPPONENTS),
+        ("gen_loss", ["dis_rate"], None),
+        ("gen_loss", ["val_dis_loss"], None),
+        ("loss", ["policy_loss"], None),
+        ("loss", ["policy_lag", "value_loss"], None),
+        ("student_loss", ["policy_loss", "value_loss"], None),
+        ("loss", [], None),
+        ("3D_loss", [], None),
+        ("", ["policy_loss", "value_loss"], None),
+    ],
+)
+def test_a_loss_that_may_rise_while_the_run_learns(
+    loss: str, others: list[str], told: str | None
+) -> None:
+    assert contested(loss, [loss, *others], has_reward=False) == told
+
+
+def test_a_reward_tells_more_than_that_a_sum_holds_a_policy() -> None:
+    names = ["loss", "policy_loss", "value_loss"]
+    assert contested("loss", names, has_reward=True) is None
+    assert contested("policy_loss", names, has_reward=True) == "the loss of a policy"

@@ -16,7 +16,7 @@ from stabdiag.assemble.telling import with_telling_loss
 from stabdiag.assemble.totals import with_totals
 from stabdiag.errors import ColumnError, LogError, NoUsableRecord
 from stabdiag.history import Event, EventKind, History, Series, Source
-from stabdiag.roles import assign
+from stabdiag.roles import assign, contested, stand_ins
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -64,14 +64,14 @@ def build_history(
         if settled is not None:
             return settled
     assignment = assign(columns.names, chosen)
-    columns, roles = with_totals(columns, assignment)
+    columns, roles, totals = with_totals(columns, assignment)
     names, stand_in = _with_a_loss(columns, roles)
     if "loss" not in (chosen or {}):
         names, lost = with_telling_loss(columns, names, assignment.other_losses)
         stand_in += lost
     clock = read_steps(columns, names)
     events = [*_unreadable(columns), *clock.events]
-    notes = (*assignment.notes, *stand_in)
+    notes = (*assignment.notes, *totals, *stand_in)
     events += [Event(kind=EventKind.COLUMN, message=note) for note in notes]
     data, dropped = _load(columns, names)
     data, names, moved = with_clock(data, names)
@@ -81,7 +81,15 @@ def build_history(
     epochs = columns.load(names["epoch"]).values if names.get("epoch") else None
     known = losses.records & np.isfinite(losses.values)
     finite = losses.values if known.all() else np.where(known, losses.values, np.nan)
-    order = find_order(clock.steps, clock.usable, finite, losses.records, epochs)
+    order = find_order(
+        clock.steps,
+        clock.usable,
+        finite,
+        losses.records,
+        epochs,
+        times=data["clock"].values if "clock" in data else None,
+        of_epochs=clock.of_epochs,
+    )
     events += order.events
     number = len(order.runs) if attempt is None else attempt
     if not 1 <= number <= len(order.runs):
@@ -111,6 +119,7 @@ def build_history(
         series=series,
         events=(*columns.events, *events),
         config=columns.config,
+        contested=contested(names.get("loss", ""), columns.names, has_reward="reward" in names),
         source=Source(
             name=columns.source,
             format=columns.format,
@@ -127,8 +136,8 @@ def _with_a_loss(
 ) -> tuple[Mapping[str, str], tuple[str, ...]]:
     """Return the columns' names by role, with what stands in for a loss that was not logged.
 
-    That is the evaluation loss. Where there is none either, a log that tells of overflows is still
-    worth reading: §3 needs no loss.
+    That is the evaluation loss, or what goes by the name of what it measures. Where there is none
+    either, a log that tells of overflows is still worth reading: §3 needs no loss.
     """
     if "loss" in names:
         return names, ()
@@ -136,6 +145,11 @@ def _with_a_loss(
         others = {role: name for role, name in names.items() if role != "eval_loss"}
         note = f"no training loss was logged: {names['eval_loss']!r} stands in for it"
         return {**others, "loss": names["eval_loss"]}, (note,)
+    for one in stand_ins(columns.names, counted=not names.keys().isdisjoint(("step", "epoch"))):
+        column = columns.load(one.loss)
+        if not column.is_text and column.present.any() and one.loss not in names.values():
+            evaluation = {} if one.eval_loss is None else {"eval_loss": one.eval_loss}
+            return {**names, "loss": one.loss, **evaluation}, (one.note,)
     if "loss_scale" in names or "grad_norm" in names:
         return names, ("no loss was logged: only what needs none can be told",)
     raise ColumnError(

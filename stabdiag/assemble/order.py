@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stabdiag.assemble.superseded import about_superseded, kept_of, superseded
 from stabdiag.history import Event, EventKind
 
 if TYPE_CHECKING:
@@ -39,7 +40,14 @@ class Order:
 
 
 def find_order(
-    steps: Ints, usable: Mask, losses: Floats, is_loss: Mask, epochs: Floats | None
+    steps: Ints,
+    usable: Mask,
+    losses: Floats,
+    is_loss: Mask,
+    epochs: Floats | None,
+    *,
+    times: Floats | None = None,
+    of_epochs: bool = False,
 ) -> Order:
     """Sort out where a log goes back.
 
@@ -49,10 +57,15 @@ def find_order(
         losses: shape (rows,), NaN where not finite or not logged.
         is_loss: the training records, whose steps tell the order.
         epochs: the epoch of each record, if logged.
+        times: when each record was written, if logged.
+        of_epochs: whether the steps are epochs, which nothing but the run itself counts.
 
     A step back to the run's beginning with the loss back at its start is a new run; one with the
     loss going on is a counter that started again (every epoch, or at a resume), and the steps are
     counted on; any other step back is a resume from a checkpoint, and the later attempt counts.
+    What is logged at another stride from then on has other settings: it is a new run if the loss is
+    back at its start or the clock starts again, too. Epochs that start again are a new run if the
+    loss is higher than it was, by more than it ever rose.
     """
     training = is_loss & usable
     if training.all() and np.all(steps[1:] > steps[:-1]):
@@ -60,15 +73,33 @@ def find_order(
     rows = np.flatnonzero(training)
     back = rows[1:][np.diff(steps[rows]) < 0]
     if not len(back):
-        return Order(steps=steps, runs=(_kept(steps, usable, is_loss),))
+        kept = kept_of(steps, usable, is_loss)
+        return Order(steps=steps, runs=(kept,), events=about_superseded(training, (kept,)))
     by_epoch = epochs is not None and _epoch_turns(rows, back, epochs)
     if not by_epoch and len(back) > max(_MOST_REWINDS * len(rows), 20):
         message = (
             f"the steps go back {len(back)} times, as if several writers shared the log: "
             "records are put in the order of their steps, the last of each step counts"
         )
-        return Order(steps=steps, runs=(usable,), events=(_event(EventKind.STEPS, message),))
-    return _walk(steps.copy(), usable, losses, is_loss, rows, back, by_epoch=by_epoch)
+        events = (
+            _event(EventKind.STEPS, message),
+            *superseded(len(rows) - len(np.unique(steps[rows]))),
+        )
+        return Order(steps=steps, runs=(usable,), events=events)
+    anew = np.zeros(len(steps), dtype=bool)
+    if times is not None:
+        anew[rows[1:]] |= times[rows[1:]] < times[rows[:-1]]
+    return _walk(
+        steps.copy(),
+        usable,
+        losses,
+        is_loss,
+        anew,
+        rows,
+        back,
+        by_epoch=by_epoch,
+        of_epochs=of_epochs,
+    )
 
 
 def _walk(
@@ -76,22 +107,30 @@ def _walk(
     usable: Mask,
     losses: Floats,
     is_loss: Mask,
+    anew: Mask,
     rows: Ints,
     back: Ints,
     *,
     by_epoch: bool,
+    of_epochs: bool,
 ) -> Order:
     """Go through the steps back one by one; ``steps`` is counted on in place."""
     begins = [0]
     events: list[Event] = []
     turns = counted = 0
-    for row in back.tolist():
+    for row, until in zip(back.tolist(), [*back[1:].tolist(), len(steps)], strict=True):
         run = rows[(rows >= begins[-1]) & (rows < row)]
         rest = rows[rows >= row]
         last, to, first = int(steps[run[-1]]), int(steps[row]), int(steps[run[0]])
         # The counter itself, without what earlier turns of it have added, is back at its start.
         at_start = to - counted <= first + max(1, (last - counted - first) // 100)
         starts_over = _starts_over(losses[run], losses[rest], turns=turns)
+        other = None if by_epoch else _other_stride(steps[run], steps[rest[rest < until]])
+        if other is not None:
+            at_start |= starts_over and to - counted <= other
+            starts_over |= bool(anew[row])
+        if of_epochs:
+            starts_over |= _jumps(losses[run], float(losses[row]))
         if by_epoch or (at_start and not starts_over):
             added = last - to + _next(steps[run])
             steps[row:] += added
@@ -117,13 +156,23 @@ def _walk(
         message = f"the step counter starts again {times} while the loss goes on: it is counted on"
         events.append(_event(EventKind.STEPS, message))
     number = np.arange(len(steps))
-    runs = []
+    runs: list[Mask] = []
     for begin, end in zip(begins, [*begins[1:], len(steps)], strict=True):
         mine = usable & (number >= begin) & (number < end)
         if turns:
             _catch_up(steps, mine, is_loss)
-        runs.append(_kept(steps, mine, is_loss))
+        runs.append(kept_of(steps, mine, is_loss))
+    events += about_superseded(usable & is_loss, runs)
     return Order(steps=steps, runs=tuple(runs), events=tuple(events))
+
+
+def _other_stride(old: Ints, new: Ints) -> int | None:
+    """Return the stride of the new steps if it is at least twice or half that of the old ones."""
+    gaps = [steps[steps > 0] for steps in map(np.diff, (old, new))]
+    if not all(map(len, gaps)):
+        return None
+    before, after = (float(np.median(one)) for one in gaps)
+    return int(after) if max(before, after) >= 2 * min(before, after) else None
 
 
 def _next(steps: Ints) -> int:
@@ -167,24 +216,14 @@ def _starts_over(old: Floats, new: Floats, *, turns: int) -> bool:
     return abs(again - start) <= abs(again - end) or len(old) <= _FEW
 
 
+def _jumps(old: Floats, new: float) -> bool:
+    """Tell whether a loss lies above the last one by more than those before it ever rose."""
+    return bool(new - old[-1] > np.fmax.reduce(np.diff(old), initial=0.0))
+
+
 def _level(losses: Floats) -> float:
     finite = losses[np.isfinite(losses)]
     return float(np.median(finite)) if len(finite) else float("nan")
-
-
-def _kept(steps: Ints, run: Mask, is_loss: Mask) -> Mask:
-    """Return the records of a run that no later record went over again.
-
-    A record is superseded by a later training record at a lower step, a training record also by one
-    at the same step.
-    """
-    huge = np.iinfo(np.int64).max
-    ahead = np.where(is_loss & run, steps, huge)
-    if np.all(ahead[:-1] < ahead[1:]):
-        return run
-    lowest = np.minimum.accumulate(ahead[::-1])[::-1]
-    later = np.append(lowest[1:], huge)
-    return run & ~((later < steps) | (is_loss & (later <= steps)))
 
 
 def _event(kind: EventKind, message: str, step: int | None = None) -> Event:

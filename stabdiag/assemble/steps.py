@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stabdiag.history import Event, EventKind
+from stabdiag.roles import normal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -17,15 +18,29 @@ if TYPE_CHECKING:
     from stabdiag.readers.columns import Column, Columns
 
 _LARGEST = 2.0**53
+_EPOCHS = frozenset({"epoca", "epocas", "epoche", "epoque", "epoques"})
+
+# An epoch serves where it changes with nearly every record, and starts again no more often than
+# this: what starts again more often counts within something else.
+_CHANGES = 0.9
+_MOST_STARTS = 20
+
+# So many epochs again and again are those of a worker between two rounds.
+_LOCAL_EPOCHS = 5
+_ROUNDS = frozenset({"round", "rounds", "communication_round", "cycle"})
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Steps:
-    """Steps, int64 of shape (rows,), the records that have one, and what had to be decided."""
+    """Steps, int64 of shape (rows,), the records that have one, and what had to be decided.
+
+    ``of_epochs`` says that they count the epochs of the run, or its rounds.
+    """
 
     steps: NDArray[np.int64]
     usable: NDArray[np.bool_]
     events: tuple[Event, ...] = ()
+    of_epochs: bool = False
 
 
 def read_steps(columns: Columns, names: Mapping[str, str]) -> Steps:
@@ -42,7 +57,7 @@ def read_steps(columns: Columns, names: Mapping[str, str]) -> Steps:
             reason = "holds no numbers"
         elif not np.array_equal(logged, np.floor(logged)):
             reason = "is not in whole numbers"
-        elif role == "epoch" and not _one_record_each(logged):
+        elif role == "epoch" and not _serves(logged, columns, names[role]):
             continue
         else:
             return _from_column(columns, column, good, role, names[role], tried)
@@ -53,8 +68,18 @@ def read_steps(columns: Columns, names: Mapping[str, str]) -> Steps:
     )
 
 
-def _one_record_each(values: NDArray[np.float64]) -> bool:
-    return len(np.unique(values)) >= 0.9 * len(values)
+def _serves(values: NDArray[np.float64], columns: Columns, name: str) -> bool:
+    """Tell whether nearly every record has an epoch of its own, in each of the runs there are."""
+    if len(np.unique(values)) >= _CHANGES * len(values):
+        return True
+    if any(normal(other) in _ROUNDS for other in columns.names if other != name):
+        return False
+    moves = np.diff(values)
+    starts = np.flatnonzero(moves < 0) + 1
+    if np.mean(moves != 0) < _CHANGES or len(starts) > _MOST_STARTS:
+        return False
+    lengths = np.diff(starts, prepend=0)
+    return len(lengths) < 2 or len(set(lengths.tolist())) > 1 or lengths[0] > _LOCAL_EPOCHS
 
 
 def _from_column(
@@ -66,14 +91,16 @@ def _from_column(
     tried: list[Event],
 ) -> Steps:
     if role == "epoch":
-        tried.append(_note(f"no step was logged: {name!r} serves as the step"))
+        # In another language it is said what it counts.
+        what = f"{name!r} (the epoch)" if normal(name) in _EPOCHS else repr(name)
+        tried.append(_note(f"no step was logged: {what} serves as the step"))
     lost = columns.rows - int(good.sum())
     if lost:
         have, are = ("records have", "are") if lost > 1 else ("record has", "is")
         tried.append(_note(f"{lost} {have} no usable step in {name!r} and {are} left out"))
     values = np.where(good, column.values, 0) if lost else column.values
     steps = values.astype(np.int64)
-    return Steps(steps=steps, usable=good, events=tuple(tried))
+    return Steps(steps=steps, usable=good, events=tuple(tried), of_epochs=role == "epoch")
 
 
 def _note(message: str) -> Event:

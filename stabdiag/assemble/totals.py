@@ -15,20 +15,34 @@ if TYPE_CHECKING:
     from stabdiag.roles import Assignment
 
 
-def with_totals(columns: Columns, assignment: Assignment) -> tuple[Columns, Mapping[str, str]]:
-    """Return the columns with the totals that a log lacks, and the name for each role."""
-    parts = {" + ".join(names): names for names in assignment.parts.values()}
-    if not parts:
-        return columns, assignment.columns
+def with_totals(
+    columns: Columns, assignment: Assignment
+) -> tuple[Columns, Mapping[str, str], tuple[str, ...]]:
+    """Return the columns with the totals that a log lacks, the name for each role, and notes.
+
+    What is never logged in one record is not of one loss, but of several sets of data: the first of
+    them counts.
+    """
+    roles = dict(assignment.columns)
+    totals: dict[str, Column] = {}
+    notes: list[str] = []
+    for role, names in assignment.parts.items():
+        total = reduce(_sum, map(columns.load, names))
+        told = f"{', '.join(names[:-1])} and {names[-1]}"
+        if total.present.any():
+            roles[role] = " + ".join(names)
+            totals[roles[role]] = total
+            notes.append(f"the sum of {told} serves as the {role}: no total is logged")
+        else:
+            notes.append(f"took {names[0]!r} as the {role}: no record has all of {told}")
+    if not totals:
+        return columns, roles, tuple(notes)
 
     def load(name: str) -> Column:
-        if name not in parts:
-            return columns.load(name)
-        return reduce(_sum, map(columns.load, parts[name]))
+        return totals[name] if name in totals else columns.load(name)
 
-    roles = {role: " + ".join(names) for role, names in assignment.parts.items()}
-    whole = replace(columns, names=(*columns.names, *parts), load=load)
-    return whole, {**assignment.columns, **roles}
+    whole = replace(columns, names=(*columns.names, *totals), load=load)
+    return whole, roles, tuple(notes)
 
 
 def _sum(one: Column, other: Column) -> Column:

@@ -4,17 +4,49 @@ from __future__ import annotations
 
 import re
 
-_EVALUATION = re.compile(r"(^|_)(eval|val|valid|validation|test|dev)(_|$)")
+_EVALUATION = re.compile(
+    r"(^|_)(eval|evaluation|val|valid|validate|validation|test|testing|dev|heldout|holdout)(_|$)"
+)
+
+# Where a word begins in trainLoss, LMLoss and L1Loss, but not in 3D_loss.
+_HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z0-9])(?=[A-Z][a-z])")
+
+# What stands under these tells how the run was set up.
+_SETTINGS = re.compile(
+    r"(^|[/._])(config|args|hparams|hyperparameters|hyper_parameters)[/.]", re.IGNORECASE
+)
 
 
 def normal(name: str) -> str:
     """Return a column name in the form in which names are compared."""
-    return re.sub(r"[^a-z0-9_]+", "_", name.strip().lower()).rstrip("_")
+    name = name.strip()
+    if not name.isascii():
+        from unicodedata import combining, normalize
+
+        name = "".join(char for char in normalize("NFKD", name) if not combining(char))
+    if not name.islower():
+        name = _HUMP.sub("_", name)
+    return re.sub(r"[^a-z0-9_]+", "_", name.lower()).rstrip("_")
+
+
+def words_of(name: str) -> list[str]:
+    """Return the words of a column's name."""
+    return [word for word in normal(name).split("_") if word]
+
+
+def is_setting(name: str) -> bool:
+    """Tell whether a column holds a setting of the run by its section, as ``config/lr`` does."""
+    return _SETTINGS.search(name) is not None
 
 
 def is_evaluation(name: str) -> bool:
     """Tell whether a column's name says that it belongs to an evaluation."""
     return _EVALUATION.search(normal(name)) is not None
+
+
+def without_evaluation(name: str) -> str:
+    """Return a name in normal form without the word that tells of an evaluation."""
+    return _EVALUATION.sub("_", normal(name), count=1).strip("_")
 
 
 def counts_since_the_last(name: str) -> bool:

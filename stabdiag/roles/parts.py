@@ -1,10 +1,11 @@
-"""Losses of which only the parts were logged."""
+"""Losses of which only the parts were logged, and losses of networks that are opponents."""
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final
 
-from stabdiag.roles.names import normal
+from stabdiag.roles.names import is_evaluation, words_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,24 +19,11 @@ _READINGS: Final = frozenset(
     }
 )
 
+GENERATOR: Final = frozenset({"g", "gen", "generator"})
+DISCRIMINATOR: Final = frozenset({"d", "dis", "disc", "discriminator", "critic"})
 
-_GENERATOR: Final = frozenset({"g", "gen", "generator"})
-_DISCRIMINATOR: Final = frozenset({"d", "dis", "disc", "discriminator", "critic"})
-_POLICY: Final = frozenset({"policy", "actor", "pg", "surrogate"})
-# Of one column alone, gen and dis may as well mean generation and distillation.
-_CONTESTED: Final = (_GENERATOR | _DISCRIMINATOR | _POLICY) - {"gen", "dis"}
-_PLAIN: Final = frozenset({"loss", "losses", "train", "training"})
-
-
-def is_contested(name: str) -> bool:
-    """Tell whether a loss is that of a policy, or of one of two that train against each other.
-
-    It goes up and down with what the other has learned, or with the advantage that is left, and a
-    run that learns well may end above its best level.
-    """
-    words = set(_words(name)) - _PLAIN
-    # A letter tells a network only where it stands alone: loss_D, train/g_loss.
-    return any(len(word) > 1 or len(words) == 1 for word in words & _CONTESTED)
+# What stands beside them: pix2pix's G_GAN, G_L1, D_real and D_fake, and L_G and L_D.
+_OF_OPPONENTS: Final = frozenset({"l", "gan", "l1", "real", "fake", "adv", "a", "b", "total"})
 
 
 def opponent_of(names: Sequence[str]) -> str | None:
@@ -43,28 +31,46 @@ def opponent_of(names: Sequence[str]) -> str | None:
 
     The generator's loss rises in a healthy run, and the sum of the two says nothing.
     """
-    told = {name: set(_words(name)) for name in names}
-    if not any(words & _GENERATOR for words in told.values()):
+    told = {name: set(words_of(name)) for name in names}
+    if not any(words & GENERATOR for words in told.values()):
         return None
-    return next((name for name, words in told.items() if words & _DISCRIMINATOR), None)
+    return next((name for name, words in told.items() if words & DISCRIMINATOR), None)
+
+
+def about_opponents(opponent: str, role: str) -> str:
+    """Say why the discriminator's loss was taken."""
+    return f"took {opponent!r} as the {role}: a generator trains against a discriminator"
 
 
 def parts_of(names: Sequence[str]) -> tuple[str, ...]:
     """Return the names if each is a part of one loss, else nothing.
 
     They are parts if one word tells each from the others, as in ``train/box_loss``,
-    ``train/cls_loss``, and none of these words is a number or says how a loss was averaged.
+    ``train/cls_loss``, and none of these words is a number or says how a loss was averaged. Losses
+    of an evaluation that differ in a number are of several sets of data.
     """
-    told = [_words(name) for name in names]
+    told = [re.findall(r"[a-z0-9]+", name.lower()) for name in names]
     shared = set.intersection(*map(set, told)) if told else set()
     own = [[word for word in words if word not in shared] for words in told]
     if len(own) < 2 or any(len(words) != 1 for words in own):
         return ()
     words = [one for (one,) in own]
-    if len(set(words)) < len(words) or any(word in _READINGS or word.isdigit() for word in words):
+    if len(set(words)) < len(words) or any(map(_is_no_part, words)):
+        return ()
+    if is_evaluation(names[0]) and len({word.strip("0123456789") for word in words}) == 1:
         return ()
     return tuple(names)
 
 
-def _words(name: str) -> list[str]:
-    return [word for word in normal(name).split("_") if word]
+def _is_no_part(word: str) -> bool:
+    """Tell whether a word is a number or a reading, also where it is one with the loss: AvgLoss."""
+    bare = word.removeprefix("loss").removesuffix("losses").removesuffix("loss")
+    return word.isdigit() or word in _READINGS or bare in _READINGS
+
+
+def is_of_opponents(name: str) -> bool:
+    """Tell whether a column without the word loss is a generator's or discriminator's loss."""
+    words = words_of(name)
+    rest = [word for word in words if word not in GENERATOR | DISCRIMINATOR]
+    named = len(words) > 1 or (len(words) == 1 and len(words[0]) > 1)
+    return named and len(rest) < len(words) and _OF_OPPONENTS.issuperset(rest)

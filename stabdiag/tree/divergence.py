@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.roles.parts import is_contested
 from stabdiag.stats.trend import mann_kendall
 from stabdiag.tree.question import Question, Reply, no, unknown, yes
 from stabdiag.tree.reward import no_harm
@@ -28,12 +27,10 @@ def _bar(case: Case, rise: Rise) -> float:
 def _is_the_loss_rising(case: Case) -> Reply:
     if case.literal:
         return _monotone(case)
-    column = case.history.series["loss"].column
-    if is_contested(column):
-        return unknown(
-            f"{column!r} is the loss of a policy, or of one of two that train against each other: "
-            "it may rise while the run learns"
-        )
+    contested = case.history.contested
+    if contested is not None:
+        column = case.history.series["loss"].column
+        return unknown(f"{column!r} is {contested}: it may rise while the run learns")
     if case.reward is not None:
         return no_harm(case.reward)
     rise, limits = case.rise, case.limits.divergence

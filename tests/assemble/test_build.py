@@ -61,6 +61,33 @@ def test_without_a_loss_there_is_nothing_to_diagnose(build: Build) -> None:
         build([{"step": 0, "lr": 1.0}])
 
 
+def test_a_measure_serves_where_there_is_no_loss(build: Build) -> None:
+    log = [{"epoch": i, "mse": 3.0 - i / 10, "val_mse": 3.0} for i in range(9)]
+    history = build(log)
+    assert history.series["loss"].column == "mse"
+    assert history.series["eval_loss"].column == "val_mse"
+    assert of_kind(history, EventKind.COLUMN) == ["took 'mse' as the loss, by its name"]
+
+
+def test_a_measure_does_not_serve_beside_a_loss(build: Build, rows: Rows) -> None:
+    assert build(rows(20, mse=1.0)).series["loss"].column == "loss"
+    log = [{"epoch": i, "mse": 3.0, "val_loss": 2.0} for i in range(9)]
+    assert build(log).series["loss"].column == "val_loss"
+
+
+def test_a_measure_that_holds_words_does_not_serve(build: Build) -> None:
+    log = [{"epoch": i, "error": "none", "cost": 1.0} for i in range(9)]
+    assert build(log).series["loss"].column == "cost"
+    with pytest.raises(ColumnError, match="no column looks like a training loss"):
+        build([{"epoch": i, "error": "none"} for i in range(9)])
+
+
+def test_a_history_tells_whose_loss_it_holds(build: Build, rows: Rows) -> None:
+    assert build(rows(20)).contested is None
+    history = build(rows(20, loss_D=1.0, loss_G=2.0), chosen={"loss": "loss_G"})
+    assert history.contested == "the loss of one of two networks that train against each other"
+
+
 def test_a_name_of_many_lines_is_told_in_one(build: Build) -> None:
     with pytest.raises(ColumnError, match="it has step, grad no x x ") as caught:
         build([{"step": 0, "grad\n\n\x1cno" + 500 * "\nx": 1.0}])

@@ -52,6 +52,40 @@ def test_what_the_first_attempt_had_beyond_the_end_of_the_second_is_dropped(buil
     assert history.series["loss"].steps.tolist() == list(range(70))
 
 
+def test_it_is_told_how_many_losses_were_superseded(build: Build) -> None:
+    def told(log: list[Record]) -> list[str]:
+        return messages(build(log), EventKind.STEPS)
+
+    assert told([*falling(range(20)), *falling([19], mark=1)]) == [
+        "1 loss is superseded by a later one"
+    ]
+    assert told([*falling(range(100)), *falling(range(60, 70), mark=1)]) == [
+        "40 losses are superseded by later ones"
+    ]
+    assert told(falling([n // 2 for n in range(40)])) == ["20 losses are superseded by later ones"]
+    assert told([*falling(range(20)), {"step": 19, "eval_loss": 2.0}]) == []
+
+
+def test_another_stride_and_the_loss_back_at_its_start_are_another_run(build: Build) -> None:
+    history = build([*falling(range(1, 40)), *falling(range(5, 100, 5), mark=1)])
+    assert history.source.attempts == 2
+    assert history.series["loss"].steps.tolist() == list(range(5, 100, 5))
+
+
+@pytest.mark.parametrize(("stride", "clock", "runs"), [(10, 0, 2), (10, 9, 1), (40, 0, 1)])
+def test_another_stride_and_the_clock_back_at_its_start_are_another_run(
+    build: Build, stride: int, clock: int, runs: int
+) -> None:
+    losses = [record["loss"] for record in falling(range(0, 290, 10))]
+    steps = [*range(40, 400, 40), *range(stride, 21 * stride, stride)]
+    times = [*range(9), *range(clock, clock + 20)]
+    log = [
+        {"step": step, "loss": loss, "elapsed": time}
+        for step, loss, time in zip(steps, losses, times, strict=True)
+    ]
+    assert build(log).source.attempts == runs
+
+
 def test_several_rewinds_that_overlap(build: Build) -> None:
     history = build(
         [*falling(range(100)), *falling(range(80, 120), mark=1), *falling(range(70, 140), mark=2)]
@@ -153,7 +187,13 @@ def test_ranks_that_interleave_are_put_in_the_order_of_their_steps(build: Build)
         log += falling([step + 1, step], mark=step % 3)
     history = build(log)
     assert history.series["loss"].steps.tolist() == list(range(200))
-    assert "several writers" in messages(history, EventKind.STEPS)[0]
+    (told,) = messages(history, EventKind.STEPS)
+    assert "several writers" in told
+
+
+def test_ranks_that_all_log_each_step(build: Build) -> None:
+    log = [record for step in range(0, 200, 2) for record in falling([step + 1, step] * 2)]
+    assert messages(build(log), EventKind.STEPS)[1:] == ["200 losses are superseded by later ones"]
 
 
 def test_a_new_run_after_a_rewind(build: Build) -> None:

@@ -83,3 +83,50 @@ def test_an_epoch_of_many_records_does_not_serve(build: Build) -> None:
 def test_a_fractional_epoch_does_not_serve(build: Build) -> None:
     history = build(log([0.1, 0.2, 0.3], "epoch"))
     assert history.series["loss"].steps.tolist() == [0, 1, 2]
+
+
+def epochs(*runs: tuple[range, float], name: str = "epoch") -> list[dict[str, Any]]:
+    """Runs that were appended: their epochs, and the loss that each begins with."""
+    return [{name: n, "loss": first - n / 10} for ns, first in runs for n in ns]
+
+
+def test_epochs_of_runs_that_were_appended(build: Build) -> None:
+    history = build(epochs((range(10), 3.0), (range(10), 2.6), (range(6), 2.5)))
+    assert (history.source.attempts, history.source.attempt) == (3, 3)
+    assert history.series["loss"].steps.tolist() == list(range(6))
+    assert notes(history) == ["no step was logged: 'epoch' serves as the step"]
+
+
+def test_epochs_that_start_again_while_the_loss_goes_on(build: Build) -> None:
+    history = build(epochs((range(1, 8), 3.0), (range(1, 8), 2.4)))
+    assert history.source.attempts == 1
+    assert history.series["loss"].steps.tolist() == list(range(1, 15))
+
+
+def test_epochs_that_a_resume_goes_over_again(build: Build) -> None:
+    history = build(epochs((range(10), 3.0), (range(6, 14), 3.0)))
+    assert history.source.attempts == 1
+    assert history.series["loss"].steps.tolist() == list(range(14))
+    assert notes(history)[1:] == ["4 losses are superseded by later ones"]
+
+
+@pytest.mark.parametrize("again", [3, 8])
+def test_the_epochs_of_a_round_do_not_serve(build: Build, again: int) -> None:
+    log = [
+        {"round": i // again, "epoch": i % again, "loss": 3.0 - i / 100} for i in range(6 * again)
+    ]
+    assert build(log).series["loss"].steps.tolist() == list(range(6 * again))
+    if again == 3:
+        for record in log:
+            del record["round"]
+        assert build(log).series["loss"].steps.tolist() == list(range(6 * again))
+
+
+def test_epochs_in_another_language(build: Build) -> None:
+    assert notes(build(log([1, 2, 3, 4], "época"))) == [
+        "no step was logged: 'época' (the epoch) serves as the step"
+    ]
+
+
+def test_rounds_serve_where_there_is_one_record_each(build: Build) -> None:
+    assert build(log([5, 10, 15, 20], "round")).series["loss"].steps.tolist() == [5, 10, 15, 20]

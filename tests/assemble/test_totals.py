@@ -42,3 +42,16 @@ def test_a_record_without_one_of_the_parts_has_no_loss(build):
         {"step": n, "loss_cls": 1.0, **({"loss_box": 2.0} if n % 2 else {})} for n in range(8)
     ]
     assert build(records).series["loss"].steps.tolist() == [1, 3, 5, 7]
+
+
+def test_what_no_record_has_together_is_of_several_sets(build):
+    records = [{"step": n, "loss": 3.0 - 0.1 * n} for n in range(9)]
+    records += [{"step": n, "eval_wiki_loss": 2.0 + n} for n in (2, 5, 8)]
+    records += [{"step": n, "eval_code_loss": 4.0} for n in (2, 5, 8)]
+    history = build(records)
+    assert history.series["eval_loss"].column == "eval_wiki_loss"
+    assert history.series["eval_loss"].values.tolist() == [4.0, 7.0, 10.0]
+    assert [e.message for e in history.events if "eval" in e.message] == [
+        "took 'eval_wiki_loss' as the eval_loss: no record has all of eval_wiki_loss and "
+        "eval_code_loss"
+    ]

@@ -479,6 +479,17 @@ def test_a_contested_loss_may_rise(calm: Callable[..., Log], column: str) -> Non
     assert report.diagnosis.slug == "healthy"
 
 
+def test_a_total_beside_the_loss_of_a_policy_may_rise(calm: Callable[..., Log]) -> None:
+    log = calm()
+    log["loss"] += np.linspace(0, 4.0, 800)
+    log |= {"policy_loss": log["loss"] / 2, "value_loss": log["loss"] / 2}
+    for columns in ({}, {"loss": "loss"}):
+        report = stabdiag.diagnose(log, columns=columns)
+        answer = {answer.question: answer for answer in report.trail}["Q4.1"]
+        assert answer.verdict is Verdict.UNKNOWN
+        assert "'loss' is a sum that holds the loss of a policy" in answer.because
+
+
 @pytest.mark.parametrize("column", ["gen_loss", "dis_loss", "loss_d_model"])
 def test_a_loss_that_may_be_something_else_is_asked_about(
     calm: Callable[..., Log], column: str

@@ -1,0 +1,47 @@
+"""Records that later ones of the same run went over again."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stabdiag.history import Event, EventKind
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    Ints = NDArray[np.int64]
+    Mask = NDArray[np.bool_]
+
+
+def kept_of(steps: Ints, run: Mask, is_loss: Mask) -> Mask:
+    """Return the records of a run that no later record went over again.
+
+    A record is superseded by a later training record at a lower step, a training record also by one
+    at the same step.
+    """
+    huge = np.iinfo(np.int64).max
+    ahead = np.where(is_loss & run, steps, huge)
+    if np.all(ahead[:-1] < ahead[1:]):
+        return run
+    lowest = np.minimum.accumulate(ahead[::-1])[::-1]
+    later = np.append(lowest[1:], huge)
+    return run & ~((later < steps) | (is_loss & (later <= steps)))
+
+
+def about_superseded(training: Mask, runs: Sequence[Mask]) -> tuple[Event, ...]:
+    """Say how many losses belong to no run, as later ones of the same steps came after them."""
+    return superseded(int(training.sum()) - sum(int((training & run).sum()) for run in runs))
+
+
+def superseded(count: int) -> tuple[Event, ...]:
+    """Say how many losses are superseded."""
+    if not count:
+        return ()
+    losses, later = (
+        ("1 loss is", "a later one") if count == 1 else (f"{count} losses are", "later ones")
+    )
+    return (Event(kind=EventKind.STEPS, message=f"{losses} superseded by {later}"),)

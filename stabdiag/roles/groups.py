@@ -1,0 +1,34 @@
+"""Columns of a role that has one for each group of weights or layer."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from stabdiag.roles.names import normal
+from stabdiag.roles.table import ROLES
+
+if TYPE_CHECKING:
+    from collections.abc import Container, Iterable
+
+
+def groups_of(names: Iterable[str], taken: Container[str]) -> dict[str, str]:
+    """Return the columns of ``weight_norm/<group>`` and its like that serve nothing else yet."""
+    found: dict[str, str] = {}
+    for name in names:
+        if name in taken:
+            continue
+        bare = normal(name).removeprefix("train_")
+        for role in ROLES:
+            prefix = next((p for p in role.prefixes if bare.startswith(f"{p}_")), None)
+            if prefix:
+                found.setdefault(f"{role.name}/{_group_name(name, prefix)}", name)
+                break
+    return found
+
+
+def _group_name(name: str, prefix: str) -> str:
+    """Return what follows the prefix in the column's own spelling."""
+    words = "[^a-z0-9]*".join(prefix.split("_"))
+    match = re.match(rf"(?:train[^a-z0-9]*)?{words}[^a-z0-9]*", name.strip(), re.IGNORECASE)
+    return (name.strip()[match.end() :] if match else name).strip("/._- ") or name

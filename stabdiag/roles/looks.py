@@ -1,0 +1,117 @@
+"""What a column is by the looks of its name, where it has none of the known ones."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from stabdiag.roles.names import is_evaluation, normal, without_evaluation, words_of
+from stabdiag.roles.table import ROLES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from stabdiag.roles.table import Role
+
+_NOT_A_LOSS = re.compile(r"loss_?scale|scale$|(^|_)(num|min|max|std|n)(_|$)|grad")
+_AN_LR = re.compile(r"^(train_)?(lr|learning_rate)(_|$)|_lr(_|$)|_lr\d*$")
+
+# What a schedule is made of is not the learning rate, and what it runs between only if need be.
+_NO_LR: Final = frozenset({"min", "floor", "final", "end", "decay", "warmup"})
+_BOUNDS_OF_LR: Final = frozenset({"max", "base", "peak", "init", "initial"})
+
+# What means something else behind a bar: optimizer/norm, timing_s/step, reward/value, memory/time.
+_VAGUE: Final = frozenset(
+    {
+        *("norm", "step", "steps", "s", "value", "time", "throughput", "update", "date"),
+        *("ep", "epochs", "round", "rounds", "generation", "generations", "total_time"),
+    }
+)
+
+# So many other losses are looked into: a log of thousands of columns pays for those it uses.
+_OTHERS: Final = 8
+
+# What stands before these words tells another count: max_steps, warmup_steps, eval_steps.
+_NO_SECTION: Final = frozenset(
+    {
+        *("max", "min", "total", "num", "n", "warmup", "save", "logging", "log", "best", "last"),
+        *("final", "first", "start", "end", "per", "per_device", "time", "train", "training"),
+    }
+)
+_TOTALS: Final = frozenset(next(role.names for role in ROLES if role.name == "loss"))
+_COUNTS: Final = tuple(
+    name
+    for role in ROLES
+    if role.name in ("step", "epoch")
+    for name in role.names
+    if name not in ("s", "ep")
+)
+
+
+def is_a_loss(name: str) -> bool:
+    """Tell whether a column looks like a training loss."""
+    key = normal(name)
+    return "loss" in key and not is_evaluation(name) and not _NOT_A_LOSS.search(key)
+
+
+def is_an_lr(name: str) -> bool:
+    """Tell whether a column looks like a learning rate, or like a bound of it."""
+    return _AN_LR.search(normal(name)) is not None and not _NO_LR.intersection(words_of(name))
+
+
+def last_word(name: str) -> str:
+    """Return what follows the last bar of a name: ``actor/grad_norm`` is a gradient's norm."""
+    return normal(name.rpartition("/")[2])
+
+
+def by_last_word(role: Role, names: Iterable[str]) -> list[str]:
+    """Return the one column whose name ends in one of the role, whatever stands before the bar.
+
+    Several are parts, or of several networks. A word alone that means too much does not count.
+    """
+    known = set(role.names).difference(_VAGUE)
+    found = [
+        name
+        for name in names
+        if "/" in name and last_word(name) in known and not is_evaluation(name)
+    ]
+    return found if len(found) == 1 else []
+
+
+def by_looks(role: Role, names: Iterable[str]) -> list[str]:
+    """Return the columns that look as if they served a role, the likeliest first."""
+    if role.name == "loss":
+        # Of several parts of a loss the total is most likely the one that is called so, or the one
+        # with the shortest name.
+        like = [name for name in names if is_a_loss(name)]
+        return sorted(like, key=lambda name: (last_word(name) not in role.names, len(normal(name))))
+    if role.name == "lr":
+        like = [name for name in names if is_an_lr(name)]
+        return sorted(like, key=lambda name: not _BOUNDS_OF_LR.isdisjoint(words_of(name)))
+    if role.name == "eval_loss":
+        like = [name for name in names if "loss" in normal(name) and is_evaluation(name)]
+        return sorted(like, key=lambda name: without_evaluation(name) not in _TOTALS)
+    return []
+
+
+def section_of(names: Sequence[str]) -> str:
+    """Return the word that stands before the step and the losses alike: ``stage2_step``.
+
+    It is empty where a step or an epoch is logged without one.
+    """
+    keys = {normal(name) for name in names}
+    if not keys.isdisjoint(_COUNTS):
+        return ""
+    sections = dict.fromkeys(normal(name).partition("_")[0] for name in names if is_a_loss(name))
+    for section in sections:
+        known = section in _NO_SECTION or is_evaluation(section)
+        if section and not known and not keys.isdisjoint(f"{section}_{one}" for one in _COUNTS):
+            return section
+    return ""
+
+
+def other_losses(taken: str, names: Iterable[str]) -> tuple[str, ...]:
+    """Return the first few columns of the same run that look like a training loss as well."""
+    run = taken.rpartition(" - ")[0]
+    like = [name for name in names if is_a_loss(name) and name.rpartition(" - ")[0] == run]
+    return tuple(like[:_OTHERS])
