@@ -39,9 +39,10 @@ def is_distance(case: Case) -> bool:
 
     It does if it is a training loss, never below zero, and not that of a game.
     """
-    loss = case.loss
+    loss, history = case.loss, case.history
     words = set(re.split(r"[^a-z]+", loss.column.lower()))
-    if is_evaluation(loss.column) or words & _GAMES or "reward" in case.history.series:
+    game = history.contested is not None or "reward" in history.series or words & _GAMES
+    if is_evaluation(loss.column) or game:
         return False
     return len(loss) > 0 and bool(loss.values.min() > 0)
 
