@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import islice, pairwise
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from stabdiag.readers.text.alarms import alarms
 from stabdiag.readers.text.counters import (
     COARSE,
     EPOCH,
@@ -41,8 +42,8 @@ class Evidence:
     """What speaks for a log: which counter, over how many lines, and how often it rose.
 
     It stands on the lines of the loss, or ``above`` them on lines of its own. ``epochs`` says that
-    lines above tell the epoch of a counter that starts again with each. ``word`` is what the log
-    calls its loss, if not that.
+    lines above tell the epoch of a counter that starts again with each. Of several losses ``total``
+    is the one that is called nothing but that. ``word`` is what the log calls its loss.
     """
 
     counter: bytes
@@ -53,6 +54,7 @@ class Evidence:
     restarts: bool = False
     above: bool = False
     epochs: bool = False
+    total: str | None = None
     word: bytes = LOSS
 
     @property
@@ -60,6 +62,7 @@ class Evidence:
         """What finds the records."""
         counter = None if self.above else self.counter
         kinds: tuple[Kind, ...] = (Measured(counter=counter, word=self.word),)
+        kinds = (*kinds, *alarms(self.total or self.loss, STEP))
         if self.above:
             kinds = (Heading(counter=self.counter), *kinds)
         elif self.epochs:
@@ -76,6 +79,8 @@ class Evidence:
 
 # Of each line with a counter and a loss the epoch, if it tells one, and the count.
 _Counts: TypeAlias = list[tuple[int, int]]
+# What the counters of lines say, by the names on these.
+_Shapes: TypeAlias = dict[tuple[str, ...], list[dict[bytes, int]]]
 
 
 def evidence(data: bytes) -> Evidence | None:
@@ -83,20 +88,27 @@ def evidence(data: bytes) -> Evidence | None:
 
     Only where nothing is called a loss may it be called by another name.
     """
-    words = (word for word in OTHER_LOSSES if word in data)
-    found = _evidence(data, LOSS)
-    return found or next((one for word in words if (one := _evidence(data, word))), None)
+    for word in (LOSS, *(word for word in OTHER_LOSSES if word in data)):
+        every: set[str] = set()
+        found = _evidence(data, word, every)
+        if found is not None:
+            total = next((name for name in sorted(every) if name.lower() == "loss"), None)
+            return replace(found, word=word, total=total)
+    return None
 
 
-def _evidence(data: bytes, word: bytes) -> Evidence | None:
+def _evidence(data: bytes, word: bytes, every: set[str]) -> Evidence | None:
+    """Look for losses by a word; the names of all that are found go into ``every``."""
     counters: dict[tuple[bytes, str], _Counts] = defaultdict(list)
     losses: Counter[str] = Counter()
-    shapes: dict[tuple[str, ...], list[Mapping[bytes, int]]] = defaultdict(list)
+    shapes: _Shapes = defaultdict(list)
     end = 0
     for begin, line in islice(lines_with_a_loss(data, word), _LOOKED_AT):
         spans = spans_of(line, word=word)
-        loss = next((name for name in spans if "loss" in name.lower()), None)
+        named = [name for name in spans if "loss" in name.lower()]
+        loss = next(iter(named), None)
         if loss is not None:
+            every.update(named)
             end = begin
             losses[loss] += 1
             counts = {name: count_of(line[slice(*at)]) for name, at in counters_of(line).items()}
@@ -105,14 +117,16 @@ def _evidence(data: bytes, word: bytes) -> Evidence | None:
                 counters[name, loss].append((counts.get(EPOCH, 0), count))
     beside = _beside(counters)
     if beside is not None and (beside.rising == 1 or (EPOCH, beside.loss) in counters):
-        return replace(beside, word=word)
+        return beside
     headings: dict[bytes, list[int]] = defaultdict(list)
     for name, count in headings_of(data[: min(end, _LOOK_ABOVE)]):
         headings[name].append(count)
     if beside is not None:
-        return replace(beside, word=word, epochs=_rising(headings[EPOCH]) == 1)
+        return replace(beside, epochs=_rising(headings[EPOCH]) == 1)
     found = _above(headings, losses) or _excerpt(shapes)
-    return found and replace(found, word=word)
+    if found is None and shapes and any(alarm.search(data) for alarm in alarms("loss", STEP)):
+        return _excerpt(shapes, alarmed=True)
+    return found
 
 
 def _beside(counters: Mapping[tuple[bytes, str], _Counts]) -> Evidence | None:
@@ -155,18 +169,23 @@ def _is_named(counts: _Counts, loss: str, counters: Mapping[tuple[bytes, str], _
     return any(counts == counters.get((word, loss)) for word in COARSE)
 
 
-def _excerpt(shapes: Mapping[tuple[str, ...], list[Mapping[bytes, int]]]) -> Evidence | None:
+def _excerpt(shapes: _Shapes, *, alarmed: bool = False) -> Evidence | None:
     """Return what speaks for an excerpt: lines of the same names, and a counter that only rises.
 
-    It is too short to see that in any other way. ``shapes`` has what the counters of lines say, by
-    the names on these.
+    It is too short to see that in any other way. One line is enough, and any counter, if another
+    line says that the training went wrong.
     """
+    fewest = 1 if alarmed else _EXCERPT
     for names, lines in shapes.items():
         loss = next(name for name in names if "loss" in name.lower())
-        words = [word for word in lines[0] if is_word(word) and all(word in one for one in lines)]
+        words = [
+            word
+            for word in lines[0]
+            if (is_word(word) or alarmed) and all(word in one for one in lines)
+        ]
         for word in sorted(words, key=lambda word: word in COARSE):
             counts = [one[word] for one in lines]
-            if len(counts) >= _EXCERPT and all(b > a for a, b in pairwise(counts)):
+            if len(counts) >= fewest and all(b > a for a, b in pairwise(counts)):
                 return Evidence(counter=word, loss=loss, lines=len(counts), rising=1.0)
     return None
 
