@@ -211,6 +211,17 @@ TEXT_READERS: Final = (
         last_resort=True,
     ),
     Reader(
+        name="markdown",
+        title="a table in a page of Markdown",
+        module=f"{_PACKAGE}.markdown",
+        suffixes=(".md", ".txt"),
+        recognised="a heading with a loss, a line of bars and dashes below it, and rows as long",
+        loses="all tables but the largest, and the prose around them",
+        example="| Epoch | Train Loss | Val Loss |",
+        text=True,
+        last_resort=True,
+    ),
+    Reader(
         name="alarms",
         title="a log that tells only of overflows, or that a loss is not finite",
         module=f"{_PACKAGE}.alarms",

@@ -195,6 +195,26 @@ class TestTrainer:
         assert found["global_step"] == [10, 20, 30, 40, 43]
         assert found["loss"] == [1.5, 2.5, 3.5, 4.5, None]
 
+    def test_bars_that_are_drawn_too_seldom_do_not_tell_the_step(self, tmp_path):
+        text = "".join(
+            f"{{'loss': {9 - n}.5, 'epoch': {n}.25}}\n"
+            + (f" 42%|████      | {n * 90}/900 [10:05<30:24,  4.49s/it]\n" if n % 2 else "")
+            for n in range(8)
+        )
+        log = tmp_path / "run.log"
+        log.write_text(text)
+        loss = stabdiag.read(log).series["loss"]
+        assert loss.steps.tolist() == list(range(8))
+        assert loss.values.tolist() == [9.5 - n for n in range(8)]
+
+    def test_a_bar_that_is_missing_here_and_there_does_no_harm(self, values):
+        text = "".join(
+            f"{{'loss': {n}.5, 'epoch': {n}.25}}\n"
+            + (f" 42%|████      | {n * 10}/900 [10:05<30:24,  4.49s/it]\n" if n != 5 else "")
+            for n in range(30)
+        )
+        assert values("hf-trainer-stdout", text)["global_step"][4:8] == [40, 60, 60, 70]
+
     def test_the_summary_is_left_out(self, values):
         found = values(
             "hf-trainer-stdout",
@@ -493,3 +513,34 @@ def test_a_fork_of_caffe_and_a_quote(values):
     assert values("darknet", "> 1: 2.5, 2.5 avg, 0.1 rate, 0.2 seconds, 1 images\n")["loss"] == [
         2.5
     ]
+
+
+class TestMarkdown:
+    RULE = "|---|:--:|\n"
+
+    def test_the_largest_table_with_a_loss_counts(self, values):
+        small = "\n| Epoch | Loss |\n" + self.RULE + "| 1 | 9.5 |\n" * 3
+        large = "\nsteps | train loss\n-- | --\n" + "".join(f"{n} | {n}.5\n" for n in range(9))
+        settings = "\n| name | value |\n" + self.RULE + "| a | 1 |\n" * 20
+        found = values("markdown", f"# Title\n{small}\n{large}\n{settings}")
+        assert found == {"steps": list(range(9)), "train loss": [n + 0.5 for n in range(9)]}
+
+    def test_a_row_of_other_length_is_told(self, read):
+        table = "| Epoch | Loss |\n" + self.RULE + "| 1 | 2.5 |\n" * 3 + "| 4 | 2.5 | x |\n"
+        columns = read("markdown", f"title\n\n{table}")
+        assert columns.rows == 3
+        assert [(one.line, one.reason) for one in columns.bad_lines] == [
+            (8, "3 cells instead of 2"),
+        ]
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "# T\n| Epoch | Loss |\n|---|---|\n| 1 | 2.5 |\n",
+            "# T\n| Epoch | Acc |\n|---|---|\n" + "| 1 | 2.5 |\n" * 9,
+            "# T\n| Epoch | Loss |\n" + "| 1 | 2.5 |\n" * 9,
+            "the loss\n--------\n",
+        ],
+    )
+    def test_what_is_none(self, text):
+        assert not reader("markdown").recognises(text.encode(), whole=True)
