@@ -181,7 +181,7 @@ def _excerpt(shapes: _Shapes, *, alarmed: bool = False) -> Evidence | None:
         words = [
             word
             for word in lines[0]
-            if (is_word(word) or alarmed) and all(word in one for one in lines)
+            if (alarmed or any(map(is_word, lines[0]))) and all(word in one for one in lines)
         ]
         for word in sorted(words, key=lambda word: word in COARSE):
             counts = [one[word] for one in lines]

@@ -45,7 +45,7 @@ def read(stream: Stream) -> Columns:
         kind=EventKind.COLUMN,
         message=(
             f"read by its names and values ({found.certainty}): {found.loss!r} stands on"
-            f" {found.lines} lines {where} {found.counter.decode()!r} rises {found.rising:.0%} of"
+            f" {found.lines} line{'s' * (found.lines > 1)} {where} {found.counter.decode()!r} rises {found.rising:.0%} of"
             f" the time{called}"
         ),
     )

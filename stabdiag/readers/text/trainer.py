@@ -41,7 +41,8 @@ GRAMMAR = Grammar(
             pairs=re.compile(rb"'([^'\n]{1,80})': '?(%b)(?:/\d{1,12})?'?[,}]" % NUMBER),
             named=lambda name: "global_step" if name in _STEP_NAMES else name,
             told_by=re.compile(
-                rb"\{'(?=[^\n{}]{0,2000}?%b)(?=[^\n{}]{0,2000}?%b)" % (_LOSS[1:], _CLOCK[1:])
+                rb"\{(?='[^\n{}]{0,2000}?)(?=[^\n{}]{0,2000}?%b)(?=[^\n{}]{0,2000}?%b)"
+                % (_LOSS, _CLOCK)
             ),
             step=Step.COMING,
         ),

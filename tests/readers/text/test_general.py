@@ -150,6 +150,7 @@ def test_what_does_not_rise_within_an_epoch_is_no_counter_of_it(values):
         ("epoch: 0, iter: {n}, lr: 1e-4, 'loss': nan, time: 2.3", [1, 2]),
         ("ep={n} tr=['train'] loss={loss} err=0.2 valid=dev loss=0.7 err=0.3", [1, 2]),
         ("Step {n} CTCLoss: nanxxx, loss: nanxxx", [1, 2]),
+        ("Epoch [1][{n}/62598] lr: 1.000e-03, loss_ce: 1.2, loss: {loss}", [1, 2]),
     ],
 )
 def test_an_excerpt_of_two_lines(values, read, lines, steps):
