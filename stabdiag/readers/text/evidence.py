@@ -19,7 +19,7 @@ from stabdiag.readers.text.counters import (
 )
 from stabdiag.readers.text.grammar import Grammar, Kind
 from stabdiag.readers.text.measured import Heading, Measured, lines_with_a_loss, spans_of
-from stabdiag.readers.text.names import LOSS, OTHER_LOSSES
+from stabdiag.readers.text.names import LOSS, OTHER_LOSSES, VALIDATED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -116,11 +116,16 @@ def _evidence(data: bytes, word: bytes, every: set[str]) -> Evidence | None:
             for name, count in counts.items():
                 counters[name, loss].append((counts.get(EPOCH, 0), count))
     beside = _beside(counters)
-    if beside is not None and (beside.rising == 1 or (EPOCH, beside.loss) in counters):
+    trained = [name for name in losses if not name.startswith(VALIDATED)]
+    of_training = beside is not None and (beside.loss in trained or not trained)
+    if beside and of_training and (beside.rising == 1 or (EPOCH, beside.loss) in counters):
         return beside
     headings: dict[bytes, list[int]] = defaultdict(list)
     for name, count in headings_of(data[: min(end, _LOOK_ABOVE)]):
         headings[name].append(count)
+    if beside and not of_training:
+        # A counter beside the losses of evaluations tells little of those of the training.
+        return _above(headings, Counter({name: losses[name] for name in trained})) or beside
     if beside is not None:
         return replace(beside, epochs=_rising(headings[EPOCH]) == 1)
     found = _above(headings, losses) or _excerpt(shapes)
@@ -178,10 +183,11 @@ def _excerpt(shapes: _Shapes, *, alarmed: bool = False) -> Evidence | None:
     fewest = 1 if alarmed else _EXCERPT
     for names, lines in shapes.items():
         loss = next(name for name in names if "loss" in name.lower())
+        named = [word for word in lines[0] if is_word(word)]
+        # A position counts where nothing else does, but the epoch that it stands in.
+        finest = alarmed or (named and all(word in COARSE for word in named))
         words = [
-            word
-            for word in lines[0]
-            if (alarmed or any(map(is_word, lines[0]))) and all(word in one for one in lines)
+            word for word in (lines[0] if finest else named) if all(word in one for one in lines)
         ]
         for word in sorted(words, key=lambda word: word in COARSE):
             counts = [one[word] for one in lines]

@@ -39,14 +39,15 @@ def read(stream: Stream) -> Columns:
             " as Step 100 | loss: 2.31"
         )
     columns = read_log(stream, found.grammar)
+    lines = "1 line" if found.lines == 1 else f"{found.lines} lines"
     where = "below lines on which" if found.above else "on which"
     called = "" if found.word == LOSS else f"; what is called {found.word.decode()!r} is the loss"
     told = Event(
         kind=EventKind.COLUMN,
         message=(
             f"read by its names and values ({found.certainty}): {found.loss!r} stands on"
-            f" {found.lines} line{'s' * (found.lines > 1)} {where} {found.counter.decode()!r} rises {found.rising:.0%} of"
-            f" the time{called}"
+            f" {lines} {where} {found.counter.decode()!r} rises {found.rising:.0%} of the"
+            f" time{called}"
         ),
     )
     return replace(columns, events=(told, *columns.events))

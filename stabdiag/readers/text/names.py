@@ -27,6 +27,9 @@ _OTHER_LOSS: Final = re.compile(
     re.IGNORECASE,
 )
 
+# What goes before the names of a line that is of an evaluation.
+VALIDATED: Final = "val "
+
 # Few words may follow one another with capitals: Generator Loss, Avg. Train Loss, Learning Rate,
 # Loss D. A logger's level is none of them.
 _TITLE: Final = (
@@ -48,8 +51,9 @@ PAIR: Final = re.compile(
     rb"%b(%b)%b"
     rb"|(?<![\w./-])"
     rb"((?:[A-Za-z]\w{0,20}[ /])?[\w./-]{0,40}?"
-    rb"(?:[Ll]oss|lr|[Nn]orm|ppl|[Aa]cc(?:uracy)?|[Cc]ost|xent|nll|NLL|bce|BCE|mse|MSE|elbo|ELBO))"
-    rb"\]?[ \t]{1,12}(%b)%b" % (_TITLE, _AROUND, NUMBER, _AFTER, NUMBER, _AFTER)
+    rb"(?:[Ll]oss|lr|[Ll]earning [Rr]ate|[Nn]orm|ppl|[Aa]cc(?:uracy)?"
+    rb"|[Cc]ost|xent|nll|NLL|bce|BCE|mse|MSE|elbo|ELBO))"
+    rb"\]?[ \t]{1,24}(%b)%b" % (_TITLE, _AROUND, NUMBER, _AFTER, NUMBER, _AFTER)
 )
 
 # Losses: x 0.272, y 0.254, total 15.143

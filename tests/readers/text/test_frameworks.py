@@ -267,6 +267,14 @@ class TestFairseq:
         assert found["valid_loss"] == [None, None, None, 4.75, None, 4.5]
         assert found["train_loss"] == [None, None, None, None, 4.4, None]
 
+    def test_an_epoch_as_older_versions_print_it(self, values):
+        found = values(
+            "fairseq",
+            "| epoch 028 | loss 3.976 | ppl 4.61 | num_updates 9165 | loss_scale 0.5 | wall 4043\n"
+            "| epoch 028 | valid on 'valid' subset | loss 9.329 | ppl 272.04 | num_updates 9165\n",
+        )
+        assert (found["train_loss"], found["valid_loss"]) == ([3.976, None], [None, 9.329])
+
     def test_an_epoch_as_text(self, values):
         found = values(
             "fairseq",

@@ -165,6 +165,7 @@ def test_an_excerpt_of_two_lines(values, read, lines, steps):
         "step 2 loss 2.5\nstep 1 loss 2.4\n",
         "at step 10 the loss: 2.5 was high\nlater, by step 20, lr: 0.1 and a loss: 2.4 were seen\n",
         "3/10 loss 2.5\n4/10 loss 2.4\n",
+        "(3/8) epoch 1, batch 115350, loss 2.5\n(4/8) epoch 1, batch 115350, loss 2.4\n",
     ],
 )
 def test_two_lines_that_are_no_excerpt(text):
@@ -206,3 +207,21 @@ def test_a_list_of_losses(tmp_path):
     path.write_text(log(line), encoding="utf-8")
     history = stabdiag.read(path)
     assert history.series["loss"].values.tolist() == [4 - n / 100 for n in range(1, 61)]
+
+
+def test_a_counter_beside_evaluations_goes_behind_the_headings_of_the_training(tmp_path):
+    lines = (
+        f"TRAIN EPOCH {n}:\nloss             {4 - n / 10}\nacc              0.31\n"
+        f"Val epoch {n} has acc 0.249 and loss 1.386\n"
+        for n in range(12)
+    )
+    path = tmp_path / "run.log"
+    path.write_text("".join(lines), encoding="utf-8")
+    history = stabdiag.read(path)
+    assert history.series["loss"].values.tolist() == [4 - n / 10 for n in range(12)]
+    assert history.series["eval_loss"].steps.tolist() == list(range(12))
+
+
+def test_a_learning_rate_without_a_sign(values):
+    line = "Iter {n}: Train loss {loss}, Learning Rate 7.000e-05, It/sec 0.2"
+    assert values("text", log(line))["Learning Rate"] == [7e-5] * 60
