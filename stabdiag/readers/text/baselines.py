@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from stabdiag.readers.columns import Columns
     from stabdiag.readers.source import Stream
 
+_DASHES: Final = b"-" * 8
 _RULE: Final = re.compile(rb"\n(?:[^\n|]{0,60}[ :])?-{8,200}[ \t]{0,8}(?=\n|$)")
 _ROW: Final = re.compile(rb"\n[^\n|]{0,60}\|([^\n|]{1,100})\|([^\n|]{0,100})\|(?=\s|$)")
 
@@ -70,7 +71,8 @@ class _Tables(Kind):
 
 def _tables(data: bytes) -> Iterator[tuple[int, dict[str, bytes]]]:
     """Yield place and cells of each table that has a rule above or below it."""
-    rules = [match.span() for match in _RULE.finditer(data)]
+    # Most logs have no such line, and a fixed text is searched for much faster.
+    rules = [match.span() for match in _RULE.finditer(data)] if _DASHES in data else []
     if not rules:
         return
     begins = [0, *(end for _, end in rules)]
@@ -116,7 +118,7 @@ def _whole(cut: Iterable[Block]) -> Iterator[Block]:
             held = b""
             continue
         data = held + block.data
-        rule = data.rfind(b"-" * 8)
+        rule = data.rfind(_DASHES)
         end = data.find(b"\n", rule) + 1 if rule >= 0 else 0
         if not end and len(data) < _LONGEST:
             held = data

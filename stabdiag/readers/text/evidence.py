@@ -125,9 +125,9 @@ def _evidence(data: bytes, word: bytes, every: set[str]) -> Evidence | None:
         headings[name].append(count)
     if beside and not of_training:
         # A counter beside the losses of evaluations tells little of those of the training.
-        return _above(headings, Counter({name: losses[name] for name in trained})) or beside
+        beside = _above(headings, Counter({name: losses[name] for name in trained})) or beside
     if beside is not None:
-        return replace(beside, epochs=_rising(headings[EPOCH]) == 1)
+        return beside if beside.above else replace(beside, epochs=_rising(headings[EPOCH]) == 1)
     found = _above(headings, losses) or _excerpt(shapes)
     if found is None and shapes and any(alarm.search(data) for alarm in alarms("loss", STEP)):
         return _excerpt(shapes, alarmed=True)

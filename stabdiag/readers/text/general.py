@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     from stabdiag.readers.columns import Columns
     from stabdiag.readers.source import Stream
 
-# How far into the log evidence is looked for.
+# How far into the log evidence is looked for, and of how many lines it is good enough.
 _LOOKS: Final = (1 << 20, 1 << 24)
+_ENOUGH: Final = 3
 
 
 def recognises(head: bytes, *, whole: bool) -> bool:
@@ -31,8 +32,11 @@ def recognises(head: bytes, *, whole: bool) -> bool:
 
 def read(stream: Stream) -> Columns:
     """Read a log by its names and values."""
-    looks = (evidence(Text(stream.peek(size), first_line=1).data) for size in _LOOKS)
-    found = next((one for one in looks if one is not None), None)
+    found = None
+    for size in _LOOKS:
+        found = evidence(Text(stream.peek(size), first_line=1).data) or found
+        if found is not None and found.lines >= _ENOUGH:
+            break
     if found is None:
         raise NoUsableRecord(
             f"{stream.name}: no record could be read; expected lines with a step and a loss, such"

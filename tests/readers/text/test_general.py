@@ -222,6 +222,12 @@ def test_a_counter_beside_evaluations_goes_behind_the_headings_of_the_training(t
     assert history.series["eval_loss"].steps.tolist() == list(range(12))
 
 
+def test_what_begins_like_an_excerpt_is_looked_into_further(read):
+    noise = "loading weights, please wait\n" * 40_000
+    text = log("epoch {n} it {n}: loss {loss}", 2) + noise + log("epoch 3 it {n}: loss {loss}", 90)
+    assert "92 lines" in read("text", text).events[0].message
+
+
 def test_a_learning_rate_without_a_sign(values):
     line = "Iter {n}: Train loss {loss}, Learning Rate 7.000e-05, It/sec 0.2"
     assert values("text", log(line))["Learning Rate"] == [7e-5] * 60
