@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from stabdiag.readers.source import STANDARD_INPUT
@@ -35,8 +36,14 @@ _TEXT: Final = (
     f" step that rises; {_EXPORT}"
 )
 
+# So much of a text is looked at for what it does tell, and so often it has to say it.
+_LOOKED_AT: Final = 1 << 20
+_LONGEST: Final = 2000
+_OFTEN: Final = 3
+_SHOWN: Final = 3
+
 _JSON_IN_TEXT: Final = re.compile(rb'^[^{\n]+\{".*loss".*\}\s*$', re.MULTILINE)
-_PYTHON_DICT: Final = re.compile(rb"^\s*\{'[^\n]*\}\s*$", re.MULTILINE)
+_PYTHON_DICT: Final = re.compile(rb"^\s*\{'(?!train_runtime)[^\n]*\}\s*$", re.MULTILINE)
 
 
 def sentence(stream: Stream, head: bytes) -> str:
@@ -69,6 +76,29 @@ def _about(stream: Stream, head: bytes) -> str:
         return (
             "a text log with JSON in its lines; extract it with:"
             f" grep -o '{{\".*}}' {given} > run.jsonl"
+        )
+    return _about_values(stream.peek(_LOOKED_AT))
+
+
+def _about_values(data: bytes) -> str:
+    """Return what of a log a text has, if anything, and what it lacks."""
+    from stabdiag.readers.text.clean import Text
+    from stabdiag.readers.text.measured import spans_of
+
+    lines = Text(data, first_line=1).data.split(b"\n")
+    found = Counter(name for line in lines if len(line) <= _LONGEST for name in spans_of(line))
+    loss = next((name for name in found if "loss" in name.lower()), None)
+    if loss is not None:
+        stands = f"{found[loss]} lines" if found[loss] > 1 else "one line"
+        return (
+            f"a text log of no known framework; {loss!r} stands on {stands}, but neither there nor"
+            f" above it a step, iteration or epoch that rises; print one with it, or {_EXPORT}"
+        )
+    often = [repr(name) for name, count in found.most_common() if count >= _OFTEN]
+    if often:
+        return (
+            f"a text log of no known framework; of what it tells again and again"
+            f" ({', '.join(often[:_SHOWN])}) nothing is called a loss; print one, or {_EXPORT}"
         )
     return _TEXT
 

@@ -19,7 +19,8 @@ GRAMMAR = Grammar(
             ),
             names=("Iteration", "loss", "lr"),
             told_by=re.compile(
-                rb"solver\.cpp:\d{1,6}\] Iteration \d{1,12}(?: \([^)\n]{1,80}\))?, (?:loss|lr) = "
+                rb"solver\.cpp(?::\d{1,6}\]| : line \d{1,6} :) Iteration \d{1,12}"
+                rb"(?: \([^)\n]{1,80}\))?, (?:loss|lr) = "
             ),
         ),
         Line(

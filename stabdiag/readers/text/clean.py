@@ -22,7 +22,8 @@ class Text:
     """A stretch of whole lines, cleaned.
 
     ``data`` begins with a line end, so that a pattern can ask for the start of any line. A lone
-    carriage return has become a line end in it, which ``line_at`` does not count.
+    carriage return has become a line end in it, which ``line_at`` does not count. Where a log is
+    quoted, as mails and issues quote it, the sign of that is gone.
     """
 
     def __init__(self, block: bytes, *, first_line: int) -> None:
@@ -37,6 +38,8 @@ class Text:
                 self._breaks = _places(block, b"\r")
                 block = block.replace(b"\r", b"\n")
         self.data = b"\n" + block
+        if b"\n> " in self.data:
+            self.data = self.data.replace(b"\n> ", b"\n")
 
     def line_at(self, place: int) -> int:
         """Return the number of the line, from 1, that a place in ``data`` lies on."""

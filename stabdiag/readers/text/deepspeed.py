@@ -14,7 +14,7 @@ from stabdiag.readers.text.log import functions_of, growing_by
 # … OVERFLOW! Rank 0 Skipping step. Attempted loss scale: 32, reducing to 16
 # … Attempted loss scale: 65536, but hysteresis is 2. Reducing hysteresis to 1
 _SCALE = "Attempted loss scale"
-_SKIPPED = {"skipped_step": b"1"}
+SKIPPED = {"skipped_step": b"1"}
 
 SCALE = (
     Line(
@@ -26,13 +26,13 @@ SCALE = (
     Line(
         pattern=re.compile(rb", reducing to (%b)\.?(?!\S)" % NUMBER),
         names=(_SCALE,),
-        fixed=_SKIPPED,
+        fixed=SKIPPED,
         step=Step.NEXT,
         tells=False,
     ),
     Line(
         pattern=re.compile(rb", but hysteresis is \d"),
-        fixed=_SKIPPED,
+        fixed=SKIPPED,
         step=Step.NEXT,
         tells=False,
     ),
@@ -76,6 +76,8 @@ GRAMMAR = Grammar(
             names=("epoch", "step", "loss"),
             tells=False,
         ),
+        # [Rank 0] Loss: 10.8719
+        Line(pattern=re.compile(rb"\[Rank 0\] Loss: (%b)" % VALUE), names=("loss",), tells=False),
         Line(pattern=re.compile(rb"\nppl: (%b)" % VALUE), names=("ppl",), tells=False),
         *SCALE,
     ),

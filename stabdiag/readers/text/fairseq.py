@@ -48,6 +48,15 @@ GRAMMAR = Grammar(
             pairs=_BARS,
             named=_of_epoch,
         ),
+        # | epoch 028 | loss 3.976 | nll_loss 2.204 | … | num_updates 9165 | lr 0.00033 | …
+        Line(
+            pattern=re.compile(
+                rb"\| epoch(?<!train \| epoch) \d{1,6} "
+                rb"(\| loss (?=[^\n]{0,2000}num_updates)[^\n]{1,4000}\n)"
+            ),
+            pairs=_BARS,
+            named=_of_epoch,
+        ),
         Line(
             pattern=re.compile(rb"\| valid \| \{([^\n]{1,4000})"),
             pairs=_MEMBERS,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 
+from stabdiag.readers.text.alarms import detectron2
 from stabdiag.readers.text.grammar import NUMBER, Grammar, Line
 from stabdiag.readers.text.log import functions_of, growing_by
 
@@ -19,6 +20,7 @@ GRAMMAR = Grammar(
             names=("iter",),
             pairs=re.compile(rb"([a-zA-Z]\w{0,60}): (%b)(?=[\s(]|$)" % NUMBER),
         ),
+        detectron2("total_loss", "iter"),
     ),
 )
 

@@ -1,8 +1,9 @@
 """Megatron-LM and Megatron-DeepSpeed: ``iteration N/ M | lm loss: … | loss scale: … |``.
 
 Each field ends on a bar: one that was cut short by another rank's line is left out. A loss that is
-NaN is not printed at all; what the other fields say about that is weighed where the records are
-put together.
+NaN is not printed at all, nor is that of steps that were all skipped. Where none was skipped, and
+the gradient or a count says NaN, the loss was NaN; what else the other fields say about it is
+weighed where the records are put together.
 """
 
 from __future__ import annotations
@@ -25,6 +26,15 @@ GRAMMAR = Grammar(
             ),
             names=("iteration",),
             pairs=_FIELDS,
+        ),
+        Line(
+            pattern=re.compile(
+                rb"iteration(?<!, iteration) {1,12}(\d{1,12})/ {0,12}\d{1,12} \|"
+                rb"(?![^\n]{0,4000}loss:)(?=[^\n]{0,4000}skipped iterations: {1,12}0 \|)"
+                rb"(?=[^\n]{0,4000}(?:grad norm: {1,12}-?nan|nan iterations: {1,12}[1-9]))"
+            ),
+            names=("iteration",),
+            fixed={"lm loss": b"nan"},
         ),
         #  validation loss at iteration 1000 | lm loss value: 2.1E+00 | lm loss PPL: 8.166170E+00 |
         Line(

@@ -28,6 +28,10 @@ _CLOCK = rb"'(?:epoch|step|global_steps?)': "
 _STEPS = "Total optimization steps"
 _EPOCHS = "Num Epochs"
 
+# A bar that another line cut in two tells no step, which is no reason not to trust the others.
+_FEW = 0.1
+_TOO_FEW_BARS = "the progress bar is drawn too seldom to tell the steps of all records"
+
 GRAMMAR = Grammar(
     name="hf-trainer-stdout",
     step="global_step",
@@ -37,7 +41,8 @@ GRAMMAR = Grammar(
             pairs=re.compile(rb"'([^'\n]{1,80})': '?(%b)(?:/\d{1,12})?'?[,}]" % NUMBER),
             named=lambda name: "global_step" if name in _STEP_NAMES else name,
             told_by=re.compile(
-                rb"\{'(?=[^\n{}]{0,2000}?%b)(?=[^\n{}]{0,2000}?%b)" % (_LOSS[1:], _CLOCK[1:])
+                rb"\{(?='[^\n{}]{0,2000}?)(?=[^\n{}]{0,2000}?%b)(?=[^\n{}]{0,2000}?%b)"
+                % (_LOSS, _CLOCK)
             ),
             step=Step.COMING,
         ),
@@ -59,6 +64,9 @@ recognises, _read = functions_of(GRAMMAR)
 def read(stream: Stream) -> Columns:
     """Read what the HF Trainer printed."""
     columns = _read(stream)
+    if _shared(columns):
+        names = tuple(name for name in columns.names if name != GRAMMAR.step)
+        columns = replace(columns, names=names, notes=(*columns.notes, _TOO_FEW_BARS))
     steps = None if GRAMMAR.step in columns.names else _steps_of_epochs(columns)
     if steps is None:
         return columns
@@ -67,6 +75,16 @@ def read(stream: Stream) -> Columns:
         return steps if name == GRAMMAR.step else columns.load(name)
 
     return replace(columns, names=(GRAMMAR.step, *columns.names), load=load)
+
+
+def _shared(columns: Columns) -> bool:
+    """Tell whether losses of several epochs share a step: the bar was drawn too seldom to tell."""
+    if not {GRAMMAR.step, "loss", "epoch"} <= set(columns.names):
+        return False
+    step, loss, epoch = (columns.load(name) for name in (GRAMMAR.step, "loss", "epoch"))
+    rows = np.flatnonzero(step.present & loss.present & epoch.present)
+    same = (np.diff(step.values[rows]) == 0) & (np.diff(epoch.values[rows]) > 0)
+    return bool(same.sum() > _FEW * len(rows))
 
 
 def _steps_of_epochs(columns: Columns) -> Column | None:

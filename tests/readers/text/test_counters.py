@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from stabdiag import read
-from stabdiag.readers.text.general import evidence
+from stabdiag.readers.text.evidence import evidence
 
 N, PER_EPOCH = 240, 60
 
@@ -185,7 +185,7 @@ TEMPLATES = {
     "Flax": (
         "Step... ({n1} | Loss: {loss}, Learning Rate: {lr})\n",
         (1, 240),
-        set(),
+        {"lr"},
     ),
     "a TPU trainer": (
         "completed step: {n}, seconds: 1.150, TFLOP/s/device: 470.000, total_weights: 65536, "

@@ -62,6 +62,36 @@ class TestDeepSpeed:
         assert found["step"] == [4, 5, 10]
         assert found["Attempted loss scale"] == [64, 32, None]
 
+    def test_a_loss_on_a_line_of_its_own_is_of_the_step_before(self, values):
+        lines = (f"{step_line(n, 1)}INFO - [Rank 0] Loss: {11 - n / 10}\n" for n in (10, 20, 30))
+        found = values("deepspeed", "".join(lines))
+        losses = [pair for pair in zip(found["step"], found["loss"], strict=True) if pair[1]]
+        assert losses == [(10, 10), (20, 9), (30, 8)]
+
+    def test_nothing_but_overflows(self, tmp_path):
+        path = tmp_path / "run.log"
+        scales = (
+            f"{OVERFLOW} Rank 0 Skipping step. Attempted loss scale: {2**n}, reducing to 1\n"
+            for n in range(32, 12, -1)
+        )
+        path.write_text("".join(scales))
+        history = stabdiag.read(path)
+        assert history.source.format == "alarms"
+        assert history.series["loss_scale"].values.tolist() == [2**n for n in range(32, 12, -1)]
+        assert history.series["skipped"].values.tolist() == [1] * 20
+
+    def test_overflows_in_a_log_with_losses_are_no_log_of_their_own(self, tmp_path):
+        path = tmp_path / "run.log"
+        lines = (
+            f"{OVERFLOW} Rank 0 Skipping step. Attempted loss scale: {2**n}, reducing to 1\n"
+            f"step {32 - n} loss: 2.5\n"
+            for n in range(32, 12, -1)
+        )
+        path.write_text("".join(lines))
+        history = stabdiag.read(path)
+        assert history.source.format == "text"
+        assert len(history.series["loss"]) == 20
+
 
 def iteration(step: int, *, loss: str = "", skipped: int = 0, rest: str = "") -> str:
     return (
@@ -96,6 +126,21 @@ class TestMegatron:
         log.write_text("".join(lines), encoding="utf-8")
         report = stabdiag.diagnose(log)
         assert (report.diagnosis.slug, report.diagnosis.step) == ("nan-fp16-overflow", 310)
+
+    @pytest.mark.parametrize("sign", ["grad norm: nan", "number of nan iterations:  10"])
+    def test_a_loss_that_is_left_out_all_along_was_nan(self, tmp_path, sign):
+        path = tmp_path / "run.log"
+        path.write_text("".join(iteration(n, rest=f"{sign} |") for n in (10, 20, 30)))
+        loss = stabdiag.read(path).series["loss"]
+        assert (loss.steps.tolist(), np.isnan(loss.values).all()) == ([10, 20, 30], True)
+        assert stabdiag.diagnose(path).diagnosis.slug.startswith("nan-")
+
+    @pytest.mark.parametrize(("skipped", "sign"), [(10, "grad norm: nan"), (0, "grad norm: 0.5")])
+    def test_a_loss_that_is_left_out_for_another_reason_was_not(self, tmp_path, skipped, sign):
+        path = tmp_path / "run.log"
+        lines = (iteration(n, skipped=skipped, rest=f"{sign} |") for n in (10, 20, 30))
+        path.write_text("".join(lines))
+        assert "loss" not in stabdiag.read(path).series
 
     def test_a_field_that_was_cut_is_left_out(self, values):
         found = values(
@@ -150,6 +195,26 @@ class TestTrainer:
         assert found["global_step"] == [10, 20, 30, 40, 43]
         assert found["loss"] == [1.5, 2.5, 3.5, 4.5, None]
 
+    def test_bars_that_are_drawn_too_seldom_do_not_tell_the_step(self, tmp_path):
+        text = "".join(
+            f"{{'loss': {9 - n}.5, 'epoch': {n}.25}}\n"
+            + (f" 42%|████      | {n * 90}/900 [10:05<30:24,  4.49s/it]\n" if n % 2 else "")
+            for n in range(8)
+        )
+        log = tmp_path / "run.log"
+        log.write_text(text)
+        loss = stabdiag.read(log).series["loss"]
+        assert loss.steps.tolist() == list(range(8))
+        assert loss.values.tolist() == [9.5 - n for n in range(8)]
+
+    def test_a_bar_that_is_missing_here_and_there_does_no_harm(self, values):
+        text = "".join(
+            f"{{'loss': {n}.5, 'epoch': {n}.25}}\n"
+            + (f" 42%|████      | {n * 10}/900 [10:05<30:24,  4.49s/it]\n" if n != 5 else "")
+            for n in range(30)
+        )
+        assert values("hf-trainer-stdout", text)["global_step"][4:8] == [40, 60, 60, 70]
+
     def test_the_summary_is_left_out(self, values):
         found = values(
             "hf-trainer-stdout",
@@ -201,6 +266,14 @@ class TestFairseq:
         assert found["loss_scale"] == [None, 64, None, None, None, None]
         assert found["valid_loss"] == [None, None, None, 4.75, None, 4.5]
         assert found["train_loss"] == [None, None, None, None, 4.4, None]
+
+    def test_an_epoch_as_older_versions_print_it(self, values):
+        found = values(
+            "fairseq",
+            "| epoch 028 | loss 3.976 | ppl 4.61 | num_updates 9165 | loss_scale 0.5 | wall 4043\n"
+            "| epoch 028 | valid on 'valid' subset | loss 9.329 | ppl 272.04 | num_updates 9165\n",
+        )
+        assert (found["train_loss"], found["valid_loss"]) == ([3.976, None], [None, 9.329])
 
     def test_an_epoch_as_text(self, values):
         found = values(
@@ -295,3 +368,187 @@ def test_what_deepspeed_chat_prints_beside_the_steps(values) -> None:
         ),
     )
     assert [loss for loss in found["loss"] if loss is not None] == [8.0, 7.0, 6.0]
+
+
+class TestYolo:
+    @staticmethod
+    def heading(*losses: str) -> str:
+        return "".join(f"{name:>10}" for name in ("Epoch", "gpu_mem", *losses)) + (
+            "    labels  img_size\n"
+        )
+
+    @staticmethod
+    def bar(epoch: int, *losses: float, end: str = "\n") -> str:
+        cells = "".join(f"{value:10.4g}" for value in losses)
+        return f"{epoch:>8}/149     5.05G{cells}        17       640: 50%|█████     | 5/10{end}"
+
+    def test_the_last_state_of_each_epoch_counts(self, tmp_path):
+        path = tmp_path / "run.log"
+        path.write_text(
+            "".join(
+                self.heading("box", "obj", "cls")
+                + self.bar(epoch, 0.5, 0.5, 0.5, end="\r")
+                + self.bar(epoch, 0.25, 0.5 - epoch / 8, 0.0)
+                + "     all   657   2287   1.52e-05\n"
+                for epoch in range(4)
+            )
+        )
+        history = stabdiag.read(path)
+        assert history.source.format == "yolo"
+        assert history.series["loss"].steps.tolist() == [0, 1, 2, 3]
+        assert history.series["loss"].values.tolist() == [0.75 - n / 8 for n in range(4)]
+
+    def test_a_total_and_names_with_capitals(self, values):
+        text = self.heading("GIoU", "obj", "total") + self.bar(2, 4.5, 0.5, float("nan"))
+        found = values("yolo", text)
+        assert found["GIoU_loss"] == [4.5]
+        assert found["total_loss"] == [pytest.approx(np.nan, nan_ok=True)]
+
+    def test_two_headings_of_different_length(self, values):
+        text = (
+            self.heading("loss") + self.bar(0, 2.5) + self.heading("box", "cls") + self.bar(1, 3, 4)
+        )
+        found = values("yolo", text)
+        assert (found["loss"], found["box_loss"]) == ([2.5, None], [None, 3])
+
+
+class TestBaselines:
+    @staticmethod
+    def table(*rows: tuple[str, str], end: str = "\n") -> str:
+        rule = "-" * 30 + end
+        return rule + "".join(f"| {a:<14} | {b:<9} |{end}" for a, b in rows) + rule
+
+    def test_sections_are_joined_with_their_names(self, values):
+        rollout = (("rollout/", ""), ("   ep_rew_mean", "21.3"))
+        train = (("train/", ""), ("   loss", "1.5e-05"), ("   value_loss", "nan"))
+        text = self.table(*rollout) + "Eval num_timesteps=10\n" + self.table(*rollout, *train)
+        found = values("baselines", text)
+        assert found["rollout/ep_rew_mean"] == [21.3, 21.3]
+        assert found["train/loss"] == [None, 1.5e-05]
+
+    def test_without_sections_and_with_the_line_ends_of_windows(self, values):
+        text = self.table(("loss", "2.5"), ("step", "1.53e+05"), end="\r\n") * 2
+        assert values("baselines", text) == {"step": [153000] * 2, "loss": [2.5] * 2}
+
+    def test_a_table_whose_head_was_cut_off(self, values):
+        whole = self.table(("train/", ""), ("   loss", "2.5"), ("   n_updates", "10"))
+        text = "|    loss | 9.5 |\n|    n_updates | 5 |\n" + "-" * 30 + "\n" + whole
+        assert values("baselines", text) == {"train/loss": [2.5], "train/n_updates": [10]}
+
+    @pytest.mark.parametrize("noise", ["", "x" * 5000 + "\n", "ok\n" * 40_000])
+    def test_blocks_are_cut_between_tables(self, values, noise):
+        text = "".join(
+            self.table(("loss", f"{n}"), ("total_timesteps", f"{n}")) + noise * (n < 20)
+            for n in range(2000)
+        )
+        found = values("baselines", text)
+        assert found["loss"] == found["total_timesteps"] == list(range(2000))
+
+    def test_a_table_of_settings_is_none(self):
+        text = self.table(("batch_size", "32"), ("learning_rate", "0.1"))
+        assert not reader("baselines").recognises(text.encode(), whole=True)
+
+
+class TestAlarms:
+    def test_tensorflow_says_it_twice(self, tmp_path):
+        path = tmp_path / "run.log"
+        path.write_text(
+            "INFO:tensorflow:loss = 1.8717, step = 31601 (182.200 sec)\n"
+            "ERROR:tensorflow:Model diverged with loss = NaN.\n"
+            "E0105 10:00:00.1 14003 session_run_hooks.py:760] Model diverged with loss = NaN.\n"
+        )
+        loss = stabdiag.read(path).series["loss"]
+        assert loss.steps.tolist() == [31601, 31602]
+        np.testing.assert_array_equal(loss.values, [1.8717, np.nan])
+
+    def test_keras_counts_batches_from_zero(self, tmp_path):
+        path = tmp_path / "run.log"
+        bars = (f"{n}/234 [....] - ETA: 3:24 - loss: 44.4110\n" for n in range(1, 8))
+        path.write_text("".join(bars) + "Batch 7: Invalid loss, terminating training\n")
+        loss = stabdiag.read(path).series["loss"]
+        assert loss.steps.tolist() == list(range(1, 9))
+        assert np.flatnonzero(np.isnan(loss.values)).tolist() == [7]
+
+    def test_detectron2_names_the_iteration(self, tmp_path):
+        lines = (
+            f"[01/05 10:00:00 d2.utils.events]: eta: 0:45:00  iter: {n}  total_loss: 1.5  "
+            "loss_cls: 0.5  lr: 0.02\n"
+            for n in (1999, 2019)
+        )
+        error = "FloatingPointError: Loss became infinite or NaN at iteration=2037!\n"
+        path = tmp_path / "run.log"
+        path.write_text("".join(lines) + error)
+        loss = stabdiag.read(path).series["loss"]
+        assert loss.steps.tolist() == [1999, 2019, 2037]
+        assert np.isnan(loss.values[-1])
+        path.write_text("loading\n" + error.replace("Loss", "Losses"))
+        assert stabdiag.read(path).series["loss"].steps.tolist() == [2037]
+
+    def test_a_gradient_of_espnet_that_is_nan_is_a_skipped_step(self, tmp_path):
+        path = tmp_path / "run.log"
+        path.write_text(
+            "(trainer:636) INFO: 1epoch:train:1-50batch: iter_time=0.1, loss_ctc=1.5, loss=65.129\n"
+            + "(trainer:581) WARNING: The grad norm is nan. Skipping updating the model.\n" * 3
+        )
+        history = stabdiag.read(path)
+        assert history.series["loss"].steps.tolist() == [50]
+        assert history.series["grad_norm"].steps.tolist() == [51, 52, 53]
+        assert history.series["skipped"].values.tolist() == [1, 1, 1]
+
+
+def test_what_stands_in_parentheses_before_the_losses_of_pix2pix(values):
+    text = "(epoch: 1, iters: 100, time: 0.5) G_GAN: 1.5 D_real: 0.5 \n"
+    text += "(epoch: 1, iters: 200, time: 0.5, data: 0.25) , G_GAN: nan, D_real: 0.25\n"
+    found = values("pix2pix", text)
+    assert (found["iter"], found["data"]) == ([100, 200], [None, 0.25])
+    assert (found["loss_D_real"], found["loss_G_GAN"][0]) == ([0.5, 0.25], 1.5)
+
+
+@pytest.mark.parametrize("rest", ["", " * 1,234 @ 3,412 after 1,234", " (1.5)"])
+def test_marian_in_its_versions(values, rest):
+    line = f"Ep. 2.5 : Up. 1000 : Sen. 10,147 : Cost 9.71{rest} : Time 5.1s : L.r. 6.25e-06\n"
+    assert values("marian", line) == {
+        "update": [1000],
+        "epoch": [2],
+        "loss": [9.71],
+        "lr": [6.25e-06],
+    }
+
+
+def test_a_fork_of_caffe_and_a_quote(values):
+    text = "> INFO: src/caffe/solver.cpp : line 218 : Iteration 5 (0.1 iter/s), loss = nan\n"
+    assert reader("caffe").recognises(text.encode(), whole=True)
+    assert values("darknet", "> 1: 2.5, 2.5 avg, 0.1 rate, 0.2 seconds, 1 images\n")["loss"] == [
+        2.5
+    ]
+
+
+class TestMarkdown:
+    RULE = "|---|:--:|\n"
+
+    def test_the_largest_table_with_a_loss_counts(self, values):
+        small = "\n| Epoch | Loss |\n" + self.RULE + "| 1 | 9.5 |\n" * 3
+        large = "\nsteps | train loss\n-- | --\n" + "".join(f"{n} | {n}.5\n" for n in range(9))
+        settings = "\n| name | value |\n" + self.RULE + "| a | 1 |\n" * 20
+        found = values("markdown", f"# Title\n{small}\n{large}\n{settings}")
+        assert found == {"steps": list(range(9)), "train loss": [n + 0.5 for n in range(9)]}
+
+    def test_a_row_of_other_length_is_told(self, read):
+        table = "| Epoch | Loss |\n" + self.RULE + "| 1 | 2.5 |\n" * 3 + "| 4 | 2.5 | x |\n"
+        columns = read("markdown", f"title\n\n{table}")
+        assert columns.rows == 3
+        assert [(one.line, one.reason) for one in columns.bad_lines] == [
+            (8, "3 cells instead of 2"),
+        ]
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "# T\n| Epoch | Loss |\n|---|---|\n| 1 | 2.5 |\n",
+            "# T\n| Epoch | Acc |\n|---|---|\n" + "| 1 | 2.5 |\n" * 9,
+            "# T\n| Epoch | Loss |\n" + "| 1 | 2.5 |\n" * 9,
+            "the loss\n--------\n",
+        ],
+    )
+    def test_what_is_none(self, text):
+        assert not reader("markdown").recognises(text.encode(), whole=True)

@@ -23,6 +23,11 @@ def log(line: str, count: int = 60) -> str:
         "epoch 1 iter {n} loss = {loss}",
         "INFO: 'step': {n}, 'train_loss': {loss}, 'eta': 0:12:13",
         "update {n:>8}; total loss: {loss}; acc: 0.5",
+        "iter: {n}, lr: 0.01, 'loss_cls': '0.5', 'loss': '{loss:.6f}', eta: 1:02:03",
+        "> step: {n}, loss: {loss}",
+        "[Fold 1 Ep {n:03d}] tr_loss={loss:.4f} tr_auc=0.49",
+        "E5 it[ 9/ 10] | [Loss] {loss:.4f} | [step]   {n} | [time] 0.4m",
+        "mini-batch {n}: avg. loss: {loss}",
         "\x1b[32mbatch {n}\x1b[0m loss \x1b[1m{loss:.4f}\x1b[0m",
     ],
 )
@@ -90,3 +95,139 @@ def test_epochs_are_steps_where_there_is_nothing_finer(tmp_path):
 )
 def test_no_evidence(text):
     assert not recognises(text.encode(), whole=True)
+
+
+def gan(line: str):
+    return log(line.replace("{d}", "{loss}").replace("{g}", "9.5"))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Iteration: {n}, Generator Loss : {g}, Discriminator Loss : {d}",
+        "INFO Step {n} G Loss: {g} | D Loss: {d}",
+        "Epoch [0/5] Batch {n}/600 Loss D: {d}, loss G: {g}",
+        "[Epoch 0/5] [Batch {n}/600] [D loss: {d}] [G loss: {g}]",
+    ],
+)
+def test_a_generator_and_a_discriminator_are_told_apart(tmp_path, line):
+    path = tmp_path / "run.log"
+    path.write_text(gan(line), encoding="utf-8")
+    history = stabdiag.read(path)
+    assert history.series["loss"].values.tolist() == [4 - n / 100 for n in range(1, 61)]
+
+
+def test_names_of_several_words_with_capitals(values):
+    line = "2026-01-05 INFO Epoch {n} Avg. Train Loss: {loss} Best Val Loss: 0.5 Learning Rate: 0.1"
+    found = values("text", log(line, 3))
+    assert set(found) == {"step", "Avg. Train Loss", "Best Val Loss", "Learning Rate"}
+
+
+@pytest.mark.parametrize("name", ["batch_id", "batch_idx", "Step", "minibatch", "itr", "Iter"])
+@pytest.mark.parametrize("each", [2, 3, 40])
+def test_each_line_of_an_epoch_is_a_record(tmp_path, name, each):
+    lines = (
+        f"epoch: {epoch}, {name}: {at * 20}, loss: {4 - epoch / 10 - at / 1000:.3f}\n"
+        for epoch in range(4)
+        for at in range(each)
+    )
+    path = tmp_path / "run.log"
+    path.write_text("".join(lines), encoding="utf-8")
+    loss = stabdiag.read(path).series["loss"]
+    assert loss.steps.tolist() == list(range(0, 80 * each, 20))
+
+
+def test_what_does_not_rise_within_an_epoch_is_no_counter_of_it(values):
+    lines = (
+        f"epoch {n} best at step {n * 37 % 50}: loss {4 - n / 10}, batch: 32\n" for n in range(9)
+    )
+    assert values("text", "".join(lines))["step"] == list(range(9))
+
+
+@pytest.mark.parametrize(
+    ("lines", "steps"),
+    [
+        ("epoch: 0, iter: {n}, lr: 1e-4, 'loss': nan, time: 2.3", [1, 2]),
+        ("ep={n} tr=['train'] loss={loss} err=0.2 valid=dev loss=0.7 err=0.3", [1, 2]),
+        ("Step {n} CTCLoss: nanxxx, loss: nanxxx", [1, 2]),
+        ("Epoch [1][{n}/62598] lr: 1.000e-03, loss_ce: 1.2, loss: {loss}", [1, 2]),
+    ],
+)
+def test_an_excerpt_of_two_lines(values, read, lines, steps):
+    assert values("text", log(lines, 2))["step"] == steps
+    assert "(unsure)" in read("text", log(lines, 2)).events[0].message
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "step 1 loss 2.5\nstep 1 loss 2.4\n",
+        "step 2 loss 2.5\nstep 1 loss 2.4\n",
+        "at step 10 the loss: 2.5 was high\nlater, by step 20, lr: 0.1 and a loss: 2.4 were seen\n",
+        "3/10 loss 2.5\n4/10 loss 2.4\n",
+        "(3/8) epoch 1, batch 115350, loss 2.5\n(4/8) epoch 1, batch 115350, loss 2.4\n",
+    ],
+)
+def test_two_lines_that_are_no_excerpt(text):
+    assert not recognises(text.encode(), whole=True)
+
+
+@pytest.mark.parametrize(
+    ("line", "name"),
+    [
+        ("Step {n}/100; acc:  58.42; ppl:  7.46; xent: {loss}; lr: 0.00030", "loss"),
+        ("epoch {n} avg_cost = {loss}", "avg_loss"),
+        ("[Epoch 0][Batch {n}], Speed: 2.3 samples/sec, CrossEntropy={loss}", "loss"),
+        ("iter {n} Train MSE: {loss}", "Train loss"),
+        ("update {n} nll {loss}", "loss"),
+    ],
+)
+def test_a_loss_by_another_name(values, read, line, name):
+    text = log(line)
+    assert values("text", text)[name] == [4 - n / 100 for n in range(1, 61)]
+    assert "is the loss" in read("text", text).events[0].message
+
+
+@pytest.mark.parametrize(
+    "line", ["Epoch {n} Time cost={loss}", "step {n} batch_cost: {loss}", "step {n} mse_count: 5.0"]
+)
+def test_what_is_no_loss_by_another_name(line):
+    assert not recognises(log(line).encode(), whole=True)
+
+
+def test_a_loss_goes_before_one_by_another_name(values):
+    found = values("text", log("step {n} mse: 0.5 loss: {loss}", 3))
+    assert found["mse"] == [0.5] * 3
+    assert found["loss"] == [3.99, 3.98, 3.97]
+
+
+def test_a_list_of_losses(tmp_path):
+    path = tmp_path / "run.log"
+    line = "[Epoch 0/30, Batch {n}/73] [Losses: x 0.27, conf 4.3, total {loss}, recall: 0.1]"
+    path.write_text(log(line), encoding="utf-8")
+    history = stabdiag.read(path)
+    assert history.series["loss"].values.tolist() == [4 - n / 100 for n in range(1, 61)]
+
+
+def test_a_counter_beside_evaluations_goes_behind_the_headings_of_the_training(tmp_path):
+    lines = (
+        f"TRAIN EPOCH {n}:\nloss             {4 - n / 10}\nacc              0.31\n"
+        f"Val epoch {n} has acc 0.249 and loss 1.386\n"
+        for n in range(12)
+    )
+    path = tmp_path / "run.log"
+    path.write_text("".join(lines), encoding="utf-8")
+    history = stabdiag.read(path)
+    assert history.series["loss"].values.tolist() == [4 - n / 10 for n in range(12)]
+    assert history.series["eval_loss"].steps.tolist() == list(range(12))
+
+
+def test_what_begins_like_an_excerpt_is_looked_into_further(read):
+    noise = "loading weights, please wait\n" * 40_000
+    text = log("epoch {n} it {n}: loss {loss}", 2) + noise + log("epoch 3 it {n}: loss {loss}", 90)
+    assert "92 lines" in read("text", text).events[0].message
+
+
+def test_a_learning_rate_without_a_sign(values):
+    line = "Iter {n}: Train loss {loss}, Learning Rate 7.000e-05, It/sec 0.2"
+    assert values("text", log(line))["Learning Rate"] == [7e-5] * 60

@@ -17,7 +17,7 @@ from stabdiag.errors import LogError
 from stabdiag.readers.blocks import blocks
 from stabdiag.readers.registry import reader
 from stabdiag.readers.source import Stream
-from stabdiag.readers.text import measured, messages, ranks
+from stabdiag.readers.text import counters, messages, names, ranks
 from stabdiag.readers.text.formats import TEXT_READERS
 from stabdiag.readers.text.grammar import Line
 from stabdiag.readers.text.messages import SORTS
@@ -104,7 +104,7 @@ def patterns() -> dict[str, re.Pattern[bytes]]:
         if grammar.config is not None:
             found[f"{grammar.name} config"] = grammar.config
     found |= {f"message {sort.title}": sort.line for sort in SORTS}
-    for module in (measured, messages, ranks):
+    for module in (counters, messages, names, ranks):
         own = {k: v for k, v in vars(module).items() if isinstance(v, re.Pattern)}
         found |= {f"{module.__name__.rpartition('.')[2]} {k}": v for k, v in own.items()}
     return found
@@ -158,6 +158,8 @@ ADVERSARIAL = [
     b"step loss ",
     b"loss: 1 step",
     b"a a a loss ",
+    b"Generator Loss ",
+    b"Losses: x 1, ",
     b"Traceback (most recent call last):\n ",
     b"rror Killed SIG inimum ",
     b"\x1b[",

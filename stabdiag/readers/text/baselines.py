@@ -1,0 +1,130 @@
+"""Stable-Baselines, OpenAI's baselines and their kin: tables of two columns between dashes.
+
+::
+
+    ---------------------------------
+    | rollout/           |          |
+    |    ep_rew_mean     | 21.3     |
+    | train/             |          |
+    |    loss            | 0.0123   |
+    ---------------------------------
+
+Each table is a record; names below a section are joined with it: ``rollout/ep_rew_mean``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from stabdiag.readers.blocks import Block, blocks
+from stabdiag.readers.text.clean import Text
+from stabdiag.readers.text.grammar import Grammar, Kind, Part
+from stabdiag.readers.text.log import TextLog
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from stabdiag.readers.columns import Columns
+    from stabdiag.readers.source import Stream
+
+_DASHES: Final = b"-" * 8
+_RULE: Final = re.compile(rb"\n(?:[^\n|]{0,60}[ :])?-{8,200}[ \t]{0,8}(?=\n|$)")
+_ROW: Final = re.compile(rb"\n[^\n|]{0,60}\|([^\n|]{1,100})\|([^\n|]{0,100})\|(?=\s|$)")
+
+# What a table of a training has, as against one of settings.
+_TRAINING: Final = re.compile(r"loss|rew|timesteps|n_?updates")
+
+# Rows that are waited for: a table that is longer is none.
+_LONGEST: Final = 1 << 18
+_SIZE: Final = 1 << 16
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Tables(Kind):
+    """The tables; those with the same names make one part."""
+
+    begins: bool = True
+
+    def search(self, data: bytes) -> bool:
+        """Return whether there is a table of a training."""
+        return any(
+            sum(_TRAINING.search(name) is not None for name in table) and len(table) > 1
+            for _, table in _tables(data)
+        )
+
+    def find(self, data: bytes) -> list[Part]:
+        """Return all tables."""
+        shapes: dict[tuple[str, ...], tuple[list[int], list[tuple[bytes, ...]]]]
+        shapes = defaultdict(lambda: ([], []))
+        for place, table in _tables(data):
+            starts, cells = shapes[tuple(table)]
+            starts.append(place)
+            cells.append(tuple(table.values()))
+        return [
+            Part(names=names, starts=starts, cells=list(zip(*cells, strict=True)))
+            for names, (starts, cells) in shapes.items()
+        ]
+
+
+def _tables(data: bytes) -> Iterator[tuple[int, dict[str, bytes]]]:
+    """Yield place and cells of each table that has a rule above or below it."""
+    # Most logs have no such line, and a fixed text is searched for much faster.
+    rules = [match.span() for match in _RULE.finditer(data)] if _DASHES in data else []
+    if not rules:
+        return
+    begins = [0, *(end for _, end in rules)]
+    ends = [*(begin for begin, _ in rules), len(data)]
+    for begin, end in zip(begins, ends, strict=True):
+        table: dict[str, bytes] = {}
+        section, place = "", begin
+        for row in _ROW.finditer(data, begin, end):
+            name, value = row[1].decode("utf-8", "replace"), row[2].strip()
+            if name.strip().endswith("/") and not value:
+                section = name.strip()
+            # What stands indented below no section belongs to one that was cut off.
+            elif section or not name.startswith("  "):
+                place = place if table else row.start(1)
+                table.setdefault(f"{section}{name.strip()}", value)
+        if table:
+            yield place, table
+
+
+GRAMMAR: Final = Grammar(name="baselines", step="step", kinds=(_Tables(),), joined=True)
+
+
+def recognises(head: bytes, *, whole: bool) -> bool:
+    """Return whether there is a table of a training."""
+    return GRAMMAR.recognises(Text(head, first_line=1).data)
+
+
+def read(stream: Stream) -> Columns:
+    """Read the tables, each as one record."""
+    log = TextLog(GRAMMAR)
+    for block in _whole(blocks(stream, size=_SIZE)):
+        log.add(block)
+    return log.columns(stream)
+
+
+def _whole(cut: Iterable[Block]) -> Iterator[Block]:
+    """Cut blocks so that none ends within a table."""
+    held = b""
+    for block in cut:
+        if block.too_long:
+            yield Block(data=held)
+            yield block
+            held = b""
+            continue
+        data = held + block.data
+        rule = data.rfind(_DASHES)
+        end = data.find(b"\n", rule) + 1 if rule >= 0 else 0
+        if not end and len(data) < _LONGEST:
+            held = data
+            continue
+        end = end or len(data)
+        yield replace(block, data=data[:end])
+        held = data[end:]
+    if held:
+        yield Block(data=held)

@@ -1,0 +1,73 @@
+"""What counts the steps on a line of any log: a word and a number, or a position such as 10/600."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+# 3000, or 3,000
+_COUNT: Final = rb"\d{1,3}(?:,\d{3}){1,4}|\d{1,12}"
+# The word "it" is also tqdm's unit, and what follows that is a time: 12 it [00:01
+COUNTER: Final = re.compile(
+    rb"(?<![A-Za-z])(global[ _]step|step|iteration|iter|itr|it(?=[:=]| {1,4}\d)|num_updates|update"
+    rb"|mini[-_ ]?batch|batch(?:_idx|_id|_index)?|epoch|episode|ep|round)s?"
+    rb"(?:\([a-z]{1,10}\))?[\"']?(?:[\s:=#\[(.]{1,12}|\] {1,12})(%b)(?![\d\w%%]|[.,]\d|-\d\d-)"
+    % _COUNT,
+    re.IGNORECASE,
+)
+# [ 640/60000 (1%)], 3/10 [00:01<00:02, and the bars that count 3.0it/10.0it.
+POSITION: Final = re.compile(
+    rb"(?<![\w./:,-])(%b)(?:\.0)?(?:it)?/ {0,6}(%b)(?![\d/:-]|\.[1-9])" % (_COUNT, _COUNT)
+)
+# [1/5][20/600], where the first is the epoch
+_TWO_POSITIONS: Final = re.compile(rb"\[ {0,6}(\d{1,9})/ {0,6}\d{1,9}\] ?\[ {0,6}\d{1,12}/")
+# [1,  2000], an epoch and a batch; 1epoch:train:51-100batch
+_EPOCH_AND_BATCH: Final = re.compile(
+    rb"\[ {0,6}(\d{1,9}), {1,6}(\d{1,12})\]|(\d{1,9})epoch:train:\d{1,12}-(\d{1,12})batch"
+)
+
+STEP: Final = "step"
+EPOCH: Final = b"epoch"
+
+# Within each of these others may count from the start again, the coarsest last.
+COARSE: Final = (EPOCH, b"episode", b"round")
+
+
+def counters_of(line: bytes) -> dict[bytes, tuple[int, int]]:
+    """Return where the counters of a line stand, by what each counts.
+
+    That is a word, or for a position such as 10/600 what it counts up to.
+    """
+    found = {b"N/" + one[2]: one.span(1) for one in POSITION.finditer(line)}
+    positions = _TWO_POSITIONS.search(line)
+    if positions is not None:
+        found[EPOCH] = positions.span(1)
+    pair = _EPOCH_AND_BATCH.search(line)
+    if pair is not None:
+        epoch, batch = (1, 2) if pair[1] is not None else (3, 4)
+        found |= {EPOCH: pair.span(epoch), b"[epoch, N]": pair.span(batch)}
+    return found | {word_of(one): one.span(2) for one in COUNTER.finditer(line)}
+
+
+def word_of(match: re.Match[bytes]) -> bytes:
+    """Return what a counter that has a name is called here."""
+    word = match[1].lower()
+    return EPOCH if word == b"ep" else word
+
+
+def headings_of(data: bytes) -> Iterator[tuple[bytes, int]]:
+    """Yield the counters that have names, and what they count, in all lines."""
+    return ((word_of(one), count_of(one[2])) for one in COUNTER.finditer(data))
+
+
+def count_of(digits: bytes) -> int:
+    """Return the number that a counter has come to."""
+    return int(digits.replace(b",", b""))
+
+
+def is_word(counter: bytes) -> bool:
+    """Tell whether a counter has a name."""
+    return counter[:1].islower()

@@ -1,0 +1,91 @@
+"""The names and values of a line of any log, and which of them are losses."""
+
+from __future__ import annotations
+
+import re
+from typing import Final, TypeAlias
+
+from stabdiag.readers.text.grammar import NUMBER
+
+# Where the value of each name stands in a line.
+Spans: TypeAlias = dict[str, tuple[int, int]]
+
+# What every line that counts has in common: loss, Loss, train_loss, …
+LOSS: Final = b"oss"
+
+# What a log calls its loss that calls nothing by that name, as it may be spelt. The first that is
+# found counts: an error is as often a metric as it is a loss.
+OTHER_LOSSES: Final = (
+    *(b"cross_entropy", b"cross-entropy", b"cross entropy", b"crossentropy", b"CrossEntropy"),
+    *(b"Cross-Entropy", b"Cross-entropy", b"Cross Entropy", b"Cross entropy", b"xent"),
+    *(b"nll", b"NLL", b"cost", b"Cost", b"elbo", b"ELBO", b"objective", b"Objective"),
+    *(b"bce", b"BCE", b"mse", b"MSE"),
+)
+_OTHER_LOSS: Final = re.compile(
+    r"((?:(?:val|valid|validation|eval|test|dev|train|training|tr|avg|average|mean|total)[ _/-])"
+    r"{0,2})(?:cross[ _-]?entropy|xent|nll|cost|elbo|objective|bce|mse)",
+    re.IGNORECASE,
+)
+
+# What goes before the names of a line that is of an evaluation.
+VALIDATED: Final = "val "
+
+# Few words may follow one another with capitals: Generator Loss, Avg. Train Loss, Learning Rate,
+# Loss D. A logger's level is none of them.
+_TITLE: Final = (
+    rb"(?<![A-Za-z])(?:(?!INFO|DEBUG|WARN|ERROR)[A-Z][\w-]{0,20}\.? ){1,3}"
+    rb"(?:Loss|Rate|Cost|Entropy|Objective|MSE|BCE|NLL|ELBO)"
+    rb"|[Ll]oss [A-Z]\w?(?![\w.])"
+)
+
+# What Python prints around a number: [1e-4], '1e-4', np.float64(2.31), tensor(2.31, device=…)
+_AROUND: Final = rb"(?:[\[\"']|(?:np\.float(?:16|32|64)|tensor|[Aa]rray)\()?"
+
+# Python fills the width of a NaN: nanxxx
+_AFTER: Final = rb"(?:(?<=[nN])x{1,4})?(?![\w./\[-]|:\w)"
+
+# loss: 2.31, "lr"=1e-4, grad norm: 0.5, loss is 2.31 – and loss 2.31 for words that are known to be
+# measured.
+PAIR: Final = re.compile(
+    rb"(?<!\d)(%b|[A-Za-z][\w./-]{0,60}(?: [a-z]\w{0,20}){0,2}?)(?:[\"']? ?[:=][ \t]{0,12}| is )"
+    rb"%b(%b)%b"
+    rb"|(?<![\w./-])"
+    rb"((?:[A-Za-z]\w{0,20}[ /])?[\w./-]{0,40}?"
+    rb"(?:[Ll]oss|lr|[Ll]earning [Rr]ate|[Nn]orm|ppl|[Aa]cc(?:uracy)?"
+    rb"|[Cc]ost|xent|nll|NLL|bce|BCE|mse|MSE|elbo|ELBO))"
+    rb"\]?[ \t]{1,24}(%b)%b" % (_TITLE, _AROUND, NUMBER, _AFTER, NUMBER, _AFTER)
+)
+
+# Losses: x 0.272, y 0.254, total 15.143
+_LIST: Final = re.compile(rb"[Ll]osses: ([^\n\]]{1,1000})")
+_LISTED: Final = re.compile(rb"(?<![\w.])(\w{1,40}) (%b)(?=[,\]\s]|$)" % NUMBER)
+
+_EVALUATION: Final = re.compile(
+    rb"(?<![A-Za-z])(?:val|valid|validation|eval|evaluation|test|dev)(?![A-Za-z_])", re.IGNORECASE
+)
+
+
+def listed(line: bytes) -> Spans:
+    """Return the losses of a line that lists them after that word, with no signs between."""
+    found = _LIST.search(line) if b"osses: " in line else None
+    if found is None:
+        return {}
+    return {
+        f"{one[1].decode()} loss": one.span(2)
+        for one in _LISTED.finditer(line, found.start(1), found.end(1))
+    }
+
+
+def evaluated(line: bytes, first: int) -> bool:
+    """Tell whether a word before the first name of a line says that it is of an evaluation."""
+    return _EVALUATION.search(line, 0, first) is not None
+
+
+def renamed(pairs: Spans, word: bytes) -> Spans:
+    """Call a loss what the log calls by a word of ``OTHER_LOSSES``: avg_cost is avg_loss."""
+    made: Spans = {}
+    for name, span in pairs.items():
+        match = _OTHER_LOSS.fullmatch(name)
+        is_one = match is not None and name.endswith(word.decode())
+        made.setdefault(f"{match[1]}loss" if match is not None and is_one else name, span)
+    return made
