@@ -9,32 +9,56 @@ weighed where the records are put together.
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass, replace
 
 from stabdiag.readers.text.deepspeed import SCALE
-from stabdiag.readers.text.grammar import NUMBER, Grammar, Line
+from stabdiag.readers.text.grammar import NUMBER, Grammar, Line, Part
 from stabdiag.readers.text.log import functions_of, growing_by
 
 _FIELDS = re.compile(rb"([^:|\n]{1,80}): {0,20}(%b) {0,4}\|" % NUMBER)
+
+_LOSS = "lm loss"
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Iterations(Line):
+    """The lines of the training, with the losses that were NaN."""
+
+    def find(self, data: bytes) -> list[Part]:
+        """Return all lines of this kind."""
+        return [_with_nan(part) for part in super().find(data)]
+
+
+def _with_nan(part: Part) -> Part:
+    """Return lines that hold no loss with one that is NaN where their other fields say so."""
+    cells = dict(zip(part.names, part.cells, strict=True))
+    skipped = cells.get("number of skipped iterations")
+    if skipped is None or any(name.endswith("loss") for name in part.names):
+        return part
+    none = [None] * len(part.starts)
+    norms = cells.get("grad norm", none)
+    counts = cells.get("number of nan iterations", none)
+    losses = [
+        b"nan"
+        if many == b"0" and (norm in (b"nan", b"-nan") or count not in (b"0", None))
+        else None
+        for many, norm, count in zip(skipped, norms, counts, strict=True)
+    ]
+    if not any(losses):
+        return part
+    return replace(part, names=(*part.names, _LOSS), cells=[*part.cells, losses])
+
 
 GRAMMAR = Grammar(
     name="megatron",
     step="iteration",
     kinds=(
-        Line(
+        _Iterations(
             pattern=re.compile(
                 rb"iteration(?<!, iteration) {1,12}(\d{1,12})/ {0,12}\d{1,12} \|([^\n]{1,4000})"
             ),
             names=("iteration",),
             pairs=_FIELDS,
-        ),
-        Line(
-            pattern=re.compile(
-                rb"iteration(?<!, iteration) {1,12}(\d{1,12})/ {0,12}\d{1,12} \|"
-                rb"(?![^\n]{0,4000}loss:)(?=[^\n]{0,4000}skipped iterations: {1,12}0 \|)"
-                rb"(?=[^\n]{0,4000}(?:grad norm: {1,12}-?nan|nan iterations: {1,12}[1-9]))"
-            ),
-            names=("iteration",),
-            fixed={"lm loss": b"nan"},
         ),
         #  validation loss at iteration 1000 | lm loss value: 2.1E+00 | lm loss PPL: 8.166170E+00 |
         Line(
