@@ -6,10 +6,12 @@ import re
 import shlex
 from typing import TYPE_CHECKING, Final
 
+from stabdiag.errors import LogError
 from stabdiag.readers.source import STANDARD_INPUT
 
 if TYPE_CHECKING:
-    from stabdiag.readers.source import Stream
+    from stabdiag.errors import LogError
+from stabdiag.readers.source import Stream
 
 _EXPORT: Final = (
     "export its scalars as CSV, JSON lines or Parquet with the columns step, loss, grad_norm, lr, …"
@@ -25,6 +27,9 @@ _MAGIC: Final = (
     (b"\x80", f"a Python pickle; {_EXPORT}"),
 )  # fmt: skip
 
+# What git checks out in place of a large file that was not fetched.
+_POINTER: Final = b"version https://git-lfs.github.com/spec/"
+
 _EVENTS: Final = "named like a TensorBoard event file, but it does not begin like one; is it whole?"
 _BINARY: Final = (
     "a binary file, not a log that can be read; give a file of JSON lines, CSV or Parquet"
@@ -37,6 +42,19 @@ _TEXT: Final = (
 
 _JSON_IN_TEXT: Final = re.compile(rb'^[^{\n]+\{".*loss".*\}\s*$', re.MULTILINE)
 _PYTHON_DICT: Final = re.compile(rb"^\s*\{'[^\n]*\}\s*$", re.MULTILINE)
+
+
+def refuse_pointer(stream: Stream) -> None:
+    """Raise an error if a file only points to the log.
+
+    Raises:
+        LogError: If git LFS has not fetched the file.
+    """
+    if stream.peek(len(_POINTER)) == _POINTER:
+        raise LogError(
+            f"{stream.name}: a pointer of git LFS, not the log itself; fetch the log with:"
+            " git lfs pull"
+        )
 
 
 def sentence(stream: Stream, head: bytes) -> str:

@@ -128,6 +128,15 @@ def test_the_advice_about_json_in_a_text_works(tmp_path, shell):
     assert read_columns(tmp_path / "run.jsonl").load("loss").values.tolist() == [4.2]
 
 
+@pytest.mark.parametrize("name", ["metrics.jsonl", "loss.csv", "train.log", "run.parquet"])
+def test_a_pointer_of_git_lfs(tmp_path, name):
+    text = b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 2529\n"
+    assert "a pointer of git LFS, not the log itself; fetch" in refusal(tmp_path, text, name)
+    path = tmp_path / name
+    with pytest.raises(LogError, match="git lfs pull"):
+        read_columns(path, format="csv")
+
+
 def test_other_texts(tmp_path):
     assert "a text log in which no line of a known framework" in refusal(tmp_path, b"hello\n")
 
