@@ -65,7 +65,8 @@ class Columns:
     are messages found in the log, and ``config`` is what the log itself tells of the run's
     configuration; it is understood as a manifest is. ``tells_null`` says that the format tells a
     null that was written from a value that was not. ``settled`` columns are those of a converted
-    log: each has the name of its role, and the steps rise.
+    log: each has the name of its role, and the steps rise. ``unnamed`` says that the log names no
+    column: what they are was assumed.
     """
 
     source: str
@@ -80,3 +81,4 @@ class Columns:
     config: Mapping[str, object] = field(default_factory=dict)
     tells_null: bool = False
     settled: bool = False
+    unnamed: bool = False

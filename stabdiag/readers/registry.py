@@ -48,7 +48,7 @@ READERS: Final = (
         title="CSV, as Lightning, Keras, YOLO, Stable-Baselines, W&B or Excel write it",
         module="stabdiag.readers.csv",
         suffixes=(".csv", ".tsv"),
-        recognised="a line of names over lines of as many cells, most of them numbers",
+        recognised="a line of names over lines of as many cells, most of them numbers; or no names",
         loses="comments",
         example="step,loss,grad_norm,lr",
     ),
