@@ -19,7 +19,7 @@ from stabdiag.readers.csv_dialect import (
     rows_of,
     with_points,
 )
-from stabdiag.readers.unnamed import may_be_losses, may_be_steps, name_of_values, taken_as
+from stabdiag.readers.unnamed import FEWEST, may_be_losses, may_be_steps, name_of_values, taken_as
 from stabdiag.readers.words import NUMBER, WORD, meaning
 
 if TYPE_CHECKING:
@@ -46,9 +46,8 @@ class Table:
         if width > 2 or any(state == WORD for column in columns for state, _, _ in column):
             return False
         *steps, losses = [[n for s, n, _ in column if s == NUMBER] for column in columns]
-        return may_be_losses(losses) and all(
-            len(one) == len(rows) and may_be_steps(one) for one in steps
-        )
+        counted = all(len(one) == len(rows) and may_be_steps(one) for one in steps)
+        return counted and len(losses) >= FEWEST and may_be_losses(losses)
 
 
 def table_of(head: bytes) -> Table | None:

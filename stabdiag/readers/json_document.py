@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
@@ -11,8 +12,10 @@ from stabdiag.errors import NoUsableRecord
 from stabdiag.readers.columns import Columns
 from stabdiag.readers.json_shapes import holds_history, is_document
 from stabdiag.readers.json_tables import read_tables
+from stabdiag.readers.json_unnamed import named
 from stabdiag.readers.pieces import Piece, Rows, join, piece_of, stretched
 from stabdiag.readers.words import NULL, NUMBER
+from stabdiag.roles import assign
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,6 +29,9 @@ if TYPE_CHECKING:
 
 _SHOWN: Final = 20
 
+# So many lists are named that hold nothing.
+_NAMED: Final = 3
+
 # Whole numbers above this are not told apart.
 _LARGEST: Final = 2.0**53
 
@@ -36,18 +42,48 @@ def recognises(head: bytes, *, whole: bool) -> bool:
 
 
 def read(stream: Stream) -> Columns:
-    """Read the largest table of a document."""
+    """Read the largest table of a document that has a loss, or else the largest."""
     tables = read_tables(stream)
     config = {".".join(path): value for path, value in tables.values.items()}
-    best = max(tables.records, key=lambda path: _count(tables.records[path]), default=())
-    records = tables.records.get(best, [])
+    events = named(tables, stream.name)
+    if tables.columns.get(()):
+        raise NoUsableRecord(
+            f"{stream.name}: a list of values that may be anything; say what they are:"
+            ' {"loss": [2.5, 2.25, …]}'
+        )
     by_step = _by_step(_indexed(tables) | _beside_steps(tables))
     listed = _side_by_side(tables, stream.notes)
-    if _count(records) >= max(by_step.rows, listed.rows):
+    best = max(tables.records, key=lambda path: _count(tables.records[path]), default=())
+    records = tables.records.get(best, [])
+    if records and listed.rows == _count(records):
+        _widen(records, listed)
+    # Of tables of one size the records go first, and lists that tell of no step last.
+    by_size = sorted((records, [by_step], [listed]), key=_count, reverse=True)
+    taken = next(filter(_has_a_loss, by_size), by_size[0])
+    if taken is records:
         _note_others(tables, best, stream.notes)
-        return columns_of(stream, records, tables, "json", config if best else {})
-    chunk = by_step if by_step.rows >= listed.rows else listed
-    return columns_of(stream, [chunk], tables, "json", config)
+        config = config if best else {}
+    columns = columns_of(stream, taken, tables, "json", config)
+    return replace(columns, events=events, unnamed=True) if events else columns
+
+
+def _has_a_loss(chunks: list[Rows]) -> bool:
+    return "loss" in assign(chain.from_iterable(chunk.names for chunk in chunks)).columns
+
+
+def _widen(records: list[Rows], listed: Rows) -> None:
+    """Give records what stands beside them: lists with a number for each."""
+    known = set(chain.from_iterable(chunk.names for chunk in records))
+    for name in listed.names:
+        whole = listed.piece(name)
+        if whole is None or whole.words or name in known:
+            continue
+        start = 0
+        for chunk in records:
+            which = slice(start, start + chunk.rows)
+            part = Piece(values=whole.values[which], states=whole.states[which])
+            chunk.parts[name] = [(None, part)]
+            start += chunk.rows
 
 
 def columns_of(
@@ -60,11 +96,7 @@ def columns_of(
     """Return the columns that some records of a document make."""
     rows = _count(chunks)
     if not rows:
-        why = f" (line {tables.bad[0].line}: {tables.bad[0].reason})" if tables.bad else ""
-        raise NoUsableRecord(
-            f"{stream.name}: no record could be read{why}; expected a JSON list of records,"
-            ' such as [{"step": 1, "loss": 2.5}, …], or lists of values by name'
-        )
+        raise NoUsableRecord(f"{stream.name}: {_why_nothing(tables)}")
     return Columns(
         source=stream.name,
         format=format,
@@ -76,6 +108,23 @@ def columns_of(
         notes=tuple(stream.notes),
         config=config,
         tells_null=True,
+    )
+
+
+def _why_nothing(tables: Tables) -> str:
+    """Return why a document holds no record."""
+    empty = [path for path, pieces in tables.columns.items() if not pieces]
+    if empty and not tables.bad:
+        names = ", ".join(repr("/".join(path)) for path in empty[:_NAMED] if path)
+        return (
+            f"no record could be read: nothing was logged yet, no value is in {names or 'its list'}"
+        )
+    why = f" (line {tables.bad[0].line}: {tables.bad[0].reason})" if tables.bad else ""
+    if not all(tables.records.values()) and not why:
+        why = " (its lists of lists are no pairs that begin with a step)"
+    return (
+        f"no record could be read{why}; expected a JSON list of records, such as"
+        ' [{"step": 1, "loss": 2.5}, …], or lists of values by name'
     )
 
 

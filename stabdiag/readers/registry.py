@@ -97,7 +97,7 @@ READERS: Final = (
         title="a JSON document, as Chainer, pandas, TensorBoard or Megatron-LM's tests write it",
         module="stabdiag.readers.json_document",
         suffixes=(".json",),
-        recognised="a JSON list of objects or lists, or one object of lists or over several lines",
+        recognised="a JSON list of objects, lists or numbers; an object of lists or on many lines",
         loses="all tables but the largest; lists of another length than the longest",
         example='[{"iteration": 100, "main/loss": 2.31}, {"iteration": 200, "main/loss": 2.25}]',
     ),

@@ -41,9 +41,14 @@ def name_of_values(source: str) -> str:
     return f"{stem}_loss" if is_evaluation(stem) else "loss"
 
 
+def is_of_losses(source: str) -> bool:
+    """Tell whether the numbers of a file may be losses, by its name."""
+    return not assign([name_of_values(source)]).columns.keys().isdisjoint(("loss", "eval_loss"))
+
+
 def may_be_losses(numbers: Sequence[float]) -> bool:
     """Tell whether numbers could be losses: labels and counts are whole."""
-    return len(numbers) >= FEWEST and not all(map(float.is_integer, numbers))
+    return not all(map(float.is_integer, numbers))
 
 
 def may_be_steps(numbers: Sequence[float]) -> bool:
