@@ -135,7 +135,13 @@ def _column(values: NDArray[np.float64], states: NDArray[np.uint8], words: Seque
     # Numbers among words are told apart by their value: 1 and 1.0 are one word.
     _, rank = np.unique(values[numbers], return_inverse=True)
     codes[numbers] = rank + len(code)
-    return Column(values=codes, present=numbers | (states == WORD), null=null, is_text=True)
+    return Column(
+        values=codes,
+        present=numbers | (states == WORD),
+        null=null,
+        is_text=True,
+        words=tuple(code),
+    )
 
 
 def _spelt(numbers: NDArray[np.float64], states: NDArray[np.uint8], *, is_time: bool) -> Column:

@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 from stabdiag.roles.choice import Assignment, assign, may_serve
-from stabdiag.roles.names import counts_since_the_last, is_evaluation, normal
+from stabdiag.roles.names import (
+    Split,
+    counts_since_the_last,
+    is_evaluation,
+    normal,
+    split_of,
+    tells_split,
+)
 from stabdiag.roles.table import ROLES, Role
 
 __all__ = [
     "ROLES",
     "Assignment",
     "Role",
+    "Split",
     "assign",
     "counts_since_the_last",
     "is_evaluation",
     "may_serve",
     "normal",
+    "split_of",
+    "tells_split",
 ]

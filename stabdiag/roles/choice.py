@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from stabdiag.errors import ColumnError, did_you_mean
-from stabdiag.roles.names import is_evaluation, normal
+from stabdiag.roles.names import is_evaluation, normal, tells_split
 from stabdiag.roles.parts import opponent_of, parts_of
 from stabdiag.roles.table import ROLES, Role
 
@@ -55,6 +55,7 @@ def may_serve(name: str) -> bool:
         or key.removeprefix("train_").startswith(_PREFIXES)
         or _AN_LR.search(key) is not None
         or is_evaluation(name)
+        or tells_split(name)
     )
 
 

@@ -69,6 +69,7 @@ def assert_same(one: Columns | str, other: Columns | str) -> None:
     for name in one.names:
         left, right = one.load(name), other.load(name)
         assert (left.is_text, left.strays) == (right.is_text, right.strays), name
+        assert left.words == right.words, name
         for part in ("values", "present", "null"):
             np.testing.assert_array_equal(getattr(left, part), getattr(right, part), name)
 
