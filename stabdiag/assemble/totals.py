@@ -6,10 +6,11 @@ from dataclasses import replace
 from functools import reduce
 from typing import TYPE_CHECKING
 
+from stabdiag.errors import ColumnError
 from stabdiag.readers.columns import Column
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from stabdiag.readers.columns import Columns
     from stabdiag.roles import Assignment
@@ -20,6 +21,7 @@ def with_totals(columns: Columns, assignment: Assignment) -> tuple[Columns, Mapp
     parts = {" + ".join(names): names for names in assignment.parts.values()}
     if not parts:
         return columns, assignment.columns
+    _refuse_words(columns, assignment.parts.get("loss", ()))
 
     def load(name: str) -> Column:
         if name not in parts:
@@ -29,6 +31,16 @@ def with_totals(columns: Columns, assignment: Assignment) -> tuple[Columns, Mapp
     roles = {role: " + ".join(names) for role, names in assignment.parts.items()}
     whole = replace(columns, names=(*columns.names, *parts), load=load)
     return whole, {**assignment.columns, **roles}
+
+
+def _refuse_words(columns: Columns, parts: Sequence[str]) -> None:
+    """Raise an error if some parts of the loss are numbers and others are not."""
+    words = [name for name in parts if columns.load(name).is_text]
+    if words and len(words) < len(parts):
+        raise ColumnError(
+            f"{columns.source}: {words[0]!r} holds words, no numbers: the sum of"
+            f" {' and '.join(parts)} cannot serve as the loss; name one with --column loss=NAME"
+        )
 
 
 def _sum(one: Column, other: Column) -> Column:

@@ -17,14 +17,29 @@ _EXPORT: Final = (
     "export its scalars as CSV, JSON lines or Parquet with the columns step, loss, grad_norm, lr, …"
 )
 
+# Lists of numbers, and lists of numbers by name, are JSON documents that are read.
+_ARRAY: Final = (
+    'python -c "import json, sys, numpy as np; json.dump(np.load(sys.argv[1]).tolist(),'
+    " open('run.json', 'w'))\" FILE"
+)
+_ARRAYS: Final = (
+    'python -c "import json, sys, numpy as np; json.dump({k: v.tolist() for k, v in'
+    " np.load(sys.argv[1]).items()}, open('run.json', 'w'))\" FILE"
+)
+_PICKLE: Final = (
+    "python -c \"import json, pickle, sys; json.dump(pickle.load(open(sys.argv[1], 'rb')),"
+    " open('run.json', 'w'), default=lambda v: v.tolist())\" FILE"
+)
+
 _MAGIC: Final = (
     (b"PK\x03\x04", "a ZIP archive; unpack it and give the log inside it"),
     (b"\x89HDF", f"an HDF5 file; {_EXPORT}"),
     (b"ARROW1", "an Arrow (Feather) file; save it as Parquet: pyarrow.parquet.write_table("
      "pyarrow.feather.read_table(FILE), 'run.parquet')"),
     (b"PARE", "an encrypted Parquet file; save it without encryption"),
-    (b"\x93NUMPY", f"a NumPy array; {_EXPORT}"),
-    (b"\x80", f"a Python pickle; {_EXPORT}"),
+    (b"\x93NUMPY", f"a NumPy array; make a log of it with: {_ARRAY}"),
+    (b"\x80", "a Python pickle; if you trust it (it may hold a program), make a log of it with:"
+     f" {_PICKLE}"),
 )  # fmt: skip
 
 # What git checks out in place of a large file that was not fetched.
@@ -69,6 +84,12 @@ def binary(head: bytes) -> str | None:
             return what
     # A crash may leave NUL bytes in a text; only those in its first line speak of another kind.
     return _BINARY if b"\0" in head.partition(b"\n")[0][:4096] else None
+
+
+def numpy_archive(name: str) -> str:
+    """Return what to do about a ZIP archive of NumPy arrays."""
+    what = f"{name}: NumPy arrays in an archive; make a log of them with: {_ARRAYS}"
+    return what.replace("FILE", shlex.quote(name))
 
 
 def _about(stream: Stream, head: bytes) -> str:

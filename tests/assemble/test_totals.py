@@ -5,6 +5,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import pytest
+
+from stabdiag.errors import ColumnError
 
 
 def test_the_sum_of_the_parts_serves_as_the_loss(build):
@@ -42,3 +45,14 @@ def test_a_record_without_one_of_the_parts_has_no_loss(build):
         {"step": n, "loss_cls": 1.0, **({"loss_box": 2.0} if n % 2 else {})} for n in range(8)
     ]
     assert build(records).series["loss"].steps.tolist() == [1, 3, 5, 7]
+
+
+def test_a_part_of_words_is_named(build):
+    records = [{"step": n, "loss_cls": 1.0, "loss_box": "[1, 2]"} for n in range(9)]
+    with pytest.raises(ColumnError) as caught:
+        build(records)
+    assert str(caught.value).endswith(
+        "'loss_box' holds words, no numbers: the sum of loss_cls and loss_box cannot serve as the"
+        " loss; name one with --column loss=NAME"
+    )
+    assert build(records, chosen={"loss": "loss_cls"}).series["loss"].values.tolist() == [1.0] * 9
