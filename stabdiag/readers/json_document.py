@@ -10,6 +10,7 @@ import numpy as np
 
 from stabdiag.errors import NoUsableRecord
 from stabdiag.readers.columns import Columns
+from stabdiag.readers.json_config import with_config
 from stabdiag.readers.json_shapes import holds_history, is_document
 from stabdiag.readers.json_tables import read_tables
 from stabdiag.readers.json_unnamed import named
@@ -97,7 +98,7 @@ def columns_of(
     rows = _count(chunks)
     if not rows:
         raise NoUsableRecord(f"{stream.name}: {_why_nothing(tables)}")
-    return Columns(
+    columns = Columns(
         source=stream.name,
         format=format,
         names=tuple(dict.fromkeys(chain.from_iterable(chunk.names for chunk in chunks))),
@@ -109,6 +110,7 @@ def columns_of(
         config=config,
         tells_null=True,
     )
+    return with_config(columns)
 
 
 def _why_nothing(tables: Tables) -> str:

@@ -28,6 +28,10 @@ _TABLE_FIRST: Final = re.compile(rb'\{\s*"(?:[^"\\]|\\.)*"\s*:\s*(?:\{\s*"|\[)')
 
 _HISTORY: Final = re.compile(rb'"log_history"\s*:\s*\[')
 
+# What goes on with a list, and begins no record.
+_IN_A_LIST: Final = frozenset({b"[", b"-", *(str(digit).encode() for digit in range(10))})
+_LOOK: Final = 200
+
 # A record may hold the learning rates of its groups; a list of more values is a column.
 _LONG: Final = 16
 
@@ -45,8 +49,10 @@ def is_document(head: bytes, *, whole: bool) -> bool:
     first = first.strip()
     if rest:
         opened = first.endswith((b"[", b"{"))
-        # An opening bracket may have a line of its own.
-        opened |= first.endswith(b":") and rest.split(maxsplit=1)[:1] in ([b"{"], [b"["])
+        # An opening bracket may stand on the next line, and a list may run over many.
+        following = rest[:_LOOK].split(maxsplit=1)[:1]
+        opened |= first.endswith(b":") and following in ([b"{"], [b"["])
+        opened |= first.endswith((b":", b",")) and rest[:_LOOK].lstrip()[:1] in _IN_A_LIST
         return opened or (first.endswith(b",") and rest.lstrip().startswith(b'"'))
     return _is_table(first) if whole else _TABLE_FIRST.match(text) is not None
 

@@ -15,7 +15,20 @@ from stabdiag.readers import csv, jsonl
 from stabdiag.readers.columns import Columns
 from stabdiag.readers.source import Stream
 
-NAMES = ["step", "loss", "lm loss", "a/b", "étape", "損失", 'q"uote', "back\\slash", "", "train"]
+NAMES = [
+    "step",
+    "loss",
+    "lm loss",
+    "a/b",
+    "étape",
+    "損失",
+    'q"uote',
+    "back\\slash",
+    "",
+    "train",
+    "precision",
+    "config",
+]
 SPELT = ["NaN", "nan", "-nan", "Infinity", "-Infinity", "inf", "-inf", "+inf", "1e400", "-1E999"]
 WORDS = [
     "",
@@ -61,6 +74,7 @@ def assert_same(one: Columns | str, other: Columns | str) -> None:
         return
     assert one.names == other.names
     assert one.rows == other.rows
+    assert repr(one.config) == repr(other.config)  # NaN is not equal to itself
     assert (one.bad_lines, one.bad_count, one.notes) == (
         other.bad_lines,
         other.bad_count,

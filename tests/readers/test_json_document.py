@@ -506,3 +506,10 @@ def test_where_a_document_is_no_json(log):
     with pytest.raises(NoUsableRecord) as caught:
         log('{"epoch":\n{\n0: 2.5,\n1: 2.25 }\n}\n')
     assert "line 3: not JSON, expecting a name in double quotes at '0: 2.5,'" in str(caught.value)
+
+
+def test_a_configuration_in_the_records_is_no_series(log):
+    records = [{"step": n, "loss": 2.5, "dtype": "fp16", "cfg": {"lr": 0.5}} for n in range(9)]
+    columns = log(records)
+    assert columns.names == ("step", "loss", "dtype")
+    assert columns.config == {"dtype": "fp16"}
