@@ -58,6 +58,8 @@ def _halves(tables: Tables, source: str) -> tuple[Event, ...]:
         or not all(_is_series(tables, path) for path in halves)
     ):
         return ()
+    # A list of another length would be left out.
+    halves = {path for path in halves if _length(tables, path) == _length(tables, train)}
     for path in halves:
         # They keep their own names, too, by which they can be asked for.
         if path in tables.columns:
@@ -70,6 +72,11 @@ def _halves(tables: Tables, source: str) -> tuple[Event, ...]:
     )
     message = f"{told}: the document has no other lists of numbers"
     return (Event(kind=EventKind.COLUMN, message=message),)
+
+
+def _length(tables: Tables, path: Path) -> int:
+    """Return how many values a list has; 0 for pairs, which may have steps of their own."""
+    return sum(len(piece.values) for piece in tables.columns.get(path, []))
 
 
 def _is_series(tables: Tables, path: Path) -> bool:

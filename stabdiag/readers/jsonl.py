@@ -112,10 +112,13 @@ class JsonLines:
         chunks = self.chunks
         if not chunks:
             raise NoUsableRecord(_nothing(stream.name, self.bad))
+        names = tuple(dict.fromkeys(name for chunk in chunks for name in chunk.names))
+        if not names:
+            raise NoUsableRecord(f"{stream.name}: nothing was logged yet, its records are empty")
         columns = Columns(
             source=stream.name,
             format="jsonl",
-            names=tuple(dict.fromkeys(name for chunk in chunks for name in chunk.names)),
+            names=names,
             rows=sum(chunk.rows for chunk in chunks),
             load=lambda name: join(chunks, name),
             bad_lines=tuple(self.bad),

@@ -513,3 +513,20 @@ def test_a_configuration_in_the_records_is_no_series(log):
     columns = log(records)
     assert columns.names == ("step", "loss", "dtype")
     assert columns.config == {"dtype": "fp16"}
+
+
+def test_an_evaluation_before_the_first_step(log):
+    columns = log({"loss": [2.5, 2.25, 2.0], "val_loss": [3.0, 2.75, 2.5, 2.25], "lr": [1, 2, 3]})
+    assert columns.names == ("loss", "lr")
+    assert columns.notes == ("'val_loss' is left out: it has 4 values where others have 3",)
+    columns = log({"train": [2.5, 2.25, 2.0], "val": [3.0, 2.75, 2.5, 2.25]})
+    assert columns.names == ("train", "loss/train")
+    assert columns.notes == ("'val' is left out: it has 4 values where others have 3",)
+    (event,) = columns.events
+    assert event.message.startswith("'train' is taken as the loss: the document has no other")
+    assert log({"val_loss": [2.5] * 9, "loss_weights": [1, 2]}).names == ("val_loss",)
+
+
+def test_a_longer_table_with_an_evaluation_is_not_passed_over(log):
+    records = [{"epoch": n, "val_loss": 2.5} for n in range(9)]
+    assert log({"log": records, "loss_weights": [1, 2]}).names == ("epoch", "val_loss")

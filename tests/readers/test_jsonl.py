@@ -233,6 +233,12 @@ def test_a_document_in_a_file_of_lines(log):
         assert (columns.format, columns.rows) == ("json", 2)
 
 
+@pytest.mark.parametrize("text", ["{}", "{}\n{}\n", '{"loss": {}}\n'])
+def test_records_without_a_value(log, text):
+    with pytest.raises(NoUsableRecord, match="nothing was logged yet, its records are empty"):
+        log(text)
+
+
 def test_no_record(log):
     with pytest.raises(NoUsableRecord, match=r"run\.jsonl: no record could be read .*expected one"):
         log('{"step": 1, "lo')
