@@ -8,13 +8,11 @@ from stabdiag.history import Event, EventKind
 from stabdiag.readers.pieces import piece_of, stretched
 from stabdiag.readers.unnamed import is_of_losses, may_be_losses, name_of_values, taken_as
 from stabdiag.readers.words import NUMBER
+from stabdiag.roles import Split, split_of
 
 if TYPE_CHECKING:
     from stabdiag.readers.json_tables import Path, Tables
     from stabdiag.readers.pieces import Piece
-
-_TRAINING: Final = ("train", "training")
-_EVALUATION: Final = ("val", "valid", "validation", "eval", "evaluation", "dev", "test", "testing")
 
 # What may stand beside the losses, and does not say that they are something else.
 _BESIDE: Final = frozenset(
@@ -47,31 +45,35 @@ def _bare(tables: Tables, source: str) -> tuple[Event, ...]:
 def _halves(tables: Tables, source: str) -> tuple[Event, ...]:
     """Name the losses of the training data and of those that were held back."""
     paths = [*tables.columns, *tables.indexed]
-    halves = {path for path in paths if path[-1:] and path[-1] in (*_TRAINING, *_EVALUATION)}
-    train = next((path for path in halves if path[-1] in _TRAINING), None)
-    beside = {path for path in paths if path[-1:] and path[-1] in _BESIDE}
+    by_split = {split_of(path[-1]): path for path in reversed(paths) if path}
+    train = by_split.get(Split.TRAINING)
+    halves = [path for path in paths if path and split_of(path[-1])]
+    beside = [path for path in paths if path and path[-1] in _BESIDE]
     if (
         train is None
-        or halves | beside != set(paths)
+        or len(halves) + len(beside) < len(paths)
         or any(len(path) > 1 for path in halves)
         or not is_of_losses(source)
         or not all(_is_series(tables, path) for path in halves)
     ):
         return ()
-    # A list of another length would be left out.
-    halves = {path for path in halves if _length(tables, path) == _length(tables, train)}
-    for path in halves:
-        # They keep their own names, too, by which they can be asked for.
-        if path in tables.columns:
-            tables.columns["loss", *path] = tables.columns[path]
-        else:
-            tables.indexed["loss", *path] = tables.indexed[path]
-    others = sorted(path[0] for path in halves if path != train)
-    told = f"{train[0]!r} is taken as the loss" + (
-        f", {' and '.join(map(repr, others))} as that of an evaluation" if others else ""
-    )
+    _call_loss(tables, train)
+    told = f"{train[0]!r} is taken as the loss"
+    held_back = by_split.get(Split.VALIDATION, by_split.get(Split.TEST))
+    # A list of another length will be left out.
+    if held_back is not None and _length(tables, held_back) == _length(tables, train):
+        _call_loss(tables, held_back)
+        told += f", {held_back[0]!r} as that of an evaluation"
     message = f"{told}: the document has no other lists of numbers"
     return (Event(kind=EventKind.COLUMN, message=message),)
+
+
+def _call_loss(tables: Tables, path: Path) -> None:
+    """Say of a list that it is a loss; it keeps its own name, too, to be asked for by it."""
+    if path in tables.columns:
+        tables.columns["loss", *path] = tables.columns[path]
+    else:
+        tables.indexed["loss", *path] = tables.indexed[path]
 
 
 def _length(tables: Tables, path: Path) -> int:

@@ -448,6 +448,14 @@ def test_lists_called_train_and_val_are_losses(tmp_path, train, val, indent):
     assert chosen.series["loss"].values.tolist() == lists[val]
 
 
+def test_of_lists_called_val_and_test_the_validation_counts(log):
+    for names in (["test", "train", "val"], ["val", "test", "train"], ["train", "val", "test"]):
+        columns = log({name: [2.5, 2.25, 2.0] for name in names})
+        assert columns.names == (*names, "loss/train", "loss/val")
+        (event,) = columns.events
+        assert "'train' is taken as the loss, 'val' as that of an evaluation" in event.message
+
+
 @pytest.mark.parametrize(
     ("document", "name"),
     [
