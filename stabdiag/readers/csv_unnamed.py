@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from stabdiag.readers.csv_dialect import (
@@ -53,7 +54,7 @@ class Table:
 def table_of(head: bytes) -> Table | None:
     """Return the table at the head of a file that is CSV but for its missing header."""
     lines = head.decode("utf-8", "replace").split("\n")[:-1]
-    places = [n for n, line in enumerate(lines) if is_content(line)][:LINES]
+    places = _content(lines, LINES)
     if not places:
         return None
     content = [lines[place] for place in places]
@@ -72,6 +73,11 @@ def table_of(head: bytes) -> Table | None:
         if width > 1 and not named and are_records(rows, width):
             return table
     return None
+
+
+def _content(lines: Sequence[str], most: int) -> list[int]:
+    """Return the numbers of the first lines that hold something."""
+    return list(islice((n for n, line in enumerate(lines) if is_content(line)), most))
 
 
 def assumed(table: Table, head: bytes, source: str) -> Dialect | None:
@@ -101,7 +107,7 @@ def assumed(table: Table, head: bytes, source: str) -> Dialect | None:
 def about_words(head: bytes) -> str | None:
     """Return which column of a table holds words, and where, if that is why it is no log."""
     lines = head.decode("utf-8", "replace").split("\n")
-    places = [n for n, line in enumerate(lines) if is_content(line)][: LINES + 1]
+    places = _content(lines, LINES + 1)
     if len(places) < 2:
         return None
     delimiter = by_count(lines[places[0]])[0]
