@@ -11,6 +11,7 @@ from stabdiag.assemble.clock import with_clock
 from stabdiag.assemble.losses import read_losses
 from stabdiag.assemble.order import find_order
 from stabdiag.assemble.settled import settled_history
+from stabdiag.assemble.splits import with_splits
 from stabdiag.assemble.steps import read_steps
 from stabdiag.assemble.telling import with_telling_loss
 from stabdiag.assemble.totals import with_totals
@@ -69,9 +70,10 @@ def build_history(
     if "loss" not in (chosen or {}):
         names, lost = with_telling_loss(columns, names, assignment.other_losses)
         stand_in += lost
+    columns, names, split = with_splits(columns, names)
     clock = read_steps(columns, names)
     events = [*_unreadable(columns), *clock.events]
-    notes = (*assignment.notes, *totals, *stand_in)
+    notes = (*assignment.notes, *totals, *stand_in, *split)
     events += [Event(kind=EventKind.COLUMN, message=note) for note in notes]
     data, dropped = _load(columns, names)
     data, names, moved = with_clock(data, names)

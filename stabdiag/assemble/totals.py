@@ -6,10 +6,11 @@ from dataclasses import replace
 from functools import reduce
 from typing import TYPE_CHECKING
 
+from stabdiag.errors import ColumnError
 from stabdiag.readers.columns import Column
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from stabdiag.readers.columns import Columns
     from stabdiag.roles import Assignment
@@ -23,6 +24,7 @@ def with_totals(
     What is never logged in one record is not of one loss, but of several sets of data: the first of
     them counts.
     """
+    _refuse_words(columns, assignment.parts.get("loss", ()))
     roles = dict(assignment.columns)
     totals: dict[str, Column] = {}
     notes: list[str] = []
@@ -43,6 +45,16 @@ def with_totals(
 
     whole = replace(columns, names=(*columns.names, *totals), load=load)
     return whole, roles, tuple(notes)
+
+
+def _refuse_words(columns: Columns, parts: Sequence[str]) -> None:
+    """Raise an error if some parts of the loss are numbers and others are not."""
+    words = [name for name in parts if columns.load(name).is_text]
+    if words and len(words) < len(parts):
+        raise ColumnError(
+            f"{columns.source}: {words[0]!r} holds words, no numbers: the sum of"
+            f" {' and '.join(parts)} cannot serve as the loss; name one with --column loss=NAME"
+        )
 
 
 def _sum(one: Column, other: Column) -> Column:

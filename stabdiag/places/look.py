@@ -131,6 +131,8 @@ def _look(entry: Entry, stream: Stream, size: int) -> Log | None:
 
 def _log(entry: Entry, name: str, columns: Columns, size: int) -> Log:
     loss = assign(columns.names).columns.get("loss")
-    losses = 0 if loss is None else int(columns.load(loss).present.sum())
+    losses = 0.0 if loss is None else float(columns.load(loss).present.sum())
     share = max((entry.size or size) / size, 1.0)
-    return Log(entry=entry, format=name, losses=losses * share)
+    # A log that says itself what it holds goes before one that does not.
+    losses = min(losses, 1) if columns.unnamed else losses * share
+    return Log(entry=entry, format=name, losses=losses)

@@ -16,6 +16,7 @@ from stabdiag.places.configured import beside_file, beside_member, beside_url
 from stabdiag.places.members import is_tar, is_zip
 from stabdiag.readers import read_stream
 from stabdiag.readers.columns import every_column
+from stabdiag.readers.refusals import numpy_archive
 from stabdiag.readers.registry import reader
 from stabdiag.readers.source import STANDARD_INPUT, Stream, open_stream
 
@@ -206,6 +207,8 @@ def _archives(entries: Iterable[Entry]) -> Iterator[str]:
 
 
 def _nothing(place: Place, entries: Sequence[Entry], format: str | None) -> str:
+    if entries and all(one.path.suffix == ".npy" for one in entries):
+        return numpy_archive(place.name)
     files = "1 file" if len(entries) == 1 else f"{len(entries)} files"
     what = "a log" if format is None else f"a log in the format {format}"
     told = [f"{place.name}: no file in it is {what} ({files} looked at)", *_archives(entries)]

@@ -171,6 +171,7 @@ def _load(parts: Sequence[_Part], rows: Sequence[Rows], name: str) -> Column:
     ]
     is_text = all(column.is_text for column, _ in found)
     strays = codes = 0
+    words: list[str] = []
     for column, where in found:
         strays += column.strays
         if column.is_text and not is_text:
@@ -179,7 +180,10 @@ def _load(parts: Sequence[_Part], rows: Sequence[Rows], name: str) -> Column:
         # The codes of words are each file's own: two files' words are never taken for equal.
         shift = codes if is_text else 0
         values[where[column.present]] = column.values[column.present] + shift
-        codes += int(np.max(column.values[column.present], initial=-1)) + 1 if is_text else 0
+        if is_text:
+            codes += int(np.max(column.values[column.present], initial=-1)) + 1
+            words += column.words[: codes - shift]
+            words += [""] * (codes - len(words))  # for the numbers among them
         present[where] |= column.present
         null[where] |= column.null
     return Column(
@@ -189,6 +193,7 @@ def _load(parts: Sequence[_Part], rows: Sequence[Rows], name: str) -> Column:
         is_text=is_text,
         is_time=any(column.is_time for column, _ in found),
         strays=strays,
+        words=tuple(words),
     )
 
 

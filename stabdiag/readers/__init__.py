@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from stabdiag.readers.columns import BadLine, Column, Columns, every_column
 from stabdiag.readers.compressed import unpacked
 from stabdiag.readers.encoding import decoded
+from stabdiag.readers.refusals import refuse_pointer
 from stabdiag.readers.registry import reader
 from stabdiag.readers.sniff import refuse_empty, sniff
 from stabdiag.readers.source import open_stream
@@ -45,6 +46,7 @@ def read_stream(
     plain = decoded(unpacked(stream))
     plain.wanted = wanted
     refuse_empty(plain)
+    refuse_pointer(plain)
     return (chosen or sniff(plain)).read(plain)
 
 

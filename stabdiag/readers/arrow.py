@@ -107,6 +107,9 @@ def _filled(values: list[float | None]) -> NDArray[np.float64]:
 def _from_texts(array: Array, missing: int) -> Piece:
     if len(array) > _FEW_TEXTS:
         text = as_text(array)
+        (first,) = texts_of(array[:1])
+        if first is not None and meaning(first)[0] == WORD:  # it need not be tried
+            return _from_dictionary(text.dictionary_encode(), missing)
         try:
             return _from_numbers(text.cast(pa.float64()), missing)
         except pa.ArrowInvalid:

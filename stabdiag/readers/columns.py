@@ -30,7 +30,8 @@ class Column:
     ``"nan"``, ``-inf``, …) is present. ``null`` marks entries that were explicitly written as null
     or blank, as against keys that a record does not have; it is False wherever ``present``.
     ``is_text`` says that the column holds words: the values are then arbitrary codes, equal for
-    equal words, and serve only to be compared. ``is_time`` says that the words spelt times: the
+    equal words, and serve only to be compared; ``words`` has the word of each code, as far as they
+    are words and no numbers among them. ``is_time`` says that the words spelt times: the
     values are seconds. ``strays`` counts the words among numbers, and what is no time among times;
     they are neither present nor null.
     """
@@ -41,6 +42,7 @@ class Column:
     is_text: bool = False
     is_time: bool = False
     strays: int = 0
+    words: tuple[str, ...] = ()
 
     @property
     def logged(self) -> NDArray[np.float64]:
@@ -65,7 +67,8 @@ class Columns:
     are messages found in the log, and ``config`` is what the log itself tells of the run's
     configuration; it is understood as a manifest is. ``tells_null`` says that the format tells a
     null that was written from a value that was not. ``settled`` columns are those of a converted
-    log: each has the name of its role, and the steps rise.
+    log: each has the name of its role, and the steps rise. ``unnamed`` says that the log names no
+    column: what they are was assumed.
     """
 
     source: str
@@ -80,3 +83,4 @@ class Columns:
     config: Mapping[str, object] = field(default_factory=dict)
     tells_null: bool = False
     settled: bool = False
+    unnamed: bool = False

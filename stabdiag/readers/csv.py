@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Final
 from stabdiag.errors import LogError, NoUsableRecord
 from stabdiag.readers.blocks import BLOCK, LONGEST_LINE, Block, blocks, in_order, line_count
 from stabdiag.readers.columns import BadLine, Columns
-from stabdiag.readers.csv_dialect import BLANKS, Dialect, dialect_of, has_no_header
+from stabdiag.readers.csv_dialect import BLANKS, Dialect, dialect_of
 from stabdiag.readers.csv_rows import Parsed, read_lines
+from stabdiag.readers.csv_unnamed import about_words, assumed, table_of
 from stabdiag.readers.pieces import Chunk, Rows, join
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ def recognises(head: bytes, *, whole: bool) -> bool:
     text = head.removeprefix(b"\xef\xbb\xbf")
     if text.lstrip()[:1] in {b"{", b"["}:
         return False
-    return dialect_of(text, whole=whole) is not None or has_no_header(text)
+    return dialect_of(text, whole=whole) is not None or table_of(text) is not None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,15 +105,19 @@ def read(stream: Stream, *, small: int = SMALL, size: int = BLOCK) -> Columns:
             f" {len(dialect.names)} cells below the header"
         )
     stream.notes += _about_headers(repeated, renamed)
+    names = dialect.shown(name for chunk in chunks for name in chunk.names)
+    load = partial(join if slab is None else slab.join, chunks)
     return Columns(
         source=stream.name,
         format="csv",
-        names=tuple(dict.fromkeys(name for chunk in chunks for name in chunk.names)),
+        names=tuple(names),
         rows=sum(chunk.rows for chunk in chunks),
-        load=partial(join if slab is None else slab.join, chunks),
+        load=lambda name: load(names.get(name, name)),
         bad_lines=tuple(bad),
         bad_count=bad_count,
         notes=tuple(stream.notes),
+        events=(dialect.assumed,) if dialect.assumed else (),
+        unnamed=dialect.assumed is not None,
     )
 
 
@@ -138,15 +143,19 @@ def _dialect(stream: Stream) -> Dialect:
     dialect = dialect_of(head, whole=whole)
     if dialect is not None:
         return dialect
-    if has_no_header(head):
+    table = table_of(head)
+    if table is not None:
+        dialect = assumed(table, head, stream.name)
+        if dialect is not None:
+            return dialect
         raise LogError(
             f"{stream.name}: CSV without a header; add a first line that names the columns,"
             " such as step,loss"
         )
-    raise NoUsableRecord(
-        f"{stream.name}: no record could be read; expected a line of names, such as step,loss,"
-        " over lines of numbers"
+    why = about_words(head) or (
+        "expected a line of names, such as step,loss, over lines of numbers"
     )
+    raise NoUsableRecord(f"{stream.name}: no record could be read; {why}")
 
 
 def _moved(bad: BadLine, lines: int) -> BadLine:

@@ -10,16 +10,22 @@ from typing import TYPE_CHECKING, Final
 from stabdiag.readers.words import NUMBER, WORD, meaning
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
+
+    from stabdiag.history import Event
 
 DELIMITERS: Final = (",", ";", "\t", "|")
 
 # A table for people: cells are set apart by as many blanks as align them.
 BLANKS: Final = " "
+
+# What pandas calls the column of row numbers that it writes without a name.
+INDEX: Final = "index"
+
 _FEWEST_ROWS: Final = 3
 
 # How many lines below the header are looked at, and how many of them may have another width.
-_LINES: Final = 50
+LINES: Final = 50
 _RAGGED: Final = 0.2
 
 _LONGEST_NAME: Final = 200
@@ -33,7 +39,7 @@ _CELLS: Final = 1 << 17
 _NAMED_DELIMITER: Final = re.compile(r"\ufeff?sep=.\r?")
 
 # Numbers where the comma is the decimal point, and the point parts the thousands.
-_COMMA: Final = re.compile(r"[-+]?(?:\d+|[1-9]\d{0,2}(?:\.\d{3})+),\d+(?:[eE][-+]?\d+)?", re.ASCII)
+COMMA: Final = re.compile(r"[-+]?(?:\d+|[1-9]\d{0,2}(?:\.\d{3})+),\d+(?:[eE][-+]?\d+)?", re.ASCII)
 _THOUSANDS: Final = re.compile(r"[-+]?[1-9]\d{0,2}(?:\.\d{3})+", re.ASCII)
 
 
@@ -42,6 +48,9 @@ class Dialect:
     """The delimiter and the first header; ``start`` is where the records begin.
 
     ``commas`` says that the comma is the decimal point, as in what Excel writes in most of Europe.
+    ``ends_open`` says that each line ends in a delimiter, and ``has_index`` that the first column
+    has no name and counts the rows, as pandas writes it. ``assumed`` says what columns without
+    names are taken for.
     """
 
     delimiter: str
@@ -49,6 +58,18 @@ class Dialect:
     names: tuple[str, ...]
     start: int
     lines: int
+    ends_open: bool = False
+    has_index: bool = False
+    assumed: Event | None = None
+
+    def shown(self, names: Iterable[str]) -> dict[str, str]:
+        """Return the columns by the names under which they are told of; see ``ends_open``."""
+        own = {name: name for name in names}
+        if self.ends_open:
+            own.pop(unnamed(len(self.names)), None)
+        if self.has_index and INDEX not in own:
+            own = {INDEX if name == unnamed(1) else name: name for name in own}
+        return own
 
 
 def cells_of(line: str, delimiter: str) -> list[str]:
@@ -70,7 +91,7 @@ def with_points(cells: Sequence[str]) -> list[str]:
     """Return cells whose numbers have decimal commas with points instead."""
     return [
         cell.replace(".", "").replace(",", ".")
-        if _COMMA.fullmatch(cell) or _THOUSANDS.fullmatch(cell)
+        if COMMA.fullmatch(cell) or _THOUSANDS.fullmatch(cell)
         else cell
         for cell in cells
     ]
@@ -129,40 +150,42 @@ def dialect_of(head: bytes, *, whole: bool) -> Dialect | None:
     lines = head.decode("utf-8", "replace").split("\n")
     if len(lines) > 1 and not (whole and lines[-1]):
         lines.pop()
-    places = [n for n, line in enumerate(lines) if _is_content(line)]
+    places = [n for n, line in enumerate(lines) if is_content(line)]
     if not places:
         return None
-    first, *rest = places[: _LINES + 1]
-    for delimiter in (*_by_count(lines[first]), BLANKS):
+    first, *rest = places[: LINES + 1]
+    for delimiter in (*by_count(lines[first]), BLANKS):
         if lines[first].count(delimiter) >= _COLUMNS:
             continue
         header = cells_of(lines[first], delimiter)
         if len(header) == 1 and any(other in lines[first] for other in DELIMITERS):
             continue
         names = names_of(header)
-        rows = _rows([lines[place] for place in rest], delimiter)
+        rows = rows_of([lines[place] for place in rest], delimiter)
         again = (n for n, row in enumerate(rows) if is_next_header(row, names))
         rows = rows[: next(again, len(rows))]
         if delimiter == BLANKS and not _is_table(header, rows):
             continue
-        commas = delimiter != "," and any(_COMMA.fullmatch(c) for row in rows for c in row)
+        commas = delimiter != "," and any(COMMA.fullmatch(c) for row in rows for c in row)
         if commas:
             rows = list(map(with_points, rows))
-        if is_header(header) and _are_records(rows, len(header)):
+        if is_header(header) and are_records(rows, len(header)):
             return Dialect(
                 delimiter=delimiter,
                 commas=commas,
                 names=names,
-                start=_offset(head, first + 1),
+                start=offset(head, first + 1),
                 lines=first + 1,
+                ends_open=len(header) > 1 and not any(row[-1:] != [""] for row in [header, *rows]),
+                has_index=not header[0] and _counts(rows),
             )
         above = cells_of(lines[first - 1].lstrip("# "), delimiter) if first else []
-        if len(above) == len(header) and is_header(above) and _are_records([header], len(above)):
+        if len(above) == len(header) and is_header(above) and are_records([header], len(above)):
             return Dialect(
                 delimiter=delimiter,
                 commas=commas,
                 names=names_of(above),
-                start=_offset(head, first),
+                start=offset(head, first),
                 lines=first,
             )
     return None
@@ -178,7 +201,7 @@ def _is_table(header: list[str], rows: list[list[str]]) -> bool:
     return even and len(header) > 1 and first in ({WORD}, {NUMBER})
 
 
-def _rows(lines: list[str], delimiter: str) -> list[list[str]]:
+def rows_of(lines: list[str], delimiter: str) -> list[list[str]]:
     """Return the cells of the lines, up to the one with which they are enough."""
     rows: list[list[str]] = []
     left = _CELLS
@@ -191,25 +214,22 @@ def _rows(lines: list[str], delimiter: str) -> list[list[str]]:
     return rows
 
 
-def _is_content(line: str) -> bool:
+def is_content(line: str) -> bool:
+    """Return whether a line is neither blank nor a comment, nor names the delimiter."""
     return bool(line.strip()) and line[0] != "#" and not _NAMED_DELIMITER.fullmatch(line)
 
 
-def has_no_header(head: bytes) -> bool:
-    """Return whether the head of a file is CSV but for its missing header."""
-    lines = [line for line in head.decode("utf-8", "replace").split("\n")[:-1] if line.strip()]
-    for delimiter in DELIMITERS:
-        rows = _rows(lines[:_LINES], delimiter)
-        if rows and len(rows[0]) > 1 and _are_records(rows, len(rows[0])):
-            return all(meaning(cell)[0] != WORD for cell in rows[0])
-    return False
+def _counts(rows: list[list[str]]) -> bool:
+    """Return whether the first column counts the rows."""
+    return all(row[0] == str(number) for number, row in enumerate(rows))
 
 
-def _by_count(line: str) -> list[str]:
+def by_count(line: str) -> list[str]:
+    """Return the delimiters, the one that a line has most of first."""
     return sorted(DELIMITERS, key=line.count, reverse=True)
 
 
-def _are_records(rows: list[list[str]], width: int) -> bool:
+def are_records(rows: list[list[str]], width: int) -> bool:
     """Return whether nearly all rows are so wide, and their cells mostly numbers."""
     fitting = [row for row in rows if len(row) == width or (len(row) == width + 1 and not row[-1])]
     if not fitting or len(rows) - len(fitting) > max(1, _RAGGED * len(rows)):
@@ -226,7 +246,8 @@ def _has_numeric_columns(rows: list[list[str]]) -> bool:
     return sum(numeric) * 2 >= len(columns)
 
 
-def _offset(head: bytes, lines: int) -> int:
+def offset(head: bytes, lines: int) -> int:
+    """Return where the line begins that comes after so many."""
     start = 0
     for _ in range(lines):
         start = head.find(b"\n", start) + 1 or len(head)

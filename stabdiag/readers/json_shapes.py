@@ -13,10 +13,24 @@ if TYPE_CHECKING:
 # A list of objects or of lists, as against a line of text that begins with a bracket.
 _LIST: Final = re.compile(rb"\[\s*(?:\{\s*(?:[\"}]|\Z)|\[|\]|\Z)")
 
+# A list of nothing but numbers, to its end or to that of what is looked at: [1, 2000] loss: 2.5 is
+# a line of text.
+_NUMBER: Final = (
+    rb'"?[-+]?(?:\d[\d.]{0,40}(?:[eE][-+]?\d{1,5})?|\.\d{1,40}|[nN]a[nN]|nan|[iI]nf(?:inity)?'
+    rb'|null)"?'
+)
+_NUMBERS: Final = re.compile(
+    rb"\[\s*%b\s*(?:,\s*%b\s*)*+(?:\]\s*\Z|,?[^\]\n]{0,60}\Z)" % (_NUMBER, _NUMBER)
+)
+
 # An object whose first member is a list, or an object again.
 _TABLE_FIRST: Final = re.compile(rb'\{\s*"(?:[^"\\]|\\.)*"\s*:\s*(?:\{\s*"|\[)')
 
 _HISTORY: Final = re.compile(rb'"log_history"\s*:\s*\[')
+
+# What goes on with a list, and begins no record.
+_IN_A_LIST: Final = frozenset({b"[", b"-", *(str(digit).encode() for digit in range(10))})
+_LOOK: Final = 200
 
 # A record may hold the learning rates of its groups; a list of more values is a column.
 _LONG: Final = 16
@@ -26,7 +40,7 @@ def is_document(head: bytes, *, whole: bool) -> bool:
     """Return whether a text is one JSON document instead of an object a line."""
     text = head.removeprefix(b"\xef\xbb\xbf").strip()
     if text.startswith(b"["):
-        return _LIST.match(text) is not None
+        return _LIST.match(text) is not None or _NUMBERS.match(text) is not None
     if not text.startswith(b"{"):
         return False
     if holds_history(text):
@@ -35,6 +49,10 @@ def is_document(head: bytes, *, whole: bool) -> bool:
     first = first.strip()
     if rest:
         opened = first.endswith((b"[", b"{"))
+        # An opening bracket may stand on the next line, and a list may run over many.
+        following = rest[:_LOOK].split(maxsplit=1)[:1]
+        opened |= first.endswith(b":") and following in ([b"{"], [b"["])
+        opened |= first.endswith((b":", b",")) and rest[:_LOOK].lstrip()[:1] in _IN_A_LIST
         return opened or (first.endswith(b",") and rest.lstrip().startswith(b'"'))
     return _is_table(first) if whole else _TABLE_FIRST.match(text) is not None
 
@@ -52,6 +70,8 @@ def _is_table(line: bytes) -> bool:
         return _TABLE_FIRST.match(line) is not None and line.count(b"[") > line.count(b"]")
     leaves = list(_leaves(value))
     lists = [leaf for leaf in leaves if isinstance(leaf, list)]
+    if leaves == [[]] * len(leaves):  # nothing was logged yet
+        return bool(leaves)
     if any(len(one) > _LONG or (one and isinstance(one[0], dict)) for one in lists):
         return True
     return len(lists) == len(leaves) and any(len(one) > 1 for one in lists)

@@ -29,6 +29,9 @@ _BUNCH: Final = 1 << 16
 # An error so near the end of what was read so far may be due to that end: "nul", "-Infin".
 _NEAR: Final = 16
 
+# So much is shown of what is not JSON.
+_SHOWN: Final = 20
+
 
 class Broken(Exception):
     """The document cannot be read on from here."""
@@ -70,7 +73,7 @@ class Document:
             return
         while True:
             if self.peek() != '"':
-                raise self._broken()
+                raise self._broken("a name in double quotes")
             key = str(self.value())
             self._expect(":")
             yield key
@@ -103,14 +106,14 @@ class Document:
         """Step over a comma and return True, or over the end of what is being read."""
         following = self.peek()
         if following not in (",", end) or not following:
-            raise self._broken()
+            raise self._broken(f"a comma or {end}")
         self._at += 1
         return following == ","
 
     def value(self) -> object:
         """Take one whole value."""
         if not self.peek():
-            raise self._broken()
+            raise self._broken("a value")
         while True:
             try:
                 found, stop = DECODER.raw_decode(self._text, self._at)
@@ -120,12 +123,13 @@ class Document:
                 at_end = error.pos > len(self._text) - _NEAR or error.msg.startswith("Untermin")
                 if at_end and self._more():
                     continue
-                return self._mended(cut=at_end)
+                return self._mended(error, cut=at_end)
             # Of "2.5" cut in two the first half is a number, too.
             if len(self._text) - stop < _NEAR and not self._ended:
                 self._more()
                 continue
-            if stop == len(self._text) and isinstance(found, float):
+            near = len(self._text) - stop < _NEAR
+            if near and isinstance(found, float) and not self._text[stop:].strip(".eE+-"):
                 raise Broken("breaks off")  # perhaps in the midst of the number
             self._at = stop
             return found
@@ -162,7 +166,7 @@ class Document:
             self._at = cut
         return found
 
-    def _mended(self, *, cut: bool) -> object:
+    def _mended(self, error: json.JSONDecodeError, *, cut: bool) -> object:
         """Take a record that is JSON but for numbers such as a bare ``nan``."""
         end = _END_OF_RECORD.search(self._text, self._at)
         if end is not None and self._text[self._at] == "{":
@@ -170,15 +174,24 @@ class Document:
             if found is not None:
                 self._at = end.end()
                 return found[0]
-        raise Broken("breaks off" if cut else "not JSON")
+        raise Broken(
+            "breaks off" if cut else f"not JSON, {error.msg.lower()}{self._shown(error.pos)}"
+        )
 
     def _expect(self, char: str) -> None:
         if self.peek() != char:
-            raise self._broken()
+            raise self._broken(f"a {char}")
         self._at += 1
 
-    def _broken(self) -> Broken:
-        return Broken("not JSON" if self.peek() else "breaks off")
+    def _broken(self, wanted: str) -> Broken:
+        if not self.peek():
+            return Broken("breaks off")
+        return Broken(f"not JSON, expecting {wanted}{self._shown(self._at)}")
+
+    def _shown(self, place: int) -> str:
+        """Return what stands at a place, for a message."""
+        found = self._text[place : place + _SHOWN].partition("\n")[0].rstrip()
+        return f" at {found!r}"
 
     def _more(self) -> bool:
         """Read on: as much again as is held, so that a long value is not tried too often."""

@@ -10,6 +10,7 @@ from stabdiag.readers.columns import BadLine
 from stabdiag.readers.json_stream import Broken, Document
 from stabdiag.readers.nested import Record, flattened
 from stabdiag.readers.pieces import Piece, Rows, piece_of, rows_of
+from stabdiag.readers.unnamed import FEWEST, may_be_steps
 
 if TYPE_CHECKING:
     from stabdiag.readers.source import Stream
@@ -23,6 +24,7 @@ _RECORDS: Final = 20_000
 _DEEPEST: Final = 20
 
 _POINT: Final = ("wall_time", "step", "value")
+_PAIR: Final = 2
 
 _INDEX: Final = re.compile(r"\d{1,15}", re.ASCII)
 
@@ -32,7 +34,8 @@ class Tables:
     """The tables of a document, each under the keys that lead to it.
 
     ``records`` are lists of objects, ``columns`` lists of plain values, ``indexed`` objects whose
-    keys are whole numbers (with those keys first), ``values`` all else. ``bad`` says where the
+    keys are whole numbers, and lists of pairs that begin with a step (with those first), ``values``
+    all else. ``bad`` says where the
     document could not be read.
     """
 
@@ -87,23 +90,31 @@ def _walk_list(document: Document, path: Path, tables: Tables) -> None:
         _read_records(document, tables.records.setdefault(path, []), tables.bad)
         return
     if first == "[":
-        _read_points(document, tables.records.setdefault(path, []))
+        _read_points(document, path, tables)
         return
     pieces: list[Piece] = []
     tables.columns[path] = pieces
     pieces.extend(map(piece_of, document.bunches()))  # and keeps them where the list breaks off
 
 
-def _read_points(document: Document, chunks: list[Rows]) -> None:
-    """Read an open list of lists: TensorBoard downloads a chart as [[time, step, value], …]."""
-    points: list[Record] = []
+def _read_points(document: Document, path: Path, tables: Tables) -> None:
+    """Read an open list of lists: pairs of a step and a value, or points of TensorBoard.
+
+    It downloads a chart as [[time, step, value], …].
+    """
+    lists: list[list[object]] = []
     try:
         for bunch in document.bunches(together=False):
-            lists = (one for one in bunch if isinstance(one, list))
-            points += [dict(zip(_POINT, one, strict=True)) for one in lists if len(one) == 3]
+            lists += [one for one in bunch if isinstance(one, list)]
     finally:
+        points = [dict(zip(_POINT, one, strict=True)) for one in lists if len(one) == len(_POINT)]
+        pairs = [one for one in lists if len(one) == _PAIR]
+        steps = [step for step, _ in pairs if isinstance(step, float)]
+        tables.records.setdefault(path, [])
         if points:
-            chunks.append(_chunk(points))
+            tables.records[path].append(_chunk(points))
+        elif len(pairs) == len(steps) >= FEWEST and may_be_steps(steps):
+            tables.indexed[path] = (list(map(int, steps)), [value for _, value in pairs])
 
 
 def _read_records(document: Document, chunks: list[Rows], bad: list[BadLine]) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from stabdiag.errors import NoUsableRecord
 from stabdiag.readers.blocks import BLOCK, LONGEST_LINE, Block, blocks, in_order
 from stabdiag.readers.columns import BadLine, Columns
+from stabdiag.readers.json_config import told_at_the_head, with_config
 from stabdiag.readers.json_rows import decode_line, read_lines
 from stabdiag.readers.json_shapes import is_document
 from stabdiag.readers.pieces import join
@@ -86,9 +87,12 @@ class JsonLines:
     bad: list[BadLine] = field(default_factory=list)
     bad_count: int = 0
     lines: int = 0
+    config: dict[str, object] = field(default_factory=dict)
 
     def add(self, block: Block) -> None:
         """Read one more block."""
+        if not self.lines:
+            self.config = told_at_the_head(block.data)
         self.take(self.work(block))
 
     def take(self, result: _Result) -> None:
@@ -108,17 +112,22 @@ class JsonLines:
         chunks = self.chunks
         if not chunks:
             raise NoUsableRecord(_nothing(stream.name, self.bad))
-        return Columns(
+        names = tuple(dict.fromkeys(name for chunk in chunks for name in chunk.names))
+        if not names:
+            raise NoUsableRecord(f"{stream.name}: nothing was logged yet, its records are empty")
+        columns = Columns(
             source=stream.name,
             format="jsonl",
-            names=tuple(dict.fromkeys(name for chunk in chunks for name in chunk.names)),
+            names=names,
             rows=sum(chunk.rows for chunk in chunks),
             load=lambda name: join(chunks, name),
             bad_lines=tuple(self.bad),
             bad_count=self.bad_count,
             notes=tuple(stream.notes),
+            config=self.config,
             tells_null=True,
         )
+        return with_config(columns)
 
 
 def growing() -> JsonLines:
@@ -129,7 +138,8 @@ def growing() -> JsonLines:
 def read(stream: Stream, *, small: int = SMALL, size: int = BLOCK) -> Columns:
     """Read a stream of JSON lines; a log of up to ``small`` bytes without Arrow."""
     whole = len(stream.peek(small + 1)) <= small
-    lines = JsonLines(work=_tolerant if whole else _Fast())
+    config = told_at_the_head(stream.head()[0])
+    lines = JsonLines(work=_tolerant if whole else _Fast(), config=config)
     for result in _results(lines.work, stream, size, at_once=not whole):
         lines.take(result)
     return lines.columns(stream)

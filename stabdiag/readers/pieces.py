@@ -129,13 +129,19 @@ def _column(values: NDArray[np.float64], states: NDArray[np.uint8], words: Seque
     spelt = counts_of(words) if times is None else times
     if spelt is not None:
         return _spelt(spelt, states, is_time=times is not None)
-    code: dict[str, int] = {}
+    code = {word: number for number, word in enumerate(dict.fromkeys(words))}
     codes = np.full(len(values), np.nan)
-    codes[states == WORD] = [code.setdefault(word, len(code)) for word in words]
+    codes[states == WORD] = list(map(code.__getitem__, words))
     # Numbers among words are told apart by their value: 1 and 1.0 are one word.
     _, rank = np.unique(values[numbers], return_inverse=True)
     codes[numbers] = rank + len(code)
-    return Column(values=codes, present=numbers | (states == WORD), null=null, is_text=True)
+    return Column(
+        values=codes,
+        present=numbers | (states == WORD),
+        null=null,
+        is_text=True,
+        words=tuple(code),
+    )
 
 
 def _spelt(numbers: NDArray[np.float64], states: NDArray[np.uint8], *, is_time: bool) -> Column:

@@ -7,13 +7,29 @@ import shlex
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
+from stabdiag.errors import LogError
 from stabdiag.readers.source import STANDARD_INPUT
 
 if TYPE_CHECKING:
-    from stabdiag.readers.source import Stream
+    from stabdiag.errors import LogError
+from stabdiag.readers.source import Stream
 
 _EXPORT: Final = (
     "export its scalars as CSV, JSON lines or Parquet with the columns step, loss, grad_norm, lr, …"
+)
+
+# Lists of numbers, and lists of numbers by name, are JSON documents that are read.
+_ARRAY: Final = (
+    'python -c "import json, sys, numpy as np; json.dump(np.load(sys.argv[1]).tolist(),'
+    " open('run.json', 'w'))\" FILE"
+)
+_ARRAYS: Final = (
+    'python -c "import json, sys, numpy as np; json.dump({k: v.tolist() for k, v in'
+    " np.load(sys.argv[1]).items()}, open('run.json', 'w'))\" FILE"
+)
+_PICKLE: Final = (
+    "python -c \"import json, pickle, sys; json.dump(pickle.load(open(sys.argv[1], 'rb')),"
+    " open('run.json', 'w'), default=lambda v: v.tolist())\" FILE"
 )
 
 _MAGIC: Final = (
@@ -22,9 +38,13 @@ _MAGIC: Final = (
     (b"ARROW1", "an Arrow (Feather) file; save it as Parquet: pyarrow.parquet.write_table("
      "pyarrow.feather.read_table(FILE), 'run.parquet')"),
     (b"PARE", "an encrypted Parquet file; save it without encryption"),
-    (b"\x93NUMPY", f"a NumPy array; {_EXPORT}"),
-    (b"\x80", f"a Python pickle; {_EXPORT}"),
+    (b"\x93NUMPY", f"a NumPy array; make a log of it with: {_ARRAY}"),
+    (b"\x80", "a Python pickle; if you trust it (it may hold a program), make a log of it with:"
+     f" {_PICKLE}"),
 )  # fmt: skip
+
+# What git checks out in place of a large file that was not fetched.
+_POINTER: Final = b"version https://git-lfs.github.com/spec/"
 
 _EVENTS: Final = "named like a TensorBoard event file, but it does not begin like one; is it whole?"
 _BINARY: Final = (
@@ -46,6 +66,19 @@ _JSON_IN_TEXT: Final = re.compile(rb'^[^{\n]+\{".*loss".*\}\s*$', re.MULTILINE)
 _PYTHON_DICT: Final = re.compile(rb"^\s*\{'(?!train_runtime)[^\n]*\}\s*$", re.MULTILINE)
 
 
+def refuse_pointer(stream: Stream) -> None:
+    """Raise an error if a file only points to the log.
+
+    Raises:
+        LogError: If git LFS has not fetched the file.
+    """
+    if stream.peek(len(_POINTER)) == _POINTER:
+        raise LogError(
+            f"{stream.name}: a pointer of git LFS, not the log itself; fetch the log with:"
+            " git lfs pull"
+        )
+
+
 def sentence(stream: Stream, head: bytes) -> str:
     """Return why a file that no reader recognises is not read."""
     return f"{stream.name}: {_about(stream, head)}"
@@ -58,6 +91,12 @@ def binary(head: bytes) -> str | None:
             return what
     # A crash may leave NUL bytes in a text; only those in its first line speak of another kind.
     return _BINARY if b"\0" in head.partition(b"\n")[0][:4096] else None
+
+
+def numpy_archive(name: str) -> str:
+    """Return what to do about a ZIP archive of NumPy arrays."""
+    what = f"{name}: NumPy arrays in an archive; make a log of them with: {_ARRAYS}"
+    return what.replace("FILE", shlex.quote(name))
 
 
 def _about(stream: Stream, head: bytes) -> str:

@@ -42,8 +42,10 @@ def seconds_of(words: Sequence[str]) -> NDArray[np.float64] | None:
 
 def counts_of(words: Sequence[str]) -> NDArray[np.float64] | None:
     """Return how far positions such as 10/600 have come; None if there is any other text."""
+    if not words or _POSITION.fullmatch(words[0]) is None:
+        return None
     found = [_POSITION.fullmatch(word) for word in words]
-    if not found or not all(found):
+    if not all(found):
         return None
     return np.array([float(one[1]) for one in found if one is not None])
 

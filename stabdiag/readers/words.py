@@ -28,6 +28,15 @@ _NUMBER_WORDS: Final = {
 }
 _NAN_WITH_PAYLOAD: Final = re.compile(r"[-+]?nan\(\w*\)", re.ASCII)
 
+# What Python prints around one number: [2.31], np.float64(2.31), array([2.31], dtype=float32),
+# tensor(2.31, device='cuda:0', grad_fn=<MeanBackward0>), tf.Tensor(2.31, shape=(), dtype=float32)
+_PRINTED: Final = re.compile(
+    r"\[ ?([-+\w.]{1,60}) ?\]"
+    r"|(?:[a-z]{1,10}\.){0,2}(?:tensor|array|b?float\d{2}|u?int\d{1,2})"
+    r"\(\[{0,3} ?([-+\w.]{1,60}) ?\]{0,3}(?:, [^\[\]]{1,200})?\)",
+    re.ASCII | re.IGNORECASE,
+)
+
 
 def number_of(text: str) -> float | None:
     """Return the number that a text spells, or None if it spells none."""
@@ -38,8 +47,11 @@ def number_of(text: str) -> float | None:
         except ValueError:
             pass
     text = text.lower()
-    if _NAN_WITH_PAYLOAD.fullmatch(text):
-        return math.nan
+    if text.endswith((")", "]")):
+        if _NAN_WITH_PAYLOAD.fullmatch(text):
+            return math.nan
+        printed = _PRINTED.fullmatch(text)
+        return number_of(printed[1] or printed[2]) if printed else None
     return _NUMBER_WORDS.get(text)
 
 

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from stabdiag.roles.choice import Assignment, assign, may_serve
 from stabdiag.roles.contested import contested
-from stabdiag.roles.names import counts_since_the_last, is_evaluation, normal
+from stabdiag.roles.names import (
+    Split,
+    counts_since_the_last,
+    is_evaluation,
+    normal,
+    split_of,
+    tells_split,
+)
 from stabdiag.roles.standin import StandIn, stand_ins
 from stabdiag.roles.table import ROLES, Role
 
@@ -12,6 +19,7 @@ __all__ = [
     "ROLES",
     "Assignment",
     "Role",
+    "Split",
     "StandIn",
     "assign",
     "contested",
@@ -19,5 +27,7 @@ __all__ = [
     "is_evaluation",
     "may_serve",
     "normal",
+    "split_of",
     "stand_ins",
+    "tells_split",
 ]

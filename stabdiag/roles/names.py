@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from enum import Enum
 
 _EVALUATION = re.compile(
     r"(^|_)(eval|evaluation|val|valid|validate|validation|test|testing|dev|heldout|holdout)(_|$)"
@@ -15,6 +16,20 @@ _HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z0-9])(?=[A-Z][a-z])")
 _SETTINGS = re.compile(
     r"(^|[/._])(config|args|hparams|hyperparameters|hyper_parameters)[/.]", re.IGNORECASE
 )
+
+
+# Columns with a word for what each record was measured on.
+_SPLITS = frozenset(
+    {"type", "phase", "split", "mode", "set", "stage", "dataset", "subset", "data_split"}
+)
+
+
+class Split(Enum):
+    """What a record was measured on; of two kinds of evaluation the first counts."""
+
+    TRAINING = ("train", "training")
+    VALIDATION = ("val", "valid", "validation", "eval", "evaluation", "dev")
+    TEST = ("test", "testing")
 
 
 def normal(name: str) -> str:
@@ -55,3 +70,14 @@ def counts_since_the_last(name: str) -> bool:
     What others call skipped is mostly a count since the run began.
     """
     return normal(name) == "number_of_skipped_iterations"
+
+
+def tells_split(name: str) -> bool:
+    """Tell whether a column may say of each record what it was measured on."""
+    return normal(name) in _SPLITS
+
+
+def split_of(word: str) -> Split | None:
+    """Return what a record with such a word was measured on, if it tells."""
+    key = normal(word)
+    return next((split for split in Split if key in split.value), None)

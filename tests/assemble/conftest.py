@@ -34,6 +34,7 @@ def column_of(records: Sequence[Record], name: str, *, blank: bool) -> Column:
         present=present,
         null=np.array([name in record or blank for record in records]) & ~present,
         is_text=bool(words),
+        words=tuple(words),
     )
 
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import pytest
+
+from stabdiag.errors import ColumnError
 
 
 def test_the_sum_of_the_parts_serves_as_the_loss(build):
@@ -55,3 +58,14 @@ def test_what_no_record_has_together_is_of_several_sets(build):
         "took 'eval_wiki_loss' as the eval_loss: no record has all of eval_wiki_loss and "
         "eval_code_loss"
     ]
+
+
+def test_a_part_of_words_is_named(build):
+    records = [{"step": n, "loss_cls": 1.0, "loss_box": "[1, 2]"} for n in range(9)]
+    with pytest.raises(ColumnError) as caught:
+        build(records)
+    assert str(caught.value).endswith(
+        "'loss_box' holds words, no numbers: the sum of loss_cls and loss_box cannot serve as the"
+        " loss; name one with --column loss=NAME"
+    )
+    assert build(records, chosen={"loss": "loss_cls"}).series["loss"].values.tolist() == [1.0] * 9

@@ -37,6 +37,14 @@ def test_one_log_among_other_files(put, lines, tmp_path):
     assert told(tmp_path / "run") == []
 
 
+def test_a_log_without_names_goes_after_one_with_names(put, cells, tmp_path):
+    put("metrics.csv", cells(0, 50), HOUR)
+    put("values.txt", "2.5\n2.25\n2.0\n" * 30_000)
+    assert taken(tmp_path) == "metrics.csv"
+    (tmp_path / "metrics.csv").unlink()
+    assert taken(tmp_path) == "values.txt"
+
+
 def test_the_newest_of_runs_beside_each_other(put, cells, tmp_path):
     for version, ago in ((0, 9 * HOUR), (2, HOUR), (10, 5 * HOUR)):
         put(f"logs/version_{version}/metrics.csv", cells(0, 50 + version), ago)

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from stabdiag.errors import LogError, NoUsableRecord
+from stabdiag.history import EventKind
 from stabdiag.readers import csv, csv_dialect, read_columns
 from stabdiag.readers.source import open_stream
-from stabdiag.readers.words import meaning
+from stabdiag.readers.words import WORD, meaning
 
 
 @pytest.fixture
@@ -100,8 +101,28 @@ def test_another_header(log):
 
 def test_unnamed_and_repeated_names(log):
     columns = log(",loss,loss\n0,1,2\n1,2,3\n,loss,loss\n2,3,4\n")
-    assert columns.names == ("column_1", "loss", "loss.1")
+    assert columns.names == ("index", "loss", "loss.1")
     assert columns.rows == 3
+    assert log(",loss\n0.5,1\n0.25,2\n").names == ("column_1", "loss")
+
+
+def test_the_index_of_pandas_goes_by_its_name(log):
+    columns = log(",loss\n0,2.5\n1,2.25\n")
+    assert columns.load("index").values.tolist() == [0, 1]
+    assert columns.load("loss").values.tolist() == [2.5, 2.25]
+    assert log(",index,loss\n0,3,2.5\n1,4,2.25\n").names == ("column_1", "index", "loss")
+
+
+@pytest.mark.parametrize("small", [-1, 1 << 20])
+def test_a_delimiter_at_the_end_of_each_line_begins_no_column(tmp_path, small):
+    path = tmp_path / "run.csv"
+    path.write_text("error,loss,\n" + "1,2.5,\n2,2.25,\n" * 20)
+    with open_stream(path) as stream:
+        columns = csv.read(stream, small=small)
+    assert columns.names == ("error", "loss")
+    assert columns.load("loss").values.tolist() == [2.5, 2.25] * 20
+    path.write_text("error,loss,\n1,2.5,\n2,2.25,5\n")
+    assert read_columns(path).names == ("error", "loss", "column_3")
 
 
 def test_words_and_strays(log):
@@ -125,6 +146,111 @@ def test_bytes_that_are_not_utf8_and_zeros(log):
 def test_no_header(log):
     with pytest.raises(LogError, match=r"metrics\.csv: CSV without a header; add a first line"):
         log("1,2.5\n2,2.4\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "losses"),
+    [
+        ("2.5\n2.25\nnan\n2.0\n", [2.5, 2.25, np.nan, 2.0]),
+        ("2.500000000000000000e+00\n2.250000000000000000e+00\ninf\n", [2.5, 2.25, np.inf]),
+        ("# by hand\n\n2.5\n[2.25]\n2\n", [2.5, 2.25, 2]),
+    ],
+)
+def test_one_column_without_a_header_holds_the_losses(log, text, losses):
+    columns = log(text, "out.txt")
+    assert (columns.format, columns.names, columns.unnamed) == ("csv", ("loss",), True)
+    np.testing.assert_array_equal(columns.load("loss").values, losses)
+    (event,) = columns.events
+    assert event.kind is EventKind.COLUMN
+    assert event.message == "the file names no column: its numbers are taken as the loss"
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t", " "])
+def test_two_columns_without_a_header_are_step_and_loss(log, delimiter):
+    text = "10,2.5\n20,2.25\n30,nan\n40,2\n".replace(",", delimiter)
+    columns = log(text, "out.txt")
+    assert columns.names == ("step", "loss")
+    assert columns.load("step").values.tolist() == [10, 20, 30, 40]
+    np.testing.assert_array_equal(columns.load("loss").values, [2.5, 2.25, np.nan, 2])
+    assert "the first, which rises in whole numbers, is taken as the step" in str(columns.events)
+
+
+def test_decimal_commas_without_a_header(log):
+    columns = log("1;2,5\n2;2,25\n3;2,125\n")
+    assert columns.load("loss").values.tolist() == [2.5, 2.25, 2.125]
+
+
+@pytest.mark.parametrize("rows", [5, 200_000])
+def test_numbers_without_a_name_are_called_as_the_file_is(log, rows):
+    text = "".join(f"{step},{0.5 + step / 7}\n" for step in range(rows))
+    for file, name in [
+        ("run.csv", "loss"),
+        ("G_loss.csv", "G_loss"),
+        ("val.csv", "val_loss"),
+        ("accuracy.csv", "accuracy"),
+    ]:
+        columns = log(text, file)
+        assert columns.names == ("step", name)
+        assert columns.load(name).values[-1] == 0.5 + (rows - 1) / 7
+    assert "taken as the step, the second as 'accuracy', after the name" in str(columns.events)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "1,2.5\n2,2.25\n",  # of so few it is not sure
+        "2.5,519\n2.25,22\n2.0,24\n",
+        "1,2.5\n1,2.25\n2,2.0\n",
+        "1,519\n2,22\n3,24\n",
+        "1767225600,2.5\n1767225601,2.25\n1767225602,2.0\n",
+        "1,2.5,0.1\n2,2.25,0.1\n3,2.0,0.1\n",
+        "1,2.5\n2,up\n3,2.0\n",
+    ],
+)
+def test_columns_that_may_be_anything_are_not_guessed(log, text):
+    with pytest.raises(LogError, match="CSV without a header; add a first line"):
+        log(text)
+
+
+def test_whole_numbers_alone_are_no_losses(log):
+    with pytest.raises(LogError, match="a text log"):
+        log("3\n1\n2\n", "labels.txt")
+
+
+def test_numbers_as_python_prints_them(log):
+    printed = [
+        '"tensor(2.5, grad_fn=<NllLossBackward0>)"',
+        "\"tensor(2.5, device='cuda:0', dtype=torch.float64)\"",
+        "tensor(2.5000)",
+        "[2.5]",
+        "[ 2.5]",
+        "np.float64(2.5)",
+        '"array([2.5], dtype=float32)"',
+        '"Array(2.5, dtype=float32)"',
+        '"tf.Tensor(2.5, shape=(), dtype=float32)"',
+        "tensor([[2.5]])",
+    ]
+    loss = log("step,loss\n" + "".join(f"{n},{one}\n" for n, one in enumerate(printed))).load(
+        "loss"
+    )
+    assert loss.values.tolist() == [2.5] * len(printed)
+    columns = log('a,b\n"tensor(nan, grad_fn=<F>)",[inf]\n' * 3)
+    assert columns.load("a").present.all()
+    assert columns.load("b").values.tolist() == [np.inf] * 3
+
+
+@pytest.mark.parametrize(
+    "word", ["[x]", "[1, 2]", "tensor([1., 2.])", "f(3)", "torch.Size([1])", "[]", "tensor(" * 9]
+)
+def test_other_brackets_are_words(word):
+    assert meaning(word) == (WORD, pytest.approx(np.nan, nan_ok=True), word)
+
+
+def test_words_where_numbers_are_due_are_named(log):
+    with pytest.raises(NoUsableRecord) as caught:
+        log("run,my loss\na,high\nb,low\n")
+    assert "'my loss' holds words, no numbers: 'high' on line 2" in str(caught.value)
+    assert "expected a line of names" not in str(caught.value)
 
 
 def test_a_header_and_nothing_else(log):

@@ -15,7 +15,20 @@ from stabdiag.readers import csv, jsonl
 from stabdiag.readers.columns import Columns
 from stabdiag.readers.source import Stream
 
-NAMES = ["step", "loss", "lm loss", "a/b", "étape", "損失", 'q"uote', "back\\slash", "", "train"]
+NAMES = [
+    "step",
+    "loss",
+    "lm loss",
+    "a/b",
+    "étape",
+    "損失",
+    'q"uote',
+    "back\\slash",
+    "",
+    "train",
+    "precision",
+    "config",
+]
 SPELT = ["NaN", "nan", "-nan", "Infinity", "-Infinity", "inf", "-inf", "+inf", "1e400", "-1E999"]
 WORDS = [
     "",
@@ -30,7 +43,9 @@ WORDS = [
     "1_0",
     "0x1F",
     "2021-03-01",
+    "[x]",
 ]
+PRINTED = ["[1.5]", "np.float64(-2)", "tensor(nan)", "tensor(1., grad_fn=<F>)", "[1, 2]"]
 NUMBERS = ["0", "-0", "1", "-3", "1.5", "1e-3", " 4.2 ", "+7", ".5", "9007199254740993", "1" * 30]
 PROPERTY = settings(max_examples=150, deadline=None, derandomize=True)
 
@@ -59,6 +74,7 @@ def assert_same(one: Columns | str, other: Columns | str) -> None:
         return
     assert one.names == other.names
     assert one.rows == other.rows
+    assert repr(one.config) == repr(other.config)  # NaN is not equal to itself
     assert (one.bad_lines, one.bad_count, one.notes) == (
         other.bad_lines,
         other.bad_count,
@@ -67,6 +83,7 @@ def assert_same(one: Columns | str, other: Columns | str) -> None:
     for name in one.names:
         left, right = one.load(name), other.load(name)
         assert (left.is_text, left.strays) == (right.is_text, right.strays), name
+        assert left.words == right.words, name
         for part in ("values", "present", "null"):
             np.testing.assert_array_equal(getattr(left, part), getattr(right, part), name)
 
@@ -84,7 +101,7 @@ scalars = st.one_of(
     st.integers(-(10**25), 10**25),
     st.integers(0, 100),
     st.floats(),
-    st.sampled_from(SPELT + WORDS + NUMBERS),
+    st.sampled_from(SPELT + WORDS + NUMBERS + PRINTED),
 )
 values = st.recursive(
     scalars,
@@ -100,7 +117,8 @@ KINDS = [
     st.none() | st.floats(allow_nan=False, allow_infinity=False),
     st.sampled_from(NUMBERS),
     st.sampled_from(WORDS),
-    st.sampled_from(SPELT + NUMBERS + WORDS),
+    st.sampled_from(SPELT + NUMBERS + WORDS + PRINTED),
+    st.sampled_from(PRINTED),
     st.sampled_from(["2021-03-01", "2021-03-01T10:00:00", "2024-02-29 00:00:00"]),
     st.booleans(),
     st.lists(st.floats(), max_size=2),
@@ -168,6 +186,7 @@ cells = st.one_of(
     st.floats().map(repr),
     st.integers(-1000, 1000).map(str),
     st.sampled_from(SPELT + WORDS + NUMBERS),
+    st.sampled_from([f'"{one}"' for one in PRINTED]),
     st.sampled_from(['"1.5"', '""', '"a,b"', '"x ""y"""', 'a"b', '"a"b', '" 2 "', "é"]),
 )
 COLUMNS = ["step", "loss", " lr", "étape", "lm loss"]
@@ -190,6 +209,8 @@ def test_csv(width, data, delimiter, end, cut, size):
     ]
     rows = data.draw(st.lists(st.tuples(*kinds), min_size=1, max_size=10))
     columns = ["", *COLUMNS][data.draw(st.integers(0, 1)) :][:width]
+    if width > 1 and data.draw(st.booleans()):  # each line ends in a delimiter
+        columns[-1], kinds[-1] = "", st.just("")
     lines = [delimiter.join(columns)]
     lines += [delimiter.join(str(number) for number in range(width))] * 3
     lines += [delimiter.join(row) for row in rows]
@@ -201,6 +222,21 @@ def test_csv(width, data, delimiter, end, cut, size):
         ):
             lines.insert(place, line)
     text = (end.join(lines) + end).encode()
+    assert_ways_agree(csv, text[: len(text) - cut] if cut else text, size)
+
+
+@PROPERTY
+@given(
+    st.lists(st.sampled_from(["5", "2.5", "nan", "", "[1.5]", "x", "# 1", "1,2"]), max_size=8),
+    st.booleans(),
+    st.integers(0, 5),
+    st.sampled_from([1 << 22, 16]),
+)
+def test_csv_without_a_header(odd, stepped, cut, size):
+    lines = ["2.5", "2.25", "2", *odd]
+    if stepped:
+        lines = [f"{number},{line}" for number, line in enumerate(lines)]
+    text = ("\n".join(lines) + "\n").encode()
     assert_ways_agree(csv, text[: len(text) - cut] if cut else text, size)
 
 

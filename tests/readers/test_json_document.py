@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from stabdiag import diagnose
 from stabdiag.errors import LogError, NoUsableRecord
+from stabdiag.history import EventKind
 from stabdiag.readers import json_stream, read_columns
 from stabdiag.readers.json_document import read
 from stabdiag.readers.json_tables import read_tables
@@ -149,8 +150,19 @@ def test_a_training_loss_of_another_name_beside_a_runtime_stays(log):
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ('{"loss": [1, 2], 3: [4]}', "not JSON"),
-        ('{"loss": [1, 2] "lr": [3, 4]}', "not JSON"),
+        (
+            '{"loss": [1, 2], 3: [4]}',
+            "not JSON, expecting a name in double quotes at '3: [4]}'",
+        ),
+        (
+            '{"loss": [1, 2] "lr": [3, 4]}',
+            "not JSON, expecting a comma or } at '\"lr\": [3, 4]}'",
+        ),
+        (
+            '{"loss": [1, 2], "lr": abc, "on": [3, 4]}',
+            "not JSON, expecting value at 'abc, \"on\": [3, 4]}'",
+        ),
+        ('{"loss": [1, 2], "lr"= 2}', "not JSON, expecting a : at '= 2}'"),
         ('{"loss": [1, 2], "lr"', "breaks off"),
         ('{"loss": [1, 2], "lr": [3, 4', "breaks off"),
     ],
@@ -363,3 +375,166 @@ def test_values_beside_steps_that_break_off(tmp_path):
     path = tmp_path / "metrics.json"
     path.write_text('{"loss": {"steps": [1, 2, 3], "values": [4.0, 3.0, nu')
     assert read_columns(path).load("loss").values.tolist() == [4.0, 3.0]
+
+
+def test_a_list_of_numbers_alone_holds_the_losses(log):
+    for text in ("[2.5, 2.25, NaN, null, 2]", '[\n  2.5,\n  2.25,\n  "NaN",\n  null,\n  2\n]\n'):
+        columns = log(text)
+        assert (columns.format, columns.names, columns.unnamed) == ("json", ("loss",), True)
+        loss = columns.load("loss")
+        np.testing.assert_array_equal(loss.values, [2.5, 2.25, np.nan, np.nan, 2])
+        assert loss.present.tolist() == [True, True, True, False, True]
+        (event,) = columns.events
+        assert event.kind is EventKind.COLUMN
+        assert event.message == "a list of numbers without a name is taken as the loss"
+    assert log("[2.5, 2.25, 2.0]", "valid_losses.json").names == ("valid_losses",)
+    assert log("[0.5, 0.75, 0.875]", "accuracy.json").names == ("accuracy",)
+    assert log("[2.5, 2.25, 2.0]", "run.jsonl").names == ("loss",)
+    for cut in ("2", "2.", "2.5e", "2.5e-"):
+        assert values(log(f"[2.5, 2.25, {cut}"), "loss") == [2.5, 2.25]
+
+
+def test_a_long_list_of_numbers(log):
+    numbers = [round(2.0 + 1 / (1 + n), 6) for n in range(300_000)]
+    assert values(log(numbers), "loss") == numbers
+
+
+@pytest.mark.parametrize("text", ["[3, 1, 2, 7]", '["a.png", "b.png"]', '[2.5, "up", 2.25]'])
+def test_a_list_that_may_hold_anything_is_not_guessed(tmp_path, text):
+    (tmp_path / "run.json").write_text(text)
+    with pytest.raises(NoUsableRecord, match="a list of values that may be anything; say what"):
+        read_columns(tmp_path / "run.json", format="json")
+
+
+def test_a_line_that_begins_with_a_bracket_is_no_list(tmp_path):
+    text = "".join(f"[1, {n}] loss: {2.5 - n / 1e5}\n" for n in range(100, 3000, 100))
+    (tmp_path / "run.log").write_text(text)
+    assert read_columns(tmp_path / "run.log").format == "text"
+
+
+def test_pairs_that_begin_with_a_step(log):
+    columns = log([[10, 2.5], [20, "NaN"], [40, 2.25]])
+    assert values(columns, "step") == [10, 20, 40]
+    np.testing.assert_array_equal(columns.load("loss").values, [2.5, np.nan, 2.25])
+    assert "the first of each is taken as the step, the second as the loss" in str(columns.events)
+    columns = log(
+        {"train_loss": [[1, 2.5], [2, 2.25], [3, 2.0]], "acc": [[1, 0.5], [3, 0.75], [5, 1]]}
+    )
+    assert values(columns, "step") == [1, 2, 3, 5]
+    assert values(columns, "train_loss") == [2.5, 2.25, 2.0, None]
+    assert values(columns, "acc") == [0.5, None, 0.75, 1]
+    assert not columns.unnamed
+
+
+@pytest.mark.parametrize("pairs", [[[2.5, 9], [2.25, 8], [2.0, 7]], [[1, 2.5], [1, 2.0], [2, 1.5]]])
+def test_other_pairs_are_not_guessed(log, pairs):
+    with pytest.raises(NoUsableRecord, match="its lists of lists are no pairs that begin with a"):
+        log(pairs)
+
+
+@INDENTS
+@pytest.mark.parametrize("train", ["train", "training"])
+@pytest.mark.parametrize("val", ["val", "valid", "validation", "test"])
+def test_lists_called_train_and_val_are_losses(tmp_path, train, val, indent):
+    path = tmp_path / "history.json"
+    lists = {train: [2.5 - n / 50 for n in range(40)], val: [2.75 - n / 50 for n in range(40)]}
+    path.write_text(json.dumps({**lists, "best_epoch": 40, "device": "cpu"}, indent=indent))
+    report = diagnose(path)
+    assert report.history.series["loss"].values.tolist() == lists[train]
+    assert report.history.series["eval_loss"].values.tolist() == lists[val]
+    told = f"{train!r} is taken as the loss, {val!r} as that of an evaluation: the document has no"
+    assert any(event.message.startswith(told) for event in report.history.events)
+    chosen = diagnose(path, columns={"loss": val}).history
+    assert chosen.series["loss"].values.tolist() == lists[val]
+
+
+def test_of_lists_called_val_and_test_the_validation_counts(log):
+    for names in (["test", "train", "val"], ["val", "test", "train"], ["train", "val", "test"]):
+        columns = log({name: [2.5, 2.25, 2.0] for name in names})
+        assert columns.names == (*names, "loss/train", "loss/val")
+        (event,) = columns.events
+        assert "'train' is taken as the loss, 'val' as that of an evaluation" in event.message
+
+
+@pytest.mark.parametrize(
+    ("document", "name"),
+    [
+        ({"train": ["a.png", "b.png"], "val": ["c.png", "d.png"]}, "run.json"),
+        ({"train": [1, 4, 2], "val": [3, 5, 0]}, "run.json"),
+        ({"train": [0.5, 0.75, 0.8], "val": [0.5, 0.7, 0.7]}, "accuracy.json"),
+        ({"train": [2.5, 2.0, 1.5], "score": [0.5, 0.7, 0.7]}, "run.json"),
+        ({"acc": {"train": [0.5, 0.75, 0.8], "val": [0.5, 0.7, 0.7]}}, "run.json"),
+    ],
+)
+def test_other_lists_called_train_are_not(log, document, name):
+    columns = log(json.dumps(document, indent=2), name)
+    assert not any("loss" in one for one in columns.names)
+    assert not columns.unnamed
+
+
+def test_lists_of_numbers_beside_records(log):
+    records = [{"throughput": float(n)} for n in range(30_000)]
+    lists = {
+        "episode_rewards": [n / 2 for n in range(30_000)],
+        "training_losses": [n / 4 for n in range(30_000)],
+        "betas": [0.9, 0.999],
+    }
+    for document in ({"metrics": records, **lists}, {**lists, "metrics": records}):
+        columns = log(document)
+        assert set(columns.names) == {"throughput", "episode_rewards", "training_losses"}
+        assert values(columns, "throughput") == [float(n) for n in range(30_000)]
+        assert values(columns, "training_losses") == lists["training_losses"]
+
+
+def test_a_table_with_a_loss_goes_before_a_longer_one_without(log):
+    episodes = [{"reward": n} for n in range(9)]
+    columns = log({"episodes": episodes, "losses": [2.5, 2.25, 2.0]})
+    assert values(columns, "losses") == [2.5, 2.25, 2.0]
+    columns = log({"episodes": episodes, "accuracies": [0.5, 0.75, 1.0]})
+    assert columns.names == ("reward",)
+
+
+@INDENTS
+@pytest.mark.parametrize(
+    ("document", "names"),
+    [
+        ({"history": []}, "'history'"),
+        ({"train": {"loss": [], "acc": []}}, "'train/loss', 'train/acc'"),
+        ({"log_history": []}, "'log_history'"),
+        ([], "its list"),
+    ],
+)
+def test_lists_without_a_value(log, document, names, indent):
+    with pytest.raises(NoUsableRecord) as caught:
+        log(json.dumps(document, indent=indent))
+    assert str(caught.value).endswith(f"nothing was logged yet, no value is in {names}")
+
+
+def test_where_a_document_is_no_json(log):
+    with pytest.raises(NoUsableRecord) as caught:
+        log('{"epoch":\n{\n0: 2.5,\n1: 2.25 }\n}\n')
+    assert "line 3: not JSON, expecting a name in double quotes at '0: 2.5,'" in str(caught.value)
+
+
+def test_a_configuration_in_the_records_is_no_series(log):
+    records = [{"step": n, "loss": 2.5, "dtype": "fp16", "cfg": {"lr": 0.5}} for n in range(9)]
+    columns = log(records)
+    assert columns.names == ("step", "loss", "dtype")
+    assert columns.config == {"dtype": "fp16"}
+
+
+def test_an_evaluation_before_the_first_step(log):
+    columns = log({"loss": [2.5, 2.25, 2.0], "val_loss": [3.0, 2.75, 2.5, 2.25], "lr": [1, 2, 3]})
+    assert columns.names == ("loss", "lr")
+    assert columns.notes == ("'val_loss' is left out: it has 4 values where others have 3",)
+    columns = log({"train": [2.5, 2.25, 2.0], "val": [3.0, 2.75, 2.5, 2.25]})
+    assert columns.names == ("train", "loss/train")
+    assert columns.notes == ("'val' is left out: it has 4 values where others have 3",)
+    (event,) = columns.events
+    assert event.message.startswith("'train' is taken as the loss: the document has no other")
+    assert log({"val_loss": [2.5] * 9, "loss_weights": [1, 2]}).names == ("val_loss",)
+
+
+def test_a_longer_table_with_an_evaluation_is_not_passed_over(log):
+    records = [{"epoch": n, "val_loss": 2.5} for n in range(9)]
+    assert log({"log": records, "loss_weights": [1, 2]}).names == ("epoch", "val_loss")

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from stabdiag import diagnose
 from stabdiag.errors import NoUsableRecord
 from stabdiag.readers import read_columns
+from stabdiag.readers.blocks import blocks
+from stabdiag.readers.registry import reader
+from stabdiag.readers.source import Stream
 
 
 @pytest.fixture
@@ -171,6 +176,69 @@ def test_deep_nesting(log):
     assert columns.bad_lines[0].reason == "nested too deeply"
 
 
+CONFIG = '{"config": {"lr": 0.5, "fp16": true, "total_steps": 400, "lr_floor": 0.25}}\n'
+
+
+def test_a_configuration_at_the_head_is_no_series(tmp_path, log):
+    text = CONFIG + "".join(f'{{"step": {n}, "loss": 2.5}}\n' for n in range(40))
+    columns = log(text)
+    assert columns.names == ("step", "loss")
+    settings = {"lr": 0.5, "fp16": True, "total_steps": 400, "lr_floor": 0.25}
+    assert columns.config == {"config": settings}
+    report = diagnose(tmp_path / "run.jsonl")
+    assert "lr" not in report.history.series
+    manifest = report.manifest
+    assert (manifest.dtype, manifest.peak_lr, manifest.total_steps) == ("fp16", 0.5, 400)
+    growing = reader("jsonl").growing()
+    for block in blocks(Stream("run", io.BytesIO(text.encode())), size=200):
+        growing.add(block)
+    grown = growing.columns(Stream("run", io.BytesIO(b"")))
+    assert (grown.names, grown.config) == (columns.names, columns.config)
+
+
+def test_a_configuration_further_down_is_no_series_either(log):
+    head = '{"step": 1, "loss": 2.5, "opt_args": {"lr": 1}}\n' * 30
+    assert log(head + CONFIG).names == ("step", "loss")
+    assert log('{"configs": {"lr": 1}, "loss": 2.5}\n' * 2).names == ("configs/lr", "loss")
+    assert log(CONFIG).names == (
+        "config/lr",
+        "config/fp16",
+        "config/total_steps",
+        "config/lr_floor",
+    )
+
+
+def test_a_word_in_all_records_is_a_setting(tmp_path, log):
+    def text(*words: str) -> str:
+        return "".join(
+            f'{{"step": {n}, "loss": 2.5, "precision": {word}}}\n' for n, word in enumerate(words)
+        )
+
+    assert log(text(*['"bfloat16"'] * 40)).config == {"precision": "bfloat16"}
+    assert diagnose(tmp_path / "run.jsonl").manifest.dtype == "bf16"
+    assert log(text('"fp16"', "null", '"fp16"')).config == {"precision": "fp16"}
+    assert log(text('"fp16"', '"bf16"')).config == {}
+    assert log(text("0.5", "0.75")).config == {}
+    assert log(text('"bf16"', '"bf16"', '"bf16"', "16")).config == {}
+
+
+def test_a_document_in_a_file_of_lines(log):
+    for text in (
+        '{\n"loss": [2.5, 2.25]}',
+        '{"loss":\n[2.5, 2.25]}',
+        '{"loss": [2.5,\n2.25]}',
+        '{"loss": [2.5,\n-2.25], "x": 1}',
+    ):
+        columns = log(text)
+        assert (columns.format, columns.rows) == ("json", 2)
+
+
+@pytest.mark.parametrize("text", ["{}", "{}\n{}\n", '{"loss": {}}\n'])
+def test_records_without_a_value(log, text):
+    with pytest.raises(NoUsableRecord, match="nothing was logged yet, its records are empty"):
+        log(text)
+
+
 def test_no_record(log):
     with pytest.raises(NoUsableRecord, match=r"run\.jsonl: no record could be read .*expected one"):
         log('{"step": 1, "lo')
@@ -192,6 +260,13 @@ class TestFast:
             return log("\n".join(lines) + "\n")
 
         return write
+
+    def test_a_word_in_all_records_is_a_setting(self, log):
+        text = "".join(
+            f'{{"step": {n}, "loss": 2.5, "precision": "bf16", "dtype": "fp{n % 2}"}}\n'
+            for n in range(60_000)
+        )
+        assert log(text).config == {"precision": "bf16"}
 
     def test_it_is_read(self, large):
         columns = large()

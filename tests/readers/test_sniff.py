@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import pickle
 import sqlite3
 import zipfile
 from contextlib import suppress
@@ -14,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stabdiag.errors import LogError
+from stabdiag.places import read_place
 from stabdiag.readers import csv, jsonl, read_columns
 from stabdiag.readers.registry import READERS
 from stabdiag.readers.sniff import recognised, sniff
@@ -97,10 +99,13 @@ def test_binary_files(tmp_path):
     for content, words in [
         ((tmp_path / "other.db").read_bytes(), "a SQLite database of neither MLflow nor"),
         (filled.getvalue(), "a ZIP archive; unpack it"),
-        (saved(lambda sink: np.save(sink, np.zeros(3))), "a NumPy array; export"),
+        (
+            saved(lambda sink: np.save(sink, np.zeros(3))),
+            "a NumPy array; make a log of it with: python -c",
+        ),
         (b"\x89HDF\r\n\x1a\n", "an HDF5 file"),
         (b"ARROW1\0\0", "an Arrow (Feather) file"),
-        (b"\x80\x04\x95abc", "a Python pickle"),
+        (b"\x80\x04\x95abc", "a Python pickle; if you trust it"),
         (bytes(range(256)) * 20, "a binary file"),
     ]:
         assert words in refusal(tmp_path, content)
@@ -126,6 +131,33 @@ def test_the_advice_about_json_in_a_text_works(tmp_path, shell):
     message = refusal(tmp_path, text)
     shell(message.partition("with: ")[2], tmp_path)
     assert read_columns(tmp_path / "run.jsonl").load("loss").values.tolist() == [4.2]
+
+
+def test_the_advice_about_arrays_and_pickles_works(tmp_path, shell):
+    losses = np.array([2.5, np.nan, 2.25])
+    steps = np.column_stack([[1, 2, 3], losses])
+    history = {"loss": [np.float32(2.5), float("nan"), 2.25], "val_loss": np.array([3.0, 2.5, 2.0])}
+    for name, content in [
+        ("loss.npy", saved(lambda sink: np.save(sink, losses))),
+        ("steps.npy", saved(lambda sink: np.save(sink, steps))),
+        ("my run.npz", saved(lambda sink: np.savez(sink, loss=losses, lr=losses))),
+        ("history.pkl", pickle.dumps(history)),
+    ]:
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises(LogError) as caught:
+            read_place([tmp_path / name])
+        shell(str(caught.value).partition("with: ")[2], tmp_path)
+        loss = read_columns(tmp_path / "run.json").load("loss")
+        np.testing.assert_array_equal(loss.values, losses)
+
+
+@pytest.mark.parametrize("name", ["metrics.jsonl", "loss.csv", "train.log", "run.parquet"])
+def test_a_pointer_of_git_lfs(tmp_path, name):
+    text = b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 2529\n"
+    assert "a pointer of git LFS, not the log itself; fetch" in refusal(tmp_path, text, name)
+    path = tmp_path / name
+    with pytest.raises(LogError, match="git lfs pull"):
+        read_columns(path, format="csv")
 
 
 def test_other_texts(tmp_path):

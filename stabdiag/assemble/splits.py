@@ -1,0 +1,110 @@
+"""Records of an evaluation in the same columns as those of training, told by a word in each."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stabdiag.roles import Split, is_evaluation, split_of, tells_split
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from stabdiag.readers.columns import Column, Columns
+
+    Mask = NDArray[np.bool_]
+
+# An epoch has one record of each split if so many of its numbers differ from record to record.
+_ONE_EACH = 0.9
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Splits:
+    """The records of each split, and the word that tells of each split that has losses."""
+
+    column: str
+    masks: Mapping[Split, Mask]
+    words: Mapping[Split, str]
+
+
+def with_splits(
+    columns: Columns, names: Mapping[str, str]
+) -> tuple[Columns, Mapping[str, str], tuple[str, ...]]:
+    """Return the columns with the losses of an evaluation apart, and the names by role.
+
+    ``epoch,type,loss`` with the types train and validation has the columns ``loss`` and
+    ``validation/loss``. Where there is a validation, the losses of a test are left out.
+    """
+    if "loss" not in names or "eval_loss" in names or is_evaluation(names["loss"]):
+        return columns, names, ()
+    loss = columns.load(names["loss"])
+    telling = [name for name in columns.names if tells_split(name)]
+    found = next((one for name in telling if (one := _splits(columns, name, loss))), None)
+    if found is None:
+        return columns, names, ()
+    apart = {
+        f"{word}/{names['loss']}": found.masks[split]
+        for split, word in found.words.items()
+        if split is not Split.TRAINING
+    }
+    others = np.ones(columns.rows, bool)
+    for mask in apart.values():
+        others &= ~mask
+
+    def load(name: str) -> Column:
+        if name in apart:
+            return _only(loss, apart[name])
+        return _only(loss, others) if name == names["loss"] else columns.load(name)
+
+    taken, *left = apart
+    word = taken.partition("/")[0]
+    notes = [f"the losses where {found.column!r} is {word!r} are those of an evaluation"]
+    notes += [f"those where it is {one.partition('/')[0]!r} are left out" for one in left]
+    roles = {**names, "eval_loss": taken}
+    epoch = names.get("epoch")
+    if (
+        "step" not in names
+        and epoch
+        and _one_record_each(columns.load(epoch), others & loss.present)
+    ):
+        # Each epoch stands there once more for the evaluation.
+        roles["step"] = roles.pop("epoch")
+        notes.append(f"no step was logged: {epoch!r} serves as the step")
+    whole = replace(columns, names=(*columns.names, *apart), load=load)
+    return whole, roles, tuple(notes)
+
+
+def _splits(columns: Columns, name: str, loss: Column) -> _Splits | None:
+    """Return the splits that a column tells; None if it does not tell training from evaluation."""
+    column = columns.load(name)
+    if not column.is_text or loss.is_text:
+        return None
+    masks = {split: np.zeros(columns.rows, bool) for split in Split}
+    words: dict[Split, Counter[str]] = {split: Counter() for split in Split}
+    for code, word in enumerate(column.words):
+        split = split_of(word)
+        if split is not None:
+            here = column.present & (column.values == code)
+            masks[split] |= here
+            words[split][word] += int((here & loss.present).sum())
+    # The order of the splits is that in which an evaluation is chosen.
+    told = {split: words[split].most_common(1)[0][0] for split in Split if words[split].total()}
+    if Split.TRAINING not in told or len(told) == 1:
+        return None
+    return _Splits(column=name, masks=masks, words=told)
+
+
+def _only(column: Column, records: Mask) -> Column:
+    present = column.present & records
+    return replace(column, present=present, null=column.null & records)
+
+
+def _one_record_each(epochs: Column, records: Mask) -> bool:
+    """Tell whether the records of training have an epoch each."""
+    values = epochs.values[epochs.present & records]
+    return len(values) > 0 and len(np.unique(values)) >= _ONE_EACH * len(values)

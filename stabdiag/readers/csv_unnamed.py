@@ -1,0 +1,123 @@
+"""CSV without a header: what its columns are where they can hardly be anything else."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import islice
+from typing import TYPE_CHECKING, Final
+
+from stabdiag.readers.csv_dialect import (
+    BLANKS,
+    COMMA,
+    DELIMITERS,
+    LINES,
+    Dialect,
+    are_records,
+    by_count,
+    is_content,
+    is_header,
+    offset,
+    rows_of,
+    with_points,
+)
+from stabdiag.readers.unnamed import FEWEST, may_be_losses, may_be_steps, name_of_values, taken_as
+from stabdiag.readers.words import NUMBER, WORD, meaning
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_LONGEST_CELL: Final = 60
+
+
+@dataclass(frozen=True, kw_only=True)
+class Table:
+    """The rows at the head of a file of numbers; its records begin after so many lines."""
+
+    delimiter: str
+    commas: bool
+    rows: Sequence[Sequence[str]]
+    above: int
+
+    @property
+    def is_series(self) -> bool:
+        """Whether it holds losses alone, or steps and losses."""
+        width = len(self.rows[0])
+        rows = [row for row in self.rows if len(row) == width]
+        columns = [list(map(meaning, column)) for column in zip(*rows, strict=True)]
+        if width > 2 or any(state == WORD for column in columns for state, _, _ in column):
+            return False
+        *steps, losses = [[n for s, n, _ in column if s == NUMBER] for column in columns]
+        counted = all(len(one) == len(rows) and may_be_steps(one) for one in steps)
+        return counted and len(losses) >= FEWEST and may_be_losses(losses)
+
+
+def table_of(head: bytes) -> Table | None:
+    """Return the table at the head of a file that is CSV but for its missing header."""
+    lines = head.decode("utf-8", "replace").split("\n")[:-1]
+    places = _content(lines, LINES)
+    if not places:
+        return None
+    content = [lines[place] for place in places]
+    for delimiter in (*DELIMITERS, BLANKS):
+        rows = rows_of(content, delimiter)
+        commas = delimiter != "," and any(COMMA.fullmatch(c) for row in rows for c in row)
+        if commas:
+            rows = list(map(with_points, rows))
+        table = Table(delimiter=delimiter, commas=commas, rows=rows, above=places[0])
+        width = len(rows[0]) if rows else 0
+        if delimiter == BLANKS:
+            # Numbers without a delimiter are nothing yet; they have to look like a series.
+            even = width and all(len(row) == width for row in rows)
+            return table if even and table.is_series else None
+        named = rows and any(meaning(cell)[0] == WORD for cell in rows[0])
+        if width > 1 and not named and are_records(rows, width):
+            return table
+    return None
+
+
+def _content(lines: Sequence[str], most: int) -> list[int]:
+    """Return the numbers of the first lines that hold something."""
+    return list(islice((n for n, line in enumerate(lines) if is_content(line)), most))
+
+
+def assumed(table: Table, head: bytes, source: str) -> Dialect | None:
+    """Return the dialect of losses without a name, with their steps or without, else None."""
+    if not table.is_series:
+        return None
+    name = name_of_values(source)
+    if len(table.rows[0]) == 1:
+        names: tuple[str, ...] = (name,)
+        what = "the file names no column: its numbers are taken"
+    else:
+        names = ("step", name)
+        what = (
+            "the file names no columns: the first, which rises in whole numbers, is taken as the"
+            " step, the second"
+        )
+    return Dialect(
+        delimiter=table.delimiter,
+        commas=table.commas,
+        names=names,
+        start=offset(head, table.above),
+        lines=table.above,
+        assumed=taken_as(what, name),
+    )
+
+
+def about_words(head: bytes) -> str | None:
+    """Return which column of a table holds words, and where, if that is why it is no log."""
+    lines = head.decode("utf-8", "replace").split("\n")
+    places = _content(lines, LINES + 1)
+    if len(places) < 2:
+        return None
+    delimiter = by_count(lines[places[0]])[0]
+    header, *rows = rows_of([lines[place] for place in places], delimiter)
+    if len(header) < 2 or not is_header(header):
+        return None
+    columns = sorted(range(len(header)), key=lambda column: "loss" not in header[column].lower())
+    for column in columns:
+        for place, row in zip(places[1:], rows, strict=False):
+            if len(row) == len(header) and meaning(row[column])[0] == WORD:
+                cell = row[column][:_LONGEST_CELL]
+                return f"{header[column]!r} holds words, no numbers: {cell!r} on line {place + 1}"
+    return None

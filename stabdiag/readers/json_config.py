@@ -1,0 +1,67 @@
+"""What records of JSON tell of the run's configuration, as against what was measured."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from itertools import islice
+from typing import TYPE_CHECKING, Final
+
+from stabdiag.manifest_keys import KEYS, plain
+from stabdiag.readers.json_rows import decode_line
+
+if TYPE_CHECKING:
+    from stabdiag.readers.columns import Columns
+
+# {"config": {"lr": 0.001, …}}, {"model_config": {…}}
+_HOLDER: Final = re.compile(
+    r"(?:.{0,60}_)?(?:config|configuration|cfg|hparams|hyper_?parameters|args)", re.IGNORECASE
+)
+_MAY_HOLD: Final = re.compile(rb'(?i:config|configuration|cfg|hparams|parameters|args)"')
+
+# A run tells its configuration before its first records.
+_LINES: Final = 20
+
+# The fields of a manifest that are words.
+_WORDS: Final = frozenset(
+    name for key in KEYS if key.name in ("dtype", "optimizer", "schedule") for name in key.names
+)
+
+
+def told_at_the_head(head: bytes) -> dict[str, object]:
+    """Return the configurations that stand in the first lines."""
+    found: dict[str, object] = {}
+    for line in islice(head.split(b"\n", _LINES), _LINES):
+        if _MAY_HOLD.search(line):
+            for record in decode_line(line.decode("utf-8", "replace"))[0]:
+                for name, value in record.items():
+                    if isinstance(value, dict) and _HOLDER.fullmatch(name):
+                        found.setdefault(name, value)
+    return found
+
+
+def with_config(columns: Columns) -> Columns:
+    """Return the columns without those of a configuration, and with the words that tell of it.
+
+    A number of a configuration is no series that was logged, and a word that stands in all records,
+    such as ``"precision": "bfloat16"``, is a setting.
+    """
+    names = tuple(name for name in columns.names if not _is_of_a_config(name))
+    words: dict[str, object] = {}
+    for name in names:
+        if plain(name) in _WORDS:
+            column = columns.load(name)
+            if (
+                column.is_text
+                and len(column.words) == 1
+                and not column.values[column.present].any()
+            ):
+                words[name] = column.words[0]
+    if len(names) == len(columns.names) and not words:
+        return columns
+    return replace(columns, names=names or columns.names, config={**words, **columns.config})
+
+
+def _is_of_a_config(name: str) -> bool:
+    holder, bar, _ = name.partition("/")
+    return bool(bar) and _HOLDER.fullmatch(holder) is not None

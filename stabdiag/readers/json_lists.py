@@ -1,0 +1,119 @@
+"""The lists of a JSON document as one table: side by side, or by the steps that stand with them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from stabdiag.readers.pieces import Piece, Rows, piece_of, stretched
+from stabdiag.readers.words import NULL, NUMBER
+from stabdiag.roles import assign
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from stabdiag.readers.json_tables import Path, Tables
+
+    Ints = NDArray[np.int64]
+
+# Lists are about as long as the longest from this share of its length on.
+_ABOUT: Final = 0.5
+
+# Whole numbers above this are not told apart.
+_LARGEST: Final = 2.0**53
+
+
+def side_by_side(tables: Tables, notes: list[str]) -> Rows:
+    """Return the longest lists as columns; one that breaks off fills the first of the rows."""
+    lengths = {path: sum(len(p.values) for p in ps) for path, ps in tables.columns.items()}
+    # A list that breaks off says nothing of how long it was.
+    rows = max(lengths.values(), default=0) if tables.bad else _usual(lengths)
+    chunk = Rows(rows=rows)
+    last = next(reversed(lengths), None) if tables.bad else None
+    for path, length in lengths.items():
+        name = "/".join(path)
+        if length == rows or (path == last and length < rows):
+            whole = stretched(tables.columns[path])
+            chunk.parts[name] = [(np.arange(length), whole)]
+        else:
+            notes.append(f"{name!r} is left out: it has {length} values where others have {rows}")
+    return chunk
+
+
+def _usual(lengths: Mapping[Path, int]) -> int:
+    """Return how long the longest lists are, or those about as long that have the loss.
+
+    An evaluation before the first step makes its list longer.
+    """
+    longest = max(lengths.values(), default=0)
+    for length in sorted(set(lengths.values()), reverse=True):
+        names = ["/".join(path) for path, one in lengths.items() if one == length]
+        if length >= _ABOUT * longest and "loss" in assign(names).columns:
+            return length
+    return longest
+
+
+def indexed(tables: Tables) -> dict[Path, tuple[Ints, Piece]]:
+    """Return the values that stand under whole numbers: {"loss": {"0": 2.5, "1": 2.4}, …}.
+
+    Megatron's own tests keep a run so, as {"lm loss": {"start_step": 1, …, "values": {…}}}, with a
+    list for the values in their older form; a NaN there says that nothing was measured.
+    """
+    found = {
+        path: (np.array(keys, dtype=np.int64), piece_of(values))
+        for path, (keys, values) in tables.indexed.items()
+    }
+    for path in [*tables.columns, *tables.indexed]:
+        start = tables.values.get((*path[:-1], "start_step"))
+        stride = tables.values.get((*path[:-1], "step_interval"))
+        if not isinstance(start, float) or not isinstance(stride, float):
+            continue
+        steps, piece = found.pop(path, (None, stretched(tables.columns.get(path, []))))
+        if steps is None:
+            steps = (start + stride * np.arange(len(piece.values))).astype(np.int64)
+        found[path[:-1]] = (steps, _unmeasured(piece))
+    return found
+
+
+def beside_steps(tables: Tables) -> dict[Path, tuple[Ints, Piece]]:
+    """Take out the lists of values that have lists of their steps beside them.
+
+    Sacred keeps a run so, as {"loss": {"steps": […], "timestamps": […], "values": […]}, …}.
+    """
+    found: dict[Path, tuple[Ints, Piece]] = {}
+    for path in [path[:-1] for path in tables.columns if path[-1:] == ("values",)]:
+        if (*path, "steps") not in tables.columns:
+            continue
+        values, steps, _ = (
+            stretched(tables.columns.pop((*path, name), []))
+            for name in ("values", "steps", "timestamps")
+        )
+        count = min(len(values.values), len(steps.values))
+        whole = (steps.states[:count] == NUMBER) & (np.abs(steps.values[:count]) < _LARGEST)
+        if whole.all() and not values.words:
+            kept = Piece(values=values.values[:count], states=values.states[:count])
+            found[path] = (steps.values[:count].astype(np.int64), kept)
+    return found
+
+
+def _unmeasured(piece: Piece) -> Piece:
+    nothing = np.isnan(piece.values) & (piece.states == NUMBER)
+    states = np.where(nothing, NULL, piece.states).astype(np.uint8)
+    return Piece(values=piece.values, states=states, words=piece.words)
+
+
+def by_step(found: dict[Path, tuple[Ints, Piece]]) -> Rows:
+    """Return the values of each step as records."""
+    if not found:
+        return Rows(rows=0)
+    steps = np.unique(np.concatenate([keys for keys, _ in found.values()]))
+    chunk = Rows(rows=len(steps))
+    for path, (keys, piece) in found.items():
+        chunk.parts["/".join(path)] = [(np.searchsorted(steps, keys), piece)]
+    if "step" not in chunk.parts:
+        states = np.full(len(steps), NUMBER, dtype=np.uint8)
+        chunk.parts["step"] = [(None, Piece(values=steps.astype(np.float64), states=states))]
+    return chunk

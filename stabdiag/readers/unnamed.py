@@ -1,0 +1,63 @@
+"""Numbers without a name: losses as a rule, unless the name of the file says otherwise."""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Final
+
+from stabdiag.history import Event, EventKind
+from stabdiag.readers.source import STANDARD_INPUT
+from stabdiag.roles import assign, is_evaluation, normal
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+# So many numbers are enough to say that they are a series.
+FEWEST: Final = 3
+
+# Whole numbers from here on are times: seconds since 1970, or milliseconds.
+_A_TIME: Final = 1e9
+
+_PACKED: Final = (".gz", ".bz2", ".xz", ".zst")
+
+# What a file holds whose name says so, and which is no loss.
+_MEASURE: Final = re.compile(
+    r"(?:^|_)(?:acc|accs|accurac(?:y|ies)|rewards?|returns?|scores?|f1|auc|iou|dice|psnr|ssim|bleu"
+    r"|ppl|perplexit(?:y|ies)|lrs?|learning_rates?|grads?|gradients?|norms?|weights?|times?|fid"
+    r"|entropy|precision|recall)(?:_|$)"
+)
+
+
+def name_of_values(source: str) -> str:
+    """Return what to call the numbers of a file: as the file is where that says something."""
+    if source == STANDARD_INPUT:
+        return "loss"
+    path = PurePath(source)
+    stem = PurePath(path.stem).stem if path.suffix in _PACKED else path.stem
+    if assign([stem]).columns or _MEASURE.search(normal(stem)):
+        return stem
+    return f"{stem}_loss" if is_evaluation(stem) else "loss"
+
+
+def is_of_losses(source: str) -> bool:
+    """Tell whether the numbers of a file may be losses, by its name."""
+    return not assign([name_of_values(source)]).columns.keys().isdisjoint(("loss", "eval_loss"))
+
+
+def may_be_losses(numbers: Sequence[float]) -> bool:
+    """Tell whether numbers could be losses: labels and counts are whole."""
+    return not all(map(float.is_integer, numbers))
+
+
+def may_be_steps(numbers: Sequence[float]) -> bool:
+    """Tell whether numbers could be steps: whole, each above the last, and no times."""
+    rising = all(one < other for one, other in pairwise(numbers))
+    return rising and all(map(float.is_integer, numbers)) and abs(numbers[-1]) < _A_TIME
+
+
+def taken_as(what: str, name: str) -> Event:
+    """Return the event that says what numbers without a name are taken for."""
+    called = "as the loss" if name == "loss" else f"as {name!r}, after the name of the file"
+    return Event(kind=EventKind.COLUMN, message=f"{what} {called}")

@@ -1,0 +1,118 @@
+"""Losses of an evaluation in the column of those of training."""
+
+from __future__ import annotations
+
+import pytest
+
+import stabdiag
+from stabdiag.limits import Limits
+from stabdiag.places import read_place
+from stabdiag.roles import may_serve
+
+
+def records(name="type", words=("train", "validation"), n=30, **more):
+    return [
+        {"epoch": epoch, name: word, "loss": round(4.0 - epoch / n + place, 6), "lr": 1e-3, **more}
+        for epoch in range(1, n + 1)
+        for place, word in enumerate(words)
+    ]
+
+
+def told(history) -> list[str]:
+    return [event.message for event in history.events]
+
+
+@pytest.mark.parametrize("format", ["csv", "jsonl"])
+@pytest.mark.parametrize("name", ["type", "phase", "split", "Mode", "set", "stage", "dataset"])
+@pytest.mark.parametrize(
+    "words", [("train", "val"), ("Training", "Validation"), ("train", "eval"), ("train", "test")]
+)
+def test_a_word_tells_the_losses_of_an_evaluation(build, format, name, words):
+    history = build(records(name, words), format)
+    loss, held = history.series["loss"], history.series["eval_loss"]
+    assert loss.steps.tolist() == held.steps.tolist() == list(range(1, 31))
+    assert loss.values.tolist() == [round(4.0 - n / 30, 6) for n in range(1, 31)]
+    assert held.values.tolist() == [round(5.0 - n / 30, 6) for n in range(1, 31)]
+    assert (loss.column, held.column) == ("loss", f"{words[1]}/loss")
+    assert f"the losses where {name!r} is {words[1]!r} are those of an evaluation" in told(history)
+    assert "no step was logged: 'epoch' serves as the step" in told(history)
+    assert not any("NaN" in message for message in told(history))
+
+
+def test_a_validation_goes_before_a_test(build):
+    history = build(records("split", ("test", "train", "dev")))
+    assert history.series["loss"].values[0] == round(5.0 - 1 / 30, 6)
+    assert history.series["eval_loss"].column == "dev/loss"
+    assert history.series["eval_loss"].values[0] == round(6.0 - 1 / 30, 6)
+    assert "those where it is 'test' are left out" in told(history)
+
+
+def test_records_with_a_step(build, rows):
+    logged = [{**row, "mode": "train"} for row in rows(40)]
+    logged.insert(20, {"step": 19, "mode": "val", "loss": 9.0})
+    logged.append({"step": 39, "mode": "val", "loss": None})
+    history = build(logged)
+    assert len(history.series["loss"]) == 40
+    assert max(history.series["loss"].values) <= 4.0
+    assert history.series["eval_loss"].steps.tolist() == [19]
+    assert not any("NaN" in message for message in told(history))
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("type", ("train", "train")),
+        ("type", ("sft", "dpo")),
+        ("type", ("val", "val")),
+        ("note", ("train", "val")),
+    ],
+)
+def test_other_words_tell_nothing(build, name, words):
+    history = build(records(name, words))
+    assert len(history.series["loss"]) == 60
+    assert "eval_loss" not in history.series
+
+
+def test_an_evaluation_loss_of_its_own_counts(build, rows):
+    logged = [{**row, "mode": "train"} for row in rows(30)]
+    logged.append({"step": 29, "mode": "val", "loss": 3.0, "val_loss": 3.5})
+    history = build(logged)
+    assert history.series["eval_loss"].values.tolist() == [3.5]
+    assert len(history.series["loss"]) == 30
+
+
+def test_words_beside_a_loss_that_the_evaluation_lacks(build, rows):
+    logged = [{**row, "mode": "train"} for row in rows(30)]
+    logged.insert(9, {"step": 9, "mode": "val", "accuracy": 0.5})
+    assert "eval_loss" not in build(logged).series
+
+
+@pytest.mark.parametrize("rows", [40, 30_000])
+def test_every_format_has_the_same_rule(tmp_path, rows):
+    logged = records("phase", ("train", "val"), rows)
+    (tmp_path / "run.csv").write_text(
+        "epoch,phase,loss\n" + "".join(f"{r['epoch']},{r['phase']},{r['loss']}\n" for r in logged)
+    )
+    (tmp_path / "run.jsonl").write_text(
+        "".join(
+            f'{{"epoch": {r["epoch"]}, "phase": "{r["phase"]}", "loss": {r["loss"]}}}\n'
+            for r in logged
+        )
+    )
+    for name in ("run.csv", "run.jsonl"):
+        history = stabdiag.diagnose(tmp_path / name).history
+        assert len(history.series["loss"]) == len(history.series["eval_loss"]) == rows
+        assert history.series["eval_loss"].values[-1] == 4.0
+
+
+def test_of_several_files_each_has_its_words(tmp_path):
+    from stabdiag.assemble import build_history
+
+    head = "step,type,loss\n"
+    (tmp_path / "a.csv").write_text(head + "".join(f"{n},train,2.5\n" for n in range(9)))
+    lines = [f"{n},valid,3.5\n{n},train,2.25\n" for n in range(9, 18)]
+    (tmp_path / "b.csv").write_text(head + "".join(lines))
+    columns = read_place([tmp_path / "a.csv", tmp_path / "b.csv"], wanted=may_serve).columns
+    history = build_history(columns, Limits())
+    assert history.series["loss"].values.tolist() == [2.5] * 9 + [2.25] * 9
+    assert history.series["eval_loss"].values.tolist() == [3.5] * 9
