@@ -19,8 +19,9 @@ from stabdiag.stats.seen import stays_up
 from stabdiag.stats.shape import Reach, Spike
 from stabdiag.stats.spikes import SpikeScan, find_spikes
 from stabdiag.tree.causes import USUAL_REPEATS, jumps
+from stabdiag.tree.proper import proper_spikes, settled_part
 from stabdiag.tree.reward import Held, held_reward
-from stabdiag.tree.rises import climbs_before, climbs_on, rise_of
+from stabdiag.tree.rises import rise_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -212,45 +213,13 @@ class Case:
 
     @cached_property
     def spikes(self) -> tuple[Spike, ...]:
-        """The spikes proper: a loss that climbs for long and stays up is §4's.
-
-        So are jumps of a loss that was climbing already: they are the climb's end, not its cause.
-        What a logged cause began is a spike however long it climbs.
-        """
-        if self.literal:
-            return self.scan.spikes
-        if self.reward is not None:
-            return ()
-        longest = self.points(self.limits.spike.recovery_steps / 2, 3)
-        caused = self._suspect if self._suspect is not None else np.zeros(len(self.loss), bool)
-        proper = [
-            spike
-            for spike in self.scan.spikes
-            if spike.recovered or spike.rise <= longest or caused[spike.onset]
-        ]
-        stayed = next((spike for spike in proper if not spike.recovered), None)
-        if stayed is not None and (
-            climbs_before(self, stayed, proper)
-            or (not caused[stayed.onset] and climbs_on(self, stayed, proper))
-        ):
-            proper = [spike for spike in proper if spike.recovered]
-        return tuple(proper)
+        """The spikes proper, without climbs and their ends."""
+        return proper_spikes(self, self._suspect)
 
     @cached_property
     def settled(self) -> slice:
-        """The losses, as positions, in which §4 looks for a climb.
-
-        A loss that jumped and stayed up is §2's: the part after the jump counts if it is long
-        enough, else the part before.
-        """
-        n = len(self.loss)
-        stayed = [spike for spike in self.spikes if not spike.recovered]
-        if self.literal or not stayed:
-            return slice(0, n)
-        after = stayed[-1].end
-        if n - after >= self.rise_window:
-            return slice(after, n)
-        return slice(0, stayed[0].onset)
+        """The losses, as positions, in which §4 looks for a climb."""
+        return settled_part(self)
 
     @cached_property
     def rise(self) -> Rise | None:

@@ -139,6 +139,14 @@ def test_placeholders_are_dropped_with_a_note(
     ]
 
 
+@pytest.mark.parametrize(("count", "kept"), [(2, True), (3, False)])
+def test_a_record_or_two_are_no_placeholder(
+    build: Build, rows: Rows, count: int, kept: bool
+) -> None:
+    history = build([{**record, "grad_norm": 0.0} for record in rows(count)])
+    assert ("grad_norm" in history.series) is kept
+
+
 @pytest.mark.parametrize(("name", "value"), [("loss_scale", 1.0), ("lr", 0.0), ("grad_norm", 1.0)])
 def test_other_constants_are_measurements(
     build: Build, rows: Rows, name: str, value: float

@@ -1,0 +1,85 @@
+"""The columns of the roles, without what is no measurement."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stabdiag.errors import ColumnError
+from stabdiag.history import Event, EventKind
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from stabdiag.readers.columns import Column, Columns
+
+# Values that some frameworks write on every line for "not measured"; one record or two that say so
+# may have measured it.
+_PLACEHOLDERS = {"loss_scale": (-1.0, 0.0), "grad_norm": (0.0, -1.0)}
+_FEWEST = 3
+
+# No dtype that networks are trained in but fp64 holds more than 3.4e38: a number beyond this is an
+# infinity in all but name, and its square would be one.
+_LARGEST = 1e100
+
+
+def load(columns: Columns, names: Mapping[str, str]) -> tuple[dict[str, Column], list[Event]]:
+    """Load the column of every role but the step; drop what is no measurement."""
+    data: dict[str, Column] = {}
+    events: list[Event] = []
+    for role, name in names.items():
+        # What serves as the step is no series beside it.
+        if role == "step" or (role == "epoch" and "step" not in names):
+            continue
+        column = columns.load(name)
+        if column.is_text and role != "batch_id":
+            what = "neither numbers nor times" if role == "clock" else "no numbers"
+            message = f"{name!r} holds words, {what}: it is not used as {role}"
+            if role == "loss":
+                raise ColumnError(
+                    f"{columns.source}: {message}; name another with --column loss=NAME"
+                )
+            events.append(Event(kind=EventKind.COLUMN, message=message))
+            continue
+        placeholder = _placeholder(role, column)
+        if placeholder is not None:
+            message = f"{name!r} is {placeholder:g} in every record, a placeholder: it is not used"
+            events.append(Event(kind=EventKind.PLACEHOLDER, message=message))
+            continue
+        if column.strays:
+            words = "1 word" if column.strays == 1 else f"{column.strays} words"
+            message = f"{words} among the numbers of {name!r} left out"
+            events.append(Event(kind=EventKind.COLUMN, message=message))
+        data[role], huge = _bounded(column) if role != "batch_id" else (column, 0)
+        if huge:
+            values = "1 value" if huge == 1 else f"{huge} values"
+            lie, count = ("lies", "it counts") if huge == 1 else ("lie", "they count")
+            message = f"{values} of {name!r} {lie} beyond ±{_LARGEST:g}: {count} as infinite"
+            events.append(Event(kind=EventKind.COLUMN, message=message))
+    return data, events
+
+
+def _bounded(column: Column) -> tuple[Column, int]:
+    """Return the column with numbers that no training holds as infinities, and their count."""
+    values = column.values
+    if len(values) == 0 or (
+        np.fmax.reduce(values) <= _LARGEST and np.fmin.reduce(values) >= -_LARGEST
+    ):
+        return column, 0
+    huge = column.present & (np.abs(values) > _LARGEST) & np.isfinite(values)
+    if not huge.any():
+        return column, 0
+    infinite = np.where(huge, np.copysign(np.inf, values), values)
+    return replace(column, values=infinite), int(huge.sum())
+
+
+def _placeholder(role: str, column: Column) -> float | None:
+    known = _PLACEHOLDERS.get(role.partition("/")[0])
+    if known is None or int(column.present.sum()) < _FEWEST:
+        return None
+    first = float(column.values[np.argmax(column.present)])
+    if first in known and (column.logged == first).all():
+        return first
+    return None

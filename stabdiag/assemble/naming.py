@@ -1,0 +1,86 @@
+"""Which columns serve a log: by their names, by what stands in, and by what they hold."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from stabdiag.assemble.splits import with_splits
+from stabdiag.assemble.telling import with_telling_loss
+from stabdiag.assemble.totals import with_totals
+from stabdiag.errors import ColumnError
+from stabdiag.roles import assign, contested, stand_ins
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from stabdiag.readers.columns import Columns
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Named:
+    """The columns, those that were made of others among them, and the name for each role.
+
+    ``notes`` tell what was decided on the way, ``contested`` what the loss is if it may rise while
+    the run learns.
+    """
+
+    columns: Columns
+    names: Mapping[str, str]
+    notes: tuple[str, ...]
+    contested: str | None
+
+
+def name_columns(columns: Columns, chosen: Mapping[str, str] | None) -> Named:
+    """Find the column of each role.
+
+    Raises:
+        ColumnError: if there is no loss nor anything else to go by, or a chosen column does not
+            exist.
+    """
+    assignment = assign(columns.names, chosen)
+    columns, roles, totals = with_totals(columns, assignment)
+    names, stand_in = _with_a_loss(columns, roles)
+    if "loss" not in (chosen or {}):
+        names, lost = with_telling_loss(columns, names, assignment.other_losses)
+        stand_in += lost
+    columns, names, split = with_splits(columns, names)
+    return Named(
+        columns=columns,
+        names=names,
+        notes=(*assignment.notes, *totals, *stand_in, *split),
+        contested=contested(names.get("loss", ""), columns.names, has_reward="reward" in names),
+    )
+
+
+def _with_a_loss(
+    columns: Columns, names: Mapping[str, str]
+) -> tuple[Mapping[str, str], tuple[str, ...]]:
+    """Return the columns' names by role, with what stands in for a loss that was not logged.
+
+    That is the evaluation loss, or what goes by the name of what it measures. Where there is none
+    either, a log that tells of overflows is still worth reading: §3 needs no loss.
+    """
+    if "loss" in names:
+        return names, ()
+    if "eval_loss" in names:
+        others = {role: name for role, name in names.items() if role != "eval_loss"}
+        note = f"no training loss was logged: {names['eval_loss']!r} stands in for it"
+        return {**others, "loss": names["eval_loss"]}, (note,)
+    for one in stand_ins(columns.names, counted=not names.keys().isdisjoint(("step", "epoch"))):
+        column = columns.load(one.loss)
+        if not column.is_text and column.present.any() and one.loss not in names.values():
+            evaluation = {} if one.eval_loss is None else {"eval_loss": one.eval_loss}
+            return {**names, "loss": one.loss, **evaluation}, (one.note,)
+    if "loss_scale" in names or "grad_norm" in names:
+        return names, ("no loss was logged: only what needs none can be told",)
+    raise ColumnError(
+        f"{columns.source}: no column looks like a training loss (it has "
+        f"{_some(columns.names)}); name it with --column loss=NAME"
+    )
+
+
+def _some(names: tuple[str, ...]) -> str:
+    # A damaged file has names of many lines.
+    shown = ", ".join(" ".join(name.split())[:60] for name in names[:8])
+    return f"{shown}, …" if len(names) > 8 else shown

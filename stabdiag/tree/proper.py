@@ -1,0 +1,58 @@
+"""What §2 looks at and what §4 does: the spikes proper, and the losses that settled."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stabdiag.tree.rises import climbs_before, climbs_on
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from stabdiag.stats.shape import Spike
+    from stabdiag.tree.case import Case
+
+
+def proper_spikes(case: Case, suspect: NDArray[np.bool_] | None) -> tuple[Spike, ...]:
+    """Return the spikes proper: a loss that climbs for long and stays up is §4's.
+
+    So are jumps of a loss that was climbing already: they are the climb's end, not its cause. What
+    a logged cause began (``suspect``, for each loss) is a spike however long it climbs. Of a run
+    whose reward holds no loss is asked.
+    """
+    if case.literal:
+        return case.scan.spikes
+    if case.reward is not None:
+        return ()
+    longest = case.points(case.limits.spike.recovery_steps / 2, 3)
+    caused = suspect if suspect is not None else np.zeros(len(case.loss), bool)
+    proper = [
+        spike
+        for spike in case.scan.spikes
+        if spike.recovered or spike.rise <= longest or caused[spike.onset]
+    ]
+    stayed = next((spike for spike in proper if not spike.recovered), None)
+    if stayed is not None and (
+        climbs_before(case, stayed, proper)
+        or (not caused[stayed.onset] and climbs_on(case, stayed, proper))
+    ):
+        proper = [spike for spike in proper if spike.recovered]
+    return tuple(proper)
+
+
+def settled_part(case: Case) -> slice:
+    """Return the losses, as positions, in which §4 looks for a climb.
+
+    A loss that jumped and stayed up is §2's: the part after the jump counts if it is long enough,
+    else the part before.
+    """
+    n = len(case.loss)
+    stayed = [spike for spike in case.spikes if not spike.recovered]
+    if case.literal or not stayed:
+        return slice(0, n)
+    after = stayed[-1].end
+    if n - after >= case.rise_window:
+        return slice(after, n)
+    return slice(0, stayed[0].onset)
