@@ -49,9 +49,8 @@ def read(stream: Stream) -> Columns:
     told = Event(
         kind=EventKind.COLUMN,
         message=(
-            f"read by its names and values ({found.certainty}): {found.loss!r} stands on"
-            f" {lines} {where} {found.counter.decode()!r} rises {found.rising:.0%} of the"
-            f" time{called}"
+            f"read by its names and values ({found.certainty}): a loss stands on {lines} {where}"
+            f" {found.counter.decode()!r} rises {found.rising:.0%} of the time{called}"
         ),
     )
     return replace(columns, events=(told, *columns.events))

@@ -47,7 +47,7 @@ def test_how_sure_it_is(read):
         return read("text", log("step {n} loss {loss}", count)).events[0].message
 
     assert message(60) == (
-        "read by its names and values (sure): 'loss' stands on 60 lines on which 'step' rises 100%"
+        "read by its names and values (sure): a loss stands on 60 lines on which 'step' rises 100%"
         " of the time"
     )
     assert "(likely)" in message(20)
