@@ -75,8 +75,8 @@ def find_order(
     if not len(back):
         kept = kept_of(steps, usable, is_loss)
         return Order(steps=steps, runs=(kept,), events=about_superseded(training, (kept,)))
-    by_epoch = epochs is not None and _epoch_turns(rows, back, epochs)
-    if not by_epoch and len(back) > max(_MOST_REWINDS * len(rows), 20):
+    by_epoch = _epoch_turns(rows, back, epochs)
+    if int((~by_epoch).sum()) > max(_MOST_REWINDS * len(rows), 20):
         message = (
             f"the steps go back {len(back)} times, as if several writers shared the log: "
             "records are put in the order of their steps, the last of each step counts"
@@ -97,7 +97,7 @@ def find_order(
         anew,
         rows,
         back,
-        by_epoch=by_epoch,
+        by_epoch,
         of_epochs=of_epochs,
     )
 
@@ -110,28 +110,29 @@ def _walk(
     anew: Mask,
     rows: Ints,
     back: Ints,
+    by_epoch: Mask,
     *,
-    by_epoch: bool,
     of_epochs: bool,
 ) -> Order:
     """Go through the steps back one by one; ``steps`` is counted on in place."""
     begins = [0]
     events: list[Event] = []
     turns = counted = 0
-    for row, until in zip(back.tolist(), [*back[1:].tolist(), len(steps)], strict=True):
+    until_the_next = [*back[1:].tolist(), len(steps)]
+    for row, until, turned in zip(back.tolist(), until_the_next, by_epoch.tolist(), strict=True):
         run = rows[(rows >= begins[-1]) & (rows < row)]
         rest = rows[rows >= row]
         last, to, first = int(steps[run[-1]]), int(steps[row]), int(steps[run[0]])
         # The counter itself, without what earlier turns of it have added, is back at its start.
         at_start = to - counted <= first + max(1, (last - counted - first) // 100)
         starts_over = _starts_over(losses[run], losses[rest], turns=turns)
-        other = None if by_epoch else _other_stride(steps[run], steps[rest[rest < until]])
+        other = None if turned else _other_stride(steps[run], steps[rest[rest < until]])
         if other is not None:
             at_start |= starts_over and to - counted <= other
             starts_over |= bool(anew[row])
         if of_epochs:
             starts_over |= _jumps(losses[run], float(losses[row]))
-        if by_epoch or (at_start and not starts_over):
+        if turned or (at_start and not starts_over):
             added = last - to + _next(steps[run])
             steps[row:] += added
             counted += added
@@ -196,10 +197,13 @@ def _catch_up(steps: Ints, run: Mask, is_loss: Mask) -> None:
     steps[behind] = steps[last[behind]]
 
 
-def _epoch_turns(rows: Ints, back: Ints, epochs: Floats) -> bool:
-    """Tell whether every step back comes with the next epoch."""
+def _epoch_turns(rows: Ints, back: Ints, epochs: Floats | None) -> Mask:
+    """Tell which steps back come with the next epoch."""
+    if epochs is None:
+        return np.zeros(len(back), dtype=bool)
     before = rows[np.searchsorted(rows, back) - 1]
-    return bool(np.all(epochs[back] == epochs[before] + 1))
+    turns: Mask = epochs[back] == epochs[before] + 1
+    return turns
 
 
 def _starts_over(old: Floats, new: Floats, *, turns: int) -> bool:

@@ -12,7 +12,7 @@ from stabdiag.tree.reward import no_harm
 from stabdiag.tree.rises import climb, found_rise, is_clear, lr_jump, lr_over
 from stabdiag.tree.turns import turned_to
 from stabdiag.tree.weights import did_a_weight_norm_change
-from stabdiag.tree.words import num
+from stabdiag.tree.words import num, plural
 
 if TYPE_CHECKING:
     from stabdiag.findings import Scalar
@@ -36,7 +36,8 @@ def _is_the_loss_rising(case: Case) -> Reply:
     rise, limits = case.rise, case.limits.divergence
     if rise is None:
         count = case.settled.stop - case.settled.start
-        because = f"{count} settled losses; a trend needs {case.rise_window}"
+        settled = plural(count, "settled loss", "settled losses")
+        because = f"{settled}; a trend needs {case.rise_window}"
         return unknown(because, measured={"logged": count})
     measured: dict[str, Scalar] = {
         "rise": rise.amount,

@@ -14,7 +14,13 @@ from stabdiag.tree.rises import is_clear
 from stabdiag.tree.words import num
 
 if TYPE_CHECKING:
+    from stabdiag.stats.rise import Rise
     from stabdiag.tree.case import Case
+
+
+# A reward has fallen if this share of it is lost, or of what the run had won: how well a policy
+# plays goes up and down by a tenth all the time.
+_LOST = 0.25
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,7 +36,8 @@ def held_reward(case: Case) -> Held | None:
     """Return the reward, if the run is trained for one and it has not fallen.
 
     What such a run minimises follows what it does: the better it plays, the larger the values that
-    it has to predict, and their errors. A fall of the reward is measured as a rise of the loss is.
+    it has to predict, and their errors. A fall of the reward is measured as a rise of the loss is,
+    but has to be larger.
     """
     logged = case.history.get("reward")
     limits = case.limits.divergence
@@ -40,15 +47,19 @@ def held_reward(case: Case) -> Held | None:
     stride = typical(np.diff(reward.steps).astype(np.float64))
     wanted = max(round(limits.window / stride), limits.min_points)
     fall = net_rise(-reward.values, min(wanted, len(reward)), limits.significance)
-    if fall is None or is_clear(case, fall):
+    if fall is None or (is_clear(case, fall) and _is_lost(fall)):
         return None
     return Held(column=logged.column, best=-fall.best_level, last=-fall.last_level)
+
+
+def _is_lost(fall: Rise) -> bool:
+    return fall.amount > _LOST * max(fall.progress, abs(fall.best_level))
 
 
 def no_harm(reward: Held) -> Reply:
     """Reply no to a question about the loss of a run whose reward holds."""
     return no(
         f"the run is trained for a reward, and {reward.column!r} ends at {num(reward.last)}, not "
-        f"clearly below its best level ({num(reward.best)}): what the loss did did it no harm",
+        f"clearly below its best level ({num(reward.best)}): its loss may jump and rise meanwhile",
         measured={"reward_best": reward.best, "reward_last": reward.last},
     )

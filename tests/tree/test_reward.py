@@ -58,6 +58,16 @@ def test_a_reward_that_falls_convicts_the_loss(
     assert stabdiag.diagnose(log).diagnosis.slug == slug
 
 
+@pytest.mark.parametrize(("lost", "slug"), [(0.1, "healthy"), (0.5, "divergence-unexplained")])
+def test_a_reward_that_sags_a_little_has_not_fallen(
+    calm: Callable[..., Log], lost: float, slug: str
+) -> None:
+    log = calm()
+    climbs(log)
+    log["reward"] = np.interp(log["step"], [0, 400, 799], [10.0, 200.0, 200.0 * (1 - lost)])
+    assert stabdiag.diagnose(log).diagnosis.slug == slug
+
+
 def test_to_the_letter_only_the_loss_counts(calm: Callable[..., Log]) -> None:
     log = calm()
     jumps(log)

@@ -105,7 +105,7 @@ def _evidence(data: bytes, word: bytes, every: set[str]) -> Evidence | None:
     end = 0
     for begin, line in islice(lines_with_a_loss(data, word), _LOOKED_AT):
         spans = spans_of(line, word=word)
-        named = [name for name in spans if "loss" in name.lower()]
+        named = [name for name in spans if "loss" in name.lower() and "scale" not in name.lower()]
         loss = next(iter(named), None)
         if loss is not None:
             every.update(named)
@@ -182,7 +182,9 @@ def _excerpt(shapes: _Shapes, *, alarmed: bool = False) -> Evidence | None:
     """
     fewest = 1 if alarmed else _EXCERPT
     for names, lines in shapes.items():
-        loss = next(name for name in names if "loss" in name.lower())
+        loss = next(
+            name for name in names if "loss" in name.lower() and "scale" not in name.lower()
+        )
         named = [word for word in lines[0] if is_word(word)]
         # A position counts where nothing else does, but the epoch that it stands in.
         finest = alarmed or (named and all(word in COARSE for word in named))
