@@ -1,4 +1,4 @@
-"""Another loss than the one that was chosen by its name: one that went NaN, or that has values."""
+"""Another loss than the one that was chosen by its name: one that went NaN, or that tells more."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ def with_telling_loss(
     """Return the columns' names by role, with a loss that tells more for the one that was chosen.
 
     A generator's loss may be lost while the discriminator's goes on. What is undefined now and
-    then, or from the start, is not lost. A loss without a value tells nothing if another has some.
+    then, or from the start, is not lost. A loss without a value, or of nothing but zeros, tells
+    nothing if another tells something.
     """
     if "loss" not in names or not others:
         return names, ()
@@ -31,6 +32,9 @@ def with_telling_loss(
     if not chosen.present.any():
         found = next((one for one in others if columns.load(one).present.any()), None)
         why = f"{name!r} has no value"
+    elif _is_zero(chosen):
+        found = next((one for one in others if _tells(columns.load(one), chosen)), None)
+        why = f"{name!r} is 0 in every record"
     elif np.isfinite(chosen.logged).all():
         found = next((one for one in others if _is_lost(columns.load(one))), None)
         why = f"it is not finite any more, {name!r} is"
@@ -39,6 +43,16 @@ def with_telling_loss(
     if found is None:
         return names, ()
     return {**names, "loss": found}, (f"took {found!r} as the loss: {why}",)
+
+
+def _is_zero(loss: Column) -> bool:
+    return not loss.is_text and not loss.logged.any()
+
+
+def _tells(loss: Column, zero: Column) -> bool:
+    """Tell whether a loss is logged as often as one of zeros, or nearly, and is not zero."""
+    often = 2 * int(loss.present.sum()) >= int(zero.present.sum())
+    return often and not loss.is_text and not _is_zero(loss)
 
 
 def _is_lost(loss: Column) -> bool:

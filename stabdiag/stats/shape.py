@@ -23,6 +23,10 @@ _EXPLODES = 20.0
 _OUTLIER = 5.0
 
 
+# So many points at the end of a log show that a spike is over.
+_LAST = 3
+
+
 @dataclass(frozen=True, kw_only=True)
 class Reach:
     """How far the search for spikes looks, in logged points.
@@ -112,9 +116,11 @@ def _recovery(x: Floats, at: int, level: float, slack: float, reach: int) -> int
     least = smooth // 2 + 1
     for back in range(at + 1, min(at + reach, len(x) - 1) + 1):
         soon = x[back : back + smooth]
-        if len(soon) < least or x[back] > level + 4 * slack:
+        if len(soon) < min(least, _LAST) or x[back] > level + 4 * slack:
             continue
-        if median(soon) <= level + slack:
+        # Of a few points that are left at the end of the log each has to be back.
+        last = median(soon) if len(soon) >= least else float(soon.max())
+        if last <= level + slack:
             return back
     return None
 

@@ -25,11 +25,15 @@ _LOST = 0.25
 
 @dataclass(frozen=True, kw_only=True)
 class Held:
-    """A reward that has not fallen: its column, its best level and its last."""
+    """A reward that has not fallen: its column, its best level and its last.
+
+    A level is a mean of ``points`` rewards.
+    """
 
     column: str
     best: float
     last: float
+    points: int
 
 
 def held_reward(case: Case) -> Held | None:
@@ -49,7 +53,8 @@ def held_reward(case: Case) -> Held | None:
     fall = net_rise(-reward.values, min(wanted, len(reward)), limits.significance)
     if fall is None or (is_clear(case, fall) and _is_lost(fall)):
         return None
-    return Held(column=logged.column, best=-fall.best_level, last=-fall.last_level)
+    best, last = -fall.best_level, -fall.last_level
+    return Held(column=logged.column, best=best, last=last, points=fall.points)
 
 
 def _is_lost(fall: Rise) -> bool:
@@ -58,8 +63,11 @@ def _is_lost(fall: Rise) -> bool:
 
 def no_harm(reward: Held) -> Reply:
     """Reply no to a question about the loss of a run whose reward holds."""
+    best = f"not clearly below its best level ({num(reward.best)})"
+    if reward.last >= reward.best:
+        best = "its best level"
     return no(
-        f"the run is trained for a reward, and {reward.column!r} ends at {num(reward.last)}, not "
-        f"clearly below its best level ({num(reward.best)}): its loss may jump and rise meanwhile",
+        f"the run is trained for a reward, and {reward.column!r} ends at {num(reward.last)} (mean "
+        f"of {reward.points}), {best}: its loss may jump and rise meanwhile",
         measured={"reward_best": reward.best, "reward_last": reward.last},
     )

@@ -114,7 +114,7 @@ def _did_it_recover(case: Case) -> Reply:
     left = int(case.loss.steps[-1]) - onset
     if spike.recovered is None:
         return unknown(
-            f"the log ends {plural(left, 'step')} after the onset, before the loss was back below "
+            f"the log ends {plural(left, 'step')} after the onset, before the loss stayed below "
             f"{level}; {steps} steps are needed to tell",
             onset,
             measured={"steps_left": left, **measured},

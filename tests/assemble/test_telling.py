@@ -63,3 +63,15 @@ def test_an_average_that_is_lost_for_longer_is_not_taken() -> None:
     log["loss"][30] = np.nan
     log["loss_ema"] = np.where(np.arange(60) < 30, 2.5, np.nan)
     assert stabdiag.diagnose(log).history.series["loss"].column == "loss"
+
+
+def test_a_loss_of_zeros_tells_less_than_another() -> None:
+    log = {"vicreg_loss": [0.0] * 40, "loss_tgt_mean": np.linspace(2.0, 1.0, 40)}
+    history = stabdiag.read(log)
+    assert history.series["loss"].column == "loss_tgt_mean"
+    assert any("'vicreg_loss' is 0 in every record" in e.message for e in history.events)
+
+
+def test_a_loss_of_zeros_stays_beside_one_that_is_logged_once() -> None:
+    log = {"loss": [0.0] * 40, "train_loss": [None] * 39 + [3.2]}
+    assert stabdiag.read(log).series["loss"].column == "loss"

@@ -295,3 +295,22 @@ def test_to_the_letter_a_step_up_from_a_constant_is_a_spike() -> None:
 def test_to_the_letter_too_few_points_are_not_tested(n: int) -> None:
     found = literal_spikes(np.ones(n), 100, REACH, 3.0)
     assert (found.spikes, found.tested, found.largest) == ((), 0, 0.0)
+
+
+@pytest.mark.parametrize(("left", "recovered"), [(2, None), (3, True), (5, True)])
+def test_a_few_points_at_the_end_show_that_a_spike_is_over(
+    left: int, recovered: bool | None
+) -> None:
+    x = calm()[: 700 + left + 1]
+    x[700] += 3.0
+    x[701:] -= 0.1
+    (spike,) = scan(x).spikes
+    assert (spike.onset, spike.recovered) == (700, recovered)
+
+
+def test_one_high_point_among_the_last_shows_that_it_is_not() -> None:
+    x = calm()[:704]
+    x[700] += 3.0
+    x[701:] += [-0.1, 0.5, -0.1]
+    (spike,) = scan(x).spikes
+    assert spike.recovered is None

@@ -14,8 +14,8 @@ _COUNT: Final = rb"\d{1,3}(?:,\d{3}){1,4}|\d{1,12}"
 COUNTER: Final = re.compile(
     rb"(?<![A-Za-z])(global[ _]step|step|iteration|iter|itr|it(?=[:=]| {1,4}\d)|num_updates|update"
     rb"|mini[-_ ]?batch|batch(?:_idx|_id|_index)?|epoch|episode|ep|round)s?"
-    rb"(?:\([a-z]{1,10}\))?[\"']?(?:[\s:=#\[(.]{1,12}|\] {1,12})(%b)(?![\d\w%%]|[.,]\d|-\d\d-)"
-    % _COUNT,
+    rb"(?:\([a-z]{1,10}\))?[\"']?(?:[\s:=#\[(.]{1,12}|\] {1,12})(%b)"
+    rb"(?=(?:st|nd|rd|th)\b|(?![\d\w%%]|[.,]\d|-\d\d-))" % _COUNT,
     re.IGNORECASE,
 )
 # [ 640/60000 (1%)], 3/10 [00:01<00:02, and the bars that count 3.0it/10.0it.

@@ -313,3 +313,9 @@ def test_columns_of_numbers_below_a_comment(tmp_path):
     rows = (f"{n:6d} {loss_at(n):.6f} 1e-4\n" for n in range(60))
     path.write_text("# step loss lr\n" + "".join(rows))
     assert read(path).series["loss"].steps.tolist() == list(range(60))
+
+
+def test_a_counter_may_be_an_ordinal(tmp_path):
+    lines = [f"current step: {n}th step\nloss: {3 - 0.1 * n:.2f}\n" for n in range(4, 16)]
+    (tmp_path / "run.log").write_text("".join(lines))
+    assert read(tmp_path / "run.log").series["loss"].steps.tolist() == [*range(4, 16)]
