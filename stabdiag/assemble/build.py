@@ -91,6 +91,10 @@ def build_history(
             f"the log holds {len(order.runs)} runs, one after the other; this is number {number} "
             "(--attempt N picks another)"
         )
+        bad = losses.records & ~np.isfinite(losses.values)
+        lost = [n for n, one in enumerate(order.runs, 1) if n != number and (one & bad).any()]
+        if lost:
+            message += f"; not all losses of number {', '.join(map(str, lost))} are finite"
         events.append(Event(kind=EventKind.ATTEMPT, message=message))
     steps = order.steps if run.all() else order.steps[run]
     taken = _Run(steps=order.steps, records=run, rising=bool(np.all(steps[1:] > steps[:-1])))

@@ -3,18 +3,30 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
 
 from stabdiag.assemble.splits import with_splits
 from stabdiag.assemble.telling import with_telling_loss
 from stabdiag.assemble.totals import with_totals
-from stabdiag.errors import ColumnError
-from stabdiag.roles import assign, contested, stand_ins
+from stabdiag.errors import ColumnError, NoUsableRecord
+from stabdiag.roles import assign, contested, is_auxiliary, normal, stand_ins
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from stabdiag.readers.columns import Columns
+
+
+# Columns that name what each record of a table of results is about, and records enough to say so.
+_OF_RESULTS: Final = frozenset(
+    {
+        *("model", "models", "method", "methods", "team", "author", "trial", "trial_id", "run_id"),
+        *("run_name", "experiment", "config_name", "architecture", "optimizer", "task"),
+    }
+)
+_FEWEST: Final = 3
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -35,13 +47,17 @@ def name_columns(columns: Columns, chosen: Mapping[str, str] | None) -> Named:
     """Find the column of each role.
 
     Raises:
+        NoUsableRecord: if the records are of several runs, one each.
         ColumnError: if there is no loss nor anything else to go by, or a chosen column does not
             exist.
     """
     assignment = assign(columns.names, chosen)
     columns, roles, totals = with_totals(columns, assignment)
-    names, stand_in = _with_a_loss(columns, roles)
+    names: Mapping[str, str] = roles
+    stand_in: tuple[str, ...] = ()
     if "loss" not in (chosen or {}):
+        _refuse_results(columns, roles)
+        names, stand_in = _with_a_loss(columns, roles)
         names, lost = with_telling_loss(columns, names, assignment.other_losses)
         stand_in += lost
     columns, names, split = with_splits(columns, names)
@@ -61,9 +77,10 @@ def _with_a_loss(
     That is the evaluation loss, or what goes by the name of what it measures. Where there is none
     either, a log that tells of overflows is still worth reading: §3 needs no loss.
     """
-    if "loss" in names:
+    main = names.get("loss")
+    if main is not None and not all(map(is_auxiliary, main.split(" + "))):
         return names, ()
-    if "eval_loss" in names:
+    if main is None and "eval_loss" in names:
         others = {role: name for role, name in names.items() if role != "eval_loss"}
         note = f"no training loss was logged: {names['eval_loss']!r} stands in for it"
         return {**others, "loss": names["eval_loss"]}, (note,)
@@ -72,12 +89,29 @@ def _with_a_loss(
         if not column.is_text and column.present.any() and one.loss not in names.values():
             evaluation = {} if one.eval_loss is None else {"eval_loss": one.eval_loss}
             return {**names, "loss": one.loss, **evaluation}, (one.note,)
+    if main is not None:
+        return names, ()
     if "loss_scale" in names or "grad_norm" in names:
         return names, ("no loss was logged: only what needs none can be told",)
     raise ColumnError(
         f"{columns.source}: no column looks like a training loss (it has "
         f"{_some(columns.names)}); name it with --column loss=NAME"
     )
+
+
+def _refuse_results(columns: Columns, names: Mapping[str, str]) -> None:
+    """Raise an error if each record is of a model, a team or a trial of its own."""
+    if "step" in names or "epoch" in names or columns.rows < _FEWEST:
+        return
+    for name in columns.names:
+        if normal(name) in _OF_RESULTS:
+            column = columns.load(name)
+            here = column.values[column.present]
+            if len(here) == columns.rows and len(np.unique(here)) == len(here):
+                raise NoUsableRecord(
+                    f"{columns.source}: each record has a {name!r} of its own: a table of results, "
+                    "not the log of a run; give the log of one of them"
+                )
 
 
 def _some(names: tuple[str, ...]) -> str:

@@ -25,10 +25,14 @@ _ONE_EACH = 0.9
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Splits:
-    """The records of each split, and the word that tells of each split that has losses."""
+    """The records of each split, and the word that tells of each split that has losses.
+
+    ``others`` are those of no evaluation.
+    """
 
     column: str
     masks: Mapping[Split, Mask]
+    others: Mask
     words: Mapping[Split, str]
 
 
@@ -52,15 +56,17 @@ def with_splits(
         for split, word in found.words.items()
         if split is not Split.TRAINING
     }
-    others = np.ones(columns.rows, bool)
-    for mask in apart.values():
-        others &= ~mask
+    others = found.others
 
     def load(name: str) -> Column:
         if name in apart:
             return _only(loss, apart[name])
         return _only(loss, others) if name == names["loss"] else columns.load(name)
 
+    whole = replace(columns, names=(*columns.names, *apart), load=load)
+    if not apart:
+        note = f"records of an evaluation, by {found.column!r}, hold no loss of the training"
+        return whole, names, (note,)
     taken, *left = apart
     word = taken.partition("/")[0]
     notes = [f"the losses where {found.column!r} is {word!r} are those of an evaluation"]
@@ -75,7 +81,6 @@ def with_splits(
         # Each epoch stands there once more for the evaluation.
         roles["step"] = roles.pop("epoch")
         notes.append(f"no step was logged: {epoch!r} serves as the step")
-    whole = replace(columns, names=(*columns.names, *apart), load=load)
     return whole, roles, tuple(notes)
 
 
@@ -94,9 +99,11 @@ def _splits(columns: Columns, name: str, loss: Column) -> _Splits | None:
             words[split][word] += int((here & loss.present).sum())
     # The order of the splits is that in which an evaluation is chosen.
     told = {split: words[split].most_common(1)[0][0] for split in Split if words[split].total()}
-    if Split.TRAINING not in told or len(told) == 1:
+    evaluated = masks[Split.VALIDATION] | masks[Split.TEST]
+    # An evaluation that has no loss may say so by a null, which is no NaN of the training.
+    if Split.TRAINING not in told or (len(told) == 1 and not (evaluated & loss.null).any()):
         return None
-    return _Splits(column=name, masks=masks, words=told)
+    return _Splits(column=name, masks=masks, others=~evaluated, words=told)
 
 
 def _only(column: Column, records: Mask) -> Column:

@@ -121,16 +121,21 @@ def read(stream: Stream, *, small: int = SMALL, size: int = BLOCK) -> Columns:
     )
 
 
+# Columns that are gathered in one place while a log is read.
+_MOST_MOVED: Final = 200
+
+
 def _slab(stream: Stream, dialect: Dialect) -> Slab:
     """Return what gathers a log's numbers, with room for as many records as its size suggests.
 
-    There is none for what comes through a pipe. Steps have fewer digits at the head of a log, so
-    there are mostly fewer records than that; a twentieth is added for the others. A record takes
-    two bytes a cell or more, whatever the head is like.
+    There is none for what comes through a pipe, nor for a log of so many columns that it has few
+    records: to drop one from a table, Arrow goes through them all. Steps have fewer digits at the
+    head of a log, so there are mostly fewer records than that; a twentieth is added for the others.
+    A record takes two bytes a cell or more, whatever the head is like.
     """
     from stabdiag.readers.csv_arrow import Slab
 
-    if stream.path is None:
+    if stream.path is None or len(dialect.names) > _MOST_MOVED:
         return Slab(0)
     size = stream.path.stat().st_size
     head, _ = stream.head()

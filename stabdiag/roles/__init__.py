@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from stabdiag.roles.choice import Assignment, assign, may_serve
 from stabdiag.roles.contested import contested
+from stabdiag.roles.looks import is_auxiliary
 from stabdiag.roles.names import (
     Split,
     counts_since_the_last,
@@ -24,6 +25,7 @@ __all__ = [
     "assign",
     "contested",
     "counts_since_the_last",
+    "is_auxiliary",
     "is_evaluation",
     "may_serve",
     "normal",

@@ -96,6 +96,8 @@ def assign(names: Iterable[str], chosen: Mapping[str, str] | None = None) -> Ass
             found = by_looks(role, free)
             opponent = opponent_of(found) if role.name in _LOSSES else None
             several = parts_of(found) if role.name in _LOSSES else ()
+            if several and role.name == "loss" and "total" in by_name:
+                found, several = [by_name["total"]], ()
             if opponent is not None:
                 notes.append(about_opponents(opponent, role.name))
                 found = [opponent]

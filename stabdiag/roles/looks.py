@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from stabdiag.roles.table import Role
 
-_NOT_A_LOSS = re.compile(r"loss_?scale|scale$|(^|_)(num|min|max|std|n)(_|$)|grad")
+_NOT_A_LOSS = re.compile(r"loss_?scale|scale$|(^|_)(num|min|max|std|n|weight)(_|$)|grad")
 _AN_LR = re.compile(r"^(train_)?(lr|learning_rate)(_|$)|_lr(_|$)|_lr\d*$")
 
 # What a schedule is made of is not the learning rate, and what it runs between only if need be.
@@ -27,6 +27,15 @@ _VAGUE: Final = frozenset(
         *("ep", "epochs", "round", "rounds", "generation", "generations", "total_time"),
     }
 )
+
+# Losses that go along with that of the task, and say little of it.
+_AUXILIARY: Final = frozenset(
+    {
+        *("aux", "auxiliary", "reg", "regularization", "regularisation", "l1", "l2", "z", "kl"),
+        *("commit", "commitment", "balance", "balancing", "router", "penalty", "decay", "tv"),
+    }
+)
+_PLAIN: Final = frozenset({"loss", "losses", "train", "training", "mean", "avg"})
 
 # So many other losses are looked into: a log of thousands of columns pays for those it uses.
 _OTHERS: Final = 8
@@ -52,6 +61,12 @@ def is_a_loss(name: str) -> bool:
     """Tell whether a column looks like a training loss."""
     key = normal(name)
     return "loss" in key and not is_evaluation(name) and not _NOT_A_LOSS.search(key)
+
+
+def is_auxiliary(name: str) -> bool:
+    """Tell whether a loss goes along with that of the task: a penalty, a regulariser."""
+    words = set(words_of(name)) - _PLAIN
+    return bool(words) and words <= _AUXILIARY
 
 
 def is_an_lr(name: str) -> bool:

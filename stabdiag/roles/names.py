@@ -20,16 +20,22 @@ _SETTINGS = re.compile(
 
 # Columns with a word for what each record was measured on.
 _SPLITS = frozenset(
-    {"type", "phase", "split", "mode", "set", "stage", "dataset", "subset", "data_split"}
+    {
+        *("type", "phase", "split", "mode", "set", "stage", "dataset", "subset", "data_split"),
+        "partition",
+    }
 )
 
 
 class Split(Enum):
     """What a record was measured on; of two kinds of evaluation the first counts."""
 
-    TRAINING = ("train", "training")
-    VALIDATION = ("val", "valid", "validation", "eval", "evaluation", "dev")
-    TEST = ("test", "testing")
+    TRAINING = ("train", "training", "train_inner", "tr", "fit")
+    VALIDATION = (
+        *("val", "valid", "validation", "validate", "eval", "evaluation", "evaluate", "dev"),
+        *("holdout", "heldout", "held_out"),
+    )
+    TEST = ("test", "testing", "te")
 
 
 def normal(name: str) -> str:

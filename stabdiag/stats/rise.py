@@ -125,6 +125,9 @@ def _left_behind(x: Floats) -> Rise | None:
     if not left.any():
         return None
     first = int(np.argmax(left)) + 1
+    # What comes down again may as well have begun low by chance.
+    if x[-1] < x[first] / 2:
+        return None
     best = int(np.argmin(x[:first]))
     chance = 1 / math.comb(n, first)
     return Rise(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.stats.quantiles import typical
+from stabdiag.stats.quantiles import median, typical
 from stabdiag.stats.rise import net_rise
 from stabdiag.tree.question import Reply, no
 from stabdiag.tree.rises import is_clear
@@ -21,6 +21,13 @@ if TYPE_CHECKING:
 # A reward has fallen if this share of it is lost, or of what the run had won: how well a policy
 # plays goes up and down by a tenth all the time.
 _LOST = 0.25
+
+# A loss that ends so many times as high as it was in the middle is excused by nothing but a reward
+# that rose.
+_EXPLODED = 10.0
+
+# A reward tells of the whole run if this share of the run is left after its last record.
+_SILENT = 0.1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,13 +52,23 @@ def held_reward(case: Case) -> Held | None:
     """
     logged = case.history.get("reward")
     limits = case.limits.divergence
-    if logged is None or case.literal or len(logged.finite()) < limits.min_points:
+    if (
+        logged is None
+        or case.literal
+        or not len(case.loss)
+        or len(logged.finite()) < limits.min_points
+    ):
         return None
     reward = logged.finite()
     stride = typical(np.diff(reward.steps).astype(np.float64))
     wanted = max(round(limits.window / stride), limits.min_points)
     fall = net_rise(-reward.values, min(wanted, len(reward)), limits.significance)
-    if fall is None or (is_clear(case, fall) and _is_lost(fall)):
+    if fall is None or (is_clear(case, fall) and _is_lost(fall)) or not np.ptp(reward.values):
+        return None
+    if fall.progress <= fall.bar and _explodes(case):
+        return None
+    begun, ended = int(case.loss.steps[0]), int(case.loss.steps[-1])
+    if ended - int(reward.steps[-1]) > max(_SILENT * (ended - begun), stride):
         return None
     best, last = -fall.best_level, -fall.last_level
     return Held(column=logged.column, best=best, last=last, points=fall.points)
@@ -59,6 +76,12 @@ def held_reward(case: Case) -> Held | None:
 
 def _is_lost(fall: Rise) -> bool:
     return fall.amount > _LOST * max(fall.progress, abs(fall.best_level))
+
+
+def _explodes(case: Case) -> bool:
+    x = case.loss.values
+    last = median(x[-max(len(x) // 10, 1) :])
+    return last > _EXPLODED * median(np.abs(x))
 
 
 def no_harm(reward: Held) -> Reply:

@@ -22,7 +22,9 @@ def detectron2(loss: str, step: str) -> Line:
     """Return the line that names the iteration: it is the loss of that."""
     # FloatingPointError: Loss became infinite or NaN at iteration=2137!
     return Line(
-        pattern=re.compile(rb"Loss(?:es)? became infinite or NaN at iteration=(\d{1,12})"),
+        pattern=re.compile(
+            rb"FloatingPointError: Loss(?:es)? became infinite or NaN at iteration=(\d{1,12})"
+        ),
         names=(step,),
         fixed={loss: b"nan"},
         tells=False,
@@ -36,7 +38,8 @@ def alarms(loss: str, step: str) -> tuple[Line, ...]:
         # ERROR:tensorflow:Model diverged with loss = NaN. – which two loggers may say.
         Line(
             pattern=re.compile(
-                rb"Model diverged with loss = NaN(?![^\n]{0,40}\n[^\n]{0,120}Model diverged)"
+                rb"(?:ERROR:tensorflow:|\] ?)Model diverged with loss = NaN\.?[ \t]{0,8}(?=\n|$)"
+                rb"(?!\n[^\n]{0,120}Model diverged)"
             ),
             fixed={loss: b"nan"},
             step=Step.NEXT,
@@ -44,7 +47,9 @@ def alarms(loss: str, step: str) -> tuple[Line, ...]:
         ),
         # Batch 3: Invalid loss, terminating training – counted from 0, where the bar begins with 1.
         Line(
-            pattern=re.compile(rb"Batch \d{1,12}: Invalid loss, terminating training"),
+            pattern=re.compile(
+                rb"Batch \d{1,12}: Invalid loss, terminating training[ \t]{0,8}(?=\n|$)"
+            ),
             fixed={loss: b"nan"},
             step=Step.NEXT,
             tells=False,

@@ -42,7 +42,7 @@ _TITLE: Final = (
 _AROUND: Final = rb"(?:[\[\"']|(?:np\.float(?:16|32|64)|tensor|[Aa]rray)\()?"
 
 # Python fills the width of a NaN: nanxxx
-_AFTER: Final = rb"(?:(?<=[nN])x{1,4})?(?![\w./\[-]|:\w)"
+_AFTER: Final = rb"(?:(?<=[nN])x{1,4})?(?![\w./\[-]|:\w|,\d)"
 
 # loss: 2.31, "lr"=1e-4, grad norm: 0.5, loss is 2.31 – and loss 2.31 for words that are known to be
 # measured.
