@@ -20,6 +20,12 @@ FEWEST: Final = 3
 # Whole numbers from here on are times: seconds since 1970, or milliseconds.
 _A_TIME: Final = 1e9
 
+# What the name of a file of losses says, or of a log of nothing else: of any other numbers nobody
+# knows what they are.
+_LOSSES: Final = re.compile(
+    r"loss|train|log(?:_|$|s)|hist|curve|metric|nll|cost|error|run(?:_|$|s)|trace"
+)
+
 _PACKED: Final = (".gz", ".bz2", ".xz", ".zst")
 
 # What a file holds whose name says so, and which is no loss.
@@ -38,7 +44,9 @@ def name_of_values(source: str) -> str:
     stem = PurePath(path.stem).stem if path.suffix in _PACKED else path.stem
     if assign([stem]).columns or _MEASURE.search(normal(stem)):
         return stem
-    return f"{stem}_loss" if is_evaluation(stem) else "loss"
+    if is_evaluation(stem):
+        return f"{stem}_loss"
+    return "loss" if _LOSSES.search(normal(stem)) else stem
 
 
 def is_of_losses(source: str) -> bool:

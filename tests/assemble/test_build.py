@@ -205,3 +205,49 @@ def test_a_series_of_records_without_a_step_is_left_out() -> None:
     )
     assert history.series["eval_loss"].steps.tolist() == [10]
     assert "tokens_per_second" not in history.series
+
+
+@pytest.mark.parametrize(
+    ("names", "loss"),
+    [
+        (("ce", "aux_loss"), "ce"),
+        (("nll", "reg_loss"), "nll"),
+        (("cls_loss", "box_loss", "total"), "total"),
+        (("loss_weight", "mse"), "mse"),
+        (("kl_loss", "accuracy"), "kl_loss"),
+    ],
+)
+def test_a_penalty_or_a_part_is_not_the_loss(
+    build: Build, names: tuple[str, ...], loss: str
+) -> None:
+    log = [{"step": i, **dict.fromkeys(names, 3.0 - 0.1 * i)} for i in range(9)]
+    assert build(log).series["loss"].column == loss
+
+
+@pytest.mark.parametrize("column", ["Model", "trial", "team"])
+def test_a_table_of_results_is_no_log(build: Build, column: str) -> None:
+    results = [{column: f"no {i}", "loss": 3.0 - i} for i in range(4)]
+    with pytest.raises(NoUsableRecord, match=f"each record has a '{column}' of its own"):
+        build(results)
+    assert len(build([{**one, "step": i} for i, one in enumerate(results)]).series["loss"]) == 4
+    assert len(build([{**one, column: "same"} for one in results]).series["loss"]) == 4
+    assert len(build(results, chosen={"loss": "loss"}).series["loss"]) == 4
+
+
+def test_a_null_loss_of_an_evaluation_is_no_nan(build: Build) -> None:
+    log: list[dict[str, object]] = []
+    for i in range(40):
+        log.append({"type": "train", "step": i, "loss": 3.0 - 0.01 * i})
+        if i % 10 == 9:
+            log.append({"type": "eval", "step": i, "loss": None, "acc": 0.5})
+    history = build(log)
+    assert len(history.series["loss"]) == 40
+    assert np.isfinite(history.series["loss"].values).all()
+    assert any("hold no loss of the training" in event.message for event in history.events)
+
+
+def test_runs_that_are_not_shown_are_told_of_where_they_went_nan(build: Build) -> None:
+    log = [{"step": i, "loss": 3.0 / (1 + i) if i < 20 else float("nan")} for i in range(30)]
+    log += [{"step": i, "loss": 3.0 / (1 + i)} for i in range(30)]
+    (message,) = of_kind(build(log), EventKind.ATTEMPT)
+    assert message.endswith("not all losses of number 1 are finite")

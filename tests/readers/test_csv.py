@@ -157,7 +157,7 @@ def test_no_header(log):
     ],
 )
 def test_one_column_without_a_header_holds_the_losses(log, text, losses):
-    columns = log(text, "out.txt")
+    columns = log(text, "train_out.txt")
     assert (columns.format, columns.names, columns.unnamed) == ("csv", ("loss",), True)
     np.testing.assert_array_equal(columns.load("loss").values, losses)
     (event,) = columns.events
@@ -165,10 +165,14 @@ def test_one_column_without_a_header_holds_the_losses(log, text, losses):
     assert event.message == "the file names no column: its numbers are taken as the loss"
 
 
+def test_numbers_of_a_file_that_does_not_say_so_are_no_losses(log):
+    assert log("20.5\n21.25\n19.0\n", "temperatures.txt").names == ("temperatures",)
+
+
 @pytest.mark.parametrize("delimiter", [",", ";", "\t", " "])
 def test_two_columns_without_a_header_are_step_and_loss(log, delimiter):
     text = "10,2.5\n20,2.25\n30,nan\n40,2\n".replace(",", delimiter)
-    columns = log(text, "out.txt")
+    columns = log(text, "train_out.txt")
     assert columns.names == ("step", "loss")
     assert columns.load("step").values.tolist() == [10, 20, 30, 40]
     np.testing.assert_array_equal(columns.load("loss").values, [2.5, 2.25, np.nan, 2])

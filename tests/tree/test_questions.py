@@ -513,6 +513,7 @@ def test_a_loss_that_may_be_something_else_is_asked_about(
         # A single loss far out may come back, and so may what is twice as high for a while.
         ([0.9, 0.8, 0.7, 40.0], "insufficient-data"),
         ([0.1, 0.9, 1.3, 0.9], "insufficient-data"),
+        ([0.0005, 0.9, 0.7, 0.5, 0.4], "insufficient-data"),
         ([0.4, 0.3, 0.9, 0.9, 0.9], "insufficient-data"),
         ([2.0, 1.6, 1.3, 1.1, 0.9, 0.8, 0.75, 0.74, 0.8, 0.74, 0.7], "insufficient-data"),
     ],

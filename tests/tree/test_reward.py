@@ -68,6 +68,25 @@ def test_a_reward_that_sags_a_little_has_not_fallen(
     assert stabdiag.diagnose(log).diagnosis.slug == slug
 
 
+def test_a_reward_that_never_rose_excuses_no_explosion(calm: Callable[..., Log]) -> None:
+    log = calm()
+    log["reward"] = 50 + np.random.default_rng(1).normal(0, 5, 800)
+    log["loss"] *= np.exp(np.linspace(0, 12, 800))
+    assert stabdiag.diagnose(log).diagnosis.slug == "divergence-unexplained"
+    log["reward"] = EARNED
+    assert stabdiag.diagnose(log).diagnosis.slug == "healthy"
+
+
+@pytest.mark.parametrize("reward", [np.full(800, 0.5), np.append(EARNED[:400], [None] * 400)])
+def test_a_reward_that_tells_nothing_of_the_end_excuses_nothing(
+    calm: Callable[..., Log], reward: Any
+) -> None:
+    log = calm()
+    climbs(log)
+    log["reward"] = reward.tolist()
+    assert stabdiag.diagnose(log).diagnosis.slug == "divergence-unexplained"
+
+
 def test_to_the_letter_only_the_loss_counts(calm: Callable[..., Log]) -> None:
     log = calm()
     jumps(log)

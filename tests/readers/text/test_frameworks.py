@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import stabdiag
+from stabdiag.errors import NoUsableRecord
 from stabdiag.readers.registry import reader
 from stabdiag.readers.source import Stream
 
@@ -552,3 +553,18 @@ class TestMarkdown:
     )
     def test_what_is_none(self, text):
         assert not reader("markdown").recognises(text.encode(), whole=True)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'if np.isnan(loss):\n    logging.error("Model diverged with loss = NaN.")\n',
+        "If you see Model diverged with loss = NaN, lower the learning rate.\n",
+        "It said: Loss became infinite or NaN at iteration=2137! What now?\n",
+        "print('Batch %d: Invalid loss, terminating training' % batch)\n",
+    ],
+)
+def test_what_speaks_of_an_alarm_is_none(tmp_path, text):
+    (tmp_path / "notes.txt").write_text(text * 3)
+    with pytest.raises(NoUsableRecord):
+        stabdiag.read(tmp_path / "notes.txt")
