@@ -248,3 +248,15 @@ def test_a_counter_that_starts_again_after_the_loss_went_nan(build: Build, lost:
 def test_a_run_that_begins_with_nan_after_a_sound_one(build: Build) -> None:
     log = [*falling(range(60)), *({"step": s, "loss": float("nan")} for s in range(20))]
     assert build(log).source.attempts == 2
+
+
+def test_a_counter_turns_with_the_epoch_whatever_else_the_log_does(build: Build) -> None:
+    # Two launches, each of epochs whose batches do not begin at the same count.
+    log = falling(range(100, 1500, 100), epoch=1)
+    for _ in range(2):
+        for epoch, begin in ((1, 100), (2, 48), (3, 96), (4, 44)):
+            log += falling(range(begin, begin + 1400, 100), epoch=epoch)
+    history = build(log)
+    assert history.source.attempts == 3
+    assert len(history.series["loss"]) == 4 * 14
+    assert not messages(history, EventKind.REWIND)

@@ -514,6 +514,8 @@ def test_a_loss_that_may_be_something_else_is_asked_about(
         ([0.9, 0.8, 0.7, 40.0], "insufficient-data"),
         ([0.1, 0.9, 1.3, 0.9], "insufficient-data"),
         ([0.0005, 0.9, 0.7, 0.5, 0.4], "insufficient-data"),
+        ([0.1, 1.5, 1.6], "insufficient-data"),
+        ([1.0, 0.1, 2.5, 2.6, 2.5, 2.4, 2.6], "insufficient-data"),
         ([0.4, 0.3, 0.9, 0.9, 0.9], "insufficient-data"),
         ([2.0, 1.6, 1.3, 1.1, 0.9, 0.8, 0.75, 0.74, 0.8, 0.74, 0.7], "insufficient-data"),
     ],
