@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from stabdiag.assemble.long import with_measurements
 from stabdiag.assemble.splits import with_splits
 from stabdiag.assemble.telling import with_telling_loss
 from stabdiag.assemble.totals import with_totals
@@ -58,8 +59,9 @@ def name_columns(columns: Columns, chosen: Mapping[str, str] | None) -> Named:
     if "loss" not in (chosen or {}):
         _refuse_results(columns, roles)
         names, stand_in = _with_a_loss(columns, roles)
+        columns, names, long = with_measurements(columns, names)
         names, lost = with_telling_loss(columns, names, assignment.other_losses)
-        stand_in += lost
+        stand_in += (*long, *lost)
     columns, names, split = with_splits(columns, names)
     return Named(
         columns=columns,

@@ -15,7 +15,13 @@ from stabdiag.roles.looks import (
     other_losses,
     section_of,
 )
-from stabdiag.roles.names import is_evaluation, is_setting, normal, tells_split
+from stabdiag.roles.names import (
+    is_evaluation,
+    is_setting,
+    names_measurements,
+    normal,
+    tells_split,
+)
 from stabdiag.roles.parts import about_opponents, opponent_of, parts_of
 from stabdiag.roles.standin import may_stand_in
 from stabdiag.roles.table import ROLES, Role
@@ -63,6 +69,7 @@ def may_serve(name: str) -> bool:
         or is_evaluation(name)
         or may_stand_in(name)
         or tells_split(name)
+        or names_measurements(name)
     )
 
 

@@ -27,6 +27,12 @@ _SPLITS = frozenset(
 )
 
 
+# Columns with the name of what each record measured.
+_MEASUREMENTS = frozenset(
+    {"metric", "metrics", "metric_name", "name", "tag", "key", "variable", "type"}
+)
+
+
 class Split(Enum):
     """What a record was measured on; of two kinds of evaluation the first counts."""
 
@@ -76,6 +82,11 @@ def counts_since_the_last(name: str) -> bool:
     What others call skipped is mostly a count since the run began.
     """
     return normal(name) == "number_of_skipped_iterations"
+
+
+def names_measurements(name: str) -> bool:
+    """Tell whether a column may name what each record measured."""
+    return normal(name) in _MEASUREMENTS
 
 
 def tells_split(name: str) -> bool:

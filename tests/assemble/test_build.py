@@ -251,3 +251,22 @@ def test_runs_that_are_not_shown_are_told_of_where_they_went_nan(build: Build) -
     log += [{"step": i, "loss": 3.0 / (1 + i)} for i in range(30)]
     (message,) = of_kind(build(log), EventKind.ATTEMPT)
     assert message.endswith("not all losses of number 1 are finite")
+
+
+@pytest.mark.parametrize("column", ["metric", "tag"])
+def test_a_long_table_has_a_column_for_each_measurement(build: Build, column: str) -> None:
+    log = [
+        {"step": i, column: what, "value": value}
+        for i in range(30)
+        for what, value in (("loss", 3.0 - 0.1 * i), ("accuracy", 0.1 * i), ("grad_norm", 1.0 + i))
+    ]
+    history = build(log)
+    assert history.series["loss"].values.tolist() == [3.0 - 0.1 * i for i in range(30)]
+    assert history.series["grad_norm"].values.tolist() == [1.0 + i for i in range(30)]
+    assert len(history.series["loss"]) == 30
+    assert any("holds one measurement" in event.message for event in history.events)
+
+
+def test_values_whose_names_tell_of_no_loss_stay_together(build: Build) -> None:
+    log = [{"step": i, "tag": "a" if i % 2 else "b", "value": 3.0} for i in range(9)]
+    assert len(build(log).series["loss"]) == 9
