@@ -49,7 +49,7 @@ def build_history(
         ColumnError: if there is no loss nor anything else to go by, or a chosen column does not
             exist.
         LogError: if there is no such attempt.
-        NoUsableRecord: if no record has both a loss and a step.
+        NoUsableRecord: if no record has both a loss and a step, or each is of a run of its own.
     """
     if columns.settled and not chosen and attempt in (None, 1):
         settled = settled_history(columns)

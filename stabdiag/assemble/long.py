@@ -24,15 +24,12 @@ def with_measurements(
     value = names.get("loss")
     if value is None or normal(value) != "value":
         return columns, names, ()
-    for name in columns.names:
-        if not names_measurements(name):
-            continue
-        told, whole = columns.load(name), columns.load(value)
-        roles = assign(told.words).columns if told.is_text else {}
-        if "loss" in roles:
-            break
-    else:
+    telling = (name for name in columns.names if names_measurements(name))
+    name = next((one for one in telling if "loss" in _roles(columns.load(one))), None)
+    if name is None:
         return columns, names, ()
+    told, whole = columns.load(name), columns.load(value)
+    roles = _roles(told)
     codes = {word: code for code, word in enumerate(told.words)}
 
     def load(one: str) -> Column:
@@ -45,3 +42,8 @@ def with_measurements(
     every = tuple(dict.fromkeys((*columns.names, *codes)))
     note = f"each record holds one measurement, which {name!r} names"
     return replace(columns, names=every, load=load), {**roles, **own}, (note,)
+
+
+def _roles(told: Column) -> Mapping[str, str]:
+    """Return the measurements that a column of words names, by role."""
+    return assign(told.words).columns if told.is_text else {}

@@ -11,8 +11,7 @@ from stabdiag.errors import LogError
 from stabdiag.readers.source import STANDARD_INPUT
 
 if TYPE_CHECKING:
-    from stabdiag.errors import LogError
-from stabdiag.readers.source import Stream
+    from stabdiag.readers.source import Stream
 
 _EXPORT: Final = (
     "export its scalars as CSV, JSON lines or Parquet with the columns step, loss, grad_norm, lr, …"

@@ -86,7 +86,8 @@ def net_rise(x: Floats, window: int, significance: float) -> Rise | None:
     Returns:
         The rise at the time scale where it is clearest, of those where it stands out from the run's
         own noise if there are any: by its trend if that is significant, else by its amount; None
-        for fewer points than ``window``, or than ``FEWEST``.
+        for fewer points than ``window``, or than ``FEWEST``. Of fewer than twice ``FEWEST``, and
+        however few, one that leaves all before it far behind goes first.
 
     The yardstick needs no model of the noise: levels are means of blocks, and what they did and
     undid before the best of them they may do again.
@@ -111,6 +112,9 @@ def net_rise(x: Floats, window: int, significance: float) -> Rise | None:
 
 def _left_behind(x: Floats) -> Rise | None:
     """Return the rise of a few points that stays far above all that was before it, if there is one.
+
+    Args:
+        x: shape (n,), finite.
 
     Its ``p_value`` is the chance that of so many points in any order the highest come last.
     """

@@ -109,10 +109,10 @@ def eval_nonfinite(case: Case) -> Evidence | None:
     if not bad.any():
         return None
     first, count = int(held.steps[bad][0]), int(bad.sum())
-    which = f"{count} of {len(held)} evaluation losses are" if len(held) > 1 else "It is"
+    of = f" ({count} of {len(held)} evaluations)" if len(held) > 1 else ""
     return Evidence(
-        because=f"The evaluation loss is not finite at step {first}, while the training loss is. "
-        f"{which} not finite.",
+        because=f"The evaluation loss is not finite at step {first}{of}, while the training loss "
+        "is.",
         step=first,
         measured={"steps": count, "of": len(held)},
         first=f"Evaluate the checkpoint nearest to step {first} batch by batch, to find the batch "

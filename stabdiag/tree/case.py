@@ -100,7 +100,8 @@ class Case:
     def rise_window(self) -> int:
         """The window of §4, in logged points; on a short log all of it."""
         wanted = self.points(self.limits.divergence.window, self.limits.divergence.min_points)
-        return min(wanted, max(len(self.loss), FEWEST))
+        fewest = self.limits.divergence.min_points if self.literal else FEWEST
+        return min(wanted, max(len(self.loss), fewest))
 
     @cached_property
     def baseline(self) -> Baseline:

@@ -104,8 +104,12 @@ def _monotone(case: Case) -> Reply:
     loss = case.loss
     last = int(loss.steps[-1]) if len(loss) else 0
     window = loss.between(last - case.limits.divergence.window, last)
-    if case.rise is None or last - int(loss.steps[0]) < case.limits.divergence.window:
-        because = f"{len(loss)} losses; {case.rise_window} are needed"
+    wanted, span = case.limits.divergence.window, last - int(loss.steps[0]) if len(loss) else 0
+    if len(loss) < case.rise_window or span < wanted:
+        losses = plural(len(loss), "loss", "losses")
+        because = (
+            f"{losses} over {plural(span, 'step')}; {case.rise_window} over {wanted} are needed"
+        )
         return unknown(because, measured={"logged": len(loss)})
     rising = bool((np.diff(window.values) > 0).all()) and len(window) > 1
     steps = f"at every step of the last {case.limits.divergence.window}"

@@ -113,3 +113,15 @@ def test_a_nan_ends_the_walk_and_the_lead_up_is_walked_to_the_letter_too() -> No
     report = literal(log, dtype="fp32")
     assert report.diagnosis.slug == "nan-fp32"
     assert {finding.section for finding in report.findings} == {"§1", "§2"}
+
+
+@pytest.mark.parametrize(("count", "verdict"), [(3, "unknown"), (19, "unknown"), (20, "yes")])
+def test_to_the_letter_few_losses_show_no_climb_however_plain(count: int, verdict: str) -> None:
+    log = {"step": 100 * np.arange(count), "loss": 4.0 ** np.arange(count)}
+    answer = next(a for a in literal(log).trail if a.question == "Q4.1")
+    assert answer.verdict == verdict
+
+
+def test_what_is_missing_to_the_letter_is_losses_or_steps() -> None:
+    answer = next(a for a in literal(quiet(28)).trail if a.question == "Q4.1")
+    assert answer.because == "28 losses over 27 steps; 28 over 200 are needed"
