@@ -32,55 +32,52 @@ def trailing_moments(x: Floats, window: int) -> tuple[Floats, Floats]:
         Two arrays of shape (n,), in units of ``x``; NaN for the first ``window`` points.
 
     Differences of cumulative sums over the whole log cancel badly, and running updates keep the
-    trace of a value of 1e18 for ever. So the points are cut in blocks of ``window``: every window
-    is the end of one block and the beginning of the next, and the moments of the two are merged by
-    Chan, Golub & LeVeque (1983, doi:10.1080/00031305.1983.10483115, eq. 2.1). Each block is shifted
-    first by the middle one of three of its points, which keeps the squares small where they matter.
+    trace of a value of 1e18 for ever. So each window is put together from its own points alone, by
+    the pairwise merging of Chan, Golub & LeVeque (1983, doi:10.1080/00031305.1983.10483115,
+    eq. 2.1): runs of 2, 4, 8, … points for all places at once, and of these the ones whose lengths
+    add up to the window.
     """
     mean, deviation = np.full((2, len(x)), np.nan)
-    stretch = max(_CACHED // window, 1) * window
-    for start in range(0, len(x) - window, stretch):
-        part = x[start : start + window + stretch]
-        done = slice(start + window, start + len(part))
-        mean[done], deviation[done] = _moments(part, window)
+    stretch = max(_CACHED, window)
+    for start in range(window, len(x), stretch):
+        end = min(start + stretch, len(x))
+        mean[start:end], m2 = _moments(x[start - window : end - 1], window)
+        deviation[start:end] = np.sqrt(m2 / window)
     return mean, deviation
 
 
 def _moments(x: Floats, window: int) -> tuple[Floats, Floats]:
-    """Return the trailing moments of all points but the first ``window``, which have none."""
-    n = len(x)
-    blocks = -(-n // window)
-    padded = np.append(x, np.full(blocks * window - n, x[-1]))
-    grid = padded.reshape(blocks, window)
-    shift = medians(grid[:, [0, window // 2, -1]])[:, np.newaxis]
-    grid = grid - shift
-    head_mean, head_m2 = _prefix_moments(grid, shift)
-    tail_mean, tail_m2 = (part[:, ::-1] for part in _prefix_moments(grid[:, ::-1], shift))
-    # The window before point (b, j) is block b-1 from j on (window - j points) and block b up to
-    # j (j points); for j = 0 it is the whole of block b-1.
-    in_head = np.arange(1, window)
-    in_tail = window - in_head
-    gap = head_mean[1:, :-1] - tail_mean[:-1, 1:]
-    merged_mean = tail_mean[:-1, 1:] + gap * (in_head / window)
-    merged_m2 = head_m2[1:, :-1] + tail_m2[:-1, 1:] + gap**2 * (in_head * in_tail / window)
-    mean = np.concatenate([tail_mean[:-1, :1], merged_mean], axis=1).ravel()
-    m2 = np.concatenate([tail_m2[:-1, :1], merged_m2], axis=1).ravel()
-    return mean[: n - window], np.sqrt(m2[: n - window] / window)
+    """Return mean and sum of squared deviations of each ``window`` points in a row."""
+    windows = len(x) - window + 1
+    runs, length = (x, np.zeros(len(x))), 1
+    whole, covered = runs, 0
+    while True:
+        if window & length:
+            end = _part(runs, slice(covered, covered + windows))
+            whole = _merged(whole, covered, end, length) if covered else end
+            covered += length
+        if covered == window:
+            return whole
+        late, early = _part(runs, slice(length, None)), _part(runs, slice(None, -length))
+        runs, length = _merged(early, length, late, length), 2 * length
 
 
-def _prefix_moments(centred: Floats, shift: Floats) -> tuple[Floats, Floats]:
-    """Return mean and sum of squared deviations of each row's first 1, 2, … entries."""
-    count = np.arange(1, centred.shape[1] + 1)
-    total = np.cumsum(centred, axis=1)
-    squares = np.square(centred)
-    m2 = np.cumsum(squares, axis=1, out=squares)
-    # In place: m2 - total² / count, total / count.
-    mean = total / count
-    np.multiply(total, mean, out=total)
-    np.subtract(m2, total, out=m2)
-    np.maximum(m2, 0.0, out=m2)
-    mean += shift
-    return mean, m2
+def _part(moments: tuple[Floats, Floats], part: slice) -> tuple[Floats, Floats]:
+    return moments[0][part], moments[1][part]
+
+
+def _merged(
+    one: tuple[Floats, Floats], count: int, other: tuple[Floats, Floats], others: int
+) -> tuple[Floats, Floats]:
+    """Return the moments of ``count`` points and ``others`` together."""
+    gap = other[0] - one[0]
+    mean = gap * (others / (count + others))
+    mean += one[0]
+    np.square(gap, out=gap)
+    gap *= count * others / (count + others)
+    gap += one[1]
+    gap += other[1]
+    return mean, gap
 
 
 def trailing_median(x: Floats, window: int, hop: int = 1) -> Floats:
