@@ -1,4 +1,4 @@
-"""Records of an evaluation in the same columns as those of training, told by a word in each."""
+"""Records of an evaluation in the same columns as those of training, told apart by another."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.roles import Split, is_evaluation, split_of, tells_split
+from stabdiag.roles import Split, flagged_split, is_evaluation, split_of, tells_split
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from numpy.typing import NDArray
 
@@ -51,10 +51,10 @@ def with_splits(
     found = next((one for name in telling if (one := _splits(columns, name, loss))), None)
     if found is None:
         return columns, names, ()
+    said = {split: word for split, word in found.words.items() if split is not Split.TRAINING}
     apart = {
-        f"{word}/{names['loss']}": found.masks[split]
-        for split, word in found.words.items()
-        if split is not Split.TRAINING
+        f"{word if split_of(word) else split.value[0]}/{names['loss']}": found.masks[split]
+        for split, word in said.items()
     }
     others = found.others
 
@@ -67,11 +67,10 @@ def with_splits(
     if not apart:
         note = f"records of an evaluation, by {found.column!r}, hold no loss of the training"
         return whole, names, (note,)
-    taken, *left = apart
-    word = taken.partition("/")[0]
+    word, *left = said.values()
     notes = [f"the losses where {found.column!r} is {word!r} are those of an evaluation"]
-    notes += [f"those where it is {one.partition('/')[0]!r} are left out" for one in left]
-    roles = {**names, "eval_loss": taken}
+    notes += [f"those where it is {one!r} are left out" for one in left]
+    roles = {**names, "eval_loss": next(iter(apart))}
     epoch = names.get("epoch")
     if (
         "step" not in names
@@ -86,17 +85,13 @@ def with_splits(
 
 def _splits(columns: Columns, name: str, loss: Column) -> _Splits | None:
     """Return the splits that a column tells; None if it does not tell training from evaluation."""
-    column = columns.load(name)
-    if not column.is_text or loss.is_text:
+    if loss.is_text:
         return None
     masks = {split: np.zeros(columns.rows, bool) for split in Split}
     words: dict[Split, Counter[str]] = {split: Counter() for split in Split}
-    for code, word in enumerate(column.words):
-        split = split_of(word)
-        if split is not None:
-            here = column.present & (column.values == code)
-            masks[split] |= here
-            words[split][word] += int((here & loss.present).sum())
+    for split, word, here in _told(columns.load(name), flagged_split(name)):
+        masks[split] |= here
+        words[split][word] += int((here & loss.present).sum())
     # The order of the splits is that in which an evaluation is chosen.
     told = {split: words[split].most_common(1)[0][0] for split in Split if words[split].total()}
     evaluated = masks[Split.VALIDATION] | masks[Split.TEST]
@@ -104,6 +99,23 @@ def _splits(columns: Columns, name: str, loss: Column) -> _Splits | None:
     if Split.TRAINING not in told or (len(told) == 1 and not (evaluated & loss.null).any()):
         return None
     return _Splits(column=name, masks=masks, others=~evaluated, words=told)
+
+
+def _told(column: Column, asked: Split | None) -> Iterator[tuple[Split, str, Mask]]:
+    """Yield what a column says: a split, in which word, and of which records.
+
+    A column may ask of each record whether it is of one split, as ``is_train`` does.
+    """
+    values = column.values[column.present]
+    if column.is_text:
+        for code, word in enumerate(column.words):
+            split = split_of(word)
+            if split is not None:
+                yield split, word, column.present & (column.values == code)
+    elif asked is not None and ((values == 0) | (values == 1)).all():
+        other = Split.VALIDATION if asked is Split.TRAINING else Split.TRAINING
+        yield asked, "true", column.present & (column.values == 1)
+        yield other, "false", column.present & (column.values == 0)
 
 
 def _only(column: Column, records: Mask) -> Column:

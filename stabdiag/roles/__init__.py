@@ -8,6 +8,7 @@ from stabdiag.roles.looks import is_auxiliary
 from stabdiag.roles.names import (
     Split,
     counts_since_the_last,
+    flagged_split,
     is_evaluation,
     names_measurements,
     normal,
@@ -26,6 +27,7 @@ __all__ = [
     "assign",
     "contested",
     "counts_since_the_last",
+    "flagged_split",
     "is_auxiliary",
     "is_evaluation",
     "may_serve",

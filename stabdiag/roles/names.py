@@ -91,7 +91,12 @@ def names_measurements(name: str) -> bool:
 
 def tells_split(name: str) -> bool:
     """Tell whether a column may say of each record what it was measured on."""
-    return normal(name) in _SPLITS
+    return normal(name) in _SPLITS or flagged_split(name) is not None
+
+
+def flagged_split(name: str) -> Split | None:
+    """Return what a column asks of each record whether it was measured on, as ``is_train`` does."""
+    return split_of(normal(name).removeprefix("is_")) if normal(name).startswith("is_") else None
 
 
 def split_of(word: str) -> Split | None:

@@ -39,6 +39,33 @@ def test_a_word_tells_the_losses_of_an_evaluation(build, format, name, words):
     assert not any("NaN" in message for message in told(history))
 
 
+@pytest.mark.parametrize("format", ["csv", "jsonl"])
+@pytest.mark.parametrize(
+    ("name", "words", "said"),
+    [
+        ("is_train", (True, False), "false"),
+        ("isTraining", (True, False), "false"),
+        ("is_val", (False, True), "true"),
+        ("is_eval", (0, 1), "true"),
+    ],
+)
+def test_a_flag_tells_the_losses_of_an_evaluation(build, format, name, words, said):
+    history = build(records(name, words), format)
+    loss, held = history.series["loss"], history.series["eval_loss"]
+    assert loss.values.tolist() == [round(4.0 - n / 30, 6) for n in range(1, 31)]
+    assert held.values.tolist() == [round(5.0 - n / 30, 6) for n in range(1, 31)]
+    assert held.column == "val/loss"
+    assert f"the losses where {name!r} is {said!r} are those of an evaluation" in told(history)
+
+
+@pytest.mark.parametrize(
+    ("name", "words"), [("is_train", (1, 2)), ("is_main", (True, False)), ("is_train", (True,))]
+)
+def test_what_is_no_flag_of_a_split(build, name, words):
+    history = build(records(name, words))
+    assert "eval_loss" not in history.series
+
+
 def test_a_validation_goes_before_a_test(build):
     history = build(records("split", ("test", "train", "dev")))
     assert history.series["loss"].values[0] == round(5.0 - 1 / 30, 6)

@@ -2,51 +2,30 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from dataclasses import dataclass, replace
-from itertools import islice, pairwise
-from typing import TYPE_CHECKING, Final, TypeAlias
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from stabdiag.readers.text.alarms import alarms
-from stabdiag.readers.text.counters import (
-    COARSE,
-    EPOCH,
-    STEP,
-    count_of,
-    counters_of,
-    headings_of,
-    is_word,
-)
-from stabdiag.readers.text.grammar import Grammar, Kind
-from stabdiag.readers.text.measured import Heading, Measured, lines_with_a_loss, spans_of
-from stabdiag.readers.text.names import LOSS, OTHER_LOSSES, VALIDATED
+from stabdiag.readers.text.counters import EPOCH, STEP
+from stabdiag.readers.text.grammar import Grammar
+from stabdiag.readers.text.measured import Heading, Measured
+from stabdiag.readers.text.names import LOSS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-# So many lines are looked at.
-_LOOKED_AT: Final = 500
-_FEWEST: Final = 3
-_RISING: Final = 0.8
-
-# So many lines make an excerpt that somebody pasted.
-_EXCERPT: Final = 2
-
-# Above the losses headings are looked for so far; each stands for so many of them at most.
-_LOOK_ABOVE: Final = 1 << 22
-_LINES_BELOW: Final = 1.5
+    from stabdiag.readers.text.grammar import Kind
 
 
 @dataclass(frozen=True, kw_only=True)
 class Evidence:
     """What speaks for a log: which counter, over how many lines, and how often it rose.
 
-    It stands on the lines of the loss, or ``above`` them on lines of its own. ``epochs`` says that
-    lines above tell the epoch of a counter that starts again with each. Of several losses ``total``
-    is the one that is called nothing but that. ``word`` is what the log calls its loss.
+    It stands on the lines of the loss, or ``above`` them on lines of its own; None for losses that
+    nothing counts. ``epochs`` says that lines above tell the epoch of a counter that starts again
+    with each. Of several losses ``total`` is the one that is called nothing but that. ``word`` is
+    what the log calls its loss.
     """
 
-    counter: bytes
+    counter: bytes | None
     loss: str
     lines: int
     rising: float
@@ -63,7 +42,7 @@ class Evidence:
         counter = None if self.above else self.counter
         kinds: tuple[Kind, ...] = (Measured(counter=counter, word=self.word),)
         kinds = (*kinds, *alarms(self.total or self.loss, STEP))
-        if self.above:
+        if self.above and self.counter is not None:
             kinds = (Heading(counter=self.counter), *kinds)
         elif self.epochs:
             kinds = (Heading(counter=EPOCH, column=EPOCH.decode()), *kinds)
@@ -75,153 +54,3 @@ class Evidence:
         if self.lines >= 50 and self.rising >= 0.99:
             return "sure"
         return "likely" if self.lines >= 10 and self.rising >= 0.9 else "unsure"
-
-
-# Of each line with a counter and a loss the epoch, if it tells one, and the count.
-_Counts: TypeAlias = list[tuple[int, int]]
-# What the counters of lines say, by the names on these.
-_Shapes: TypeAlias = dict[tuple[str, ...], list[dict[bytes, int]]]
-
-
-def evidence(data: bytes) -> Evidence | None:
-    """Return what speaks for the lines being a log, or None if it is not enough.
-
-    Only where nothing is called a loss may it be called by another name.
-    """
-    for word in (LOSS, *(word for word in OTHER_LOSSES if word in data)):
-        every: set[str] = set()
-        found = _evidence(data, word, every)
-        if found is not None:
-            total = next((name for name in sorted(every) if name.lower() == "loss"), None)
-            return replace(found, word=word, total=total)
-    return None
-
-
-def _evidence(data: bytes, word: bytes, every: set[str]) -> Evidence | None:
-    """Look for losses by a word; the names of all that are found go into ``every``."""
-    counters: dict[tuple[bytes, str], _Counts] = defaultdict(list)
-    losses: Counter[str] = Counter()
-    shapes: _Shapes = defaultdict(list)
-    end = 0
-    for begin, line in islice(lines_with_a_loss(data, word), _LOOKED_AT):
-        spans = spans_of(line, word=word)
-        named = [name for name in spans if "loss" in name.lower() and "scale" not in name.lower()]
-        loss = next(iter(named), None)
-        if loss is not None:
-            every.update(named)
-            end = begin
-            losses[loss] += 1
-            counts = {name: count_of(line[slice(*at)]) for name, at in counters_of(line).items()}
-            shapes[tuple(spans)].append(counts)
-            for name, count in counts.items():
-                counters[name, loss].append((counts.get(EPOCH, 0), count))
-    beside = _beside(counters)
-    trained = [name for name in losses if not name.startswith(VALIDATED)]
-    of_training = beside is not None and (beside.loss in trained or not trained)
-    if beside and of_training and (beside.rising == 1 or (EPOCH, beside.loss) in counters):
-        return beside
-    headings: dict[bytes, list[int]] = defaultdict(list)
-    for name, count in headings_of(data[: min(end, _LOOK_ABOVE)]):
-        headings[name].append(count)
-    if beside and not of_training:
-        # A counter beside the losses of evaluations tells little of those of the training.
-        beside = _above(headings, Counter({name: losses[name] for name in trained})) or beside
-    if beside is not None:
-        return beside if beside.above else replace(beside, epochs=_rising(headings[EPOCH]) == 1)
-    found = _above(headings, losses) or _excerpt(shapes)
-    if found is None and shapes and any(alarm.search(data) for alarm in alarms("loss", STEP)):
-        return _excerpt(shapes, alarmed=True)
-    return found
-
-
-def _beside(counters: Mapping[tuple[bytes, str], _Counts]) -> Evidence | None:
-    """Return what speaks for a counter on the lines of a loss."""
-    found = [
-        _about(word, loss, counts)
-        for (word, loss), counts in counters.items()
-        if len(set(counts)) >= _FEWEST and (is_word(word) or not _is_named(counts, loss, counters))
-    ]
-    # Of counters that stand on the same lines the finest tells the step, even if it starts over
-    # with each epoch.
-    found.sort(
-        key=lambda one: (
-            COARSE.index(one.counter) + 1 if one.counter in COARSE else 0,
-            one.restarts,
-            -one.lines,
-            0 if is_word(one.counter) else 1 / one.moves,
-            -one.rising,
-        )
-    )
-    return next((one for one in found if one.rising >= _RISING), None)
-
-
-def _about(word: bytes, loss: str, counts: _Counts) -> Evidence:
-    alone = [count for _, count in counts]
-    rising, within = _rising(alone), _rising_within(counts)
-    restarts = rising < _RISING <= within
-    return Evidence(
-        counter=word,
-        loss=loss,
-        lines=len(counts),
-        rising=within if restarts else rising,
-        moves=max(_moves(alone), 1),
-        restarts=restarts,
-    )
-
-
-def _is_named(counts: _Counts, loss: str, counters: Mapping[tuple[bytes, str], _Counts]) -> bool:
-    """Tell whether a position has a name, as in "Epoch 3/10": they are one counter."""
-    return any(counts == counters.get((word, loss)) for word in COARSE)
-
-
-def _excerpt(shapes: _Shapes, *, alarmed: bool = False) -> Evidence | None:
-    """Return what speaks for an excerpt: lines of the same names, and a counter that only rises.
-
-    It is too short to see that in any other way. One line is enough, and any counter, if another
-    line says that the training went wrong.
-    """
-    fewest = 1 if alarmed else _EXCERPT
-    for names, lines in shapes.items():
-        loss = next(
-            name for name in names if "loss" in name.lower() and "scale" not in name.lower()
-        )
-        named = [word for word in lines[0] if is_word(word)]
-        # A position counts where nothing else does, but the epoch that it stands in.
-        finest = alarmed or (named and all(word in COARSE for word in named))
-        words = [
-            word for word in (lines[0] if finest else named) if all(word in one for one in lines)
-        ]
-        for word in sorted(words, key=lambda word: word in COARSE):
-            counts = [one[word] for one in lines]
-            if len(counts) >= fewest and all(b > a for a, b in pairwise(counts)):
-                return Evidence(counter=word, loss=loss, lines=len(counts), rising=1.0)
-    return None
-
-
-def _above(headings: Mapping[bytes, list[int]], losses: Counter[str]) -> Evidence | None:
-    """Return what speaks for a counter on lines of its own, above those of a loss."""
-    if not losses:
-        return None
-    loss, lines = losses.most_common(1)[0]
-    found = (
-        Evidence(counter=word, loss=loss, lines=lines, rising=_rising(counts), above=True)
-        for word, counts in headings.items()
-        # Several losses below each heading would all be of one step.
-        if len(set(counts)) >= _FEWEST and lines <= _LINES_BELOW * len(counts)
-    )
-    return next((one for one in found if one.rising >= _RISING), None)
-
-
-def _rising(counts: list[int]) -> float:
-    steps = [after - before for before, after in pairwise(counts)]
-    return sum(step > 0 for step in steps) / max(_moves(counts), 1)
-
-
-def _rising_within(counts: _Counts) -> float:
-    """Return how often a counter rises from one line to the next of the same epoch."""
-    steps = [after[1] - before[1] for before, after in pairwise(counts) if before[0] == after[0]]
-    return sum(step > 0 for step in steps) / max(sum(step != 0 for step in steps), 1)
-
-
-def _moves(counts: list[int]) -> int:
-    return sum(after != before for before, after in pairwise(counts))

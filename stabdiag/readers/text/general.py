@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Final
 from stabdiag.errors import NoUsableRecord
 from stabdiag.history import Event, EventKind
 from stabdiag.readers.text.clean import Text
-from stabdiag.readers.text.evidence import evidence
 from stabdiag.readers.text.log import read_log
+from stabdiag.readers.text.look import evidence
 from stabdiag.readers.text.names import LOSS
 
 if TYPE_CHECKING:
     from stabdiag.readers.columns import Columns
     from stabdiag.readers.source import Stream
+    from stabdiag.readers.text.evidence import Evidence
 
 # How far into the log evidence is looked for, and of how many lines it is good enough.
 _LOOKS: Final = (1 << 20, 1 << 24)
@@ -43,14 +44,20 @@ def read(stream: Stream) -> Columns:
             " as Step 100 | loss: 2.31"
         )
     columns = read_log(stream, found.grammar)
-    lines = "1 line" if found.lines == 1 else f"{found.lines} lines"
-    where = "below lines on which" if found.above else "on which"
-    called = "" if found.word == LOSS else f"; what is called {found.word.decode()!r} is the loss"
     told = Event(
         kind=EventKind.COLUMN,
-        message=(
-            f"read by its names and values ({found.certainty}): a loss stands on {lines} {where}"
-            f" {found.counter.decode()!r} rises {found.rising:.0%} of the time{called}"
-        ),
+        message=f"read by its names and values ({found.certainty}): {_about(found)}",
     )
     return replace(columns, events=(told, *columns.events))
+
+
+def _about(found: Evidence) -> str:
+    """Return what speaks for a log, in words."""
+    lines = "1 line" if found.lines == 1 else f"{found.lines} lines"
+    if found.counter is None:
+        counted = f"{lines} or more, and no step with any"
+    else:
+        where = "below lines on which" if found.above else "on which"
+        counted = f"{lines} {where} {found.counter.decode()!r} rises {found.rising:.0%} of the time"
+    called = "" if found.word == LOSS else f"; what is called {found.word.decode()!r} is the loss"
+    return f"a loss stands on {counted}{called}"

@@ -97,6 +97,34 @@ def test_no_evidence(text):
     assert not recognises(text.encode(), whole=True)
 
 
+LOSSES = [f"{4 - n / 100:.2f}" for n in range(40)]
+
+
+def test_losses_that_nothing_counts(tmp_path):
+    path = tmp_path / "run.log"
+    path.write_text("".join(f"loss: {loss}\n" for loss in [*LOSSES, "nan"]), encoding="utf-8")
+    report = stabdiag.diagnose(path)
+    loss = report.history.series["loss"]
+    assert loss.values[:-1].tolist() == [float(one) for one in LOSSES]
+    assert (report.diagnosis.slug, report.diagnosis.step) == ("nan-dtype-unknown", 40)
+    told = [event.message for event in report.history.events]
+    assert any("41 lines or more, and no step with any" in one for one in told)
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        [f"loss: {loss}" for loss in LOSSES[:19]],
+        [f"loss: {n % 9}.5" for n in range(100)],
+        [f"val loss: {loss}" for loss in LOSSES],
+        [f"step {n * 37 % 40} loss: {loss}" for n, loss in enumerate(LOSSES)],
+    ],
+    ids=["few", "the same", "of an evaluation", "in no order"],
+)
+def test_losses_that_make_no_log(lines):
+    assert not recognises("\n".join(lines).encode(), whole=True)
+
+
 def gan(line: str):
     return log(line.replace("{d}", "{loss}").replace("{g}", "9.5"))
 
