@@ -10,10 +10,10 @@ import numpy as np
 from stabdiag.assemble.hidden import find_hidden, hidden_norms
 from stabdiag.assemble.skipped import wholly_skipped
 from stabdiag.history import Event, EventKind
-from stabdiag.roles import ROLES, is_evaluation
+from stabdiag.roles import ROLES, is_evaluation, words_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from numpy.typing import NDArray
 
@@ -66,11 +66,16 @@ def read_losses(
     if skipped.any():
         # What stands there, nothing or 0.0, is the loss of no step.
         loss = replace(loss, present=loss.present & ~(skipped & (loss.values == 0.0)))
-    gaps = not loss.present.all()
+    elsewhere = np.zeros(columns.rows, bool)
+    if not loss.present.all():
+        elsewhere = _evaluation(columns, names) | skipped
+        for name, records in _successors(columns, names, loss):
+            elsewhere |= records
+            events.append(_about_successor(name, int(steps[np.argmax(records)])))
     found = find_hidden(
         loss,
         company,
-        _evaluation(columns, names) | skipped if gaps else np.zeros(columns.rows, bool),
+        elsewhere,
         absent_records=limits.nan.absent_records,
         null_is_nan=columns.tells_null,
     )
@@ -123,6 +128,31 @@ def _mark_norms(loss: Column, company: dict[str, Column], *, null_is_nan: bool) 
     verb = "counts" if count == 1 and not more else "count"
     message = f"{values} of {role}{more} {verb} as not finite: missing, null or -1 beside a loss"
     return [Event(kind=EventKind.HIDDEN_NAN, message=message)]
+
+
+def _successors(
+    columns: Columns, names: Mapping[str, str], loss: Column
+) -> Iterator[tuple[str, Mask]]:
+    """Yield the losses that begin where this one ends, as that of a second stage does.
+
+    Each comes with the records that hold it: that the other is missing there proves nothing.
+    """
+    end = columns.rows - int(np.argmax(loss.present[::-1])) if loss.present.any() else columns.rows
+    if end == columns.rows:
+        return
+    for name in columns.names:
+        if name not in names.values() and "loss" in words_of(name) and not is_evaluation(name):
+            other = columns.load(name)
+            if other.present.any() and not other.is_text and not other.present[:end].any():
+                yield name, other.present & np.isfinite(other.values)
+
+
+def _about_successor(name: str, step: int) -> Event:
+    message = (
+        f"from step {step} on {name!r} is logged in place of the loss; --column 'loss={name}' has "
+        "that one diagnosed"
+    )
+    return Event(kind=EventKind.COLUMN, message=message, step=step)
 
 
 def _evaluation(columns: Columns, names: Mapping[str, str]) -> Mask:

@@ -14,6 +14,7 @@ from stabdiag.roles.names import (
     normal,
     split_of,
     tells_split,
+    words_of,
 )
 from stabdiag.roles.standin import StandIn, stand_ins
 from stabdiag.roles.table import ROLES, Role
@@ -36,4 +37,5 @@ __all__ = [
     "split_of",
     "stand_ins",
     "tells_split",
+    "words_of",
 ]

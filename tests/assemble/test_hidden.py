@@ -323,3 +323,31 @@ def test_a_loss_that_is_null_from_the_first_record_on(build: Callable[..., Histo
     assert np.isnan(history.series["loss"].values).sum() == 30
     with pytest.raises(LogError, match="no record has both a step and a loss"):
         build(records[:5])
+
+
+@pytest.mark.parametrize("format", ["csv", "jsonl"])
+def test_a_loss_in_whose_place_another_is_logged(build: Build, rows: Rows, format: str) -> None:
+    second = ({**without(r, "loss"), "stage2_loss": 3.0} for r in rows(20, start=20))
+    history = build([*rows(20), *second], format)
+    assert len(history.series["loss"]) == 20
+    assert nan_steps(history) == []
+    told = [event.message for event in history.events if event.step == 20]
+    assert len(told) == 1
+    assert "from step 20 on 'stage2_loss' is logged in place of the loss" in told[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "start"),
+    [
+        ("stage2_loss", float("nan"), 20),  # no number either
+        ("stage2_loss", 3.0, 19),  # beside the loss before that
+        ("stage2_acc", 3.0, 20),
+        ("val_loss", 3.0, 26),  # an evaluation, after records without
+    ],
+)
+def test_a_loss_in_whose_place_there_is_no_other(
+    build: Build, rows: Rows, name: str, value: float, start: int
+) -> None:
+    log = [*rows(20), *(without(r, "loss") for r in rows(8, start=20))]
+    log = [{**r, name: value} if r["step"] >= start else r for r in log]
+    assert nan_steps(build(log))[:5] == list(range(20, 25))
