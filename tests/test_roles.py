@@ -12,7 +12,15 @@ from stabdiag.roles import ROLES, assign, contested, is_evaluation, may_serve, n
 NAMES = {
     "step": (
         *("step", "global_step", "_step", "iteration", "iter", "num_updates"),
-        *("trainer/global_step", "update", "s:", "train/global_step", "misc/nupdates"),
+        *(
+            "iteration_step",
+            "it",
+            "trainer/global_step",
+            "update",
+            "s:",
+            "train/global_step",
+            "misc/nupdates",
+        ),
         *("train/n_updates", "time/total_timesteps", "iters", "globalStep"),
     ),
     "loss": (
@@ -30,18 +38,19 @@ NAMES = {
     "grad_norm": (
         *("grad_norm", "train/grad_norm", "train_grad_norm", "grad-norm", "grad norm", "gnorm"),
         *("optim/total grad norm", "l2_norm/grad/global", "norm:", "gradNorm", "GradNorm"),
-        "gNorm",
+        *("gNorm", "l2_grads", "raw_grad_norm", "gradient_norm_unclipped", "grad_gnorm"),
     ),
     "lr": (
         *("lr", "learning_rate", "learning-rate", "learning rate", "train/learning_rate"),
         *("lr-AdamW", "lr-AdamW/group0", "lr-SGD/pg1", "optim/LR0", "optim/LR (group 0)"),
         *("Train/Samples/lr", "current_lr", "x/lr0", "lr/pg0", "LearningRate", "learningRate"),
+        *("optim/learning_rate_group0", "learners/p/default_optimizer_learning_rate"),
     ),
     "loss_scale": (
         *("loss_scale", "loss-scale", "loss scale", "amp_loss_scale", "train_loss_scale"),
         "Train/Samples/loss_scale",
     ),
-    "weight_norm": ("params-norm", "params norm", "param_norm"),
+    "weight_norm": ("params-norm", "params norm", "param_norm", "l2_params"),
     "epoch": (
         *("epoch", "Episode", "epochs", "Epochs", "ep", "round", "rounds", "generation"),
         *("epoca", "época", "Époque", "epoche"),
@@ -382,6 +391,13 @@ def test_other_runs_in_an_exported_chart() -> None:
     ("names", "role", "expected"),
     [
         (["step", "loss", "actor/grad_norm"], "grad_norm", "actor/grad_norm"),
+        (["step", "loss", "a/grad_norm", "a/raw_grad_norm"], "grad_norm", "a/raw_grad_norm"),
+        (["step", "loss", "a/grad_norm", "b/raw_grad_norm"], "grad_norm", None),
+        (
+            ["step", "loss", "grad_norm", "grad_norm_before_clip"],
+            "grad_norm",
+            "grad_norm_before_clip",
+        ),
         (
             ["step", "loss", "learning/current_learning_rate"],
             "lr",

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from stabdiag.roles.table import Role
 
 _NOT_A_LOSS = re.compile(r"loss_?scale|scale$|(^|_)(num|min|max|std|n|weight)(_|$)|grad")
-_AN_LR = re.compile(r"^(train_)?(lr|learning_rate)(_|$)|_lr(_|$)|_lr\d*$")
+_AN_LR = re.compile(r"(^|_)(lr|learning_rate)(_|$)|_lr\d*$")
 
 # What a schedule is made of is not the learning rate, and what it runs between only if need be.
 _NO_LR: Final = frozenset({"min", "floor", "final", "end", "decay", "warmup"})
@@ -80,9 +80,10 @@ def last_word(name: str) -> str:
 
 
 def by_last_word(role: Role, names: Iterable[str]) -> list[str]:
-    """Return the one column whose name ends in one of the role, whatever stands before the bar.
+    """Return the column whose name ends in one of the role, whatever stands before the bar.
 
-    Several are parts, or of several networks. A word alone that means too much does not count.
+    Under several sections they are parts, or of several networks: then there is none. A word alone
+    that means too much does not count.
     """
     known = set(role.names).difference(_VAGUE)
     found = [
@@ -90,7 +91,9 @@ def by_last_word(role: Role, names: Iterable[str]) -> list[str]:
         for name in names
         if "/" in name and last_word(name) in known and not is_evaluation(name)
     ]
-    return found if len(found) == 1 else []
+    if len({name.rpartition("/")[0] for name in found}) != 1:
+        return []
+    return sorted(found, key=lambda name: role.names.index(last_word(name)))[:1]
 
 
 def by_looks(role: Role, names: Iterable[str]) -> list[str]:

@@ -32,7 +32,7 @@ ROLES: tuple[Role, ...] = (
             *("optimizer_step", "n_iter", "iterations", "iter_num", "itr", "s"),
             *("train_n_updates", "n_updates", "misc_nupdates", "nupdates", "time_iterations"),
             *("time_total_timesteps", "misc_total_timesteps", "total_timesteps", "current_steps"),
-            *("global_step_max_steps", "training_iteration", "iters"),
+            *("global_step_max_steps", "training_iteration", "iters", "iteration_step", "it"),
         ),
     ),
     Role(
@@ -62,10 +62,14 @@ ROLES: tuple[Role, ...] = (
         name="grad_norm",
         meaning="norm of the gradient before clipping",
         names=(
+            # What is called so stands beside the norm after clipping.
+            *("raw_grad_norm", "grad_norm_before_clip", "grad_norm_unclipped"),
+            *("gradient_norm_before_clip", "gradient_norm_unclipped", "unclipped_grad_norm"),
             *("grad_norm", "train_grad_norm", "gradient_norm", "gnorm", "global_grad_norm"),
             *("total_grad_norm", "grad_norm_total", "optim_total_grad_norm"),
             *("l2_norm_grad_global", "gradnorm", "train_gradient_norm", "grad_2_0_norm_total"),
-            *("train_global_grad_norm", "global_norm", "norm", "g_norm"),
+            *("train_global_grad_norm", "global_norm", "norm", "g_norm", "l2_grads"),
+            *("grad_gnorm", "gradients_default_optimizer_global_norm"),
         ),
         prefixes=("grad_norm", "l2_norm_grad", "gradient_norm"),
     ),
@@ -93,7 +97,10 @@ ROLES: tuple[Role, ...] = (
     Role(
         name="weight_norm",
         meaning="norm of the weights, one column a group",
-        names=("weight_norm", "param_norm", "params_norm", "train_param_norm", "weights_norm"),
+        names=(
+            *("weight_norm", "param_norm", "params_norm", "train_param_norm", "weights_norm"),
+            *("l2_params", "p_norm"),
+        ),
         prefixes=("weight_norm", "param_norm", "params_norm", "l2_norm_param", "weights_norm"),
     ),
     Role(
@@ -115,6 +122,7 @@ ROLES: tuple[Role, ...] = (
         names=(
             *("tokens_per_second", "tokens_per_sec", "throughput", "throughput_tps", "tps", "wps"),
             *("train_samples_per_second", "samples_per_second", "throughput_device_tps"),
+            *("tokens_per_second_per_gpu", "per_device_tokens_per_sec"),
         ),
     ),
     Role(
@@ -199,6 +207,7 @@ ROLES: tuple[Role, ...] = (
             *("memory", "gpu_memory", "memory_allocated", "gpu_memory_allocated", "memory_gb"),
             *("max_memory_allocated", "peak_memory", "memory_max_reserved_gib", "gpu_mem"),
             *("memory_current_allocated_mem", "max_mem", "memory_mb"),
+            *("peak_memory_active", "memory_max_active_gib"),
         ),
         training=False,
     ),
