@@ -8,7 +8,8 @@ import numpy as np
 
 from stabdiag.tree.nan import found_bad
 from stabdiag.tree.question import Question, Reply, no, unknown, yes
-from stabdiag.tree.scaler import Overflows, floor_of, is_averaged, overflows
+from stabdiag.tree.scale import fall_to_floor, is_averaged, last_fall
+from stabdiag.tree.scaler import Overflows, overflows
 from stabdiag.tree.words import num, plural
 
 if TYPE_CHECKING:
@@ -78,28 +79,29 @@ def _what_does_the_scale_show(case: Case) -> Reply:
 
 def _collapsed(case: Case, scale: Series, found: Overflows) -> Reply | None:
     least = case.limits.precision.scale_floor
-    low = float(scale.values.min())
-    at = int(scale.steps[np.argmin(scale.values)])
-    top = float(scale.values.max())
-    if low < least and top > low:
-        since = int(scale.steps[np.argmax(scale.values < least)])
-        because = (
-            f"the loss scale fell from {num(top)} to {num(low)} and below {num(least)} at step "
-            f"{since}"
-        )
-        measured = {"lowest": low, "highest": top, "below_since": since}
-        began = found.began(since, case.stride)
-        return yes(because, began, branch="collapsed", measured=measured)
-    floor = floor_of(case)
-    if floor is not None and (found.steps >= at).any():
-        because = (
-            f"the loss scale fell from {num(top)} to the scaler's floor, {num(floor)}, at step "
-            f"{at} and overflows went on"
-        )
-        measured = {"lowest": low, "highest": top, "below_since": at}
-        began = found.began(at, case.stride)
-        return yes(because, began, branch="collapsed", measured=measured)
-    return None
+    fall = last_fall(scale, least)
+    if fall is not None:
+        told = f"to {num(fall.low)} and below {num(least)} at step {fall.since}"
+        if fall.back is not None:
+            told += f", and was half of the way back at step {fall.back}"
+    else:
+        fall = fall_to_floor(scale, case.manifest.loss_scale_min)
+        if fall is None or not (found.steps >= fall.since).any():
+            return None
+        told = f"to the scaler's floor, {num(fall.low)}, at step {fall.since} and overflows went on"
+    measured: dict[str, Scalar] = {
+        "lowest": fall.low,
+        "highest": fall.top,
+        "below_since": fall.since,
+    }
+    if fall.back is not None:
+        measured["back_at"] = fall.back
+    return yes(
+        f"the loss scale fell from {num(fall.top)} {told}",
+        found.began(fall.since, case.stride),
+        branch="collapsed",
+        measured=measured,
+    )
 
 
 def _static(scale: Series, found: Overflows) -> Reply | None:

@@ -29,8 +29,9 @@ _FIRST_SCALE = 2.0**14
 # Overflows so many steps apart do not belong to one decline of the scale.
 _PAUSE = 25
 
-# Scales that a scaler does not go below: Megatron and DeepSpeed 1, fairseq 1e-4.
-_KNOWN_FLOORS = (1.0, 1e-4)
+# From the highest scale that one begins with, 2^32, down to 1 it takes 32 overflows, or with the
+# hysteresis of Megatron and DeepSpeed twice as many.
+_LONGEST_SEARCH = 64
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -94,7 +95,8 @@ def overflows(case: Case) -> Overflows:
         found.append(_skipped_besides(case, np.sort(np.concatenate(found))))
     steps = np.sort(np.concatenate(found))  # no step is in two of them
     begun, ended = _ends(case)
-    calibrating = _calibration(steps, begun, ended, case.stride, scale)
+    grown = int(doublings[0]) if len(doublings) else ended
+    calibrating = _calibration(steps[steps <= grown], begun, ended, case.stride, scale)
     interval, source = _interval(case, doublings, scale)
     after = int(steps[calibrating]) if calibrating < len(steps) else ended
     first = int(steps[calibrating - 1]) if calibrating else begun
@@ -134,30 +136,6 @@ def skips(skipped: Series) -> NDArray[np.float64]:
     return counts
 
 
-def is_averaged(scale: Series) -> bool:
-    """Tell whether a loss scale was logged as a mean over steps: scalers keep powers of two."""
-    values = scale.finite().values
-    # fairseq's floor is no power of two.
-    values = values[(values > 0) & ~np.isin(values, _KNOWN_FLOORS)]
-    if not len(values):
-        return False
-    mantissa = np.frexp(values)[0]
-    return bool(np.mean(mantissa != 0.5) > 0.5) and len(np.unique(values)) > 2
-
-
-def floor_of(case: Case) -> float | None:
-    """Return the scaler's floor if the scale fell to it and ended there, else None."""
-    scale = case.history.get("loss_scale")
-    if scale is None:
-        return None
-    values = scale.finite().values
-    if not len(values) or values[-1] != values.min() or values.max() < 8 * values[-1]:
-        return None
-    own = case.manifest.loss_scale_min
-    floors = (own,) if own is not None else _KNOWN_FLOORS
-    return next((f for f in floors if np.isclose(values[-1], f)), None)
-
-
 def _changes(scale: Series) -> tuple[Ints, Ints]:
     """Return the steps at which the scale was seen to have fallen and to have grown."""
     finite = scale.finite()
@@ -179,17 +157,21 @@ def _ends(case: Case) -> tuple[int, int]:
 
 
 def _calibration(steps: Ints, begun: int, ended: int, stride: float, scale: Series | None) -> int:
-    """Return how many overflows, from the first on, belong to the calibration at the start."""
+    """Return how many overflows, from the first on, belong to the calibration at the start.
+
+    ``steps`` are those before the scale first grew: by then it had been found.
+    """
     patience = max(min(_CALIBRATED_AFTER, (ended - begun) / 10), 3 * stride)
     late = begun > max(_CALIBRATED_AFTER, 3 * stride)
     if late and scale is not None and len(scale) and scale.values[0] < _FIRST_SCALE:
         return 0
     before = begun
-    for count, step in enumerate(steps.tolist()):
+    search = steps[:_LONGEST_SEARCH].tolist()
+    for count, step in enumerate(search):
         if step - before > patience:
             return count
         before = step
-    return len(steps)
+    return len(search)
 
 
 def _interval(case: Case, doublings: Ints, scale: Series | None) -> tuple[float, str]:

@@ -316,3 +316,73 @@ def test_only_a_new_scaler_calibrates(
     log["loss_scale"] = np.array(scales + scales[-1:] * 294)
     del log["grad_norm"]
     assert diagnose(log).diagnosis.slug == slug
+
+
+@pytest.mark.parametrize("every", [2, 10, 40])
+def test_a_search_for_the_scale_has_an_end(calm: Callable[..., Log], every: int) -> None:
+    log = calm(6000)
+    log["grad_norm"][::every] = np.inf
+    report = diagnose(log)
+    assert report.diagnosis.slug == "gradient-overflow"
+    answer = next(a for a in report.trail if a.question == "Q3.2")
+    assert answer.measured["while_calibrating"] == 64
+
+
+def test_the_search_is_over_when_the_scale_grows(calm: Callable[..., Log]) -> None:
+    log = calm(3000)
+    at = log["step"]
+    # Three overflows, then a probe every twenty steps.
+    probes = np.where(at % 20 < 10, 8192.0, 16384.0)
+    log["loss_scale"] = np.where(at < 3, 65536.0 / 2.0 ** np.minimum(at, 3), probes)
+    answer = next(a for a in diagnose(log).trail if a.question == "Q3.2")
+    assert answer.measured["while_calibrating"] <= 3
+
+
+def scales(*stretches: tuple[int, float]) -> Log:
+    """Return a log whose scale stays at each value for so many steps."""
+    values = np.concatenate([np.full(count, value) for count, value in stretches])
+    rng = np.random.default_rng(1)
+    return {
+        "step": np.arange(len(values)),
+        "loss": 2.0 + 0.05 * rng.standard_normal(len(values)),
+        "loss_scale": values,
+    }
+
+
+def halving(start: float, end: float) -> list[tuple[int, float]]:
+    steps = int(np.log2(start / end))
+    return [(30, start / 2**i) for i in range(1, steps + 1)]
+
+
+def test_a_scale_that_began_low_and_grew_has_not_fallen() -> None:
+    log = scales((500, 0.5), (500, 1.0), (500, 2.0), (500, 1024.0), (1, 512.0), (500, 1024.0))
+    assert diagnose(log).diagnosis.slug == "healthy"
+
+
+def test_the_fall_counts_and_not_a_low_beginning() -> None:
+    fall = halving(65536.0, 1.0)
+    log = scales((1, 1.0), (2000, 65536.0), *fall, *[(50, 1.0), (50, 2.0)] * 5, (50, 1.0))
+    report = diagnose(log, checkpoint_every=1000)
+    assert report.diagnosis.slug == "loss-scale-collapsed"
+    assert report.diagnosis.evidence["below_since"] == 2001 + 30 * 15
+    assert "Reload the checkpoint of step 2000" in report.diagnosis.first_action
+
+
+@pytest.mark.parametrize("last", [1.0, 2.0])
+def test_a_scale_that_probes_above_its_floor_is_still_pinned(last: float) -> None:
+    fall = halving(65536.0, 1.0)
+    log = scales((1000, 65536.0), *fall, *[(80, 1.0), (40, 2.0)] * 20, (10, 1.0), (10, last))
+    report = diagnose(log, loss_scale_window=80)
+    assert report.diagnosis.slug == "loss-scale-collapsed"
+    assert "to the scaler's floor, 1" in report.diagnosis.summary
+
+
+def test_a_scale_that_came_back_did_not_collapse_for_good() -> None:
+    fall = halving(65536.0, 0.125)
+    climb = [(100, 0.125 * 2**i) for i in range(1, 20)]
+    report = diagnose(scales((500, 65536.0), *fall, *climb, (3000, 65536.0)))
+    assert report.diagnosis.slug == "loss-scale-collapsed"
+    assert report.diagnosis.evidence["back_at"] == 500 + 30 * 19 + 100 * 10
+    assert "half of the way back at step" in report.diagnosis.summary
+    assert "were too large" in report.diagnosis.summary
+    assert "all the time" not in report.diagnosis.summary

@@ -14,11 +14,13 @@ from stabdiag.formats.visible import visible
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import ArrayLike
+    from numpy.typing import ArrayLike, NDArray
 
     from stabdiag.formats.html.marks import Mark
     from stabdiag.formats.html.panels import Line, Panel
     from stabdiag.report import Report
+
+    Floats = NDArray[np.float64]
 
 
 def payload(report: Report, panels: Sequence[Panel], marks: Sequence[Mark]) -> str:
@@ -43,8 +45,8 @@ def _panel(panel: Panel) -> dict[str, object]:
         "steps": _packed(panel.steps),
         "lines": [_line(line) for line in panel.lines],
         "window": panel.window,
-        "mean": None if panel.mean is None else _packed(panel.mean),
-        "deviation": None if panel.deviation is None else _packed(panel.deviation),
+        "mean": None if panel.mean is None else _packed(_shown(panel.mean)),
+        "deviation": None if panel.deviation is None else _packed(_shown(panel.deviation)),
         "above": None if panel.above is None else _packed(panel.above),
     }
 
@@ -61,6 +63,11 @@ def _mark(mark: Mark) -> dict[str, object]:
         "label": visible(mark.label),
         "level": mark.level,
     }
+
+
+def _shown(computed: Floats) -> Floats:
+    """Return what was computed to seven digits, as a chart shows it: the last are the machine's."""
+    return computed.astype(np.float32).astype(np.float64)
 
 
 def _packed(values: ArrayLike) -> str:

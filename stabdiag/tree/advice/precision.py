@@ -60,10 +60,10 @@ def collapsed(case: Case, answers: Mapping[str, Answer]) -> Advice:
     answer = answers["Q3.2"]
     step = answer.steps[0]
     reload = checkpoint_before(case.manifest, step).reload(f"the overflows from {step} on")
+    over = "back_at" in answer.measured
+    size = "were too large" if over else "are too large all the time, not in passing"
     return Advice(
-        summary=sentence(
-            f"{answer.because}: gradients or activations are too large all the time, not in passing"
-        ),
+        summary=sentence(f"{answer.because}: gradients or activations {size}"),
         first=f"{reload}, and halve the learning rate{now_lr(case, step)} or switch from fp16 to "
         "bf16.",
         then=(

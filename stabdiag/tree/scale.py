@@ -1,0 +1,89 @@
+"""The loss scale itself: how far it fell, where its scaler's floor is, and how it was logged."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stabdiag.stats.quantiles import median
+
+if TYPE_CHECKING:
+    from stabdiag.history import Series
+
+# Scales that a scaler does not go below: Megatron and DeepSpeed 1, fairseq 1e-4.
+_KNOWN_FLOORS = (1.0, 1e-4)
+
+# A scale is at its floor if it mostly stays within one probe of it, having been so much higher.
+_PROBE = 2.0
+_FROM = 8.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fall:
+    """The last fall of a scale to a bound: from where, how low, from which step on.
+
+    ``back`` is the step at which it had made good half of it, in doublings, if it has since.
+    """
+
+    top: float
+    low: float
+    since: int
+    back: int | None
+
+
+def last_fall(scale: Series, below: float) -> Fall | None:
+    """Return the last fall of a scale to less than ``below``; one that began there fell nowhere.
+
+    Args:
+        scale: finite.
+        below: the bound, positive.
+    """
+    values, steps = scale.values, scale.steps
+    low = np.flatnonzero((values < below) & (values < np.maximum.accumulate(values)))
+    if not len(low):
+        return None
+    last = int(low[-1])
+    top = float(values[:last].max())
+    middle = min(math.sqrt(top) * math.sqrt(below), top)
+    begin = int(np.flatnonzero(values[:last] >= middle)[-1]) + 1
+    since = begin + int(np.argmax(values[begin : last + 1] < below))
+    again = np.flatnonzero(values[last:] >= middle)
+    return Fall(
+        top=top,
+        low=float(values[since : last + 1].min()),
+        since=int(steps[since]),
+        back=int(steps[last + again[0]]) if len(again) and values[-1] >= middle else None,
+    )
+
+
+def fall_to_floor(scale: Series, told: float | None) -> Fall | None:
+    """Return the fall to the scaler's floor of a scale that has stayed there since, or None.
+
+    Args:
+        scale: finite, at least one value.
+        told: the floor by the manifest; the scaler of some framework has it otherwise.
+    """
+    values = scale.values
+    floors = _KNOWN_FLOORS if told is None else (told,)
+    floor = next((one for one in floors if np.isclose(values.min(), one)), None)
+    if floor is None or values[-1] > _PROBE * floor:
+        return None
+    fall = last_fall(scale, _PROBE * floor)
+    if fall is None or fall.top < _FROM * floor:
+        return None
+    pinned = median(values[scale.steps >= fall.since]) <= _PROBE * floor
+    return fall if pinned else None
+
+
+def is_averaged(scale: Series) -> bool:
+    """Tell whether a loss scale was logged as a mean over steps: scalers keep powers of two."""
+    values = scale.finite().values
+    # fairseq's floor is no power of two.
+    values = values[(values > 0) & ~np.isin(values, _KNOWN_FLOORS)]
+    if not len(values):
+        return False
+    mantissa = np.frexp(values)[0]
+    return bool(np.mean(mantissa != 0.5) > 0.5) and len(np.unique(values)) > 2
