@@ -38,7 +38,7 @@ def read(
     *,
     columns: Mapping[str, str] | None = None,
     attempt: int | None = None,
-    limits: Limits | None = None,
+    limits: Limits | Mapping[str, object] | None = None,
     format: str | None = None,
 ) -> History:
     """Read a log into a history.
@@ -48,15 +48,17 @@ def read(
             these for several files of one run; a DataFrame, an Arrow table, or a mapping of arrays.
         columns: column names by role, where they are not recognised: ``{"loss": "train/ce"}``.
         attempt: which of several appended runs to take, from 1; the last by default.
-        limits: thresholds; the defaults if not given.
+        limits: thresholds, or values by dotted name; the defaults if not given.
         format: how the log is to be read, by a name of ``stabdiag formats``; recognised if not
             given.
 
     Raises:
         LogError: if the log cannot be read or holds no usable record.
+        LimitError: for an unknown limit or a value out of range.
     """
+    held = _limits(limits)
     raw = _found(source, format, columns).columns
-    return build_history(raw, limits or Limits(), chosen=columns, attempt=attempt)
+    return build_history(raw, held, chosen=columns, attempt=attempt)
 
 
 def diagnose(

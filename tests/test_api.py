@@ -460,3 +460,10 @@ def test_a_series_that_tells_nothing_breaks_nothing(role: Role, value: float) ->
     log[f"{role.name}/a" if role.prefixes else role.name] = np.full(120, value)
     report = stabdiag.diagnose(log, manifest={"dtype": "fp16"})
     json.loads(report.to_json(), parse_constant=pytest.fail)
+
+
+def test_a_history_is_read_with_limits_by_name() -> None:
+    rows = [{"step": n, "lr": 1e-3, **({"loss": 2.0} if n < 30 else {})} for n in range(40)]
+    values = stabdiag.read(rows, limits={"nan.absent_records": np.int64(20)}).series["loss"].values
+    assert np.isfinite(values).all()
+    assert not np.isfinite(stabdiag.read(rows).series["loss"].values).all()

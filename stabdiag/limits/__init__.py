@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, fields, replace
+from numbers import Real
 from typing import TYPE_CHECKING
 
 from stabdiag.errors import LimitError, did_you_mean
@@ -104,7 +105,7 @@ def _checked(info: LimitInfo, value: object) -> float:
     whole = isinstance(info.default, int)
     kind = "a whole number" if whole else "a number"
     wanted = f"{info.name} wants {kind} from {about.at_least:g} to {about.at_most:g} ({about.unit})"
-    if isinstance(value, bool) or not isinstance(value, int | float | str):
+    if isinstance(value, bool) or not isinstance(value, Real | str):
         raise LimitError(f"{wanted}, not {value!r}")
     try:
         number = float(value)

@@ -33,6 +33,7 @@ def literal_spikes(x: Floats, window: int, reach: Reach, sigmas: float) -> Spike
     with np.errstate(invalid="ignore", divide="ignore"):
         scores = np.where(tested, (x - mean) / sigma, -np.inf)
         high = tested & (x > mean + sigmas * sigma)
+    scores[tested & (x == mean)] = 0.0  # of a loss that stands still, no deviation is no distance
     spikes: list[Spike] = []
     resume = 0
     for at in np.flatnonzero(high).tolist():

@@ -40,6 +40,11 @@ _FINE = 1e-4
 _STUCK = 0.5
 _DIGITS = 3
 
+# A loss that is zero at once had this share of its first value in the median of so many losses
+# before; what ends in zero by and by does not.
+_BEFORE = 5
+_AT_ONCE = 0.1
+
 _ONE_BATCH = "Train on one batch alone: the loss has to go to zero."
 
 
@@ -51,9 +56,10 @@ def loss_constant(case: Case) -> Evidence | None:
     changes = np.flatnonzero(x != x[-1])
     start = int(changes[-1]) + 1 if len(changes) else 0
     count = len(x) - start
-    # A loss of zero is another thing: nothing is left to learn, or all is masked.
-    if count < case.limits.learning.constant_points or x[-1] == 0:
+    if count < case.limits.learning.constant_points:
         return None
+    if x[-1] == 0:
+        return _zero(case, start)
     coarse = start > 0 and _resolution(x[:start]) > _FINE * abs(float(x[-1]))
     stuck = x[-1] > _STUCK * x[0] and _digits(float(x[-1])) >= _DIGITS
     if coarse and not stuck:
@@ -70,6 +76,34 @@ def loss_constant(case: Case) -> Evidence | None:
             "Look for a detach(), a no_grad() or an .item() between the model and the loss.",
             "Check that the learning rate is not 0 and that the optimizer steps.",
             _ONE_BATCH,
+        ),
+    )
+
+
+def _zero(case: Case, start: int) -> Evidence | None:
+    """Tell of a loss that fell to zero at once: one that came down by and by has learned all.
+
+    A policy whose advantages cancel may have a loss of zero, and so may one that is wholly masked
+    from the first step on.
+    """
+    x, steps = case.loss.values, case.loss.steps
+    before = x[max(0, start - _BEFORE) : start]
+    if not len(before) or "reward" in case.history.series:
+        return None
+    level = median(before)
+    if level <= _AT_ONCE * x[0]:
+        return None
+    first, last = int(steps[start]), int(steps[-1])
+    return Evidence(
+        because=f"The loss is exactly 0 at each of the last {len(x) - start} logged points, from "
+        f"step {first} to {last}, and was {num(level)} just before.",
+        step=first,
+        measured={"loss": 0.0, "points": len(x) - start, "before": level},
+        first=f"Run the batch of step {first} forward and print the loss itself: some loggers "
+        "write 0 for NaN, and a batch whose labels are all masked has no loss.",
+        then=(
+            "Count the labels of a batch that are not masked (-100).",
+            "Log the gradient norm: it is NaN where 0 stands for NaN, and 0 where all is masked.",
         ),
     )
 

@@ -184,11 +184,13 @@ class Case:
 
     @cached_property
     def batches_repeat(self) -> bool:
-        """Whether any batch comes again within the lookback of §2, in logged points."""
+        """Whether any batch comes again within the lookback of §2."""
         batches = self.history.get("batch_id")
         if batches is None or len(batches) < 2:
             return False
-        return any_again(batches.values, self.points(self.limits.spike.batch_lookback))
+        # Batches may be logged more often than losses are.
+        gap = max(typical(np.diff(batches.steps)), 1.0)
+        return any_again(batches.values, max(round(self.limits.spike.batch_lookback / gap), 1))
 
     @cached_property
     def since_seen(self) -> Floats:

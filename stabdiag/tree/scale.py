@@ -47,7 +47,7 @@ def last_fall(scale: Series, below: float) -> Fall | None:
         return None
     last = int(low[-1])
     top = float(values[:last].max())
-    middle = min(math.sqrt(top) * math.sqrt(below), top)
+    middle = min(math.sqrt(max(top, 0.0)) * math.sqrt(max(below, 0.0)), top)
     begin = int(np.flatnonzero(values[:last] >= middle)[-1]) + 1
     since = begin + int(np.argmax(values[begin : last + 1] < below))
     again = np.flatnonzero(values[last:] >= middle)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stabdiag.stats.quantiles import typical
 from stabdiag.tree.question import Reply, no, unknown, yes
 from stabdiag.tree.rises import climb, found_rise
 from stabdiag.tree.turns import logarithms, turned_to
@@ -28,13 +29,21 @@ def did_a_weight_norm_change(case: Case) -> Reply:
     # be shorter than the window in which they do.
     if not case.literal:
         first = min(case.at(case.settled.start + found_rise(case).best), last - window)
-    changes = {
-        name: _largest_change(series, first, last, window) for name, series in groups.items()
+    logged = {
+        name: span
+        for name, series in groups.items()
+        if len(span := series.finite().between(first, last)) > 1
     }
+    if not logged:
+        return unknown("too few weight norms were logged over the climb")
+    within = {name: _within(span, window, case) for name, span in logged.items()}
+    changes = {name: _largest_change(span, within[name]) for name, span in logged.items()}
     name = max(changes, key=lambda group: abs(np.log(changes[group])))
     ratio, limit = changes[name], case.limits.divergence.weight_norm_ratio
     measured: dict[str, Scalar] = {"group": name, "ratio": ratio, "groups": len(groups)}
-    told = f"the weight norm of {name!r} changed most, {num(ratio)} x within {window} steps"
+    told = f"the weight norm of {name!r} changed most, {num(ratio)} x within {within[name]} steps"
+    if within[name] > window:
+        told += f" (not {window}: it was logged too seldom)"
     if max(ratio, 1 / ratio) <= limit:
         return no(told, first, last, measured=measured)
     branch = "climbing" if ratio > 1 else "collapsing"
@@ -45,9 +54,16 @@ def did_a_weight_norm_change(case: Case) -> Reply:
     return yes(told, first, last, branch=branch, measured=measured)
 
 
-def _largest_change(series: Series, first: int, last: int, window: int) -> float:
+def _within(series: Series, window: int, case: Case) -> int:
+    """Return the steps over which a change counts: enough of them to hold three values."""
+    if case.literal:
+        return window
+    return max(window, round(2 * typical(np.diff(series.steps))))
+
+
+def _largest_change(series: Series, window: int) -> float:
     """Return the ratio farthest from 1 of two values at most ``window`` steps apart."""
-    steps, logs = logarithms(series.finite().between(first, last))
+    steps, logs = logarithms(series)
     if len(logs) < 2:
         return 1.0
     changes = logs - logs[np.searchsorted(steps, steps - window)]

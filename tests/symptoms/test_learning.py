@@ -51,6 +51,7 @@ LEAK = log(falling(10.8, 0.02, 40) + np.abs(noise(0.005)))
             {},
             "step 400",
         ),
+        ("loss-constant", log(np.append(2.0 + noise(0.1)[:400], np.zeros(400))), {}, "step 400"),
         ("plateau-at-chance", GUESSING, CLASSES, "6.908"),
         ("plateau-at-chance", GUESSING, {}, "32 examples"),
         ("plateau-at-chance", {"epoch": AT[:40], "loss": CHANCE[:40]}, CLASSES, "6.908"),
@@ -75,7 +76,19 @@ def test_it_is_found(symptom, slug: str, run: Log, manifest: dict[str, object], 
     ("slug", "run", "manifest"),
     [
         pytest.param("loss-constant", log(2.5 + noise(1e-6)), {}, id="a loss that hardly moves"),
-        pytest.param("loss-constant", log(np.zeros(N)), {}, id="nothing left to learn"),
+        pytest.param("loss-constant", log(np.zeros(N)), {}, id="zero from the first step on"),
+        pytest.param(
+            "loss-constant",
+            log(np.maximum(falling(2, -0.01, 100), 0)),
+            {},
+            id="nothing left to learn",
+        ),
+        pytest.param(
+            "loss-constant",
+            {**log(np.append(2.0 + noise(0.1)[:400], np.zeros(400))), "reward": AT / N},
+            {},
+            id="a policy's loss of zero",
+        ),
         pytest.param(
             "loss-constant", log(np.round(falling(2, 0.1, 40), 2)), {}, id="written with two digits"
         ),

@@ -125,3 +125,10 @@ def test_to_the_letter_few_losses_show_no_climb_however_plain(count: int, verdic
 def test_what_is_missing_to_the_letter_is_losses_or_steps() -> None:
     answer = next(a for a in literal(quiet(28)).trail if a.question == "Q4.1")
     assert answer.because == "28 losses over 27 steps; 28 over 200 are needed"
+
+
+def test_to_the_letter_a_loss_that_stands_still_has_a_score_of_zero() -> None:
+    report = literal({"step": np.arange(300), "loss": np.full(300, 2.5)})
+    answer = next(one for one in report.trail if one.question == "Q2.1")
+    assert answer.measured["largest_score"] == 0
+    assert "none lies above the steps just before it" in answer.because

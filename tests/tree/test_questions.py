@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import stabdiag
@@ -344,6 +345,46 @@ def test_the_weight_norm_that_changed_most_is_named(calm: Callable[..., Log]) ->
     assert answer.measured["group"] == "mlp"
     assert answer.measured["groups"] == 2
     assert answer.measured["ratio"] > 2
+
+
+def test_weight_norms_that_are_logged_seldom_are_held_against_each_other(
+    calm: Callable[..., Log],
+) -> None:
+    log = calm(4000)
+    climb_of = np.maximum(log["step"] - 2500, 0) / 300
+    log["loss"] += climb_of
+    norms = np.where(log["step"] % 250 == 0, 10.0 * np.exp(climb_of), np.nan)
+    seldom = pa.table(log).set_column(
+        list(log).index("weight_norm/attn"),
+        "weight_norm/attn",
+        pa.array(norms, mask=np.isnan(norms)),
+    )
+    answer = asked(stabdiag.diagnose(seldom), "Q4.3")
+    assert answer.branch == "climbing"
+    assert "within 500 steps (not 200: it was logged too seldom)" in answer.because
+
+
+def test_a_weight_norm_that_ends_before_the_climb_cannot_tell(calm: Callable[..., Log]) -> None:
+    log = calm()
+    climb()(log)
+    norms = np.where(log["step"] < 50, 10.0, np.nan)
+    ends = pa.table(log).set_column(
+        list(log).index("weight_norm/attn"),
+        "weight_norm/attn",
+        pa.array(norms, mask=np.isnan(norms)),
+    )
+    assert asked(stabdiag.diagnose(ends), "Q4.3").verdict is Verdict.UNKNOWN
+
+
+def test_batches_may_be_logged_more_often_than_losses(calm: Callable[..., Log]) -> None:
+    log = calm(2000)
+    log["batch_id"][1050:1070] = log["batch_id"][1000:1020]
+    loss = np.where(log["step"] % 10 == 0, log["loss"], np.nan)
+    table = pa.table({"step": log["step"], "batch_id": log["batch_id"]}).append_column(
+        "loss", pa.array(loss, mask=np.isnan(loss))
+    )
+    found = [finding.slug for finding in stabdiag.diagnose(table).findings]
+    assert "batch-repeats" in found
 
 
 def test_weight_norms_without_a_size_change_nothing(calm: Callable[..., Log]) -> None:
