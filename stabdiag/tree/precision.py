@@ -82,6 +82,8 @@ def _collapsed(case: Case, scale: Series, found: Overflows) -> Reply | None:
     fall = last_fall(scale, least)
     if fall is not None:
         told = f"to {num(fall.low)} and below {num(least)} at step {fall.since}"
+        if fall.top < least:
+            told = f"to {num(fall.low)} from step {fall.since} on, all of it below {num(least)}"
         if fall.back is not None:
             told += f", and was half of the way back at step {fall.back}"
     else:

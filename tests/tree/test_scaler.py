@@ -386,3 +386,9 @@ def test_a_scale_that_came_back_did_not_collapse_for_good() -> None:
     assert "half of the way back at step" in report.diagnosis.summary
     assert "were too large" in report.diagnosis.summary
     assert "all the time" not in report.diagnosis.summary
+
+
+def test_a_scale_that_is_below_one_all_along_and_falls_has_collapsed() -> None:
+    report = diagnose(scales((500, 0.5), *halving(0.5, 0.03125)))
+    assert report.diagnosis.slug == "loss-scale-collapsed"
+    assert "from 0.5 to 0.03125 from step 500 on, all of it below 1" in report.diagnosis.summary
