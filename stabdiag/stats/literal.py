@@ -53,7 +53,6 @@ def literal_spikes(x: Floats, window: int, reach: Reach, sigmas: float) -> Spike
                 sigma=float(sigma[at]),
                 height=float(x[peak] - mean[at]),
                 score=float(scores[peak]),
-                rise=1,
                 recovered=True if len(back) else (False if complete else None),
             )
         )

@@ -46,9 +46,9 @@ class Spike:
     """One spike, as positions in the array it was found in.
 
     ``base`` and ``sigma`` are mean and deviation frozen from before the onset; ``score`` is the
-    largest rise above the local trend in units of the local, robust deviation; ``rise`` counts the
-    points that the loss took for most of its way up. ``recovered`` is None where the log ends too
-    early to tell, and ``end`` the point where it had recovered, or that up to which it was watched.
+    largest rise above the local trend in units of the local, robust deviation. ``recovered`` is
+    None where the log ends too early to tell, and ``end`` the point where it had recovered, or that
+    up to which it was watched.
     """
 
     onset: int
@@ -58,7 +58,6 @@ class Spike:
     sigma: float
     height: float
     score: float
-    rise: int
     recovered: bool | None
 
 
@@ -88,7 +87,6 @@ def describe(
         sigma=sigma,
         height=float(x[peak] - level),
         score=float((x[peak] - base.level[at]) / base.sigma[at]),
-        rise=_rise_points(x, at, reach),
         recovered=True if back is not None else (False if complete else None),
     )
 
@@ -125,8 +123,13 @@ def _recovery(x: Floats, at: int, level: float, slack: float, reach: int) -> int
     return None
 
 
-def _rise_points(x: Floats, at: int, reach: Reach) -> int:
+def rise_points(x: Floats, at: int, reach: Reach) -> int:
     """Return how many points the loss took from 20% to 60% of its way up to the peak.
+
+    Args:
+        x: shape (n,), finite.
+        at: where the rise was seen.
+        reach: how far to look for its foot and its peak, in points.
 
     The way up begins at the lowest level before ``at`` and ends at the peak after it. A spike is up
     at once; a climb takes its time. The loss is smoothed by medians of 5; a peak that does not

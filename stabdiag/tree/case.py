@@ -124,20 +124,25 @@ class Case:
         return Exceedances(count=int(self.baseline.above.sum()), tested=int(tested.sum()))
 
     @cached_property
-    def scan(self) -> SpikeScan:
-        """All spikes of the loss, climbs among them."""
-        x, limits = self.loss.values, self.limits.spike
-        reach = Reach(
+    def reach(self) -> Reach:
+        """How far §2 looks, in logged points."""
+        limits = self.limits.spike
+        return Reach(
             window=self.spike_window,
             least=min(limits.min_points, self.spike_window),
             recovery=self.points(limits.recovery_steps, 10),
             recovery_sigma=limits.recovery_sigma,
         )
+
+    @cached_property
+    def scan(self) -> SpikeScan:
+        """All spikes of the loss, climbs among them."""
+        x, limits = self.loss.values, self.limits.spike
         if self.literal:
-            return literal_spikes(x, self.spike_window, reach, limits.sigma)
+            return literal_spikes(x, self.spike_window, self.reach, limits.sigma)
         return find_spikes(
             x,
-            reach,
+            self.reach,
             limits.sigma,
             limits.false_alarm,
             limits.min_rise,

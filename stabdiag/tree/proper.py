@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stabdiag.stats.shape import rise_points
 from stabdiag.tree.rises import climbs_before, climbs_on
 
 if TYPE_CHECKING:
@@ -28,10 +29,15 @@ def proper_spikes(case: Case, suspect: NDArray[np.bool_] | None) -> tuple[Spike,
         return ()
     longest = case.points(case.limits.spike.recovery_steps / 2, 3)
     caused = suspect if suspect is not None else np.zeros(len(case.loss), bool)
+    x, reach = case.loss.values, case.reach
+
+    def is_sudden(spike: Spike) -> bool:
+        return rise_points(x, spike.onset, reach) <= longest
+
     proper = [
         spike
         for spike in case.scan.spikes
-        if spike.recovered or spike.rise <= longest or caused[spike.onset]
+        if spike.recovered or caused[spike.onset] or is_sudden(spike)
     ]
     stayed = next((spike for spike in proper if not spike.recovered), None)
     if stayed is not None and (

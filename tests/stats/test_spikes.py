@@ -10,7 +10,7 @@ import pytest
 from stabdiag.stats.baseline import baseline
 from stabdiag.stats.literal import literal_spikes
 from stabdiag.stats.seen import stays_up
-from stabdiag.stats.shape import Reach
+from stabdiag.stats.shape import Reach, rise_points
 from stabdiag.stats.spikes import SpikeScan, find_spikes
 
 if TYPE_CHECKING:
@@ -211,8 +211,8 @@ def test_a_steady_climb_takes_its_time_and_a_spike_does_not() -> None:
     climb[500:700] += np.linspace(0, 4.0, 200)
     climb[700:] += 4.0
     (spike,) = scan(jump).spikes
-    assert spike.rise <= 3
-    assert all(found.rise > 25 for found in scan(climb).spikes)
+    assert rise_points(jump, spike.onset, REACH) <= 3
+    assert all(rise_points(climb, found.onset, REACH) > 25 for found in scan(climb).spikes)
 
 
 @pytest.mark.parametrize("n", [0, 1, 2, 30, 31])
