@@ -47,6 +47,8 @@ def eval_gap_from_start(case: Case) -> Evidence | None:
     if not len(soon):
         return None
     since = held.between(int(held.steps[soon[-1]]), end + round(case.stride))
+    if since.values[0] < limits.gap * _near(train, int(since.steps[0])):
+        return None
     beside = np.array([_near(train, step) for step in since.steps.tolist()])
     ratios = since.values / beside
     least, ratio, first = float(ratios.min()), float(ratios[0]), int(since.steps[0])

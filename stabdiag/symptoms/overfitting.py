@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stabdiag.findings import Severity
-from stabdiag.stats.quantiles import median
+from stabdiag.stats.quantiles import median, medians
 from stabdiag.stats.rolling import MAD_TO_SIGMA
 from stabdiag.symptoms.losses import LAST_EVALUATIONS, with_evaluations
 from stabdiag.symptoms.symptom import Evidence, Symptom
@@ -117,7 +117,8 @@ def _turn(case: Case) -> Turn | None:
         return None
     train, held = pair
     x = held.values
-    smooth = np.array([median(x[max(i - 1, 0) : i + 2]) for i in range(len(x))])
+    middle = medians(np.lib.stride_tricks.sliding_window_view(x, 3))
+    smooth = np.concatenate([[x[:2].mean()], middle, [x[-2:].mean()]])
     at = int(np.argmin(smooth))
     best, last = float(smooth[at]), median(x[-LAST_EVALUATIONS:])
     if (
@@ -127,7 +128,7 @@ def _turn(case: Case) -> Turn | None:
         return None
     changes = np.diff(x)
     noise = median(np.abs(changes - median(changes))) * MAD_TO_SIGMA / np.sqrt(2)
-    gap = int(np.median(np.diff(held.steps)))
+    gap = int(median(np.diff(held.steps).astype(np.float64)))
     lowest = max(at - 1, 0) + int(np.argmin(x[max(at - 1, 0) : at + 2]))
     # Judged around the level that is lowest, and told of where the lowest loss was logged.
     around, now = _beside(train, held, at, gap), _beside(train, held, len(x) - 1, gap)

@@ -10,7 +10,6 @@ import numpy as np
 from stabdiag.findings import Severity
 from stabdiag.symptoms.rates import every, rates
 from stabdiag.symptoms.symptom import Evidence, Symptom
-from stabdiag.tree.causes import jumps
 from stabdiag.tree.words import num
 
 if TYPE_CHECKING:
@@ -90,7 +89,7 @@ def lr_discontinuity(case: Case) -> Evidence | None:
     lr = rates(case)
     if lr is None:
         return None
-    for step in jumps(case).tolist():
+    for step in case.lr_jumps.tolist():
         at = int(np.searchsorted(lr.steps, step))
         peak, high = float(lr.values[:at].max()), float(lr.values[at])
         ends_warmup = at < len(lr) - 1 and _is_risen(case, at, lr)
