@@ -3,7 +3,7 @@
     python benchmarks/accuracy/calibrate.py               all, into docs/calibration.md
     python benchmarks/accuracy/calibrate.py spike.min_rise 0.01 0.04       one, shown
 
-On the runs to develop on, `dev` and `held`. All of them take some five minutes.
+On the runs to develop on, `dev` and `held`. All of them take some ten minutes.
 """
 
 from __future__ import annotations

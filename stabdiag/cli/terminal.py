@@ -91,7 +91,7 @@ def tell(message: str) -> None:
     from stabdiag.formats.visible import visible
 
     with suppress(OSError):  # with nowhere to tell it, the exit code still does
-        print(f"stabdiag: {visible(message)}", file=sys.stderr)  # noqa: T201 - the only module that may
+        print(f"stabdiag: {visible(message)}", file=sys.stderr)  # noqa: T201 - the only part that may
 
 
 def complain(message: str) -> int:

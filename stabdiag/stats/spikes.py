@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stabdiag.stats.baseline import baseline
-from stabdiag.stats.candidates import LASTING, candidates
+from stabdiag.stats.candidates import LASTING, Candidate, Noise, candidates, chance_of_one
 from stabdiag.stats.habit import FAR_OUT
-from stabdiag.stats.seen import Seen, seen_singly
+from stabdiag.stats.seen import seen_singly
 from stabdiag.stats.shape import Reach, Spike, describe
 from stabdiag.stats.tails import noise_tail
 
@@ -80,40 +80,34 @@ def find_spikes(
     base = baseline(x, reach.window)
     single = seen_singly(x, base, first)
     scores = single.scores[first:]
-    noise = noise_tail(_declustered(scores), min(false_alarm / len(scores), 0.25))
-    limit = noise.exceeded_with_chance(min(false_alarm / len(scores), 0.25))
+    tail = noise_tail(_declustered(scores), chance_of_one(false_alarm, len(scores)))
+    noise = Noise(tail=tail, false_alarm=false_alarm, points=len(scores))
     told = cache(witness or (lambda _: False))
-    found = candidates(x, base, single, noise, false_alarm, suspect, told, reach.window)
+    found = candidates(x, base, single, noise, suspect=suspect, witness=told, window=reach.window)
     spans = _spans(base.level, [one.onset for one in found])
     spikes: list[Spike] = []
     resume = 0
     habits = dict.fromkeys((1, *LASTING), 0)
-    for at, onset, seen, bar, alone in found:
+    for one in found:
+        at, onset, seen = one.at, one.onset, one.seen
         if at < max(resume, habits[seen.width]):
             continue
         spike = describe(x, base, onset, reach, atypical)
         if spike.height <= max(sigmas * spike.sigma, least_share * spans[onset]):
             continue
-        caused = suspect is not None and bool(suspect[onset])
-        if (
-            not caused
-            and spike.recovered
-            and not _peak_stands_out(spike, seen, 0.0 if alone else limit)
-            and not (seen.width > 1 and told(onset))
-        ):
-            continue
-        if not caused and (
-            seen.is_habit(at, spike, reach) or seen.is_surpassed(at, spike, reach, bar)
-        ):
-            habits[seen.width] = at + seen.width
-            continue
+        if suspect is None or not suspect[onset]:
+            if spike.recovered and not _stands_out(one, spike, noise.limit, told):
+                continue
+            if seen.is_habit(at, spike, reach) or seen.is_surpassed(at, spike, reach, one.limit):
+                habits[seen.width] = at + seen.width
+                continue
         spikes.append(_from_its_rise(x, spike))
         # After a shift that stays, the baseline needs a window to find its new level.
         resume = spike.end + (0 if spike.recovered else reach.window)
     largest = int(np.argmax(scores))
     return SpikeScan(
         spikes=tuple(spikes),
-        limit=limit,
+        limit=noise.limit,
         largest=float(scores[largest]),
         largest_at=largest + first,
         tested=n - first,
@@ -143,16 +137,16 @@ def _spans(level: Floats, places: list[int]) -> dict[int, float]:
     return dict(zip(ordered, (highest - lowest).tolist(), strict=True))
 
 
-def _peak_stands_out(spike: Spike, seen: Seen, limit: float) -> bool:
-    """Tell whether the peak of a rise that came back is high for this run, as a single point, too.
+def _stands_out(one: Candidate, spike: Spike, limit: float, witness: Callable[[int], bool]) -> bool:
+    """Tell whether a rise that came back is high for this run as a single point, or has a witness.
 
-    ``limit`` is how far its single points reach by noise alone, in deviations; 0 for a point that
-    no other comes near, which needs no tail to be held against.
+    ``limit`` is how far its single points reach by noise alone, in deviations: what no other comes
+    near needs no tail to be held against.
     """
-    least = min(limit / 2, _FAR)
-    if seen.width == 1:
-        least = max(least, _FAR_FOR_ONE)
-    return spike.height > least * spike.sigma
+    least = 0.0 if one.alone else min(limit / 2, _FAR)
+    if one.seen.width == 1:
+        return spike.height > max(least, _FAR_FOR_ONE) * spike.sigma
+    return spike.height > least * spike.sigma or witness(one.onset)
 
 
 def _declustered(scores: Floats) -> Floats:

@@ -1,0 +1,100 @@
+"""Stretches that lie too high together: the medians of the points ahead, and their tails."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stabdiag.stats.quantiles import median
+from stabdiag.stats.seen import Seen
+from stabdiag.stats.tails import UpperTail, medians_tail, upper_tail
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from stabdiag.stats.baseline import Baseline
+
+    Floats = NDArray[np.float64]
+
+# So many points may lie in one shift and must not shape the tail that it is judged by.
+_SHIFTED_POINTS = 128
+
+# The tail of medians is taken from no more than about so many of them.
+_SAMPLE = 50_000
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Shifts:
+    """Where the next points may lie too high together, by the tails that their medians have.
+
+    The score of a shift is the median of the points from here on, against the baseline.
+    """
+
+    seen: Seen
+    single: Seen
+    tails: tuple[UpperTail, ...]
+
+    def limit(self, chance: float, least: float) -> float:
+        """Return the score that medians exceed with this chance at one point."""
+        chance = self._of_windows(chance)
+        return max(*(tail.exceeded_with_chance(chance) for tail in self.tails), least)
+
+    def beyond(self, chance: float, least: float) -> list[int]:
+        """Return the positions from which on the next points lie higher than by this chance."""
+        seen, single = self.seen, self.single
+        hit = seen.scores > self.limit(chance, least)
+        hit[: seen.first] = False
+        places = np.flatnonzero(hit)
+        rare = np.maximum(
+            _chances(seen.scores[places], single.scores[seen.first :], seen.width),
+            _chances(seen.heights[places], single.heights[single.settled :], seen.width),
+        )
+        found: list[int] = places[rare < self._of_windows(chance)].tolist()
+        return found
+
+    def _of_windows(self, chance: float) -> float:
+        """Return the chance for a window: those that overlap are not so many tests."""
+        return min(self.seen.width * chance, 0.25)
+
+
+def tails_of(seen: Seen, noise: UpperTail) -> tuple[UpperTail, ...]:
+    """Return the tails that the medians have by the single points', and by their own scores."""
+    scores = seen.scores
+    deepest = int(np.log2(len(scores) / _SHIFTED_POINTS))
+    sample = scores[seen.first :: -(-len(scores) // _SAMPLE)]
+    # Neighbours that go together (blocks of like data) make medians that go farther.
+    return medians_tail(noise, sample, seen.width), upper_tail(np.sort(sample), deepest)
+
+
+def _chances(medians: Floats, points: Floats, width: int) -> Floats:
+    """Return the chance that half of ``width`` points lie above each of these medians.
+
+    The number of points above a value is binomial (David & Nagaraja 2003, doi:10.1002/0471722162,
+    eq. 2.1.3), with the share of all points above it, but for as many as the window holds. A loss
+    that goes back and forth between two levels has no tail that tells how far its medians go.
+    """
+    if not len(medians):
+        return medians
+    high = np.sort(points[points >= medians.min()])
+    above = len(high) - np.searchsorted(high, medians)
+    share = np.maximum(above - width, 0.5) / max(len(points), 1)
+    chances = np.zeros(len(medians))
+    for count in range(width // 2, width + 1):
+        chances += math.comb(width, count) * share**count * (1 - share) ** (width - count)
+    return chances
+
+
+def change_point(x: Floats, base: Baseline, at: int, lasting: int) -> int:
+    """Return where the shift that is seen from ``at`` on begins.
+
+    The maximum-likelihood change point between the level before and the level after (Hinkley 1970,
+    doi:10.1093/biomet/57.1.1, eq. 2.1, with the levels taken from medians).
+    """
+    ahead = x[at : at + 2 * lasting]
+    level = float(base.level[at])
+    height = median(ahead[lasting // 2 :]) - level
+    gain = np.cumsum((ahead - level - height / 2)[::-1])[::-1]
+    return at + int(np.argmax(gain[:lasting]))
