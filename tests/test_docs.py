@@ -16,6 +16,10 @@ from stabdiag.config import configured_limits
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+MORE_PAGES = [
+    *(ROOT / name for name in ("CONTRIBUTING.md", "CHANGELOG.md", "fixtures/README.md")),
+    *sorted((ROOT / "benchmarks").rglob("*.md")),
+]
 
 pytestmark = pytest.mark.usefixtures("_at_home")
 
@@ -73,14 +77,18 @@ def test_shown_commands_run(page: str, command: str, desk: Path) -> None:
 
 
 def test_toml_shown_is_understood(tmp_path: Path) -> None:
-    for block in _blocks(ROOT / "README.md", "toml"):
+    blocks = _blocks(ROOT / "README.md", "toml")
+    assert blocks
+    for block in blocks:
         tomllib.loads(block)
         (tmp_path / "pyproject.toml").write_text(block, encoding="utf-8")
         assert configured_limits(tmp_path).spike.sigma == 4
 
 
 def test_the_library_example_runs(desk: Path) -> None:
-    for block in _blocks(ROOT / "README.md", "python"):
+    blocks = _blocks(ROOT / "README.md", "python")
+    assert blocks
+    for block in blocks:
         result = subprocess.run(
             [sys.executable, "-c", block], cwd=desk, capture_output=True, text=True, check=False
         )
@@ -97,11 +105,39 @@ def test_the_example_of_a_comparison_runs() -> None:
     assert result.stdout.startswith("reruns config-differs 0\nlr 0 0 0\n")
 
 
-def test_links_lead_somewhere() -> None:
-    for page in PAGES:
-        for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
-            if "://" not in target:
-                assert (page.parent / target).exists(), f"{page.name}: {target}"
+def _anchors(page: Path) -> set[str]:
+    """Return the names that the headings of a page have as places to link to."""
+    headings = re.findall(r"^#+ +(.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize(
+    "page", [*PAGES, *MORE_PAGES], ids=lambda page: str(page.relative_to(ROOT))
+)
+def test_links_lead_somewhere(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    for target, anchor in re.findall(r"\]\(([^)#\s]*)(?:#([^)]*))?\)", text):
+        if "://" not in target:
+            there = page.parent / target if target else page
+            assert there.exists(), target
+            assert not anchor or anchor in _anchors(there), f"{target}#{anchor}"
+
+
+@pytest.mark.parametrize(
+    "page", [*PAGES, *MORE_PAGES], ids=lambda page: str(page.relative_to(ROOT))
+)
+def test_paths_of_the_repository_are_there(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    for path in re.findall(r"`((?:stabdiag|tests|docs|benchmarks|fixtures)/[\w./-]+)`", text):
+        assert (ROOT / path).exists(), path
+
+
+def test_every_target_of_the_fuzzer_has_its_row() -> None:
+    command = [sys.executable, "benchmarks/fuzz.py", "--list"]
+    listed = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT).stdout
+    told = (ROOT / "benchmarks" / "README.md").read_text(encoding="utf-8")
+    rows = set(re.findall(r"^\| `([\w-]+)` \|", told, re.MULTILINE))
+    assert set(listed.split()) <= rows
 
 
 def test_every_source_of_a_statistic_is_listed() -> None:
