@@ -44,6 +44,29 @@ class AskedOf(StrEnum):
     LEAD_UP = "lead-up"
 
 
+class Remedy(StrEnum):
+    """What an advice sets about."""
+
+    RATE = "learning rate"
+    CLIP = "clipping"
+    DECAY = "weight decay"
+    PRECISION = "precision"
+    OPERATIONS = "operations"
+    MODEL = "model"
+    DATA = "data"
+
+
+# To a question that asks which, yes is no answer.
+_OPEN = ("What", "Where", "Which")
+
+
+def in_a_word(asks: str, verdict: Verdict) -> str:
+    """Return how the answer to a question is told to people."""
+    if verdict is Verdict.UNKNOWN or not asks.startswith(_OPEN):
+        return verdict.value
+    return "found" if verdict is Verdict.YES else "none"
+
+
 @dataclass(frozen=True, kw_only=True)
 class Answer:
     """One question's answer.
@@ -63,12 +86,19 @@ class Answer:
     steps: tuple[int, ...] = ()
     asked_of: AskedOf = AskedOf.RUN
 
+    @property
+    def word(self) -> str:
+        """The answer in one word, for people: yes, no or unknown; found or none, to a which."""
+        return in_a_word(self.asks, self.verdict)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
     """An outcome that holds for this run, with its evidence.
 
     ``step`` is the onset, or None where there is none; ``question`` the one whose answer led here.
+    ``reload`` tells which checkpoint to go back to, as an imperative clause, where the advice knows
+    better than by the step; ``remedies`` what the first action sets about, first things first.
     """
 
     slug: str
@@ -82,6 +112,8 @@ class Finding:
     step: int | None = None
     evidence: Mapping[str, Scalar] = field(default_factory=dict)
     asked_of: AskedOf = AskedOf.RUN
+    reload: str = ""
+    remedies: tuple[Remedy, ...] = ()
 
 
 def fails(finding: Finding, fail_on: str) -> bool:

@@ -11,7 +11,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from stabdiag.errors import ManifestError, did_you_mean
-from stabdiag.manifest_keys import KEYS, flag, number, plain
+from stabdiag.manifest_beside import (
+    DIVISIBLE,
+    LOSS_SCALE,
+    SAVE_STRATEGY,
+    beside,
+    is_static,
+    spellings,
+)
+from stabdiag.manifest_keys import KEYS, flag
 from stabdiag.manifest_text import mapping_of
 
 if TYPE_CHECKING:
@@ -27,7 +35,8 @@ class Manifest:
 
     Counts are in optimizer steps. ``inferred`` names the fields that were read off the log and on
     what grounds, ``overridden`` those given by hand, ``logged`` those that the log itself tells,
-    and ``unknown`` keeps the keys that were not understood.
+    ``also`` keeps the keys that were understood and fill no field, ``unknown`` those that were not
+    understood.
     """
 
     dtype: str | None = None
@@ -51,6 +60,7 @@ class Manifest:
     inferred: Mapping[str, str] = field(default_factory=dict)
     overridden: tuple[str, ...] = ()
     logged: tuple[str, ...] = ()
+    also: Mapping[str, Any] = field(default_factory=dict)
     unknown: Mapping[str, Any] = field(default_factory=dict)
 
     def override(self, values: Mapping[str, object]) -> Manifest:
@@ -83,6 +93,7 @@ class Manifest:
             self,
             **self._gaps(other),
             path=", ".join(paths) or None,
+            also={**other.also, **self.also},
             unknown={**other.unknown, **self.unknown},
         )
 
@@ -98,42 +109,43 @@ class Manifest:
 def parse_manifest(raw: Mapping[str, Any], path: str | None = None) -> Manifest:
     """Read a manifest from a mapping, nested or flat, in any of the common spellings."""
     flat = dict(_flatten(raw))
-    spelled = _spellings(flat)
+    spelled = spellings(flat)
     found: dict[str, Any] = {}
-    used: set[str] = set()
+    taken: set[str] = set()
+    understood = set(beside(flat, spelled))
     for key in KEYS:
-        for name in key.names:
-            value = key.parse(flat[spelled[name]]) if name in spelled else None
-            if value is not None:
-                found[key.name] = value
-                used.add(spelled[name])
-                break
+        # What is told goes before a null, which is told as well: of some fields it says none.
+        names = sorted(
+            (spelled[name] for name in key.names if name in spelled),
+            key=lambda name: flat[name] is None,
+        )
+        values = {name: key.parse(flat[name]) for name in names}
+        understood |= {name for name in names if flat[name] is None or values[name] is not None}
+        told = next((name for name in names if values[name] is not None), None)
+        if told is not None:
+            found[key.name] = values[told]
+            taken.add(told)
     flags, flag_names = _dtype_flags(flat, spelled)
     # Beside a flag that is on, fp32 is the type of the weights, as the HF Trainer logs them.
     if flags is not None and found.get("dtype", "fp32") == "fp32":
         found["dtype"] = flags
-    used |= flag_names
+    taken |= flag_names
     if _is_default_of_megatron(spelled, found.get("vocab_size")):
         del found["vocab_size"]
     if "static_loss_scale" not in found:
-        static = _is_static(flat, spelled)
+        scales = (is_static(flat[spelled[name]]) for name in LOSS_SCALE if name in spelled)
+        static = next((one for one in scales if one is not None), None)
         if static is not None:
             found["static_loss_scale"] = static
-    if "save_strategy" in spelled and not _is_by_steps(flat[spelled["save_strategy"]]):
+    if SAVE_STRATEGY in spelled and not _is_by_steps(flat[spelled[SAVE_STRATEGY]]):
         found.pop("checkpoint_every", None)
-    unknown = {name: value for name, value in flat.items() if name not in used}
-    return Manifest(**found, path=path, unknown=unknown)
-
-
-def _spellings(flat: Mapping[str, Any]) -> dict[str, str]:
-    """Return the full name of each key by its plain spelling, with and without what it lies in."""
-    names: dict[str, str] = {}
-    for depth in range(max((name.count(".") for name in flat), default=0) + 1):
-        for name in flat:
-            parts = name.split(".")
-            if depth < len(parts):
-                names.setdefault(plain(".".join(parts[depth:])), name)
-    return names
+    rest = {name: value for name, value in flat.items() if name not in taken}
+    return Manifest(
+        **found,
+        path=path,
+        also={name: value for name, value in rest.items() if name in understood},
+        unknown={name: value for name, value in rest.items() if name not in understood},
+    )
 
 
 def _dtype_flags(
@@ -141,23 +153,22 @@ def _dtype_flags(
 ) -> tuple[str | None, set[str]]:
     """Read ``fp16: true`` and ``fp16.enabled: true``; all flags present and off mean fp32."""
     used: set[str] = set()
-    told: list[bool] = []
+    told: list[tuple[str, bool]] = []
     for dtype in ("bf16", "fp16"):
         for name in (dtype, f"{dtype}_enabled", f"use_{dtype}"):
             on = flag(flat[spelled[name]]) if name in spelled else None
             if on is not None:
                 used.add(spelled[name])
-                told.append(on)
-                if on:
-                    return dtype, used
-    return ("fp32" if len(told) > 1 else None), used
+                told.append((dtype, on))
+    chosen = next((dtype for dtype, on in told if on), None)
+    return chosen or ("fp32" if len(told) > 1 else None), used
 
 
 def _is_default_of_megatron(spelled: Mapping[str, str], classes: object) -> bool:
     """Tell whether the number of classes is a default that a language model does not use."""
     return (
         classes is not None
-        and "make_vocab_size_divisible_by" in spelled
+        and DIVISIBLE in spelled
         and not {"vocab_size", "padded_vocab_size"} & spelled.keys()
     )
 
@@ -165,19 +176,6 @@ def _is_default_of_megatron(spelled: Mapping[str, str], classes: object) -> bool
 def _is_by_steps(strategy: object) -> bool:
     """Tell whether the HF Trainer saves by steps; its ``save_steps`` means nothing otherwise."""
     return str(strategy).lower().rpartition(".")[2] == "steps"
-
-
-def _is_static(flat: Mapping[str, Any], spelled: Mapping[str, str]) -> bool | None:
-    """Read a fixed loss scale: DeepSpeed writes 0 for a dynamic one, Megatron null."""
-    for name in ("fp16_loss_scale", "loss_scale", "loss_scaling"):
-        if name in spelled:
-            value = flat[spelled[name]]
-            scale = number(value)
-            if scale is not None:
-                return scale > 0
-            if str(value).lower() in ("static", "dynamic"):
-                return str(value).lower() == "static"
-    return None
 
 
 def _flatten(raw: Mapping[str, Any], prefix: str = "", depth: int = 0) -> Iterator[tuple[str, Any]]:

@@ -62,6 +62,11 @@ def _positive_count(value: object) -> int | None:
     return _count(value) or None
 
 
+def _clip(value: object) -> float | None:
+    """Return a threshold; null is how a configuration says that there is none."""
+    return 0.0 if value is None else number(value)
+
+
 def _word(value: object) -> str | None:
     return value if isinstance(value, str) and value else None
 
@@ -147,7 +152,7 @@ KEYS: tuple[Key, ...] = (
     Key(
         name="grad_clip",
         wants="a number",
-        parse=number,
+        parse=_clip,
         names=(
             *("grad_clip", "clip_grad", "max_grad_norm", "gradient_clipping", "clip_norm"),
             *("gradient_clip_val", "clip", "grad_clip_norm", "gradient_clip", "max_norm"),

@@ -57,6 +57,14 @@ class Report:
         """All findings but the diagnosis."""
         return self.findings[1:]
 
+    @property
+    def worst(self) -> Finding:
+        """The worst finding, which need not be the diagnosis: a warning beside a run that is well.
+
+        Of equally bad ones the first.
+        """
+        return min(self.findings, key=lambda finding: finding.severity.rank)
+
     def to_json(self) -> str:
         """Return the report as strict JSON, schema 1."""
         from stabdiag.formats import render

@@ -10,6 +10,7 @@ from stabdiag.errors import NoUsableRecord
 from stabdiag.files import written_whole
 from stabdiag.manifest_keys import KEYS
 from stabdiag.readers.converted import KEY, as_metadata
+from stabdiag.words import plural
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -44,7 +45,7 @@ def write_parquet(history: History, manifest: Manifest, output: Path) -> None:
         if value is not None and name not in manifest.inferred
     }
     source = history.source
-    told = f"{source.name} ({source.format}): {source.records} records"
+    told = f"{source.name} ({source.format}): {plural(source.records, 'record')}"
     table = pa.table(columns).replace_schema_metadata(
         {KEY: as_metadata(config, told, history.events)}
     )

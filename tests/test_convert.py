@@ -29,7 +29,7 @@ def test_the_diagnosis_is_that_of_the_log(log, tmp_path):
     assert after.findings == before.findings
     assert after.trail == before.trail
     assert after.not_logged == before.not_logged
-    paths = {"path": None, "logged": (), "unknown": {}}
+    paths = {"path": None, "logged": (), "also": {}, "unknown": {}}
     assert replace(after.manifest, **paths) == replace(before.manifest, **paths)
     assert after.history.events[1:] == before.history.events
     assert after.history.events[0].message.startswith(f"converted from {log} (")

@@ -292,6 +292,52 @@ def test_unknown_keys_are_kept() -> None:
 @pytest.mark.parametrize(
     "raw",
     [
+        {"loss_scaling": "static"},
+        {"fp16": {"loss_scale": 128}},
+        {"fp16": {"loss_scale": None}},
+        {"bf16": True, "fp16": False},
+        {"grad_clip": None},
+        {"vocab_size": None},
+        {"save_strategy": "epoch", "save_steps": 500},
+        {"learning_rate": 0.1, "lr": 0.1},
+        {"model": {"seq_len": 1024}},
+        {"eval_steps": 100, "eval_strategy": "steps"},
+        {"warmup_ratio": 0.1, "num_train_epochs": 3, "lr_decay_iters": 1000},
+        {"num_classes": 1000, "make_vocab_size_divisible_by": 128},
+        {"global_rank": 3},
+    ],
+    ids=str,
+)
+def test_what_is_read_is_not_called_unknown_and_is_kept(raw: dict[str, Any]) -> None:
+    manifest = parse_manifest(raw)
+    assert manifest.unknown == {}
+    assert Manifest().beside(manifest).also == manifest.also
+    assert known(manifest) or manifest.also
+
+
+def test_a_length_that_is_no_number_is_not_understood() -> None:
+    raw = {"seq_len": "auto", "loss_scale": "auto"}
+    assert parse_manifest(raw).unknown == raw
+
+
+@pytest.mark.parametrize(
+    ("raw", "clip"),
+    [
+        ({"grad_clip": None}, 0.0),
+        ({"grad_clip": None, "max_grad_norm": 1.0}, 1.0),
+        ({"grad_clip": "auto"}, None),
+        ({}, None),
+    ],
+)
+def test_a_null_says_that_gradients_are_not_clipped(
+    raw: dict[str, Any], clip: float | None
+) -> None:
+    assert parse_manifest(raw).grad_clip == clip
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
         {"checkpoint_every": 0},
         {"checkpoint_every": -5},
         {"checkpoint_every": 2.5},

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from stabdiag.checklist import steps
-from stabdiag.checklist.seen import PRECISION
+from stabdiag.findings import Remedy
 from stabdiag.ticks import State, crossed, ticked, unknown
 from stabdiag.tree.words import num
 
@@ -24,7 +24,7 @@ def lower_rate(seen: Seen) -> Tick:
 def loss_scale(seen: Seen) -> Tick:
     """Is mixed precision off, or without overflows?"""
     slug, title = "try-precision", "Switch off mixed precision, or adjust the loss scale"
-    dtype, found = seen.manifest.dtype, seen.finding(PRECISION)
+    dtype, found = seen.manifest.dtype, seen.calls_for(Remedy.PRECISION)
     do = ("Run in fp32 or bf16; where fp16 has to be, scale the loss dynamically.",)
     if dtype is None:
         return unknown(slug, title, "The dtype is not known.", *do)
@@ -36,14 +36,18 @@ def loss_scale(seen: Seen) -> Tick:
 
 
 def clip(seen: Seen) -> Tick:
-    """Does the manifest tell of a clip threshold?"""
+    """Does the manifest tell of a clip threshold that no finding wants changed?"""
     slug, title = "try-clip", "Clip the gradient by its global norm"
-    threshold = seen.manifest.grad_clip
+    threshold, found = seen.manifest.grad_clip, seen.calls_for(Remedy.CLIP)
+    do = "Clip it at 1.0." if found is None else found.first_action
     if threshold is None:
-        return unknown(slug, title, "The manifest does not say.", "Clip it at 1.0.")
+        return unknown(slug, title, "The manifest does not say.", do)
     if threshold <= 0:
-        return crossed(slug, title, "It is off.", "Clip it at 1.0.")
-    return ticked(slug, title, f"It is clipped at {num(threshold)}.")
+        return crossed(slug, title, "It is off.", do)
+    told = f"It is clipped at {num(threshold)}"
+    if found is not None:
+        return crossed(slug, title, f"{told}. {found.title} ({found.slug}).", do)
+    return ticked(slug, title, f"{told}.")
 
 
 def pipeline(seen: Seen) -> Tick:
@@ -60,7 +64,7 @@ def custom_ops(seen: Seen) -> Tick:
     """Did a finite forward pass, or gradient, turn NaN?"""
     slug, title = "try-operations", "Replace suspicious custom operations"
     do = ("Put the safe ones of the framework in their place: log_softmax, clamp, epsilons.",)
-    found = seen.finding(("nan-fp32", "nan-bf16", "grad-nonfinite"))
+    found = seen.calls_for(Remedy.OPERATIONS)
     if found is not None:
         return crossed(slug, title, f"{found.title} ({found.slug}).", found.first_action, *do)
     return unknown(slug, title, "No log shows which operations there are.", *do)

@@ -3,40 +3,42 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import cached_property
+from typing import TYPE_CHECKING, Final
 
-from stabdiag.findings import Severity
-from stabdiag.tree.words import checkpoint_before, num
+from stabdiag.findings import Remedy, Severity
+from stabdiag.tree.case import Case
+from stabdiag.tree.words import checkpoint_before, num, plural
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from stabdiag.findings import Finding
+    from stabdiag.history import Series
     from stabdiag.manifest import Manifest
     from stabdiag.report import Report
 
-# Findings by what they blame, as the beginnings of slugs.
-DATA = (
-    *("spike-duplicate-batch", "spike-long-tail-batch", "batch-repeats", "epoch-boundary-jump"),
-    *("plateau-at-chance", "too-good", "eval-gap-from-start", "resume-data-replayed"),
-    *("not-learning", "loss-constant", "frequent-spikes"),
-)
-RATE = (
-    *("spike-lr-jump", "divergence-lr-rising", "divergence-grad-norm-rising", "lr-no-warmup"),
-    *("lr-warmup-mismatch", "lr-decays-early", "lr-discontinuity", "lr-never-decays"),
-    *("loss-oscillating", "grad-exploding", "resume-lr-reset", "plateau-early"),
-)
-DECAY = (
-    *("divergence-weight-norm-climbing", "divergence-weight-norm-collapsing"),
-    *("weight-norm-runaway", "weight-norm-shrinking"),
-)
-PRECISION = (
-    *("nan-fp16-overflow", "gradient-overflow", "loss-scale", "overflow-rate-high"),
-    "adam-underflow-risk",
-)
-ARCHITECTURE = (
-    *("grad-layer-outlier", "grad-vanishing", "dead-neurons", "activation-saturated"),
-    *("attention-entropy-collapse", "initial-loss-off", "update-ratio-off"),
-)
-RESUME = ("resume-loss-jump", "resume-lr-reset", "resume-data-replayed", "resume-step-gap")
+# What the symptoms set about, by the beginnings of their slugs; findings of the tree tell it.
+_SYMPTOMS: Final[Mapping[Remedy, tuple[str, ...]]] = {
+    Remedy.DATA: (
+        *("batch-repeats", "epoch-boundary-jump", "plateau-at-chance", "too-good"),
+        *("eval-gap-from-start", "resume-data-replayed", "not-learning", "loss-constant"),
+        "frequent-spikes",
+    ),
+    Remedy.DECAY: ("weight-norm-runaway", "weight-norm-shrinking"),
+    Remedy.PRECISION: ("overflow-rate-high", "adam-underflow-risk"),
+    Remedy.MODEL: (
+        *("grad-layer-outlier", "grad-vanishing", "dead-neurons", "activation-saturated"),
+        *("attention-entropy-collapse", "initial-loss-off", "update-ratio-off"),
+    ),
+    Remedy.RATE: (
+        *("lr-no-warmup", "lr-warmup-mismatch", "lr-decays-early", "lr-discontinuity"),
+        *("lr-never-decays", "loss-oscillating", "grad-exploding", "resume-lr-reset"),
+        *("plateau-early", "attention-entropy-collapse", "overflow-rate-high"),
+    ),
+    Remedy.CLIP: ("grad-clip-saturated",),
+    Remedy.OPERATIONS: ("grad-nonfinite",),
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,9 +52,9 @@ class Seen:
         """What is known of the configuration."""
         return self.report.manifest
 
-    def finding(self, slugs: tuple[str, ...]) -> Finding | None:
-        """Return the first finding whose slug begins with one of these."""
-        return next((f for f in self.report.findings if f.slug.startswith(slugs)), None)
+    def calls_for(self, remedy: Remedy) -> Finding | None:
+        """Return the first finding whose advice sets about this."""
+        return next((f for f in self.report.findings if remedy in remedies(f)), None)
 
     def logged(self, role: str) -> int:
         """Return how many points of a role, or of its groups, were logged."""
@@ -69,22 +71,25 @@ class Seen:
 
     @property
     def reload(self) -> str:
-        """An imperative clause: reload the last checkpoint before what was found."""
-        step = self.report.diagnosis.step
-        if step is None or not self.broke:
+        """An imperative clause: reload the last checkpoint before what was found.
+
+        It is that of the diagnosis, which may lie before the step at which the damage showed.
+        """
+        found = self.report.diagnosis
+        if found.step is None or not self.broke:
             return "Begin at any checkpoint"
-        return checkpoint_before(self.manifest, step).reload(f"step {step}")
+        before = checkpoint_before(self.manifest, found.step)
+        return found.reload or before.reload(f"step {found.step}")
 
     @property
     def warmup(self) -> str | None:
         """How long the learning rate warmed up, in words, or None where nothing tells of one."""
         told = self.manifest.warmup_steps
         if told:
-            return f"the manifest tells of a warm-up of {told} steps"
-        lr = self.report.history.get("lr")
-        if lr is None or not len(lr.finite()):
+            return f"the manifest tells of a warm-up of {plural(told, 'step')}"
+        rates = self._rates
+        if rates is None:
             return None
-        rates = lr.finite()
         peak, first = float(rates.values.max()), float(rates.values[0])
         if peak <= 0 or first > peak / 2:
             return None
@@ -92,8 +97,24 @@ class Seen:
 
     @property
     def peak_rate(self) -> float | None:
-        """The highest learning rate: logged, or told."""
-        lr = self.report.history.get("lr")
-        if lr is not None and len(lr.finite()):
-            return float(lr.finite().values.max())
-        return self.manifest.peak_lr
+        """The highest learning rate that was meant: told, or logged."""
+        told, rates = self.manifest.peak_lr, self._rates
+        return told if told is not None or rates is None else float(rates.values.max())
+
+    @cached_property
+    def _rates(self) -> Series | None:
+        """The learning rates, up to the first jump: what it jumped to was never meant."""
+        report = self.report
+        lr = report.history.get("lr")
+        if lr is None or not len(lr.finite()):
+            return None
+        case = Case(history=report.history, manifest=report.manifest, limits=report.limits)
+        rates, jumps = lr.finite(), case.lr_jumps
+        before = rates.between(int(rates.steps[0]), int(jumps[0]) - 1) if len(jumps) else rates
+        return before if len(before) else rates
+
+
+def remedies(found: Finding) -> tuple[Remedy, ...]:
+    """Return what the advice on a finding sets about, first things first."""
+    slug = found.slug
+    return found.remedies or tuple(r for r, slugs in _SYMPTOMS.items() if slug.startswith(slugs))

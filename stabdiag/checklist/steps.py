@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from stabdiag.checklist.seen import ARCHITECTURE, DATA, DECAY, PRECISION, RATE
+from stabdiag.checklist.seen import remedies
+from stabdiag.findings import Remedy
 from stabdiag.ticks import crossed, ticked, unknown
 from stabdiag.tree.words import num, plural
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from stabdiag.checklist.seen import Seen
     from stabdiag.ticks import Tick
 
-# What a finding of each kind says the fault lies in.
-_AXES = (
-    (DATA, "the data"),
-    (RATE, "the optimizer: its learning rate"),
-    (DECAY, "the optimizer: its weight decay"),
-    (PRECISION, "the numerics"),
-    (ARCHITECTURE, "the model"),
-)
+# What a finding says that the fault lies in, by what its advice sets about.
+_AXES: Final[Mapping[Remedy, str]] = {
+    Remedy.DATA: "the data",
+    Remedy.RATE: "the optimizer: its learning rate",
+    Remedy.DECAY: "the optimizer: its weight decay",
+    Remedy.PRECISION: "the numerics",
+    Remedy.MODEL: "the model",
+}
+
+# Their advice is to look at the data because nothing points anywhere.
+_HIDDEN = ("spike-recovered", "divergence-unexplained")
 
 _PER_LAYER = ("grad_norm", "weight_norm", "activation_norm")
 _PER_LAYER_WORDS = {
@@ -51,7 +57,7 @@ def reproduce(seen: Seen) -> Tick:
 def data(seen: Seen) -> Tick:
     """Do the batches hold what they should?"""
     slug, title = "data", "Check data and tokenizer"
-    found = seen.finding(DATA)
+    found = seen.calls_for(Remedy.DATA)
     do = (
         "Unit-test a batch: indices in range, labels that belong to their inputs, lengths, masks.",
         "Feed a tiny synthetic batch through, to see shapes and types.",
@@ -88,10 +94,10 @@ def _columns(seen: Seen) -> str:
 def narrow(seen: Seen) -> Tick:
     """Is it the model, the data or the optimizer?"""
     slug, title = "narrow", "Narrow it to model, data or optimizer"
-    for slugs, axis in _AXES:
-        found = seen.finding(slugs)
-        if found is not None and seen.broke:
-            return ticked(slug, title, f"The log points at {axis} ({found.slug}).")
+    for found in seen.report.findings if seen.broke else ():
+        axes = [_AXES[remedy] for remedy in remedies(found) if remedy in _AXES]
+        if axes and found.slug not in _HIDDEN:
+            return ticked(slug, title, f"The log points at {axes[0]} ({found.slug}).")
     return unknown(
         slug,
         title,
@@ -105,7 +111,9 @@ def narrow(seen: Seen) -> Tick:
 def precision(seen: Seen) -> Tick:
     """Is it the precision?"""
     slug, title = "precision", "Check numerics and precision"
-    dtype, found = seen.manifest.dtype, seen.finding((*PRECISION, "nan"))
+    dtype, found = seen.manifest.dtype, seen.calls_for(Remedy.PRECISION)
+    if seen.report.diagnosis.section == "§1":
+        found = seen.report.diagnosis
     do = (
         f"{seen.reload}, and run the same batches in fp32: if it goes well, it is the precision.",
         "Scale the loss dynamically, or take bf16.",
@@ -122,7 +130,7 @@ def precision(seen: Seen) -> Tick:
 def learning_rate(seen: Seen) -> Tick:
     """Were learning rate and warm-up seen to?"""
     slug, title = "learning-rate", "Tune learning rate and warm-up"
-    found, peak = seen.finding(RATE), seen.peak_rate
+    found, peak = seen.calls_for(Remedy.RATE), seen.peak_rate
     now = f" (now {num(peak)})" if peak else ""
     do = (
         f"Lower the peak learning rate{now} by 3 to 10 times.",
@@ -141,24 +149,25 @@ def learning_rate(seen: Seen) -> Tick:
 def safety_nets(seen: Seen) -> Tick:
     """Are gradients clipped, and weights decayed within reason?"""
     slug, title = "safety-nets", "Apply safety nets"
-    clip, found = seen.manifest.grad_clip, seen.finding(DECAY)
+    threshold = seen.manifest.grad_clip
+    found = seen.calls_for(Remedy.DECAY) or seen.calls_for(Remedy.CLIP)
     if found is not None:
         return crossed(slug, title, f"{found.title} ({found.slug}).", found.first_action)
     do = (
         "Clip the gradient by its global norm at 1.0.",
         "Check weight decay and the epsilon of Adam; take smaller batches to steady updates.",
     )
-    if clip is None:
+    if threshold is None:
         return unknown(slug, title, "The manifest does not say whether gradients are clipped.", *do)
-    if clip <= 0:
+    if threshold <= 0:
         return crossed(slug, title, "Gradient clipping is off.", *do)
-    return ticked(slug, title, f"Gradients are clipped at {num(clip)}.")
+    return ticked(slug, title, f"Gradients are clipped at {num(threshold)}.")
 
 
 def architecture(seen: Seen) -> Tick:
     """Does a layer stand out?"""
     slug, title = "architecture", "Revisit components of the architecture"
-    found = seen.finding(ARCHITECTURE)
+    found = seen.calls_for(Remedy.MODEL)
     do = (
         "Look at normalisation, attention masks and position encodings; replace suspects one by "
         "one.",

@@ -43,10 +43,9 @@ def _agreement(study: Study, common: int) -> tuple[str, dict[str, Scalar]]:
     if not parted and not (study.kind is Kind.RANKS and _other_roles(study)):
         roles = len({role for found in study.partings.values() for role in found})
         told = f"All {common} common losses are equal to the last bit"
-        told += f", and so is whatever else was logged ({roles - 1} roles)." if roles > 1 else "."
-        if _other_roles(study):
-            told = f"All {common} common losses are equal to the last bit."
-        return told, numbers
+        if roles > 1 and not _other_roles(study):
+            told += f", and so is whatever else was logged ({plural(roles - 1, 'role')})"
+        return f"{told}.", numbers
     if study.kind is Kind.SEEDS:
         words, more = seeds.healthy_words(study)
         return words, numbers | more

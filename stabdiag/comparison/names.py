@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
+from stabdiag.manifest_beside import NUMBERS
 from stabdiag.manifest_keys import plain
 from stabdiag.places.ranks import rank_in
 
@@ -15,14 +16,11 @@ if TYPE_CHECKING:
 
 _SEED: Final = re.compile(r"(?<![a-z])seed[-_.=]?(\d{1,12})(?!\d)", re.IGNORECASE)
 
-# What launchers call the number of a process; one on each node that counts from 0 is no rank.
-_RANK_KEYS: Final = ("rank", "global_rank", "process_index", "process_rank", "dist_rank")
-
 
 def rank_of(name: str, manifest: Manifest) -> int | None:
     """Return the rank that the manifest tells, else the one in the name: ``run.rank3.jsonl``."""
-    for key, value in manifest.unknown.items():
-        if plain(key.rpartition(".")[2]) in _RANK_KEYS and str(value).isdecimal():
+    for key, value in manifest.also.items():
+        if plain(key.rpartition(".")[2]) in NUMBERS["rank"] and str(value).isdecimal():
             return int(str(value)[:9])
     return rank_in(name)
 

@@ -79,7 +79,8 @@ def settings(run: Run) -> dict[str, object]:
     """Return what is known of a run's configuration, by the names of fields and of other keys."""
     fields = {key.name: getattr(run.manifest, key.name) for key in KEYS}
     known = {name: value for name, value in fields.items() if value is not None}
-    return known | {str(key): value for key, value in run.manifest.unknown.items()}
+    others = {**run.manifest.also, **run.manifest.unknown}
+    return known | {str(key): value for key, value in others.items()}
 
 
 def explaining(found: Sequence[Difference]) -> tuple[Difference, ...]:

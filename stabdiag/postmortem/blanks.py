@@ -17,8 +17,8 @@ MARK = "To be filled in"
 
 # What to ask for a kind of finding, by the beginning of its slug.
 _BY_KIND: Final[Mapping[str, str]] = {
-    "nan": "What is in the batch of step {step}, and is the loss NaN again when that step is run "
-    "again from the checkpoint?",
+    "nan": "What is in the batch of step {not_finite}, and does a value turn NaN or infinite again "
+    "when that step is run again from the checkpoint?",
     "spike-lr-jump": "Was the jump of the learning rate meant, and where does it come from: the "
     "configuration, a resume, two phases that join?",
     "spike-duplicate-batch": "Why did the loader give the same batch again at step {step}: its "
@@ -44,7 +44,7 @@ def blanks(report: Report, incident: Incident) -> Iterator[str]:
     kinds = (kind for kind in _BY_KIND if report.diagnosis.slug.startswith(kind))
     kind = max(kinds, key=len, default=None)
     if kind is not None:
-        yield _BY_KIND[kind].format(step=incident.onset)
+        yield _BY_KIND[kind].format(step=incident.onset, not_finite=incident.not_finite)
     yield "Was the cause above confirmed, and by which experiment?"
     yield "What was decided, by whom and when: stop, restart, go on?"
     yield "What did it cost beyond the compute above: money, deadlines, models that build on it?"

@@ -8,20 +8,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stabdiag.manifest_beside import NUMBERS
 from stabdiag.manifest_keys import number, plain
 from stabdiag.stats.quantiles import median
-from stabdiag.tree.words import num
+from stabdiag.tree.words import num, plural
 
 if TYPE_CHECKING:
     from stabdiag.history import Series
     from stabdiag.postmortem.clock import Clock
     from stabdiag.report import Report
-
-# How frameworks call the number of tokens in one sequence.
-_LENGTHS = (
-    *("seq_len", "seq_length", "sequence_length", "max_seq_len", "max_seq_length"),
-    *("block_size", "context_length", "context_len", "max_length"),
-)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,10 +50,10 @@ def cost_of(report: Report, clock: Clock | None, first: int, last: int) -> Cost:
     each = _each(report, unit)
     hours = _hours(report, clock, first, last)
     if hours.value is None and rate is not None and each.value is not None:
-        how = f"{steps} steps x {each.how}, at {large(rate)} {unit} a second as logged"
+        how = f"{plural(steps, 'step')} x {each.how}, at {large(rate)} {unit} a second as logged"
         hours = Amount(value=steps * each.value / rate / 3600, how=how)
     if each.value is not None:
-        work = Amount(value=steps * each.value, how=f"{steps} steps x {each.how}")
+        work = Amount(value=steps * each.value, how=f"{plural(steps, 'step')} x {each.how}")
     elif rate is not None and hours.value is not None:
         how = f"{large(rate)} {unit} a second (median of these steps, as logged) x the time"
         work = Amount(value=rate * hours.value * 3600, how=how)
@@ -77,7 +72,7 @@ def _hours(report: Report, clock: Clock | None, first: int, last: int) -> Amount
         return Amount(value=None, how="log time stamps, or the time that a step takes")
     unit, told = _unit_of_time(series.column)
     steps, seconds = last - first, usual * unit
-    how = f"{steps} steps x {num(seconds)} s, the median time of a step{told}"
+    how = f"{plural(steps, 'step')} x {num(seconds)} s, the median time of a step{told}"
     return Amount(value=steps * seconds / 3600, how=how)
 
 
@@ -116,18 +111,18 @@ def _each(report: Report, unit: str) -> Amount:
     """Return what a step takes, as the manifest and the log tell it."""
     batch, length = report.manifest.batch_size, _length(report)
     if batch is not None and unit == "samples":
-        return Amount(value=batch, how=f"{batch} samples (batch_size)")
+        return Amount(value=batch, how=f"{plural(batch, 'sample')} (batch_size)")
     if batch is not None and unit == "tokens" and length is not None:
-        how = f"{batch} sequences x {num(length)} tokens (batch_size and sequence length)"
+        how = f"{plural(batch, 'sequence')} x {num(length)} tokens (batch_size and sequence length)"
         return Amount(value=batch * length, how=how)
     return Amount(value=None, how="log the throughput, or give batch_size and seq_len")
 
 
 def _length(report: Report) -> float | None:
     """Return the tokens of a sequence, as far as they are told under a common name."""
-    settings = {**report.history.config, **report.manifest.unknown}
+    settings = {**report.history.config, **report.manifest.also}
     told = {plain(str(name).rpartition(".")[2]): value for name, value in settings.items()}
-    lengths = [number(told[name]) for name in _LENGTHS if name in told]
+    lengths = [number(told[name]) for name in NUMBERS["sequence_length"] if name in told]
     return next((n for n in lengths if n is not None and n > 0), None)
 
 

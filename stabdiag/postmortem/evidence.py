@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from stabdiag.findings import Verdict
 from stabdiag.formats.markdown_text import block, escape, table
 from stabdiag.formats.terminal.evidence import decisive
 from stabdiag.formats.terminal.page import Page, number
@@ -19,7 +18,7 @@ from stabdiag.symptoms import BY_SLUG as SYMPTOMS
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from stabdiag.findings import Answer, Scalar
+    from stabdiag.findings import Scalar
     from stabdiag.formats.terminal.subject import Plot
     from stabdiag.history import Series
     from stabdiag.postmortem.cost import Amount, Cost
@@ -29,7 +28,6 @@ PLOT = "text"
 """The language of the block that the page shows as a picture: the only block there is."""
 
 _WIDTH = 78
-_WHICH = ("What", "Where", "Which")
 _MESSAGES = 10
 
 # At the beginning of a line, a runner of jobs takes these for commands, in a block as well.
@@ -127,7 +125,7 @@ def _answers(told: Study) -> Iterator[str]:
         yield "The questions that decided:"
         yield table(
             ["Question", "Answer", "Because"],
-            [[f"{a.question} {escape(a.asks)}", _answer(a), escape(a.because)] for a in deciding],
+            [[f"{a.question} {escape(a.asks)}", a.word, escape(a.because)] for a in deciding],
         )
     measured = [(a.question, a.measured, a.limits) for a in deciding if a.measured]
     yield "The numbers, and the limits that they were held against:"
@@ -146,13 +144,6 @@ def _of_symptom(told: Study) -> tuple[str, Mapping[str, Scalar], Mapping[str, Sc
     names = SYMPTOMS[found.slug].limits if found.slug in SYMPTOMS else ()
     values = {info.name: info.value for info in told.report.limits.items()}
     return found.slug, found.evidence, {name: values[name] for name in names}
-
-
-def _answer(answer: Answer) -> str:
-    """Return the answer in a word; to a question that asks which or where, yes is no answer."""
-    if answer.asks.startswith(_WHICH):
-        return "found" if answer.verdict is Verdict.YES else "none found"
-    return str(answer.verdict)
 
 
 def _pairs(values: Mapping[str, Scalar]) -> str:

@@ -22,7 +22,8 @@ class Incident:
     """What happened when, in steps; None for what did not happen or cannot be told.
 
     ``onset`` is where the trouble began, ``first_bad`` the first step that was visibly bad (a climb
-    has none), ``last_good`` the last finite loss before a NaN, ``recovered`` where the loss was
+    has none), ``not_finite`` the step of the first value that led to a NaN, of the loss or of
+    another series, ``last_good`` the last finite loss before it, ``recovered`` where the loss was
     back. ``lead_up`` is what the run suffered from before a NaN. ``checkpoint`` is the last from
     before the onset.
     """
@@ -32,6 +33,7 @@ class Incident:
     onset: int
     checkpoint: Checkpoint
     first_bad: int | None = None
+    not_finite: int | None = None
     last_good: int | None = None
     worst: int | None = None
     recovered: int | None = None
@@ -54,6 +56,7 @@ def incident_of(report: Report) -> Incident:
         onset=onset,
         checkpoint=checkpoint_before(report.manifest, onset),
         first_bad=None if found.section in ("§4", "symptom") else found.step,
+        not_finite=origin,
         last_good=_number(asked(report, "Q1.1"), "last_good"),
         worst=_worst(report, onset, last if recovered is None else recovered),
         recovered=recovered,

@@ -28,7 +28,7 @@ def quiet(report: Report) -> Iterator[str]:
     if report.diagnosis.first_action:
         yield f"**What to do.** {escape(report.diagnosis.first_action)}"
     yield "## What was asked"
-    rows = [[a.question, escape(a.asks), str(a.verdict), escape(a.because)] for a in report.trail]
+    rows = [[a.question, escape(a.asks), a.word, escape(a.because)] for a in report.trail]
     yield table(["Question", "What it asks", "Answer", "Because"], rows)
     if report.also_found:
         yield "## What was noticed beside it"

@@ -135,7 +135,7 @@ def _words(event: Event) -> str:
 
 def _end(report: Report, incident: Incident) -> Iterator[Moment]:
     total = report.manifest.total_steps
-    planned = f"; {total} steps were planned" if total is not None else ""
+    planned = f"; {plural(total, 'step was', 'steps were')} planned" if total is not None else ""
     what = f"The log ends{_loss(report, first=False)}{planned}"
     yield Moment(step=incident.last, name="End", what=what)
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from stabdiag.findings import Severity
 from stabdiag.ticks import crossed, ticked, unknown
-from stabdiag.tree.words import num
+from stabdiag.tree.words import num, plural
 
 if TYPE_CHECKING:
     from stabdiag.preflight.settings import Launch
@@ -24,27 +24,26 @@ def checkpoints(at: Launch) -> Tick:
             "The manifest does not say how often.",
             "Write one as often as you can afford to lose the steps between two.",
         )
+    often = f"One every {plural(every, 'step')}"
     if total is None:
-        return ticked(slug, title, f"One every {every} steps.")
+        return ticked(slug, title, f"{often}.")
     if every > total:
         return crossed(
             slug,
             title,
-            f"One every {every} steps, and the run has {total}: there would be none.",
-            f"Write one every {_often(at, total)} steps.",
+            f"{often}, and the run has {total}: there would be none.",
+            f"Write one every {plural(_often(at, total), 'step')}.",
             severity=Severity.ERROR,
         )
     if every > at.limits.preflight.checkpoint_share * total:
         return crossed(
             slug,
             title,
-            f"One every {every} steps: a failure costs up to {every / total:.0%} of the run.",
-            f"Write one every {_often(at, total)} steps.",
+            f"{often}: a failure costs up to {every / total:.0%} of the run.",
+            f"Write one every {plural(_often(at, total), 'step')}.",
             severity=Severity.WARNING,
         )
-    return ticked(
-        slug, title, f"One every {every} steps; a failure costs {every / total:.1%} at most."
-    )
+    return ticked(slug, title, f"{often}; a failure costs {every / total:.1%} at most.")
 
 
 def _often(at: Launch, total: int) -> int:
@@ -73,18 +72,19 @@ def evaluations(at: Launch) -> Tick:
             f"Evaluate at regular steps, {least} times or more in the run.",
         )
     # Lightning takes a share of an epoch as well.
+    often = f"One every {plural(num(every), 'step')}"
     if total is None or every < 1:
-        return ticked(slug, title, f"One every {num(every)} steps.")
+        return ticked(slug, title, f"{often}.")
     count = int(total // every)
     if count < least:
         return crossed(
             slug,
             title,
-            f"One every {num(every)} steps, {count} in the run: fewer than {least} show no trend.",
-            f"Evaluate every {max(total // (4 * least), 1)} steps.",
+            f"{often}, {count} in the run: fewer than {least} show no trend.",
+            f"Evaluate every {plural(max(total // (4 * least), 1), 'step')}.",
             severity=Severity.WARNING,
         )
-    return ticked(slug, title, f"One every {num(every)} steps, {count} in the run.")
+    return ticked(slug, title, f"{often}, {count} in the run.")
 
 
 def seed(at: Launch) -> Tick:

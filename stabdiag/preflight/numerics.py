@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from stabdiag.findings import Severity
 from stabdiag.preflight.rates import family
 from stabdiag.ticks import crossed, ticked, unknown
-from stabdiag.tree.words import num
+from stabdiag.tree.words import num, plural
 
 if TYPE_CHECKING:
     from stabdiag.preflight.settings import Launch
@@ -74,7 +74,7 @@ def loss_scaling(at: Launch) -> Tick:
             "Scale dynamically: torch.amp.GradScaler, or loss_scale 0 for DeepSpeed.",
         )
     window = manifest.loss_scale_window
-    every = f", and grows after {window} steps without an overflow" if window else ""
+    every = f", and grows after {plural(window, 'step')} without an overflow" if window else ""
     return ticked(slug, title, f"The loss scale is dynamic{every}.")
 
 

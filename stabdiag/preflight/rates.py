@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from stabdiag.findings import Severity
 from stabdiag.ticks import crossed, ticked, unknown
-from stabdiag.tree.words import num
+from stabdiag.tree.words import num, plural
 
 if TYPE_CHECKING:
     from stabdiag.preflight.settings import Launch
@@ -95,9 +95,9 @@ def warmup(at: Launch) -> Tick:
             severity=severity,
         )
     if total is None:
-        return ticked(slug, title, f"{num(steps)} steps.")
+        return ticked(slug, title, f"{plural(num(steps), 'step')}.")
     share = steps / total
-    told = f"{num(steps)} steps, {share:.2g} of the run's {total}"
+    told = f"{plural(num(steps), 'step')}, {share:.2g} of the run's {total}"
     if share >= 1:
         return crossed(
             slug,
@@ -123,7 +123,7 @@ def schedule_length(at: Launch) -> Tick:
     slug, title = "schedule-length", "Schedule and length of the run"
     total, schedule, length = at.manifest.total_steps, at.manifest.schedule, at.schedule_steps
     if total is None:
-        epochs = f" (it says {num(at.epochs)} epochs)" if at.epochs else ""
+        epochs = f" (it says {plural(num(at.epochs), 'epoch')})" if at.epochs else ""
         return unknown(
             slug,
             title,
@@ -134,7 +134,8 @@ def schedule_length(at: Launch) -> Tick:
         return crossed(
             slug,
             title,
-            f"The schedule is {schedule!r}: the learning rate never decays in {total} steps.",
+            f"The schedule is {schedule!r}: the learning rate never decays in "
+            f"{plural(total, 'step')}.",
             "Decay it after the warm-up: cosine or linear, to a tenth of the peak or to zero.",
         )
     if length is None:
@@ -146,13 +147,14 @@ def schedule_length(at: Launch) -> Tick:
             f"{total}.",
             f"Print the learning rate that the scheduler gives at step {total}.",
         )
+    told = f"The schedule has {plural(num(length), 'step')}, the run {total}"
     if abs(length - total) <= at.limits.preflight.schedule_slack * total:
-        return ticked(slug, title, f"The schedule has {num(length)} steps, the run {total}.")
+        return ticked(slug, title, f"{told}.")
     meant = "it is at its floor before the run ends" if length < total else "it never gets down"
     return crossed(
         slug,
         title,
-        f"The schedule has {num(length)} steps, the run {total}: {meant}.",
-        f"Build the scheduler with {total} steps, on every process alike.",
+        f"{told}: {meant}.",
+        f"Build the scheduler with {plural(total, 'step')}, on every process alike.",
         severity=Severity.WARNING,
     )

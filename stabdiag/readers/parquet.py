@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from stabdiag.errors import ColumnError, LogError, NoUsableRecord
 from stabdiag.readers.bombs import refuse_bomb
 from stabdiag.readers.columns import Columns
+from stabdiag.words import plural
 
 if TYPE_CHECKING:
     from stabdiag.readers.columns import Column
@@ -66,7 +67,8 @@ def read(stream: Stream) -> Columns:
             ) from error
         if len(table) != rows:
             raise ColumnError(
-                f"{told} has {len(table)} rows where the file tells of {rows}; is the file whole?"
+                f"{told} has {plural(len(table), 'row')} where the file tells of {rows}; is the "
+                "file whole?"
             )
         return join(chunks, column)
 

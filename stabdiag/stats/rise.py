@@ -39,7 +39,6 @@ _WANDERS = 2.0
 
 # So many levels before a rise are enough to know their noise by.
 _CALM_LEVELS = 8
-_PP = 0.001
 
 # A level is no more exact than its last digit, even one that never varies.
 _EPSILON = float(np.finfo(np.float64).eps)

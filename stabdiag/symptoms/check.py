@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from stabdiag.tree.case import Case
 
 _SEE_BELOW = "Nothing broke in mid-flight; see what was also found."
-_SEE_FIRST = "See what was also found."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,7 +74,10 @@ def _merged(found: tuple[Finding, ...], symptoms: tuple[Finding, ...]) -> tuple[
     if symptoms[0].severity is Severity.ERROR:
         return (*symptoms, *(f for f in found if f.severity is not Severity.OK))
     if symptoms[0].severity is Severity.WARNING:
+        worse = ", ".join(one.slug for one in symptoms if one.severity is Severity.WARNING)
         quiet = found[0].severity is Severity.OK
-        first = _SEE_BELOW if quiet else f"{_SEE_FIRST} {found[0].first_action}"
+        first = (
+            _SEE_BELOW if quiet else f"{found[0].first_action} See also {worse}, found beside it."
+        )
         found = (replace(found[0], first_action=first), *found[1:])
     return (*found, *symptoms)

@@ -137,8 +137,8 @@ def _again(case: Case, steps: Ints, ids: Floats) -> Evidence | None:
     at = int(np.argmax(soon))
     return _repeats(
         f"{plural(count, 'batch', 'batches')} of {len(ids)} had been seen within {within} steps, "
-        f"the first at step {int(steps[at])}: batch {num(float(ids[at]))}, {int(since[at])} steps "
-        "after the last time.",
+        f"the first at step {int(steps[at])}: batch {num(float(ids[at]))}, "
+        f"{plural(int(since[at]), 'step')} after the last time.",
         int(steps[at]),
         count,
     )

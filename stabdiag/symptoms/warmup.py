@@ -10,7 +10,7 @@ from stabdiag.findings import Severity
 from stabdiag.symptoms.losses import from_the_start, is_distance
 from stabdiag.symptoms.rates import every, rates
 from stabdiag.symptoms.symptom import Evidence, Symptom
-from stabdiag.tree.words import num
+from stabdiag.tree.words import num, plural
 
 if TYPE_CHECKING:
     from stabdiag.history import Series
@@ -92,7 +92,8 @@ def _endless(case: Case, lr: Series, told: int) -> Evidence | None:
 
 def _mismatch(what: str, told: int, found: int, lr: Series) -> Evidence:
     return Evidence(
-        because=f"The warm-up of the learning rate {what}; the manifest says {told} steps.",
+        because=f"The warm-up of the learning rate {what}; the manifest says "
+        f"{plural(told, 'step')}.",
         step=min(told, found),
         measured={"warmup_found": found, "warmup_told": told, "peak_lr": float(lr.values.max())},
         first=f"Check in which unit the scheduler counts its warm-up of {told}: optimizer steps, "

@@ -143,7 +143,8 @@ def _is_it_nan(case: Case) -> Reply:
         else ("no loss before it is finite")
     )
     return yes(
-        f"the loss of step {bad.step} is not finite; {good}; {bad.count} of {total} are not finite",
+        f"the loss of step {bad.step} is not finite; {good}; {bad.count} of {total} "
+        f"{'is' if bad.count == 1 else 'are'} not finite",
         bad.step,
         measured={
             "first_bad": bad.step,

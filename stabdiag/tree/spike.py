@@ -36,14 +36,14 @@ def _is_there_a_spike(case: Case) -> Reply:
     seen = case.exceedances
     expected = seen.tested * (1 - NormalDist().cdf(limits.sigma))
     counted = (
-        f"{seen.count} of {seen.tested} losses lie above μ+{num(limits.sigma)}σ "
-        f"({num(expected)} expected of normal noise)"
+        f"{seen.count} of {seen.tested} losses {'lies' if seen.count == 1 else 'lie'} above "
+        f"μ+{num(limits.sigma)}σ ({num(expected)} expected of normal noise)"
     )
     measured: dict[str, Scalar] = {
         "exceedances": seen.count,
         "expected_by_chance": expected,
-        "tested": scan.tested,
-        "largest_score": scan.largest,
+        "tested": seen.tested,
+        "family_size": scan.tested,
         "family_limit": scan.limit,
         "window_points": case.spike_window,
     }
@@ -55,7 +55,7 @@ def _is_there_a_spike(case: Case) -> Reply:
         return no(
             f"{counted}; {_why_none(case)}{wide}",
             case.at(scan.largest_at),
-            measured=measured,
+            measured={"largest_score": scan.largest, **measured},
         )
     worst = case.focus or case.spikes[0]
     rose = (
@@ -72,7 +72,7 @@ def _is_there_a_spike(case: Case) -> Reply:
     return yes(
         f"{rose}{why}{wide}",
         *(case.at(spike.onset) for spike in case.spikes),
-        measured={"spikes": len(case.spikes), **measured},
+        measured={"spikes": len(case.spikes), "spike_score": worst.score, **measured},
     )
 
 

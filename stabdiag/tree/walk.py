@@ -169,6 +169,8 @@ def _finding(case: Case, slug: str, answers: dict[str, Answer]) -> Finding:
         first_action=advice.first,
         next_actions=advice.then,
         step=advice.step,
+        reload=advice.reload,
+        remedies=advice.remedies,
         evidence={
             key: value for answer in answers.values() for key, value in answer.measured.items()
         },

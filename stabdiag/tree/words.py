@@ -6,6 +6,8 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from stabdiag.words import plural as plural
+
 if TYPE_CHECKING:
     from stabdiag.manifest import Manifest
 
@@ -28,11 +30,6 @@ def sigmas(score: float) -> str:
     if score >= _FAR_BEYOND:
         return "far beyond all noise"
     return f"{num(score if abs(score) > 1 / _FAR_BEYOND else 0.0)}σ"
-
-
-def plural(count: int, one: str, many: str | None = None) -> str:
-    """Return ``1 step`` or ``2 steps``."""
-    return f"{count} {one if count == 1 else many or one + 's'}"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -11,15 +12,21 @@ import pytest
 
 import stabdiag
 from stabdiag.checklist import checklist
+from stabdiag.report import Report
 from stabdiag.ticks import Sheet, State, Tick
 
 RUNS = Path(__file__).parents[2] / "fixtures" / "runs"
 
 
 @cache
-def sheet_of(run: str) -> Sheet:
+def report_of(run: str) -> Report:
     (log,) = (RUNS / run).glob("log.*")
-    return checklist(stabdiag.diagnose(log))
+    return stabdiag.diagnose(log)
+
+
+@cache
+def sheet_of(run: str) -> Sheet:
+    return checklist(report_of(run))
 
 
 def tick(run: str, slug: str) -> Tick:
@@ -101,6 +108,72 @@ def test_the_checkpoint_before_the_failure_is_named():
         .do[0]
         .startswith("Reload the checkpoint of step 200")
     )
+
+
+EVERY = sorted(folder.name for folder in RUNS.iterdir() if any(folder.glob("log.*")))
+CHECKPOINT = re.compile(
+    r"[Rr]eload the checkpoint of step \d+|[Rr]estart from the beginning|[Rr]eload the last"
+)
+
+
+@pytest.mark.parametrize("run", EVERY)
+def test_the_checklist_and_the_diagnosis_name_the_same_checkpoint(run: str):
+    named = CHECKPOINT.search(report_of(run).diagnosis.first_action)
+    told = CHECKPOINT.search(tick(run, "reproduce").do[0])
+    if named is not None:
+        assert told is not None
+        assert told.group().lower() == named.group().lower()
+
+
+# What a first action says, and the line that must not be ticked then.
+CALLED_FOR = {
+    "try-rate": re.compile("(half|halve|lower|divide) the (peak )?learning rate|fix the schedule"),
+    "try-clip": re.compile("clip threshold|gradient norm (clipped )?at"),
+    "safety-nets": re.compile("weight decay"),
+    "data": re.compile("the data|the batch of step|the batches"),
+    "try-precision": re.compile("bf16|loss scaling"),
+    "try-operations": re.compile("isnan checks|operation"),
+}
+
+
+@pytest.mark.parametrize("run", EVERY)
+def test_no_line_is_ticked_that_the_first_action_calls_for(run: str):
+    first = report_of(run).diagnosis.first_action.lower()
+    for slug, words in CALLED_FOR.items():
+        if words.search(first):
+            assert tick(run, slug).state is not State.TICKED, slug
+
+
+def test_the_advice_on_clipping_is_that_of_the_diagnosis():
+    line = tick("spike-persistent-moments", "try-clip")
+    assert line.state is State.CROSSED
+    assert line.because == "It is clipped at 1. Loss spike that did not recover (spike-persistent)."
+    assert line.do == (report_of("spike-persistent-moments").diagnosis.first_action,)
+
+
+@pytest.mark.parametrize(
+    ("run", "axis"),
+    [
+        ("nan-blow-up-fp32", "the optimizer: its learning rate (nan-fp32)"),
+        ("nan-blow-up-bf16", "the optimizer: its learning rate (nan-bf16)"),
+        ("nan-log0-fp32", "the optimizer: its weight decay (divergence-weight-norm-climbing)"),
+        ("loss-scale-collapsed-often", "the numerics (loss-scale-collapsed)"),
+        ("spike-duplicate-stuck-loader", "the data (spike-duplicate-batch)"),
+    ],
+)
+def test_the_fault_is_where_the_diagnosis_says(run: str, axis: str):
+    assert tick(run, "narrow").because == f"The log points at {axis}."
+
+
+def test_the_peak_of_the_learning_rate_is_the_one_that_was_meant():
+    assert "(now 0.005)" in " ".join(tick("spike-lr-jump", "try-rate").do)
+    lr = 5e-3 * np.minimum((STEP + 1) / 50, 1)
+    lr[260:263] = 0.27
+    loss = LOG["loss"].copy()
+    loss[261:264] += 9
+    line = diagnosed({"step": STEP, "loss": loss, "lr": lr}, {})["try-rate"]
+    assert line.state is State.CROSSED
+    assert "(now 0.005)" in " ".join(line.do)
 
 
 def diagnosed(log: dict[str, Any], manifest: dict[str, object]) -> dict[str, Tick]:

@@ -51,6 +51,14 @@ def test_unlike_strides_are_compared_at_the_steps_they_share() -> None:
     assert "All 30 common losses are equal" in found.diagnosis.summary
 
 
+def test_a_single_common_loss_is_told_in_the_singular() -> None:
+    found = stabdiag.compare([run(n=1), run(n=1)])
+    assert found.common == 1
+    for name in ("terminal", "markdown"):
+        assert "1 common loss" in compared.render(found, name)
+        assert "1 common losses" not in compared.render(found, name)
+
+
 def test_the_fewest_points_are_a_limit() -> None:
     short = [run(n=12), run(n=12)]
     assert slugs(*short) == ["not-comparable"]

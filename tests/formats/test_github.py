@@ -130,7 +130,7 @@ def test_how_it_was_found_is_folded_away(persistent: Report):
     for answer in persistent.trail:
         assert f"| {answer.question} |" in text
         assert f"| {answer.question} |" not in folds(text)
-    assert "6 questions were asked: 2 yes, 3 no, 1 unknown" in text
+    assert "6 questions were asked: 1 yes, 3 no, 1 found, 1 unknown" in text
 
 
 def test_what_could_not_be_tested_is_in_the_open_where_nothing_was_found(healthy: Report):

@@ -131,9 +131,39 @@ def test_what_was_not_checked_takes_one_line(persistent: Report):
     report = replace(persistent, unchecked=lacking)
     lines = render(report, "terminal").splitlines()
     (line,) = [line for line in lines if "a_role_with_a_long_name" in line]
-    assert line.startswith("Not checked  9 symptoms, for lack of a_role_with_a_long_name_0, ")
+    assert line.startswith("Not checked  9 symptoms, for lack of a_role_with_a_long_name_0")
     assert line.endswith("…")
     assert "symptom-8: a_role_with_a_long_name_8" in render(report, "terminal", verbose=True)
+
+
+@pytest.mark.parametrize("width", [60, 71, 72, 80, 100])
+@pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
+def test_no_role_that_could_not_be_checked_is_cut(persistent: Report, width: int, encoding: str):
+    lacking = ("eval_loss", "tokens_per_second", "manifest.vocab_size")
+    report = replace(persistent, unchecked=(Unchecked(symptom="mfu-low", missing=lacking),))
+    lines = render(report, "terminal", width=width, encoding=encoding).splitlines()
+    (line,) = [line for line in lines if line.startswith("Not checked")]
+    assert line.startswith("Not checked  1 symptom, for lack of eval_loss")
+    told = line.partition("for lack of ")[2].removesuffix("..." if encoding == "ascii" else "…")
+    assert set(told.split(", ")) <= set(lacking)
+    assert len(line) <= width
+
+
+def test_one_of_a_kind_is_told_in_the_singular(persistent: Report):
+    source = replace(persistent.history.source, records=1)
+    report = replace(persistent, history=replace(persistent.history, source=source))
+    assert "run.jsonl (jsonl): 1 record, steps" in render(report, "terminal")
+    for name in ("markdown", "html"):
+        assert "1 records" not in render(report, name)
+
+
+def test_the_page_that_is_named_is_that_of_the_worst_finding(healthy: Report):
+    warning = replace(healthy.diagnosis, slug="not-learning", severity=Severity.WARNING)
+    report = replace(healthy, findings=(*healthy.findings, warning))
+    for name in ("terminal", "markdown", "html"):
+        text = render(report, name)
+        assert "stabdiag explain not-learning" in text
+        assert "stabdiag explain healthy" not in text
 
 
 def test_the_first_action_stands_before_the_evidence(persistent: Report):
@@ -143,7 +173,9 @@ def test_the_first_action_stands_before_the_evidence(persistent: Report):
 
 def test_only_verbose_shows_the_lead_up(nan: Report):
     short, full = render(nan, "terminal"), render(nan, "terminal", verbose=True)
-    assert "yes to Q2.1" in short
+    assert "Of the 2 questions asked of the steps before the NaN, Q2.1 found something" in " ".join(
+        short.split()
+    )
     assert "At step 803" not in short
     assert "At step 803" in full
 

@@ -33,6 +33,11 @@ def test_the_whole_tree_is_drawn_once(report_of: Callable[..., Report]):
     assert len(drawing.lanes) == len(SECTIONS)
 
 
+def test_an_edge_from_a_which_is_not_called_yes_or_no(report_of: Callable[..., Report]):
+    labels = {edge.label for edge in draw(report_of("healthy-fp32")).edges}
+    assert "none, ?" in labels  # Q2.3 to a spike without a cause
+
+
 def test_nothing_lies_on_something_else(report_of: Callable[..., Report]):
     drawing, _ = drawn(report_of("healthy-fp32"))
     for one, other in combinations(drawing.nodes, 2):

@@ -198,6 +198,16 @@ def test_blanks_are_marked_and_counted(diagnosed: Callable[[str], Report]) -> No
     assert "Is the checkpoint of step 500 there" in text
 
 
+@pytest.mark.parametrize(
+    ("run", "step"),
+    [("nan-log0-fp32", 516), ("nan-filtered-fp16", 209), ("nan-empty-mask-fp32", 523)],
+)
+def test_the_batch_that_is_asked_about_is_that_of_the_nan_and_not_of_earlier_damage(
+    diagnosed: Callable[[str], Report], run: str, step: int
+) -> None:
+    assert f"What is in the batch of step {step}," in postmortem(diagnosed(run))
+
+
 def test_a_missing_cadence_is_asked_of_a_person(broken: Callable[..., Report]) -> None:
     text = postmortem(broken(checkpoint_every=None))
     assert "Which is the last checkpoint from before step 500" in text

@@ -147,3 +147,14 @@ def test_every_line_has_a_name_of_its_own():
     slugs = [tick.slug for tick in sheet.ticks]
     assert len(set(slugs)) == len(slugs)
     assert len(sheet.lists[0].ticks) == len(CHECKS)
+
+
+def test_a_null_says_that_gradients_are_not_clipped():
+    sheet = preflight(parse_manifest({"grad_clip": None}), Limits())
+    clip = next(tick for tick in sheet.ticks if tick.slug == "grad-clip")
+    assert clip.state is State.CROSSED
+
+
+def test_a_single_step_is_told_in_the_singular():
+    assert tick("checkpoints", checkpoint_every=1).because.startswith("One every 1 step;")
+    assert "1 steps" not in tick("warmup", warmup_steps=1).because

@@ -11,10 +11,11 @@ import stabdiag
 from stabdiag.manifest import Manifest
 from stabdiag.tree.advice import ADVICE
 from stabdiag.tree.case import Case
-from stabdiag.tree.words import checkpoint_before, num, plural
+from stabdiag.tree.words import checkpoint_before, num
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from stabdiag.report import Report
 
@@ -317,15 +318,6 @@ def test_numbers_in_words(value: float, text: str) -> None:
     assert num(value) == text
 
 
-@pytest.mark.parametrize(("count", "text"), [(0, "0 steps"), (1, "1 step"), (2, "2 steps")])
-def test_plurals(count: int, text: str) -> None:
-    assert plural(count, "step") == text
-
-
-def test_irregular_plurals() -> None:
-    assert plural(2, "finite loss", "finite losses") == "2 finite losses"
-
-
 def test_a_loss_that_is_finite_again_is_not_said_to_be_lost(calm: Callable[..., Log]) -> None:
     log = calm()
     log["loss"][[600, 610]] = np.nan
@@ -446,3 +438,11 @@ def test_a_log_that_begins_with_nan_does_not_say_when_it_went_nan() -> None:
 def test_a_gradient_norm_that_went_first_is_named_however_little_was_logged() -> None:
     log = {"step": range(3), "loss": [2.0, np.nan, np.nan], "grad_norm": [np.nan] * 3}
     assert "grad_norm went first, at step 0" in stabdiag.diagnose(log).diagnosis.summary
+
+
+def test_what_the_first_action_says_is_not_said_again(runs: Path) -> None:
+    found = stabdiag.diagnose(runs / "nan-activations-fp16" / "log.jsonl").diagnosis
+    assert "halve the learning rate (now 0.53)" in found.first_action
+    assert not any("halve the learning rate" in action for action in found.next_actions)
+    static = stabdiag.diagnose(next((runs / "nan-static-scale-fp16").glob("log.*"))).diagnosis
+    assert any("halve the learning rate" in action for action in static.next_actions)

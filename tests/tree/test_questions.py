@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import stabdiag
-from stabdiag.findings import AskedOf, Verdict
+from stabdiag.findings import Answer, AskedOf, Verdict
 from stabdiag.manifest import Manifest
 from stabdiag.tree import QUESTIONS
 from stabdiag.tree.case import Case
@@ -226,6 +227,29 @@ def test_every_possible_answer_has_a_case() -> None:
 
 
 # What the answers say.
+
+
+def test_which_and_where_are_not_answered_with_yes() -> None:
+    asked_which = [q.asks for q in QUESTIONS if not q.asks.startswith(("Is", "Has", "D"))]
+    assert len(asked_which) == 6
+    for question in QUESTIONS:
+        word = Answer(
+            question=question.id, asks=question.asks, verdict=Verdict.YES, because=""
+        ).word
+        assert word == ("found" if question.asks in asked_which else "yes")
+    which = Answer(question="Q1.2", asks="Which dtype?", verdict=Verdict.NO, because="")
+    assert which.word == "none"
+    assert replace(which, verdict=Verdict.UNKNOWN).word == "unknown"
+
+
+@pytest.mark.parametrize("run", ["spike-lr-jump", "spike-persistent-moments", "nan-blow-up-fp32"])
+def test_the_numbers_of_a_spike_are_those_of_its_sentence(runs: Path, run: str) -> None:
+    trail = stabdiag.diagnose(next((runs / run).glob("log.*"))).trail
+    answer = next(answer for answer in trail if answer.question == "Q2.1")
+    told = answer.measured
+    assert f"{told['exceedances']} of {told['tested']} losses" in answer.because
+    assert f"{told['spike_score']:.4g}σ" in answer.because
+    assert "largest_score" not in told
 
 
 def test_exceedances_are_counted_against_what_chance_gives(calm: Callable[..., Log]) -> None:
@@ -459,7 +483,7 @@ def test_questions_on_something_that_is_not_there_are_refused(
 @pytest.mark.parametrize("run", ["spike-recovered-head-noise", "spike-lr-jump", "spike-unresolved"])
 def test_the_limit_that_a_spike_is_said_to_exceed_lies_below_it(runs: Path, run: str) -> None:
     answer = asked(stabdiag.diagnose(next((runs / run).glob("log.*"))), "Q2.1")
-    alone = answer.measured["largest_score"] > answer.measured["family_limit"]
+    alone = answer.measured["spike_score"] > answer.measured["family_limit"]
     assert ("several steps are high together" in answer.because) is not alone
 
 

@@ -10,6 +10,7 @@ from stabdiag.formats.json import version
 from stabdiag.formats.markdown.sections import SIGNS, actions, also_found
 from stabdiag.formats.markdown_text import block, code, escape, table
 from stabdiag.formats.terminal.canvas import View, strip
+from stabdiag.words import plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -85,5 +86,6 @@ def _cells(rows: Sequence[Sequence[str]]) -> list[list[str]]:
 def _foot(comparison: Comparison, command: str | None) -> Iterator[str]:
     commands = [command or "", f"stabdiag explain {comparison.diagnosis.slug}"]
     yield block("\n".join(line for line in commands if line), "sh")
-    told = [f"stabdiag {version()}", f"{comparison.common} common losses", *comparison.notes]
+    common = plural(comparison.common, "common loss", "common losses")
+    told = [f"stabdiag {version()}", common, *comparison.notes]
     yield f"<sub>{' · '.join(map(escape, told))}</sub>"

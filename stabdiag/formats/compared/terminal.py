@@ -13,6 +13,7 @@ from stabdiag.formats.compared.view import overlay
 from stabdiag.formats.terminal.console import console_for, written
 from stabdiag.formats.terminal.page import MAX_WIDTH, Page
 from stabdiag.formats.terminal.sections import actions, also_found, head
+from stabdiag.words import plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -114,13 +115,14 @@ def _runs(comparison: Comparison, page: Page) -> Iterator[Text]:
 
 
 def _foot(comparison: Comparison, page: Page) -> Iterator[Text]:
-    told = [f"{comparison.common} common losses", *comparison.notes]
+    told = [plural(comparison.common, "common loss", "common losses"), *comparison.notes]
     changed = [
         f"{info.name} = {info.value:g}" for info in comparison.limits.items() if info.overridden
     ]
     unreadable = [run for run in comparison.runs if run.history.source.unreadable]
     told += [
-        f"{run.label} has {run.history.source.unreadable} lines not read" for run in unreadable
+        f"{run.label} has {plural(run.history.source.unreadable, 'line')} not read"
+        for run in unreadable
     ]
     more = ["--verbose"] * (not page.verbose) + [f"stabdiag explain {comparison.diagnosis.slug}"]
     yield Text("")

@@ -11,7 +11,7 @@ from itertools import pairwise
 from textwrap import wrap
 from typing import TYPE_CHECKING
 
-from stabdiag.findings import AskedOf
+from stabdiag.findings import AskedOf, Verdict, in_a_word
 from stabdiag.tree import QUESTIONS
 from stabdiag.tree.edges import EDGES, END, SECTIONS, taken
 from stabdiag.tree.outcomes import BY_SLUG
@@ -168,7 +168,7 @@ def _edges(nodes: Mapping[str, Node], answers: Mapping[str, Answer]) -> Iterator
             targets.setdefault(target, []).append(key)
         for target, keys in targets.items():
             lit = nodes[name].state if reply in keys else "dim"
-            label = "" if len(targets) == 1 else ", ".join(_labels(target, keys, replies))
+            label = "" if len(targets) == 1 else ", ".join(_labels(name, target, keys))
             if target in SECTIONS:
                 yield _down(nodes[name], nodes[SECTIONS[target]], label, lit)
             else:
@@ -176,8 +176,9 @@ def _edges(nodes: Mapping[str, Node], answers: Mapping[str, Answer]) -> Iterator
     yield from _onward(nodes, answers)
 
 
-def _labels(target: str, keys: list[str], replies: Mapping[str, str]) -> Iterator[str]:
-    """Yield what stands at an edge: verdicts, and branches that the leaf itself does not name."""
+def _labels(question: str, target: str, keys: list[str]) -> Iterator[str]:
+    """Yield what stands at an edge: answers, and branches that the leaf itself does not name."""
+    replies, asks = EDGES[question], _BY_ID[question].asks
     for key in keys:
         verdict, _, branch = key.partition(":")
         if branch and target in _BY_ID:
@@ -185,7 +186,7 @@ def _labels(target: str, keys: list[str], replies: Mapping[str, str]) -> Iterato
         elif not branch and any(other.startswith(f"{verdict}:") for other in replies):
             yield "other"
         elif not branch:
-            yield "?" if verdict == "unknown" else verdict
+            yield "?" if verdict == "unknown" else in_a_word(asks, Verdict(verdict))
 
 
 def _across(node: Node, target: Node, label: str, state: str) -> Edge:

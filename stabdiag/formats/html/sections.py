@@ -32,7 +32,7 @@ class Asked:
     @property
     def verdict(self) -> str:
         """The answer in one word."""
-        return self.answer.verdict.value if self.answer else "not asked"
+        return self.answer.word if self.answer else "not asked"
 
     @property
     def lead_up(self) -> bool:

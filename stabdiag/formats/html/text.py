@@ -11,6 +11,7 @@ from markupsafe import Markup
 
 from stabdiag.formats.terminal.page import number
 from stabdiag.formats.visible import visible
+from stabdiag.words import plural
 
 if TYPE_CHECKING:
     from stabdiag.findings import Scalar
@@ -33,7 +34,7 @@ def _shown(value: Scalar | Markup) -> str | Markup:
 
 @cache
 def _environment() -> Environment:
-    return Environment(
+    environment = Environment(
         loader=FunctionLoader(source),
         autoescape=True,
         finalize=_shown,
@@ -41,3 +42,5 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.globals["plural"] = plural
+    return environment

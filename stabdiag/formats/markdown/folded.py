@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
-from stabdiag.findings import Answer, AskedOf, Verdict
+from stabdiag.findings import Answer, AskedOf
 from stabdiag.formats.markdown_text import code, escape, table
 from stabdiag.formats.terminal.evidence import decisive
 from stabdiag.formats.terminal.page import number
 from stabdiag.history import EventKind
+from stabdiag.words import plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from stabdiag.report import Report
 
-_WORDS = {Verdict.YES: "yes", Verdict.NO: "no", Verdict.UNKNOWN: "unknown"}
+# In the order in which they are counted.
+_WORDS = ("yes", "no", "found", "none", "unknown")
 _MOST_NOTES = 30
 
 
@@ -23,13 +26,12 @@ def trail(report: Report) -> Iterator[str]:
     """Yield the questions with their answers; those that decided are in bold."""
     if not report.trail:
         return
-    counts = [
-        f"{sum(answer.verdict is verdict for answer in report.trail)} {word}"
-        for verdict, word in _WORDS.items()
-    ]
+    counts = Counter(answer.word for answer in report.trail)
+    told = ", ".join(f"{counts[word]} {word}" for word in _WORDS if counts[word])
+    asked = plural(len(report.trail), "question was", "questions were")
     deciding = decisive(report)
     yield _folded(
-        f"{len(report.trail)} questions were asked: {', '.join(counts)}",
+        f"{asked} asked: {told}",
         table(
             ["", "Question", "Answer", "Because"],
             [_row(answer, strong=answer in deciding) for answer in report.trail],
@@ -38,7 +40,7 @@ def trail(report: Report) -> Iterator[str]:
     limits = {name: value for answer in report.trail for name, value in answer.limits.items()}
     if limits:
         yield _folded(
-            f"{len(limits)} limits that it was held against",
+            f"{plural(len(limits), 'limit')} that it was held against",
             ", ".join(f"`{name}` {number(value)}" for name, value in limits.items()),
         )
 
@@ -51,7 +53,8 @@ def reading(report: Report) -> Iterator[str]:
     if report.unchecked:
         lacking = dict.fromkeys(role for one in report.unchecked for role in one.missing)
         told = ", ".join(code(role) for role in lacking)
-        missing.append(f"- {len(report.unchecked)} symptoms were not checked, for lack of {told}")
+        symptoms = plural(len(report.unchecked), "symptom was", "symptoms were")
+        missing.append(f"- {symptoms} not checked, for lack of {told}")
     if missing:
         yield _folded("Not logged, and what that costs", "\n".join(missing))
     notes = [f"- {note}" for note in _notes(report)]
@@ -84,7 +87,7 @@ def _notes(report: Report) -> Iterator[str]:
 
 
 def _row(answer: Answer, *, strong: bool) -> list[str]:
-    word, why = _WORDS[answer.verdict], escape(answer.because)
+    word, why = answer.word, escape(answer.because)
     asked = escape(answer.asks)
     if answer.asked_of is AskedOf.LEAD_UP:
         asked = f"Before the NaN: {asked}"

@@ -12,6 +12,7 @@ from stabdiag.formats.terminal.evidence import decisive, numbers
 from stabdiag.formats.terminal.page import number
 from stabdiag.formats.terminal.subject import choose
 from stabdiag.history import EventKind
+from stabdiag.words import plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -35,8 +36,7 @@ _MESSAGES = 5
 def head(report: Report) -> Iterator[str]:
     """Yield the headline and the summary."""
     found = report.diagnosis
-    worst = min(report.findings, key=lambda finding: finding.severity.rank).severity
-    yield f"### {SIGNS[worst]} {_named(found)}{_rest(report)}"
+    yield f"### {SIGNS[report.worst.severity]} {_named(found)}{_rest(report)}"
     yield f"**{found.severity.value}** · `{found.slug}` · {code(report.history.source.name)}"
     yield escape(found.summary)
 
@@ -103,15 +103,18 @@ def untested(report: Report) -> Iterator[str]:
 
 def foot(report: Report, command: str | None) -> Iterator[str]:
     """Yield the commands that tell the same again and more, and which log this was."""
-    commands = [command or "", f"stabdiag explain {report.diagnosis.slug}"]
+    commands = [command or "", f"stabdiag explain {report.worst.slug}"]
     yield block("\n".join(line for line in commands if line), "sh")
     source = report.history.source
-    told = [f"stabdiag {version()}", f"{source.records} records ({escape(source.format)})"]
+    told = [
+        f"stabdiag {version()}",
+        f"{plural(source.records, 'record')} ({escape(source.format)})",
+    ]
     steps = [series.steps for series in report.history.series.values() if len(series)]
     if steps:
         told.append(f"steps {min(s[0] for s in steps)} to {max(s[-1] for s in steps)}")
     if source.unreadable:
-        told.append(f"{source.unreadable} lines could not be read")
+        told.append(f"{plural(source.unreadable, 'line')} could not be read")
     if source.attempts > 1:
         told.append(f"attempt {source.attempt} of {source.attempts}")
     if report.literal:

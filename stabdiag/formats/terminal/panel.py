@@ -11,7 +11,8 @@ from stabdiag.findings import AskedOf, Verdict
 from stabdiag.formats.terminal.canvas import View, strip
 from stabdiag.formats.terminal.page import MAX_WIDTH, Page, number
 from stabdiag.formats.terminal.sections import ACCENT, BADGE
-from stabdiag.formats.terminal.trail import STYLES, WORDS
+from stabdiag.formats.terminal.trail import STYLES, word
+from stabdiag.words import plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -59,7 +60,8 @@ def _title(name: str, report: Report | None, page: Page) -> Text:
     """Return the name of the log, of a long path the last part, and how far the run is."""
     if report is None:
         return Text(page.clip(name, page.width), "bold")
-    reached = f"  step {report.history.last_step}, {report.history.source.records} records"
+    records = plural(report.history.source.records, "record")
+    reached = f"  step {report.history.last_step}, {records}"
     room = page.width - len(reached)
     if page.text(name).cell_len > room:
         name = name.rpartition("/")[2]
@@ -109,8 +111,7 @@ def _trail(report: Report, page: Page) -> Iterator[Text]:
     """Yield every question that was asked of the run with its answer, in one word."""
     asked = [answer for answer in report.trail if answer.asked_of is AskedOf.RUN]
     told = Text("  ").join(
-        Text(f"{answer.question} {WORDS[answer.verdict]}", STYLES[answer.verdict])
-        for answer in asked
+        Text(f"{answer.question} {word(answer)}", STYLES[answer.verdict]) for answer in asked
     )
     yield from page.wrap(told, _label("trail", page))
     unknown = sum(answer.verdict is Verdict.UNKNOWN for answer in asked)

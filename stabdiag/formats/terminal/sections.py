@@ -9,6 +9,7 @@ from rich.text import Text
 
 from stabdiag.findings import AskedOf, Finding, Severity
 from stabdiag.history import EventKind
+from stabdiag.words import plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -62,8 +63,7 @@ def head(report: Found, page: Page) -> Iterator[Text]:
 def _only_warned(found: Finding, warnings: list[Finding], page: Page) -> Text:
     """Return the headline of a run that is well but for what stands below: it is to be read on."""
     well = "Nothing broke" if found.severity is Severity.OK else found.title
-    count = "1 warning" if len(warnings) == 1 else f"{len(warnings)} warnings"
-    told = f"{well}; {count}: {', '.join(one.slug for one in warnings)}"
+    told = f"{well}; {plural(len(warnings), 'warning')}: {', '.join(one.slug for one in warnings)}"
     return page.line(page.text(told, "bold"), page.text(f"  [{found.slug}]", "dim"))
 
 
@@ -126,24 +126,32 @@ def unchecked(report: Report, page: Page) -> Iterator[Text]:
     """Yield in one line how many symptoms could not be checked, and for lack of what."""
     if not report.unchecked:
         return
-    lacking = Counter(role for symptom in report.unchecked for role in symptom.missing)
+    told = f"{plural(len(report.unchecked), 'symptom')}, for lack of"
     if not page.verbose:
-        roles = ", ".join(role for role, _ in lacking.most_common())
-        told = f"  {len(report.unchecked)} symptoms, for lack of {roles}"
+        lacking = Counter(role for symptom in report.unchecked for role in symptom.missing)
+        told += f" {', '.join(role for role, _ in lacking.most_common())}"
         title = page.text("Not checked", "bold")
         yield Text("")
-        yield page.line(title, page.text(page.clip(told, page.width - title.cell_len), "dim"))
+        yield page.line(title, page.text(f"  {_whole(told, page, title.cell_len + 2)}", "dim"))
         return
-    yield from page.heading("Not checked", f"{len(report.unchecked)} symptoms, for lack of")
+    yield from page.heading("Not checked", told)
     for symptom in report.unchecked:
         yield from page.wrap(f"{symptom.symptom}: {', '.join(symptom.missing)}", "  ", "    ")
+
+
+def _whole(told: str, page: Page, before: int) -> str:
+    """Return as many of the names that are told as the line holds, but for the first in full."""
+    dots, room, shown = page.text("…").cell_len, page.width - before, told
+    while page.text(shown).cell_len + dots * (shown != told) > room and ", " in shown:
+        shown = shown.rpartition(", ")[0]
+    return page.clip(shown if shown == told else f"{shown}…", room)
 
 
 def foot(report: Report, page: Page) -> Iterator[Text]:
     """Yield the last lines: which log this was, and how to learn more."""
     source = report.history.source
     steps = [s.steps for s in report.history.series.values() if len(s)]
-    told = [f"{source.name} ({source.format}): {source.records} records"]
+    told = [f"{source.name} ({source.format}): {plural(source.records, 'record')}"]
     if source.unreadable:
         told.append(f"{source.unreadable} unreadable")
     if steps:
@@ -152,7 +160,7 @@ def foot(report: Report, page: Page) -> Iterator[Text]:
         told.append(f"attempt {source.attempt} of {source.attempts}")
     if report.literal:
         told.append("the tree to the letter (--literal)")
-    more = ["--verbose"] * (not page.verbose) + [f"stabdiag explain {report.diagnosis.slug}"]
+    more = ["--verbose"] * (not page.verbose) + [f"stabdiag explain {report.worst.slug}"]
     yield Text("")
     yield from page.wrap(page.text(", ".join(told), "dim"))
     yield from page.wrap(page.text(f"more: {'; '.join(more)}", "dim"))

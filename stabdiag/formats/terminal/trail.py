@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from stabdiag.findings import Answer, AskedOf, Verdict
 from stabdiag.formats.terminal.evidence import decisive, pairs
 from stabdiag.formats.terminal.sections import ACCENT
+from stabdiag.words import plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,9 +18,14 @@ if TYPE_CHECKING:
     from stabdiag.report import Report
 
 # Words, not ticks and crosses: a "no" is good news for most questions.
-WORDS = {Verdict.YES: "yes", Verdict.NO: "no", Verdict.UNKNOWN: "?"}
 STYLES = {Verdict.YES: "bold", Verdict.NO: "", Verdict.UNKNOWN: "dim"}
-_INDENT = 13
+_WORD = 7
+_INDENT = 8 + _WORD
+
+
+def word(answer: Answer) -> str:
+    """Return an answer in one word, or a question mark."""
+    return "?" if answer.verdict is Verdict.UNKNOWN else answer.word
 
 
 def trail(report: Report, page: Page) -> Iterator[Text]:
@@ -31,9 +37,9 @@ def trail(report: Report, page: Page) -> Iterator[Text]:
     if page.verbose:
         yield from _answers("What led up to it", lead, report, page)
     elif lead:
-        yes = ", ".join(a.question for a in lead if a.verdict is Verdict.YES)
-        told = f"Of the {len(lead)} questions asked of the steps before the NaN: "
-        told += f"yes to {yes}" if yes else "none found anything"
+        found = ", ".join(a.question for a in lead if a.verdict is Verdict.YES)
+        told = f"Of the {plural(len(lead), 'question')} asked of the steps before the NaN, "
+        told += f"{found} found something" if found else "none found anything"
         yield from page.wrap(page.text(f"{told} (--verbose).", "dim"), " " * _INDENT)
 
 
@@ -52,9 +58,8 @@ def _answers(title: str, answers: list[Answer], report: Report, page: Page) -> I
     weighing = decisive(report)
     for answer in answers:
         mark = page.text("▸ " if answer in weighing else "  ", ACCENT[report.diagnosis.severity])
-        word = page.text(WORDS[answer.verdict], STYLES[answer.verdict])
-        word.pad_right(5 - word.cell_len)
-        prefix = page.text("").join([mark, page.text(f"{answer.question:<6}"), word])
+        told = page.text(f"{word(answer):<{_WORD}}", STYLES[answer.verdict])
+        prefix = page.text("").join([mark, page.text(f"{answer.question:<6}"), told])
         yield from page.wrap(page.text(answer.because, _quiet(answer)), prefix)
         if page.verbose:
             yield from _details(answer, page)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from stabdiag.tree.advice import divergence, nan, precision, spike
+from stabdiag.tree.advice import divergence, nan, plateau, precision, spike
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -36,5 +36,5 @@ ADVICE: Final[Mapping[str, Callable[[Case, Mapping[str, Answer]], Advice]]] = {
     "divergence-weight-norm-collapsing": divergence.weights,
     "divergence-grad-norm-rising": divergence.grad_norm_rising,
     "divergence-unexplained": divergence.unexplained,
-    "plateau": divergence.plateau,
+    "plateau": plateau.plateau,
 }

@@ -1,4 +1,4 @@
-"""Advice on §4: divergence and plateau."""
+"""Advice on §4: divergence."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stabdiag.findings import Remedy
 from stabdiag.tree.advice.words import (
     Advice,
     clip,
@@ -83,6 +84,8 @@ def lr_rising(case: Case, answers: Mapping[str, Answer]) -> Advice:
             f"If the schedule is meant, lower its peak: the loss stopped falling near {begin}.",
         ),
         step=told.began,
+        reload=told.reload,
+        remedies=(Remedy.RATE,),
     )
 
 
@@ -100,6 +103,8 @@ def _lr_jump(case: Case, answer: Answer) -> Advice:
             "If a higher rate is meant, warm up to it.",
         ),
         step=told.began,
+        reload=told.reload,
+        remedies=(Remedy.RATE,),
     )
 
 
@@ -118,6 +123,8 @@ def weights(case: Case, answers: Mapping[str, Answer]) -> Advice:
             "Log the weight norm of every group at every step.",
         ),
         step=told.began,
+        reload=told.reload,
+        remedies=(Remedy.DECAY,),
     )
 
 
@@ -127,9 +134,10 @@ def grad_norm_rising(case: Case, answers: Mapping[str, Answer]) -> Advice:
     data = f"check the data from step {told.first} on: order, labels, sources"
     what, act = told.what, f"halve the learning rate{now_lr(case, told.first)}"
     then: tuple[str, ...] = (sentence(data),)
+    remedies = (Remedy.RATE,)
     if answers["Q4.2"].measured.get("lr_last") == 0.0:
         what += " The learning rate was 0 by then: the weights stood still, the data changed."
-        act, then = data, ()
+        act, then, remedies = data, (), (Remedy.DATA,)
     return Advice(
         summary=f"{what} {sentence(answer.because)}",
         first=f"{told.reload}, and {act}.",
@@ -139,6 +147,8 @@ def grad_norm_rising(case: Case, answers: Mapping[str, Answer]) -> Advice:
             "Check for drift from the initialization: log weight norms per group.",
         ),
         step=told.first,
+        reload=told.reload,
+        remedies=remedies,
     )
 
 
@@ -155,15 +165,8 @@ def unexplained(case: Case, answers: Mapping[str, Answer]) -> Advice:
             *to_log(case, ("grad_norm", "lr", "weight_norm")),
         ),
         step=told.first,
-    )
-
-
-def plateau(case: Case, answers: Mapping[str, Answer]) -> Advice:
-    """A loss that has stopped falling."""
-    return Advice(
-        summary=sentence(answers["Q4.1"].because),
-        first="Look at the evaluation loss: if it is flat as well, stop the run here.",
-        then=("If it still falls, let the run go on; the learning rate may be due for a decay.",),
+        reload=told.reload,
+        remedies=(Remedy.DATA,),
     )
 
 

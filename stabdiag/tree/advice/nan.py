@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from stabdiag.findings import Remedy
 from stabdiag.tree.advice.words import Advice, clip, inner, logged_at, now_lr, sentence
 from stabdiag.tree.nan import FirstBad, Origin, begun, blew_up, found_bad, jump_before, origin
 from stabdiag.tree.words import checkpoint_before, num
@@ -19,7 +21,9 @@ def full_precision(case: Case, answers: Mapping[str, Answer]) -> Advice:
     """NaN in fp32, bf16 or an unknown dtype."""
     bad = found_bad(case)
     start = origin(case, bad)
-    first, what, then = _by_evidence(case, bad, start)
+    reload = _reload(case, bad, start)
+    advice = _by_evidence(case, bad, start, reload)
+    then = advice.then
     if case.manifest.dtype == "bf16":
         hint = "bf16 overflows near 1e38 and rounds at 1%: run the step once in fp32 to compare."
         then = (*then, hint)
@@ -29,39 +33,41 @@ def full_precision(case: Case, answers: Mapping[str, Answer]) -> Advice:
             "is an overflow."
         )
         then = (hint, *then)
-    return Advice(summary=f"{_what_went_nan(bad)} {what}", first=first, then=then, step=bad.step)
+    summary = f"{_what_went_nan(bad)} {advice.summary}"
+    return replace(advice, summary=summary, then=then, step=bad.step, reload=reload)
 
 
-def _by_evidence(case: Case, bad: FirstBad, start: Origin) -> tuple[str, str, tuple[str, ...]]:
-    """Return the first action, what the log shows, and the next actions."""
-    reload = _reload(case, bad, start)
+def _by_evidence(case: Case, bad: FirstBad, start: Origin, reload: str) -> Advice:
+    """Return what the log shows of the cause, and what to do about it."""
     jump = jump_before(case, start)
     if jump:
-        return (
-            f"Fix the schedule at step {jump.steps[0]}: {inner(reload)}.",
-            sentence(jump.because),
-            (
+        return Advice(
+            summary=sentence(jump.because),
+            first=f"Fix the schedule at step {jump.steps[0]}: {inner(reload)}.",
+            then=(
                 "Check that a resume restores the scheduler's state, and that phases join without "
                 "a step.",
                 "If the jump is meant, warm up to it, and clip the gradient norm.",
             ),
+            remedies=(Remedy.RATE,),
         )
     if blew_up(case, bad, start):
-        return (
-            f"{reload}, and restart with half the learning rate{now_lr(case, bad.step)} and the "
-            f"gradient norm clipped at {clip(case)}.",
-            _how_it_blew_up(case, start),
-            (
+        return Advice(
+            summary=_how_it_blew_up(case, start),
+            first=f"{reload}, and restart with half the learning rate{now_lr(case, bad.step)} and "
+            f"the gradient norm clipped at {clip(case)}.",
+            then=(
                 "Lengthen the warm-up: it is the cheapest cure for an early blow-up.",
                 f"Inspect the batches of steps {max(_first(bad, start) - 2, 0)} to {bad.step}.",
                 "If it happens again, clip gradients by value at ±100 as well.",
             ),
+            remedies=(Remedy.RATE, Remedy.CLIP),
         )
-    return (
-        f"{reload}, and step one batch forward with isnan checks after every layer, from the "
+    return Advice(
+        summary=_how_it_began(case, bad, start),
+        first=f"{reload}, and step one batch forward with isnan checks after every layer, from the "
         "embedding to the loss reduction.",
-        _how_it_began(case, bad, start),
-        (
+        then=(
             "Use log_softmax instead of log(softmax(x)), or add an epsilon: log(0) is the usual "
             "cause.",
             "Check reductions for 0/0: a batch whose mask is all zero divides by nothing.",
@@ -69,6 +75,7 @@ def _by_evidence(case: Case, bad: FirstBad, start: Origin) -> tuple[str, str, tu
             "out of range, NaN inputs.",
             "If it happens again, the bug is structural: go back to the architecture.",
         ),
+        remedies=(Remedy.OPERATIONS,),
     )
 
 
@@ -108,9 +115,12 @@ def fp16(case: Case, answers: Mapping[str, Answer]) -> Advice:
         "possible.",
         "unknown": "The first suspect in fp16 is an activation or gradient beyond 65504.",
     }[signals.verdict]
+    smaller = f"halve the learning rate{now_lr(case, bad.step)}"
     jump = jump_before(case, start)
+    remedies: tuple[Remedy, ...] = (Remedy.PRECISION,)
+    then: tuple[str, ...] = (f"If the loss scale keeps collapsing, {smaller}.",)
     if jump:
-        told = sentence(jump.because)
+        told, remedies = sentence(jump.because), (Remedy.RATE, Remedy.PRECISION)
         first = f"Fix the schedule at step {jump.steps[0]}: {inner(reload)}."
     elif signals.verdict == "no":
         first = (
@@ -121,9 +131,10 @@ def fp16(case: Case, answers: Mapping[str, Answer]) -> Advice:
         first = f"{reload}, and engage dynamic loss scaling (torch.amp.GradScaler)."
     elif signals.measured.get("scale_halving") == "yes":
         first = (
-            f"{reload}, and halve the learning rate{now_lr(case, bad.step)} or switch from fp16 to "
-            "bf16: a smaller loss scale did not help."
+            f"{reload}, and {smaller} or switch from fp16 to bf16: a smaller loss scale did not "
+            "help."
         )
+        then, remedies = (), (Remedy.RATE, Remedy.PRECISION)
     else:
         first = f"{reload}, and switch from fp16 to bf16, or see that the loss scaler is engaged."
     return Advice(
@@ -132,11 +143,13 @@ def fp16(case: Case, answers: Mapping[str, Answer]) -> Advice:
         then=(
             f"Re-run {where} in fp32 on the same data: finite there means an fp16 overflow, not a "
             "structural bug.",
-            f"If the loss scale keeps collapsing, halve the learning rate{now_lr(case, bad.step)}.",
+            *then,
             "Keep softmax, layer norm and the loss in fp32.",
             "Check the initialization and the size of the residual stream.",
         ),
         step=bad.step,
+        reload=reload,
+        remedies=remedies,
     )
 
 
@@ -155,7 +168,8 @@ def _first(bad: FirstBad, start: Origin) -> int:
 
 def _what_went_nan(bad: FirstBad) -> str:
     good = "" if bad.last_good is None else f" (last finite loss: step {bad.last_good})"
-    count = f"{bad.count} of {bad.total} logged losses are not finite"
+    are = "is" if bad.count == 1 else "are"
+    count = f"{bad.count} of {bad.total} logged losses {are} not finite"
     if not bad.for_good:
         return f"The loss is not finite at step {bad.step}{good}, but is again later; {count}."
     rest = "" if bad.count == 1 else f"; {count}"

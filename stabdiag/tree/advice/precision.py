@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from stabdiag.findings import Remedy
 from stabdiag.tree.advice.words import Advice, now_lr, sentence, shown, to_log
 from stabdiag.tree.words import checkpoint_before
 
@@ -24,9 +25,11 @@ def overflow(case: Case, answers: Mapping[str, Answer]) -> Advice:
             "same batch."
         )
         log: tuple[str, ...] = ("Log the largest activation of each layer.",)
+        remedies = (Remedy.PRECISION, Remedy.OPERATIONS)
     else:
         first = f"Switch from fp16 to bf16, or halve the learning rate{now_lr(case, step)}."
         log = to_log(case, ("loss_scale", "grad_norm"))
+        remedies = (Remedy.PRECISION, Remedy.RATE)
     return Advice(
         summary=sentence(answer.because),
         first=first,
@@ -36,6 +39,7 @@ def overflow(case: Case, answers: Mapping[str, Answer]) -> Advice:
             "Check the initialization and the size of the residual stream.",
         ),
         step=step,
+        remedies=remedies,
     )
 
 
@@ -52,6 +56,7 @@ def static(case: Case, answers: Mapping[str, Answer]) -> Advice:
             "Switch from fp16 to bf16, which needs no loss scale.",
         ),
         step=answer.steps[0],
+        remedies=(Remedy.PRECISION,),
     )
 
 
@@ -72,4 +77,6 @@ def collapsed(case: Case, answers: Mapping[str, Answer]) -> Advice:
             "Keep softmax, layer norm and the loss in fp32.",
         ),
         step=step,
+        reload=reload,
+        remedies=(Remedy.PRECISION, Remedy.RATE),
     )

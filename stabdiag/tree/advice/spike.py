@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from stabdiag.findings import Remedy
 from stabdiag.tree.advice.words import Advice, batches_at, clip, inner, sentence, shown, to_log
 from stabdiag.tree.causes import before, lr_panel
 from stabdiag.tree.spike import focus
@@ -19,12 +20,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class _Told:
-    """A spike in words: its onset, what happened, why if that is clear, and how to restart."""
+    """A spike in words: its onset, what happened, why if that is clear, and how to restart.
+
+    ``reload`` names the checkpoint, ``remedies`` are those of a restart.
+    """
 
     onset: int
     what: str
     cause: str
+    reload: str
     restart: str
+    remedies: tuple[Remedy, ...]
 
 
 def _told(case: Case) -> _Told:
@@ -50,6 +56,8 @@ def _told(case: Case) -> _Told:
         what=f"The loss rose from {num(spike.base)} to {num(spike.base + spike.height)} at step "
         f"{case.at(spike.peak)} ({sigmas(spike.score)}){back}.{also}",
         cause=cause,
+        reload=reload,
+        remedies=(*((Remedy.RATE,) if cause else ()), Remedy.CLIP),
         restart=f"{reload}{undo}, and restart with the clip threshold at {clip(case)}.",
     )
 
@@ -68,6 +76,8 @@ def long_tail(case: Case, answers: Mapping[str, Answer]) -> Advice:
             "If spikes grow frequent, skip steps whose gradient norm is far above its mean.",
         ),
         step=told.onset,
+        reload=told.reload,
+        remedies=(Remedy.DATA, Remedy.CLIP),
     )
 
 
@@ -87,6 +97,8 @@ def lr_jump(case: Case, answers: Mapping[str, Answer]) -> Advice:
             "If the jump is meant (a warm restart), restart lower or warm up again.",
         ),
         step=told.onset,
+        reload=told.reload,
+        remedies=(Remedy.RATE,),
     )
 
 
@@ -102,6 +114,8 @@ def duplicate(case: Case, answers: Mapping[str, Answer]) -> Advice:
             "On a resume, restore the loader's position, or the same data is seen again.",
         ),
         step=told.onset,
+        reload=told.reload,
+        remedies=(Remedy.DATA,),
     )
 
 
@@ -116,6 +130,8 @@ def recovered(case: Case, answers: Mapping[str, Answer]) -> Advice:
             *to_log(case, ("grad_norm", "lr", "batch_id")),
         ),
         step=told.onset,
+        reload=told.reload,
+        remedies=(Remedy.DATA,),
     )
 
 
@@ -138,6 +154,8 @@ def persistent(case: Case, answers: Mapping[str, Answer]) -> Advice:
             "If no checkpoint is older than the onset, the cost is the full re-train.",
         ),
         step=told.onset,
+        reload=told.reload,
+        remedies=told.remedies,
     )
 
 
@@ -161,4 +179,6 @@ def unresolved(case: Case, answers: Mapping[str, Answer]) -> Advice:
         first=first,
         then=(f"Look at {batches_at(case, told.onset, and_before=True)}.",),
         step=told.onset,
+        reload=told.reload,
+        remedies=told.remedies,
     )

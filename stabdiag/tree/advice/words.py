@@ -12,7 +12,7 @@ from stabdiag.tree.words import num
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from stabdiag.findings import Scalar
+    from stabdiag.findings import Remedy, Scalar
     from stabdiag.tree.case import Case
 
 _SERIES = {
@@ -29,12 +29,18 @@ _CLIP = 0.5
 
 @dataclass(frozen=True, kw_only=True)
 class Advice:
-    """A finding's words: what happened, what to do first, what next; ``step`` is the onset."""
+    """A finding's words: what happened, what to do first, what next; ``step`` is the onset.
+
+    ``reload`` is the clause that names the checkpoint to go back to, whether or not the first
+    action begins with it; ``remedies`` is what the first action sets about.
+    """
 
     summary: str
     first: str
     then: tuple[str, ...]
     step: int | None = None
+    reload: str = ""
+    remedies: tuple[Remedy, ...] = ()
 
 
 def sentence(words: str) -> str:

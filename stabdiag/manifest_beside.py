@@ -1,0 +1,78 @@
+"""What a configuration tells beside the manifest's fields, and under which names.
+
+A check before the launch, the cost of an incident and a comparison each read a little of it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from stabdiag.manifest_keys import number, plain
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+NUMBERS: Final[Mapping[str, tuple[str, ...]]] = {
+    "eval_every": (
+        *("eval_every", "eval_interval", "eval_steps", "val_check_interval", "eval_freq"),
+        *("validation_interval", "validate_interval_updates", "evaluation_interval"),
+    ),
+    "schedule_steps": (
+        *("schedule_steps", "lr_decay_iters", "lr_decay_steps", "decay_steps", "t_max"),
+        *("scheduler_total_steps", "scheduler_num_training_steps"),
+    ),
+    "warmup_share": ("warmup_ratio", "lr_warmup_fraction", "warmup_fraction", "pct_start"),
+    "epochs": ("num_train_epochs", "max_epochs", "num_epochs", "epochs"),
+    # The number of tokens in one sequence.
+    "sequence_length": (
+        *("seq_len", "seq_length", "sequence_length", "max_seq_len", "max_seq_length"),
+        *("block_size", "context_length", "context_len", "max_length"),
+    ),
+    # The number of a process; one on each node that counts from 0 is no rank.
+    "rank": ("rank", "global_rank", "process_index", "process_rank", "dist_rank"),
+}
+EVAL_STRATEGY: Final = ("eval_strategy", "evaluation_strategy")
+SAVE_STRATEGY: Final = "save_strategy"
+LOSS_SCALE: Final = ("fp16_loss_scale", "loss_scale", "loss_scaling")
+DIVISIBLE: Final = "make_vocab_size_divisible_by"
+
+
+def beside(flat: Mapping[str, Any], spelled: Mapping[str, str]) -> Iterator[str]:
+    """Yield the full names of the keys that tell something beside the fields.
+
+    Args:
+        flat: the values by their full names.
+        spelled: the full names by their plain spellings.
+    """
+    for name in (*EVAL_STRATEGY, SAVE_STRATEGY, DIVISIBLE):
+        if name in spelled:
+            yield spelled[name]
+    for name in LOSS_SCALE:
+        if name in spelled and (
+            flat[spelled[name]] is None or is_static(flat[spelled[name]]) is not None
+        ):
+            yield spelled[name]
+    for names in NUMBERS.values():
+        for name in names:
+            if name in spelled and number(flat[spelled[name]]) is not None:
+                yield spelled[name]
+
+
+def is_static(scale: object) -> bool | None:
+    """Tell whether a loss scale is a fixed one; DeepSpeed writes 0 for a dynamic one."""
+    read = number(scale)
+    if read is not None:
+        return read > 0
+    word = str(scale).lower()
+    return word == "static" if word in ("static", "dynamic") else None
+
+
+def spellings(flat: Mapping[str, Any]) -> dict[str, str]:
+    """Return the full name of each key by its plain spelling, with and without what it lies in."""
+    names: dict[str, str] = {}
+    for depth in range(max((name.count(".") for name in flat), default=0) + 1):
+        for name in flat:
+            parts = name.split(".")
+            if depth < len(parts):
+                names.setdefault(plain(".".join(parts[depth:])), name)
+    return names

@@ -1,0 +1,111 @@
+"""Advice on §4: a loss that has stopped falling."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stabdiag.tree.advice.words import Advice, sentence
+from stabdiag.tree.rises import climb
+from stabdiag.tree.words import num
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from stabdiag.findings import Answer
+    from stabdiag.tree.case import Case
+
+# Schedules end at a tenth of the peak, or at nothing.
+_DECAYED = 0.2
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Evaluation:
+    """What the evaluation loss did over the plateau: ``change`` is 0 where it is not material."""
+
+    told: str
+    change: float
+    lowest: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Rate:
+    """The learning rate at the end, its peak, and the step from which on it was 0, if it is."""
+
+    last: float
+    peak: float
+    zero_from: int | None
+
+
+def plateau(case: Case, answers: Mapping[str, Answer]) -> Advice:
+    """A loss that has stopped falling."""
+    held, rate = _evaluation(case), _rate(case)
+    return Advice(
+        summary=sentence(answers["Q4.1"].because), first=_first(held, rate), then=_then(held, rate)
+    )
+
+
+def _first(held: _Evaluation | None, rate: _Rate | None) -> str:
+    if rate is not None and rate.zero_from is not None:
+        beside = "" if held is None else f"; {held.told}"
+        return (
+            f"Stop the run here: the learning rate is 0 from step {rate.zero_from} on, and no step "
+            f"changes the weights any more{beside}."
+        )
+    if held is None:
+        return "Look at the evaluation loss: if it is flat as well, stop the run here."
+    if held.change < 0:
+        return f"Let the run go on: {held.told}."
+    return f"Stop the run here: {held.told}."
+
+
+def _then(held: _Evaluation | None, rate: _Rate | None) -> tuple[str, ...]:
+    if held is not None and held.change > 0:
+        return (f"Keep the checkpoint nearest to {held.lowest}, where it was lowest.",)
+    if rate is not None and rate.last <= _DECAYED * rate.peak and rate.peak > 0:
+        return (
+            f"For a lower loss, begin again with a longer schedule: the learning rate has come "
+            f"down from {num(rate.peak)} to {num(rate.last)} already.",
+        )
+    now = "" if rate is None else f" (now {num(rate.last)})"
+    due = f"the learning rate may be due for a decay{now}."
+    if held is None:
+        return (f"If it still falls, let the run go on; {due}",)
+    return (sentence(due.removesuffix(".")),)
+
+
+def _evaluation(case: Case) -> _Evaluation | None:
+    """Return what the evaluation loss did from the beginning of the plateau on, if that shows."""
+    logged = case.history.get("eval_loss")
+    if logged is None or len(logged.finite()) < 2:
+        return None
+    held, (first, _) = logged.finite(), climb(case)
+    begun = max(int(np.searchsorted(held.steps, first, side="right")) - 1, 0)
+    begun = min(begun, len(held) - 2)
+    before, last = float(held.values[begun]), float(held.values[-1])
+    lowest = int(np.argmin(held.values))
+    progress = float(held.values[0] - held.values[lowest])
+    change = last - before
+    if abs(change) <= case.limits.divergence.material * progress:
+        change = 0.0
+    did = "still falls" if change < 0 else "rose" if change > 0 else "is flat as well"
+    return _Evaluation(
+        told=f"the evaluation loss {did}, {num(before)} at step {held.steps[begun]} and "
+        f"{num(last)} at step {held.steps[-1]}",
+        change=change,
+        lowest=f"step {held.steps[lowest]}",
+    )
+
+
+def _rate(case: Case) -> _Rate | None:
+    logged = case.history.get("lr")
+    if logged is None or not len(logged.finite()):
+        return None
+    lr = logged.finite()
+    last, not_zero = float(lr.values[-1]), np.flatnonzero(lr.values)
+    zero_from = None
+    if last == 0:
+        zero_from = int(lr.steps[not_zero[-1] + 1 if len(not_zero) else 0])
+    return _Rate(last=last, peak=float(lr.values.max()), zero_from=zero_from)

@@ -1,0 +1,85 @@
+"""What to do about a loss that has stopped falling, told with what the run logged."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+import stabdiag
+from stabdiag.history import Series
+from stabdiag.tree.case import Case
+from stabdiag.tree.walk import walk
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from stabdiag.findings import Finding
+
+STEPS = np.arange(0, 1000, 100)
+FLAT = [4.0, 3.0, 2.5, 2.2, 2.0, 2.0, 2.0, 2.0, 2.0, 2.0]
+FALLING = [4.0, 3.0, 2.5, 2.2, 2.0, 1.9, 1.8, 1.7, 1.6, 1.5]
+RISING = [4.0, 3.0, 2.5, 2.2, 2.0, 2.1, 2.2, 2.4, 2.6, 2.8]
+
+
+def advised(runs: Path, **series: list[float]) -> Finding:
+    """Return the plateau of the fixture with other evaluation losses and learning rates."""
+    report = stabdiag.diagnose(next((runs / "plateau").glob("log.*")))
+    kept = {r: s for r, s in report.history.series.items() if r not in ("eval_loss", "lr")}
+    for role, values in series.items():
+        kept[role] = Series(role=role, column=role, steps=STEPS, values=np.array(values))
+    history = replace(report.history, series=kept)
+    (found,) = walk(Case(history=history, manifest=report.manifest, limits=report.limits)).findings
+    assert found.slug == "plateau"
+    return found
+
+
+@pytest.mark.parametrize(
+    ("held", "first"),
+    [
+        (FLAT, "Stop the run here: the evaluation loss is flat as well, 2 at step"),
+        (FALLING, "Let the run go on: the evaluation loss still falls, 1.8 at step 600 and 1.5"),
+        (RISING, "Stop the run here: the evaluation loss rose, 2.2 at step 600 and 2.8"),
+    ],
+    ids=["flat", "falling", "rising"],
+)
+def test_what_the_evaluation_loss_did_is_told(runs: Path, held: list[float], first: str) -> None:
+    assert advised(runs, eval_loss=held).first_action.startswith(first)
+
+
+def test_the_best_checkpoint_is_kept_where_the_evaluation_loss_rose(runs: Path) -> None:
+    (then,) = advised(runs, eval_loss=RISING).next_actions
+    assert then == "Keep the checkpoint nearest to step 400, where it was lowest."
+
+
+def test_an_evaluation_loss_that_was_not_logged_is_to_be_looked_at(runs: Path) -> None:
+    found = advised(runs)
+    assert found.first_action.startswith("Look at the evaluation loss")
+    assert "may be due for a decay." in found.next_actions[0]
+
+
+@pytest.mark.parametrize(
+    ("rates", "then"),
+    [
+        ([1.0] * 10, "The learning rate may be due for a decay (now 1)."),
+        ([1.0] * 5 + [0.1] * 5, "For a lower loss, begin again with a longer schedule"),
+    ],
+    ids=["constant", "decayed"],
+)
+def test_a_rate_that_has_decayed_is_not_to_decay(runs: Path, rates: list[float], then: str) -> None:
+    (told,) = advised(runs, eval_loss=FALLING, lr=rates).next_actions
+    assert told.startswith(then)
+
+
+def test_a_rate_of_zero_ends_the_run_whatever_the_evaluation_loss_does(runs: Path) -> None:
+    found = advised(runs, eval_loss=FALLING, lr=[1.0] * 6 + [0.0] * 4)
+    assert found.first_action.startswith("Stop the run here: the learning rate is 0 from step 600")
+    never = advised(runs, lr=[0.0] * 10)
+    assert "0 from step 0 on" in never.first_action
+
+
+def test_what_was_found_beside_a_plateau_is_named_after_what_to_do(runs: Path) -> None:
+    first = stabdiag.diagnose(next((runs / "plateau").glob("log.*"))).diagnosis.first_action
+    assert first.endswith("See also lr-decays-early, found beside it.")
