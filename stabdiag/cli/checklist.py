@@ -40,8 +40,8 @@ unreadable input or usage.
 """
 
 
-class FailOn(StrEnum):
-    """What makes the exit code 1."""
+class FailOnLine(StrEnum):
+    """Which line of a list makes the exit code 1."""
 
     NOT_DONE = "not-done"
     NEVER = "never"
@@ -62,8 +62,8 @@ def checklist(
     ] = "terminal",
     output: Output = None,
     fail_on: Annotated[
-        FailOn, typer.Option("--fail-on", help="When the exit code is 1: not-done or never.")
-    ] = FailOn.NEVER,
+        FailOnLine, typer.Option("--fail-on", help="When the exit code is 1: not-done or never.")
+    ] = FailOnLine.NEVER,
     color: Color = None,
 ) -> None:
     """Tick the debugging checklists off from what a log and its manifest show."""
@@ -90,5 +90,5 @@ def checklist(
         sheet, format, width=shown.width, color=shown.color, encoding=shown.encoding
     )
     write(text, output)
-    fails = fail_on is FailOn.NOT_DONE
+    fails = fail_on is FailOnLine.NOT_DONE
     raise typer.Exit(int(fails and any(tick.state is State.CROSSED for tick in sheet.ticks)))

@@ -9,15 +9,17 @@ from typing import Annotated
 import typer
 
 from stabdiag.cli.again import command
-from stabdiag.cli.diagnose import FailOn, exit_code
 from stabdiag.cli.options import (
     Color,
     ColumnNames,
     ConfigFile,
+    FailOn,
     LimitFlags,
     LogFormat,
     Output,
+    Severe,
     columns_of,
+    exit_code,
     limits_of,
 )
 from stabdiag.cli.terminal import progress, terminal, write
@@ -82,9 +84,7 @@ def compare(
         str, typer.Option("--format", "-f", help="terminal, json or markdown.")
     ] = "terminal",
     output: Output = None,
-    fail_on: Annotated[
-        FailOn, typer.Option("--fail-on", help="The severity from which on the exit code is 1.")
-    ] = FailOn.ERROR,
+    fail_on: Severe = FailOn.ERROR,
     verbose: Annotated[
         bool, typer.Option("--verbose", "-v", help="Show every setting that differs.")
     ] = False,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -16,14 +14,17 @@ from stabdiag.cli.options import (
     ColumnNames,
     ConfigFile,
     Dtype,
+    FailOn,
     LimitFlags,
     LogFormat,
     Logs,
     ManifestFile,
     Output,
     Settings,
+    Severe,
     besides_of,
     columns_of,
+    exit_code,
     limits_of,
     settings_of,
 )
@@ -31,16 +32,7 @@ from stabdiag.cli.terminal import add_to_summary, progress, terminal, write
 from stabdiag.files import keep_inputs
 
 if TYPE_CHECKING:
-    from stabdiag.findings import Finding
-
-
-class FailOn(StrEnum):
-    """The severity from which on the exit code is 1."""
-
-    ERROR = "error"
-    WARNING = "warning"
-    NEVER = "never"
-
+    from pathlib import Path
 
 EPILOG = """
 **Examples**
@@ -87,9 +79,7 @@ def diagnose(
     ] = "terminal",
     output: Output = None,
     also: Besides = None,
-    fail_on: Annotated[
-        FailOn, typer.Option("--fail-on", help="The severity from which on the exit code is 1.")
-    ] = FailOn.ERROR,
+    fail_on: Severe = FailOn.ERROR,
     literal: Annotated[
         bool, typer.Option("--literal", help="Apply the decision tree to the letter.")
     ] = False,
@@ -157,10 +147,3 @@ def diagnose(
     if format == "github":
         add_to_summary(report, again(format, output))
     raise typer.Exit(exit_code(report.findings, fail_on))
-
-
-def exit_code(findings: tuple[Finding, ...], fail_on: FailOn) -> int:
-    """Return 1 for findings of which one is as severe as that, else 0."""
-    from stabdiag.findings import fails
-
-    return int(any(fails(finding, fail_on) for finding in findings))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,13 +11,29 @@ import typer
 from stabdiag.errors import StabdiagError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from stabdiag.findings import Finding
     from stabdiag.limits import Limits
+    from stabdiag.ticks import Tick
 
 _WANTS = {
     "--column": "ROLE=NAME such as loss=train/ce",
     "--write": "FORMAT=FILE such as sarif=report.sarif",
 }
 
+
+class FailOn(StrEnum):
+    """The severity from which on the exit code is 1."""
+
+    ERROR = "error"
+    WARNING = "warning"
+    NEVER = "never"
+
+
+Severe = Annotated[
+    FailOn, typer.Option("--fail-on", help="The severity from which on the exit code is 1.")
+]
 Logs = Annotated[
     list[str],
     typer.Argument(
@@ -99,6 +116,13 @@ Color = Annotated[
         show_default=False,
     ),
 ]
+
+
+def exit_code(found: Iterable[Finding | Tick], fail_on: FailOn) -> int:
+    """Return 1 where something of what was found is as severe as that, else 0."""
+    from stabdiag.findings import fails
+
+    return int(any(fails(one.severity, fail_on.value) for one in found))
 
 
 def limits_of(flags: list[str] | None, config: Path | None) -> Limits:

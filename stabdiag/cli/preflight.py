@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from stabdiag.cli.diagnose import FailOn
 from stabdiag.cli.options import (
     Color,
     ConfigFile,
     Dtype,
+    FailOn,
     LimitFlags,
     Output,
     Settings,
+    Severe,
+    exit_code,
     limits_of,
     settings_of,
 )
 from stabdiag.cli.terminal import terminal, write
 from stabdiag.files import keep_inputs
-
-if TYPE_CHECKING:
-    from stabdiag.ticks import Tick
 
 EPILOG = """
 **Examples**
@@ -54,15 +53,14 @@ def preflight(
         str, typer.Option("--format", "-f", help="terminal, markdown or json.")
     ] = "terminal",
     output: Output = None,
-    fail_on: Annotated[
-        FailOn, typer.Option("--fail-on", help="The severity from which on the exit code is 1.")
-    ] = FailOn.ERROR,
+    fail_on: Severe = FailOn.ERROR,
     color: Color = None,
 ) -> None:
     """Say what a configuration lets expect before the launch, and what to try first."""
     from stabdiag.manifest import read_manifest
     from stabdiag.preflight import preflight as run
     from stabdiag.tick_formats import render_sheet
+    from stabdiag.ticks import State
 
     keep_inputs([output], [manifest, config])
     told = read_manifest(manifest).override(settings_of(settings, dtype))
@@ -72,13 +70,5 @@ def preflight(
         sheet, format, width=shown.width, color=shown.color, encoding=shown.encoding
     )
     write(text, output)
-    raise typer.Exit(int(any(_fails(tick, fail_on) for tick in sheet.ticks)))
-
-
-def _fails(tick: Tick, fail_on: FailOn) -> bool:
-    from stabdiag.findings import Severity
-    from stabdiag.ticks import State
-
-    if fail_on is FailOn.NEVER or tick.state is not State.CROSSED:
-        return False
-    return tick.severity.rank <= Severity(fail_on.value).rank
+    crossed = (tick for tick in sheet.ticks if tick.state is State.CROSSED)
+    raise typer.Exit(exit_code(crossed, fail_on))

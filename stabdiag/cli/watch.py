@@ -12,19 +12,20 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from stabdiag.cli.diagnose import FailOn, exit_code
 from stabdiag.cli.options import (
     Attempt,
     Color,
     ColumnNames,
     ConfigFile,
     Dtype,
+    FailOn,
     LimitFlags,
     LogFormat,
     ManifestFile,
     Output,
     Settings,
     columns_of,
+    exit_code,
     limits_of,
     settings_of,
 )
