@@ -23,7 +23,7 @@ from stabdiag.cli.options import (
     limits_of,
     settings_of,
 )
-from stabdiag.cli.terminal import progress, terminal, write
+from stabdiag.cli.terminal import check_outputs, progress, terminal, write
 from stabdiag.files import keep_inputs
 
 EPILOG = """
@@ -67,12 +67,15 @@ def checklist(
     color: Color = None,
 ) -> None:
     """Tick the debugging checklists off from what a log and its manifest show."""
+    from stabdiag.errors import refuse_unknown
+    from stabdiag.tick_formats import FORMATS, render_sheet
+
+    refuse_unknown(format, FORMATS)
+    check_outputs([output], [*logs, manifest], config)
     from stabdiag.api import diagnose
     from stabdiag.checklist import checklist as run
-    from stabdiag.tick_formats import render_sheet
     from stabdiag.ticks import State
 
-    keep_inputs([output], [*logs, manifest, config])
     limits = limits_of(limit, config)
     with progress(logs):
         report = diagnose(
@@ -84,6 +87,7 @@ def checklist(
             attempt=attempt,
             format=log_format,
         )
+    keep_inputs([output], report.history.source.files)
     sheet = run(report)
     shown = terminal(output, color)
     text = render_sheet(

@@ -22,7 +22,7 @@ from stabdiag.cli.options import (
     exit_code,
     limits_of,
 )
-from stabdiag.cli.terminal import progress, terminal, write
+from stabdiag.cli.terminal import check_outputs, progress, terminal, write
 from stabdiag.files import keep_inputs
 
 EPILOG = """
@@ -94,9 +94,13 @@ def compare(
 
     Says the first step at which they part, by how much, which series parts first, and why.
     """
+    from stabdiag.errors import refuse_unknown
+    from stabdiag.formats.compared import names, render
+
+    refuse_unknown(format, names())
+    check_outputs([output], [*runs, *(manifests or ())], config)
     from stabdiag.api import compare as run
 
-    keep_inputs([output], [*runs, *(manifests or ()), config])
     with progress(runs):
         comparison = run(
             runs,
@@ -106,8 +110,7 @@ def compare(
             columns=columns_of(columns),
             format=log_format,
         )
-    from stabdiag.formats.compared import render
-
+    keep_inputs([output], [file for one in comparison.runs for file in one.history.source.files])
     flags = {
         "--as": None if kind is None else kind.value,
         "--manifest": manifests,

@@ -28,7 +28,7 @@ from stabdiag.cli.options import (
     limits_of,
     settings_of,
 )
-from stabdiag.cli.terminal import add_to_summary, progress, terminal, write
+from stabdiag.cli.terminal import add_to_summary, check_outputs, progress, terminal, write
 from stabdiag.files import keep_inputs
 
 if TYPE_CHECKING:
@@ -89,10 +89,14 @@ def diagnose(
     color: Color = None,
 ) -> None:
     """Read a log, walk the decision tree, print one diagnosis and the first action to take."""
+    from stabdiag.formats import named, render
+
+    named(format)
+    beside = besides_of(also)
+    outputs = [output, *(path for path, _ in beside)]
+    check_outputs(outputs, [*logs, manifest], config)
     from stabdiag.api import diagnose as run
 
-    beside = besides_of(also)
-    keep_inputs([output, *(path for path, _ in beside)], [*logs, manifest, config])
     limits = limits_of(limit, config)
     with progress(logs):
         report = run(
@@ -105,8 +109,7 @@ def diagnose(
             literal=literal,
             format=log_format,
         )
-    from stabdiag.formats import render
-
+    keep_inputs(outputs, report.history.source.files)
     flags = {
         "--manifest": manifest,
         "--dtype": dtype,

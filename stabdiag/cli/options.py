@@ -98,7 +98,13 @@ ConfigFile = Annotated[
 ]
 Output = Annotated[
     Path | None,
-    typer.Option("--output", "-o", metavar="FILE", help="Write to a file instead."),
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="FILE",
+        callback=lambda path: None if path == Path("-") else path,
+        help="Write to a file; `-` is standard output, the default.",
+    ),
 ]
 Besides = Annotated[
     list[str] | None,
@@ -145,7 +151,16 @@ def columns_of(columns: list[str] | None) -> dict[str, str]:
 
 def besides_of(besides: list[str] | None) -> list[tuple[Path, str]]:
     """Return the files to write besides, each with the name of its format."""
-    return [(Path(path), name) for name, path in (_pair(one, "--write") for one in besides or ())]
+    from stabdiag.formats import named
+
+    pairs = [_pair(one, "--write") for one in besides or ()]
+    for name, path in pairs:
+        named(name)
+        if path == "-":
+            raise StabdiagError(
+                f"--write {name}=- names no file; --format {name} writes to standard output"
+            )
+    return [(Path(path), name) for name, path in pairs]
 
 
 def _pair(text: str, flag: str) -> tuple[str, str]:

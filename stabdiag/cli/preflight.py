@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -20,8 +20,10 @@ from stabdiag.cli.options import (
     limits_of,
     settings_of,
 )
-from stabdiag.cli.terminal import terminal, write
-from stabdiag.files import keep_inputs
+from stabdiag.cli.terminal import check_outputs, terminal, write
+
+if TYPE_CHECKING:
+    from stabdiag.manifest import Manifest
 
 EPILOG = """
 **Examples**
@@ -57,13 +59,14 @@ def preflight(
     color: Color = None,
 ) -> None:
     """Say what a configuration lets expect before the launch, and what to try first."""
-    from stabdiag.manifest import read_manifest
+    from stabdiag.errors import refuse_unknown
     from stabdiag.preflight import preflight as run
-    from stabdiag.tick_formats import render_sheet
+    from stabdiag.tick_formats import FORMATS, render_sheet
     from stabdiag.ticks import State
 
-    keep_inputs([output], [manifest, config])
-    told = read_manifest(manifest).override(settings_of(settings, dtype))
+    refuse_unknown(format, FORMATS)
+    check_outputs([output], [manifest], config)
+    told = _told(manifest).override(settings_of(settings, dtype))
     sheet = run(told, limits_of(limit, config))
     shown = terminal(output, color)
     text = render_sheet(
@@ -72,3 +75,24 @@ def preflight(
     write(text, output)
     crossed = (tick for tick in sheet.ticks if tick.state is State.CROSSED)
     raise typer.Exit(exit_code(crossed, fail_on))
+
+
+def _told(path: Path) -> Manifest:
+    """Read the manifest; a log given in its place is called one."""
+    from stabdiag.errors import ManifestError, StabdiagError
+    from stabdiag.manifest import read_manifest
+
+    try:
+        return read_manifest(path)
+    except ManifestError as error:
+        if not path.is_file():
+            raise
+        from stabdiag.api import read
+
+        try:
+            read(path)
+        except StabdiagError:  # no log either
+            raise error from None
+    raise StabdiagError(
+        f"{path}: a log, and preflight takes a manifest; for a log there is stabdiag diagnose"
+    )
