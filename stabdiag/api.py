@@ -16,8 +16,9 @@ from stabdiag.limits import Limits
 from stabdiag.manifest import Manifest, parse_manifest, read_manifest
 from stabdiag.places import Found, read_place
 from stabdiag.readers import from_object
+from stabdiag.readers.registry import reader
 from stabdiag.report import Report
-from stabdiag.roles import may_serve
+from stabdiag.roles import assign, may_serve
 from stabdiag.symptoms.check import Checked, check_symptoms
 from stabdiag.threads import both
 from stabdiag.tree.case import Case
@@ -102,6 +103,18 @@ def diagnose(
     return report_on(history, told, held, literal=literal)
 
 
+def check_options(
+    settings: Mapping[str, object] | None,
+    columns: Mapping[str, str] | None,
+    format: str | None,
+) -> None:
+    """Raise an error for what cannot be right, whatever the log holds: reading may take long."""
+    Manifest().override(settings or {})
+    assign((columns or {}).values(), columns)
+    if format is not None:
+        reader(format)
+
+
 def report_on(history: History, told: Manifest, limits: Limits, *, literal: bool = False) -> Report:
     """Diagnose a history as it is, with all that is told of its run."""
     known = infer(told, history)
@@ -164,6 +177,7 @@ def convert(
         attempt=attempt,
         format=format,
     )
+    keep_inputs([Path(output)], history.source.files)
     write_parquet(history, told, Path(output))
     return history
 
@@ -207,7 +221,7 @@ def compare(
     sources: list[object] = list(runs)
     if len(sources) == 1 and isinstance(sources[0], str | os.PathLike):
         sources = [*ranks_in(sources[0])] or sources
-    given = list(manifests) if manifests is not None else [None] * len(sources)
+    given = [None if one is None else _given(one) for one in manifests or [None] * len(sources)]
     if len(given) != len(sources):
         raise StabdiagError(
             f"there are {plural(len(sources), 'run')} and {plural(len(given), 'manifest')}; give "
@@ -237,6 +251,7 @@ def _loaded(
     format: str | None,
 ) -> tuple[History, Manifest]:
     """Return a run's history and all that is told of it, the word of a flag first."""
+    check_options(settings, columns, format)
     given = None if manifest is None else _given(manifest)
     if isinstance(source, History):
         history, beside = source, Manifest()

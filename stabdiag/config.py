@@ -27,17 +27,20 @@ def configured_limits(
         LimitError: for an unknown limit or a value out of range; the message names the file.
     """
     limits = Limits()
-    files = (
-        [config] if config else [_nearest(folder, n) for n in ("pyproject.toml", "stabdiag.toml")]
-    )
-    for path in files:
-        if path is None:
-            continue
+    for path in config_files(folder, config):
         try:
             limits = limits.override(dict(_values(path)))
         except LimitError as error:
             raise LimitError(f"{path}: {error}") from None
     return limits.override(dict(_flag(flag) for flag in flags))
+
+
+def config_files(folder: Path, config: Path | None = None) -> list[Path]:
+    """Return the files that limits are read from, the one that goes before the other last."""
+    if config is not None:
+        return [config]
+    found = (_nearest(folder, name) for name in ("pyproject.toml", "stabdiag.toml"))
+    return [path for path in found if path is not None]
 
 
 def _nearest(folder: Path, name: str) -> Path | None:
@@ -46,19 +49,34 @@ def _nearest(folder: Path, name: str) -> Path | None:
 
 
 def _values(path: Path) -> Iterator[tuple[str, object]]:
-    """Yield the limits of a file by dotted name."""
+    """Yield the limits of a file by dotted name.
+
+    A file of our own holds them as they are, and any file may hold them as pyproject.toml does.
+    """
     try:
         raw: Any = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise ConfigError(f"{path}: {error.strerror or error}") from None
+        raise ConfigError(f"{path}: {error.strerror or error}; check the path") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: not valid TOML ({error})") from None
-    if path.name == "pyproject.toml":
-        for key in ("tool", "stabdiag", "limits"):
-            raw = raw.get(key, {}) if isinstance(raw, dict) else {}
-    if not isinstance(raw, dict):
+    if path.name != "pyproject.toml":
+        yield from _dotted({name: value for name, value in raw.items() if name != "tool"})
+    yield from _dotted(_among_tools(path, raw.get("tool")))
+
+
+def _among_tools(path: Path, tool: object) -> Mapping[str, Any]:
+    """Return what stands in ``[tool.stabdiag.limits]``."""
+    ours = tool.get("stabdiag", {}) if isinstance(tool, dict) else {}
+    limits = ours.get("limits", {}) if isinstance(ours, dict) else None
+    if not isinstance(limits, dict):
         raise ConfigError(f"{path}: [tool.stabdiag.limits] is no table")
-    yield from _dotted(raw)
+    other = next((name for name in ours if name != "limits"), None)
+    if other is not None:
+        raise ConfigError(
+            f"{path}: unknown key 'tool.stabdiag.{other}'; thresholds stand in "
+            "[tool.stabdiag.limits], and nothing else is read"
+        )
+    return limits
 
 
 def _dotted(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, object]]:

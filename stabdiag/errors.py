@@ -17,7 +17,7 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
 
 class StabdiagError(Exception):
@@ -48,7 +48,16 @@ class ConfigError(StabdiagError):
     """A configuration file cannot be read."""
 
 
+def refuse_unknown(format: str, known: Collection[str]) -> None:
+    """Raise an error for a format that is none of the known ones."""
+    if format not in known:
+        raise StabdiagError(
+            f"unknown format {format!r}{did_you_mean(format, known)} "
+            f"(there are: {', '.join(known)})"
+        )
+
+
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """Return ``"; did you mean X?"`` for the nearest known word, or an empty string."""
-    near = get_close_matches(word, list(known), n=1, cutoff=0.5)
+    near = get_close_matches(word, list(known), n=1)
     return f"; did you mean {near[0]}?" if near else ""

@@ -37,6 +37,30 @@ def keep_inputs(outputs: Iterable[Path | None], inputs: Iterable[object]) -> Non
         written |= {one} - {None}
 
 
+def refuse_unwritable(outputs: Iterable[Path | None]) -> None:
+    """Make sure, as far as it can be told without writing, that files can be written.
+
+    Raises:
+        StabdiagError: if one cannot.
+    """
+    for output in outputs:
+        obstacle = None if output is None else _obstacle(output)
+        if obstacle is not None:
+            raise StabdiagError(f"{output}: cannot be written ({obstacle})")
+
+
+def _obstacle(output: Path) -> str | None:
+    try:
+        if output.is_dir():
+            return os.strerror(errno.EISDIR)
+        place = output if _takes_bytes(output) else Path(os.path.realpath(output)).parent
+        if not place.exists():
+            return f"there is no folder {place}; make it first"
+    except OSError as error:  # a name too long, a folder above that is locked
+        return error.strerror
+    return None if os.access(place, os.W_OK) else os.strerror(errno.EACCES)
+
+
 def _identity(path: str | os.PathLike[str]) -> Path | None:
     """Return what tells a file from others, or None for what nothing can be written over."""
     with suppress(OSError, ValueError):  # a URL, a name too long

@@ -116,9 +116,9 @@ class Finding:
     remedies: tuple[Remedy, ...] = ()
 
 
-def fails(finding: Finding, fail_on: str) -> bool:
-    """Tell whether a finding is as bad as a severity, or worse; nothing is for ``never``."""
-    return fail_on != "never" and finding.severity.rank <= Severity(fail_on).rank
+def fails(severity: Severity, fail_on: str) -> bool:
+    """Tell whether one severity is as bad as another, or worse; none is for ``never``."""
+    return fail_on != "never" and severity.rank <= Severity(fail_on).rank
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

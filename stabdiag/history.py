@@ -73,18 +73,33 @@ class EventKind(StrEnum):
 class Event:
     """Something that happened to the log: a rewind, a new attempt, a message among its lines.
 
-    ``line`` is the number of the line, from 1, that the event was read from.
+    ``line`` is the number of the line, from 1, that the event was read from; ``path`` is its file,
+    where the run is in several.
     """
 
     kind: EventKind
     message: str
     step: int | None = None
     line: int | None = None
+    path: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """One of several files that a run's records lie in, and the steps of those that count."""
+
+    path: str
+    first: int
+    last: int
 
 
 @dataclass(frozen=True, kw_only=True)
 class Source:
-    """Where a history came from: ``records`` were read, ``unreadable`` were not."""
+    """Where a history came from: ``records`` were read, ``unreadable`` were not.
+
+    ``files`` are all files on a disk that were read for it, what lies beside the log among them.
+    ``parts`` is empty where the run is in one file.
+    """
 
     name: str
     format: str
@@ -92,6 +107,15 @@ class Source:
     unreadable: int = 0
     attempts: int = 1
     attempt: int = 1
+    files: tuple[str, ...] = ()
+    parts: tuple[Part, ...] = ()
+
+    def path_at(self, step: int | None) -> str:
+        """Return the file in which a step's record lies; the last one where that is not told."""
+        if not self.parts:
+            return self.name
+        holding = [p for p in self.parts if step is not None and p.first <= step <= p.last]
+        return (holding or self.parts)[-1].path
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stabdiag.errors import StabdiagError, did_you_mean
+from stabdiag.errors import refuse_unknown
 from stabdiag.formats.logs import LogFormat, as_json, markdown
 from stabdiag.readers.registry import READERS
 
@@ -33,11 +33,7 @@ def formats_table(
     Raises:
         StabdiagError: for an unknown format of the table.
     """
-    if format not in FORMATS:
-        raise StabdiagError(
-            f"unknown format {format!r}{did_you_mean(format, FORMATS)} "
-            f"(there are: {', '.join(FORMATS)})"
-        )
+    refuse_unknown(format, FORMATS)
     if format == "terminal":
         from stabdiag.formats.terminal.logs import logs_page
 

@@ -73,7 +73,8 @@ class Manifest:
         for name, value in values.items():
             key = next((key for key in KEYS if key.name == name), None)
             if key is None:
-                hint = did_you_mean(name, [key.name for key in KEYS])
+                known = [key.name for key in KEYS]
+                hint = did_you_mean(name, known) or f"; the fields are {', '.join(known)}"
                 raise ManifestError(f"unknown manifest field {name!r}{hint}")
             parsed = key.parse(value)
             if parsed is None:

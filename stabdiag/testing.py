@@ -58,6 +58,6 @@ def assert_healthy(
         format=format,
     )
     untested = report.diagnosis.slug == "insufficient-data"
-    if untested or any(fails(finding, fail_on) for finding in report.findings):
+    if untested or any(fails(finding.severity, fail_on) for finding in report.findings):
         raise UnhealthyRun(report)
     return report

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stabdiag.errors import StabdiagError, did_you_mean
+from stabdiag.errors import refuse_unknown
 
 if TYPE_CHECKING:
     from stabdiag.limits import Limits
@@ -24,11 +24,7 @@ def thresholds(
     Raises:
         StabdiagError: for an unknown format.
     """
-    if format not in FORMATS:
-        raise StabdiagError(
-            f"unknown format {format!r}{did_you_mean(format, FORMATS)} "
-            f"(there are: {', '.join(FORMATS)})"
-        )
+    refuse_unknown(format, FORMATS)
     if format == "terminal":
         from stabdiag.formats.terminal.limits import limits_page
 

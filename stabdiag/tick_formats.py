@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stabdiag.errors import StabdiagError, did_you_mean
+from stabdiag.errors import refuse_unknown
 
 if TYPE_CHECKING:
     from stabdiag.ticks import Sheet
@@ -20,11 +20,7 @@ def render_sheet(
     Raises:
         StabdiagError: for an unknown format.
     """
-    if format not in FORMATS:
-        raise StabdiagError(
-            f"unknown format {format!r}{did_you_mean(format, FORMATS)} "
-            f"(there are: {', '.join(FORMATS)})"
-        )
+    refuse_unknown(format, FORMATS)
     if format == "terminal":
         from stabdiag.formats.terminal.ticks import ticks_page
 

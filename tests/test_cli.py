@@ -9,6 +9,7 @@ import re
 import shlex
 import subprocess
 import sys
+import tarfile
 from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
@@ -128,6 +129,103 @@ def test_nothing_is_written_over_what_is_read(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["LOG", "MANIFEST"]
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "diagnose log.jsonl -o manifest.json",
+        "diagnose log.jsonl --manifest other.json -o manifest.json",
+        "diagnose log.jsonl --write json=manifest.json",
+        "diagnose . -o log.jsonl",
+        "diagnose log.jsonl more.jsonl -o manifest.json",
+        "diagnose log.jsonl -o stabdiag.toml",
+        "diagnose log.jsonl -o pyproject.toml",
+        "diagnose packed.tar -o ./packed.tar",
+        "convert . -o log.jsonl",
+        "convert log.jsonl -o stabdiag.toml",
+        "checklist log.jsonl -o manifest.json",
+        "compare log.jsonl more.jsonl -o manifest.json",
+        "postmortem . -f markdown -o log.jsonl",
+        "preflight other.json -o stabdiag.toml",
+        "thresholds -f toml -o stabdiag.toml",
+    ],
+)
+def test_nothing_is_written_over_what_is_found_and_read(
+    stabdiag: Callable[..., Result], runs: Path, tmp_path: Path, arguments: str
+) -> None:
+    for file in (runs / "spike-lr-jump").iterdir():
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+    (tmp_path / "more.jsonl").write_bytes((tmp_path / "log.jsonl").read_bytes())
+    os.utime(tmp_path / "more.jsonl", (0, 0))  # in the folder, the log is the newer one
+    with tarfile.open(tmp_path / "packed.tar", "w") as archive:
+        archive.add(tmp_path / "log.jsonl", "log.jsonl")
+    (tmp_path / "other.json").write_text('{"dtype": "bf16"}', encoding="utf-8")
+    (tmp_path / "stabdiag.toml").write_text("spike.sigma = 4\n", encoding="utf-8")
+    (tmp_path / "pyproject.toml").write_text("[project]\n", encoding="utf-8")
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    result = stabdiag(*arguments.split())
+    assert (result.code, result.out, result.err.count("\n")) == (2, "", 1)
+    assert "is read as well; name another file to write to" in result.err
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_a_report_may_be_written_over_that_of_last_time(
+    stabdiag: Callable[..., Result], runs: Path, tmp_path: Path
+) -> None:
+    log = runs / "spike-lr-jump" / "log.jsonl"
+    (tmp_path / "log.jsonl").write_bytes(log.read_bytes())
+    for _ in range(2):
+        result = stabdiag("diagnose", ".", "-f", "json", "-o", "report.json", "--write", "html=r")
+        assert (result.code, result.err) == (0, "")
+
+
+@pytest.mark.parametrize("command", ["diagnose", "checklist", "postmortem"])
+def test_a_dash_is_standard_output(
+    stabdiag: Callable[..., Result], runs: Path, tmp_path: Path, command: str
+) -> None:
+    log = runs / "spike-lr-jump" / "log.jsonl"
+    assert stabdiag(command, log, "-o", "-").out == stabdiag(command, log).out != ""
+    assert list(tmp_path.iterdir()) == []
+
+
+# Whatever is wrong with an option is told before the log is opened: reading it may take long.
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ("diagnose LOG --format xml", "unknown format 'xml' (there are: terminal, json, svg"),
+        ("diagnose LOG --write jsn=x", "unknown format 'jsn'; did you mean json?"),
+        ("diagnose LOG --write json=-", "--write json=- names no file; --format json writes to"),
+        ("diagnose LOG -o none/x", "none/x: cannot be written (there is no folder"),
+        ("diagnose LOG --write json=none/x", "none/x: cannot be written (there is no folder"),
+        ("diagnose LOG -o file/x", "file/x: cannot be written (Not a directory)"),
+        ("diagnose LOG --set foo=1", "unknown manifest field 'foo'; the fields are dtype, "),
+        ("diagnose LOG --set dtype=fp17", "dtype wants"),
+        ("diagnose LOG --column los=x", "unknown role 'los'; did you mean loss?"),
+        ("diagnose LOG --log-format jsnl", "unknown format 'jsnl'; did you mean jsonl?"),
+        ("diagnose LOG --config none.toml", "none.toml: No such file or directory; check the path"),
+        ("checklist LOG --format html", "unknown format 'html' (there are: terminal, markdown"),
+        ("checklist LOG -o none/x", "there is no folder"),
+        ("postmortem LOG --format xml", "unknown format 'xml' (there are: markdown, html)"),
+        ("postmortem LOG -o none/x.md", "there is no folder"),
+        ("compare LOG LOG --format xml", "unknown format 'xml' (there are: terminal"),
+        ("compare LOG LOG -o none/x", "there is no folder"),
+        ("convert LOG -o none/x", "there is no folder"),
+        ("convert LOG -o -", "-o - names no file"),
+        ("convert LOG -o x --set foo=1", "unknown manifest field 'foo'"),
+        ("preflight LOG --format xml", "unknown format 'xml' (there are: terminal"),
+        ("watch LOG --log-format jsnl", "unknown format 'jsnl'"),
+        ("watch LOG -o none/x", "there is no folder"),
+    ],
+)
+def test_options_are_checked_before_the_log_is_opened(
+    stabdiag: Callable[..., Result], tmp_path: Path, arguments: str, told: str
+) -> None:
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    result = stabdiag(*arguments.replace("LOG", "missing.jsonl").split())
+    assert (result.code, result.out, result.err.count("\n")) == (2, "", 1)
+    assert told in result.err
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
 def test_two_outputs_may_be_devices(stabdiag: Callable[..., Result], runs: Path) -> None:
     log = runs / "spike-lr-jump" / "log.jsonl"
     result = stabdiag("diagnose", log, "-o", "/dev/null", "--write", "html=/dev/null")
@@ -216,6 +314,37 @@ def test_limits_are_overridden_by_files_and_flags(
     assert sigma("--limit", "spike.sigma=6") == 6
     (tmp_path / "other.toml").write_text("[spike]\nsigma = 7\n")
     assert sigma("--config", "other.toml") == 7
+
+
+def test_a_file_of_any_name_may_hold_limits_as_pyproject_does(
+    stabdiag: Callable[..., Result], tmp_path: Path
+) -> None:
+    (tmp_path / "other.toml").write_text(
+        "[spike]\nsigma = 7\n[tool.stabdiag.limits]\ndivergence.window = 300\n[tool.other]\nx = 1\n"
+    )
+    told = stabdiag("thresholds", "-f", "json", "--config", "other.toml").out
+    limits = json.loads(told)["limits"]
+    assert limits["spike.sigma"]["value"] == 7
+    assert limits["divergence.window"]["value"] == 300
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("[tool.stabdiag.limit]\nspike.sigma = 4\n", "unknown key 'tool.stabdiag.limit'; "),
+        ("[tool.stabdiag]\nspike.sigma = 4\n", "unknown key 'tool.stabdiag.spike'; "),
+        ("[tool]\nstabdiag = 4\n", "[tool.stabdiag.limits] is no table"),
+        ("[tool.stabdiag]\nlimits = 4\n", "[tool.stabdiag.limits] is no table"),
+    ],
+)
+@pytest.mark.parametrize("name", ["pyproject.toml", "stabdiag.toml"])
+def test_what_is_misspelt_among_the_tools_is_refused(
+    stabdiag: Callable[..., Result], tmp_path: Path, name: str, text: str, told: str
+) -> None:
+    (tmp_path / name).write_text(text, encoding="utf-8")
+    result = stabdiag("thresholds")
+    assert (result.code, result.out, result.err.count("\n")) == (2, "", 1)
+    assert f"{name}: {told}" in result.err
 
 
 def test_thresholds_as_toml_read_back_give_the_same(
@@ -354,11 +483,19 @@ def test_preflight_and_checklist_have_exit_codes(
     assert bad.code == 1
     never = stabdiag("preflight", manifest, "--set", "peak_lr=0", "--fail-on", "never")
     assert never.code == 0
+    log = runs / "spike-lr-jump" / "log.jsonl"
+    mixed_up = stabdiag("preflight", log)
+    assert mixed_up.code == 2
+    assert mixed_up.err == (
+        f"stabdiag: {log}: a log, and preflight takes a manifest; for a log there is stabdiag "
+        "diagnose\n"
+    )
+    (tmp_path / "broken.json").write_text('{"dtype": "fp16",}', encoding="utf-8")
+    assert "broken.json: not valid JSON" in stabdiag("preflight", "broken.json").err
     missing = stabdiag("preflight", tmp_path / "no.json")
     assert (missing.code, missing.out) == (2, "")
     assert missing.err.count("\n") == 1
 
-    log = runs / "spike-lr-jump" / "log.jsonl"
     assert stabdiag("checklist", log).code == 0
     assert stabdiag("checklist", log, "--fail-on", "not-done").code == 1
     assert stabdiag("checklist", log, "--format", "jsno").code == 2

@@ -177,5 +177,20 @@ def test_the_command(tmp_path, monkeypatch, capsys):
     with pytest.raises(SystemExit) as end:
         main()
     assert not end.value.code
-    assert capsys.readouterr().out.startswith(f"{output}: loss (1000), grad_norm (1000), lr")
+    out = capsys.readouterr().out
+    assert " ".join(out.split()).startswith(f"{output}: loss (1000), grad_norm (1000), lr")
     assert diagnose(output).manifest.dtype == "bf16"
+
+
+def test_what_was_converted_is_told_by_group_in_lines_that_fit(tmp_path, monkeypatch, capsys):
+    log = RUNS / "healthy-by-layer" / "log.jsonl"
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.argv", ["stabdiag", "convert", str(log), "-o", "run.parquet"])
+    with pytest.raises(SystemExit) as end:
+        main()
+    out = capsys.readouterr().out
+    assert not end.value.code
+    assert out.startswith("run.parquet: loss (800), ")
+    assert f"grad_norm: {len(read(log).group('grad_norm')) - 1} groups" in " ".join(out.split())
+    assert "grad_norm/" not in out
+    assert max(map(len, out.splitlines())) <= 80

@@ -15,10 +15,10 @@ from stabdiag.assemble.order import find_order
 from stabdiag.assemble.settled import settled_history
 from stabdiag.assemble.steps import read_steps
 from stabdiag.errors import LogError, NoUsableRecord
-from stabdiag.history import Event, EventKind, History, Series, Source
+from stabdiag.history import Event, EventKind, History, Part, Series, Source
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from numpy.typing import NDArray
 
@@ -118,8 +118,18 @@ def build_history(
             unreadable=columns.bad_count,
             attempts=len(order.runs),
             attempt=number,
+            files=columns.files,
+            parts=tuple(_parts(columns, order.steps, run)),
         ),
     )
+
+
+def _parts(columns: Columns, steps: Ints, run: Mask) -> Iterator[Part]:
+    """Yield the files that the run's records lie in, in the order in which they were written."""
+    for path, rows in columns.parts:
+        mine = steps[rows[run[rows]]]
+        if len(mine):
+            yield Part(path=path, first=int(mine.min()), last=int(mine.max()))
 
 
 def _unreadable(columns: Columns) -> list[Event]:

@@ -43,5 +43,7 @@ def settled_history(columns: Columns) -> History | None:
             values = values[logged]
         at = steps if len(values) == len(steps) else steps[logged]
         series[role] = Series(role=role, column=role, steps=at, values=values)
-    source = Source(name=columns.source, format=columns.format, records=columns.rows)
+    source = Source(
+        name=columns.source, format=columns.format, records=columns.rows, files=columns.files
+    )
     return History(series=series, source=source, events=columns.events, config=columns.config)

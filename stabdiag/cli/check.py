@@ -6,8 +6,7 @@ from typing import Annotated
 
 import typer
 
-from stabdiag.cli.diagnose import FailOn
-from stabdiag.cli.options import ConfigFile, LimitFlags, limits_of
+from stabdiag.cli.options import ConfigFile, FailOn, LimitFlags, Severe, exit_code, limits_of
 from stabdiag.cli.terminal import complain, write
 
 EPILOG = """
@@ -27,16 +26,13 @@ def check(
         list[str],
         typer.Argument(metavar="LOG...", help="Logs or folders, each of them a run of its own."),
     ],
-    fail_on: Annotated[
-        FailOn, typer.Option("--fail-on", help="The severity from which on the exit code is 1.")
-    ] = FailOn.ERROR,
+    fail_on: Severe = FailOn.ERROR,
     limit: LimitFlags = None,
     config: ConfigFile = None,
 ) -> None:
     """Diagnose each log as a run of its own, and print what is found as linters do."""
     from stabdiag.api import diagnose
     from stabdiag.errors import StabdiagError
-    from stabdiag.findings import fails
     from stabdiag.formats import render
 
     limits = limits_of(limit, config)
@@ -50,6 +46,5 @@ def check(
         text = render(report, "lines")
         if text:
             write(text, None)
-        failed = any(fails(finding, fail_on.value) for finding in report.findings)
-        code = max(code, int(failed))
+        code = max(code, exit_code(report.findings, fail_on))
     raise typer.Exit(code)

@@ -23,7 +23,7 @@ from stabdiag.cli.options import (
     limits_of,
     settings_of,
 )
-from stabdiag.cli.terminal import progress, terminal, write
+from stabdiag.cli.terminal import check_outputs, progress, terminal, write
 from stabdiag.files import keep_inputs
 
 EPILOG = """
@@ -40,8 +40,8 @@ unreadable input or usage.
 """
 
 
-class FailOn(StrEnum):
-    """What makes the exit code 1."""
+class FailOnLine(StrEnum):
+    """Which line of a list makes the exit code 1."""
 
     NOT_DONE = "not-done"
     NEVER = "never"
@@ -62,17 +62,20 @@ def checklist(
     ] = "terminal",
     output: Output = None,
     fail_on: Annotated[
-        FailOn, typer.Option("--fail-on", help="When the exit code is 1: not-done or never.")
-    ] = FailOn.NEVER,
+        FailOnLine, typer.Option("--fail-on", help="When the exit code is 1: not-done or never.")
+    ] = FailOnLine.NEVER,
     color: Color = None,
 ) -> None:
     """Tick the debugging checklists off from what a log and its manifest show."""
+    from stabdiag.errors import refuse_unknown
+    from stabdiag.tick_formats import FORMATS, render_sheet
+
+    refuse_unknown(format, FORMATS)
+    check_outputs([output], [*logs, manifest], config)
     from stabdiag.api import diagnose
     from stabdiag.checklist import checklist as run
-    from stabdiag.tick_formats import render_sheet
     from stabdiag.ticks import State
 
-    keep_inputs([output], [*logs, manifest, config])
     limits = limits_of(limit, config)
     with progress(logs):
         report = diagnose(
@@ -84,11 +87,12 @@ def checklist(
             attempt=attempt,
             format=log_format,
         )
+    keep_inputs([output], report.history.source.files)
     sheet = run(report)
     shown = terminal(output, color)
     text = render_sheet(
         sheet, format, width=shown.width, color=shown.color, encoding=shown.encoding
     )
     write(text, output)
-    fails = fail_on is FailOn.NOT_DONE
+    fails = fail_on is FailOnLine.NOT_DONE
     raise typer.Exit(int(fails and any(tick.state is State.CROSSED for tick in sheet.ticks)))

@@ -9,18 +9,20 @@ from typing import Annotated
 import typer
 
 from stabdiag.cli.again import command
-from stabdiag.cli.diagnose import FailOn, exit_code
 from stabdiag.cli.options import (
     Color,
     ColumnNames,
     ConfigFile,
+    FailOn,
     LimitFlags,
     LogFormat,
     Output,
+    Severe,
     columns_of,
+    exit_code,
     limits_of,
 )
-from stabdiag.cli.terminal import progress, terminal, write
+from stabdiag.cli.terminal import check_outputs, progress, terminal, write
 from stabdiag.files import keep_inputs
 
 EPILOG = """
@@ -82,9 +84,7 @@ def compare(
         str, typer.Option("--format", "-f", help="terminal, json or markdown.")
     ] = "terminal",
     output: Output = None,
-    fail_on: Annotated[
-        FailOn, typer.Option("--fail-on", help="The severity from which on the exit code is 1.")
-    ] = FailOn.ERROR,
+    fail_on: Severe = FailOn.ERROR,
     verbose: Annotated[
         bool, typer.Option("--verbose", "-v", help="Show every setting that differs.")
     ] = False,
@@ -94,9 +94,13 @@ def compare(
 
     Says the first step at which they part, by how much, which series parts first, and why.
     """
+    from stabdiag.errors import refuse_unknown
+    from stabdiag.formats.compared import names, render
+
+    refuse_unknown(format, names())
+    check_outputs([output], [*runs, *(manifests or ())], config)
     from stabdiag.api import compare as run
 
-    keep_inputs([output], [*runs, *(manifests or ()), config])
     with progress(runs):
         comparison = run(
             runs,
@@ -106,8 +110,7 @@ def compare(
             columns=columns_of(columns),
             format=log_format,
         )
-    from stabdiag.formats.compared import render
-
+    keep_inputs([output], [file for one in comparison.runs for file in one.history.source.files])
     flags = {
         "--as": None if kind is None else kind.value,
         "--manifest": manifests,

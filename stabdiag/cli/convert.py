@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
-from typing import Annotated
+from textwrap import wrap
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -21,7 +23,13 @@ from stabdiag.cli.options import (
     limits_of,
     settings_of,
 )
-from stabdiag.cli.terminal import progress, write
+from stabdiag.cli.terminal import check_outputs, progress, terminal, write
+from stabdiag.errors import StabdiagError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from stabdiag.history import History
 
 EPILOG = """
 **Examples**
@@ -50,6 +58,9 @@ def convert(
 
     Every command reads it fastest, and says of it what it says of the log.
     """
+    if output == Path("-"):
+        raise StabdiagError("-o - names no file, and Parquet goes to one: -o run.parquet")
+    check_outputs([output], [*logs, manifest], config)
     from stabdiag.api import convert as run
 
     with progress(logs):
@@ -63,5 +74,22 @@ def convert(
             attempt=attempt,
             format=log_format,
         )
-    written = ", ".join(f"{role} ({len(one)})" for role, one in history.series.items())
-    write(f"{output}: {written}", None)
+    written = f"{output}: {', '.join(_told(history))}"
+    width = terminal(None, None).width
+    # A name is never broken, so that it can be copied.
+    lines = wrap(
+        written, width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
+    )
+    write("\n".join(lines), None)
+
+
+def _told(history: History) -> Iterator[str]:
+    """Yield each role with the number of its points; of a role by group, how many there are."""
+    groups = Counter(role.partition("/")[0] for role in history.series if "/" in role)
+    for role, series in history.series.items():
+        name, of_a_group, _ = role.partition("/")
+        if not of_a_group:
+            yield f"{role} ({len(series)})"
+        elif name in groups:
+            count = groups.pop(name)
+            yield f"{name}: {count} {'group' if count == 1 else 'groups'}"

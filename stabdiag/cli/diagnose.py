@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -16,31 +14,25 @@ from stabdiag.cli.options import (
     ColumnNames,
     ConfigFile,
     Dtype,
+    FailOn,
     LimitFlags,
     LogFormat,
     Logs,
     ManifestFile,
     Output,
     Settings,
+    Severe,
     besides_of,
     columns_of,
+    exit_code,
     limits_of,
     settings_of,
 )
-from stabdiag.cli.terminal import add_to_summary, progress, terminal, write
+from stabdiag.cli.terminal import add_to_summary, check_outputs, progress, terminal, write
 from stabdiag.files import keep_inputs
 
 if TYPE_CHECKING:
-    from stabdiag.findings import Finding
-
-
-class FailOn(StrEnum):
-    """The severity from which on the exit code is 1."""
-
-    ERROR = "error"
-    WARNING = "warning"
-    NEVER = "never"
-
+    from pathlib import Path
 
 EPILOG = """
 **Examples**
@@ -87,9 +79,7 @@ def diagnose(
     ] = "terminal",
     output: Output = None,
     also: Besides = None,
-    fail_on: Annotated[
-        FailOn, typer.Option("--fail-on", help="The severity from which on the exit code is 1.")
-    ] = FailOn.ERROR,
+    fail_on: Severe = FailOn.ERROR,
     literal: Annotated[
         bool, typer.Option("--literal", help="Apply the decision tree to the letter.")
     ] = False,
@@ -99,10 +89,14 @@ def diagnose(
     color: Color = None,
 ) -> None:
     """Read a log, walk the decision tree, print one diagnosis and the first action to take."""
+    from stabdiag.formats import named, render
+
+    named(format)
+    beside = besides_of(also)
+    outputs = [output, *(path for path, _ in beside)]
+    check_outputs(outputs, [*logs, manifest], config)
     from stabdiag.api import diagnose as run
 
-    beside = besides_of(also)
-    keep_inputs([output, *(path for path, _ in beside)], [*logs, manifest, config])
     limits = limits_of(limit, config)
     with progress(logs):
         report = run(
@@ -115,8 +109,7 @@ def diagnose(
             literal=literal,
             format=log_format,
         )
-    from stabdiag.formats import render
-
+    keep_inputs(outputs, report.history.source.files)
     flags = {
         "--manifest": manifest,
         "--dtype": dtype,
@@ -157,10 +150,3 @@ def diagnose(
     if format == "github":
         add_to_summary(report, again(format, output))
     raise typer.Exit(exit_code(report.findings, fail_on))
-
-
-def exit_code(findings: tuple[Finding, ...], fail_on: FailOn) -> int:
-    """Return 1 for findings of which one is as severe as that, else 0."""
-    from stabdiag.findings import fails
-
-    return int(any(fails(finding, fail_on) for finding in findings))

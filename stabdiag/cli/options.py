@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,13 +11,29 @@ import typer
 from stabdiag.errors import StabdiagError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from stabdiag.findings import Finding
     from stabdiag.limits import Limits
+    from stabdiag.ticks import Tick
 
 _WANTS = {
     "--column": "ROLE=NAME such as loss=train/ce",
     "--write": "FORMAT=FILE such as sarif=report.sarif",
 }
 
+
+class FailOn(StrEnum):
+    """The severity from which on the exit code is 1."""
+
+    ERROR = "error"
+    WARNING = "warning"
+    NEVER = "never"
+
+
+Severe = Annotated[
+    FailOn, typer.Option("--fail-on", help="The severity from which on the exit code is 1.")
+]
 Logs = Annotated[
     list[str],
     typer.Argument(
@@ -81,7 +98,13 @@ ConfigFile = Annotated[
 ]
 Output = Annotated[
     Path | None,
-    typer.Option("--output", "-o", metavar="FILE", help="Write to a file instead."),
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="FILE",
+        callback=lambda path: None if path == Path("-") else path,
+        help="Write to a file; `-` is standard output, the default.",
+    ),
 ]
 Besides = Annotated[
     list[str] | None,
@@ -99,6 +122,13 @@ Color = Annotated[
         show_default=False,
     ),
 ]
+
+
+def exit_code(found: Iterable[Finding | Tick], fail_on: FailOn) -> int:
+    """Return 1 where something of what was found is as severe as that, else 0."""
+    from stabdiag.findings import fails
+
+    return int(any(fails(one.severity, fail_on.value) for one in found))
 
 
 def limits_of(flags: list[str] | None, config: Path | None) -> Limits:
@@ -121,7 +151,16 @@ def columns_of(columns: list[str] | None) -> dict[str, str]:
 
 def besides_of(besides: list[str] | None) -> list[tuple[Path, str]]:
     """Return the files to write besides, each with the name of its format."""
-    return [(Path(path), name) for name, path in (_pair(one, "--write") for one in besides or ())]
+    from stabdiag.formats import named
+
+    pairs = [_pair(one, "--write") for one in besides or ()]
+    for name, path in pairs:
+        named(name)
+        if path == "-":
+            raise StabdiagError(
+                f"--write {name}=- names no file; --format {name} writes to standard output"
+            )
+    return [(Path(path), name) for name, path in pairs]
 
 
 def _pair(text: str, flag: str) -> tuple[str, str]:

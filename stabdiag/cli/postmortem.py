@@ -21,8 +21,8 @@ from stabdiag.cli.options import (
     limits_of,
     settings_of,
 )
-from stabdiag.cli.terminal import progress, write
-from stabdiag.errors import StabdiagError
+from stabdiag.cli.terminal import check_outputs, progress, write
+from stabdiag.errors import StabdiagError, refuse_unknown
 from stabdiag.files import keep_inputs
 
 if TYPE_CHECKING:
@@ -68,8 +68,12 @@ def postmortem(
 
     What no log tells is left to a person, in marked blanks.
     """
+    from stabdiag.postmortem import FORMATS
+    from stabdiag.postmortem import postmortem as document
+
     chosen = _format_of(format, output)
-    keep_inputs([output], [*logs, manifest, config])
+    refuse_unknown(chosen, FORMATS)
+    check_outputs([output], [*logs, manifest], config)
     from stabdiag.api import diagnose as run
 
     with progress(logs):
@@ -83,8 +87,7 @@ def postmortem(
             literal=literal,
             format=log_format,
         )
-        from stabdiag.postmortem import postmortem as document
-
+        keep_inputs([output], report.history.source.files)
         text = document(report, chosen)
     write(text, output)
 

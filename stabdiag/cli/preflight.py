@@ -7,22 +7,23 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from stabdiag.cli.diagnose import FailOn
 from stabdiag.cli.options import (
     Color,
     ConfigFile,
     Dtype,
+    FailOn,
     LimitFlags,
     Output,
     Settings,
+    Severe,
+    exit_code,
     limits_of,
     settings_of,
 )
-from stabdiag.cli.terminal import terminal, write
-from stabdiag.files import keep_inputs
+from stabdiag.cli.terminal import check_outputs, terminal, write
 
 if TYPE_CHECKING:
-    from stabdiag.ticks import Tick
+    from stabdiag.manifest import Manifest
 
 EPILOG = """
 **Examples**
@@ -54,31 +55,44 @@ def preflight(
         str, typer.Option("--format", "-f", help="terminal, markdown or json.")
     ] = "terminal",
     output: Output = None,
-    fail_on: Annotated[
-        FailOn, typer.Option("--fail-on", help="The severity from which on the exit code is 1.")
-    ] = FailOn.ERROR,
+    fail_on: Severe = FailOn.ERROR,
     color: Color = None,
 ) -> None:
     """Say what a configuration lets expect before the launch, and what to try first."""
-    from stabdiag.manifest import read_manifest
+    from stabdiag.errors import refuse_unknown
     from stabdiag.preflight import preflight as run
-    from stabdiag.tick_formats import render_sheet
+    from stabdiag.tick_formats import FORMATS, render_sheet
+    from stabdiag.ticks import State
 
-    keep_inputs([output], [manifest, config])
-    told = read_manifest(manifest).override(settings_of(settings, dtype))
+    refuse_unknown(format, FORMATS)
+    check_outputs([output], [manifest], config)
+    told = _told(manifest).override(settings_of(settings, dtype))
     sheet = run(told, limits_of(limit, config))
     shown = terminal(output, color)
     text = render_sheet(
         sheet, format, width=shown.width, color=shown.color, encoding=shown.encoding
     )
     write(text, output)
-    raise typer.Exit(int(any(_fails(tick, fail_on) for tick in sheet.ticks)))
+    crossed = (tick for tick in sheet.ticks if tick.state is State.CROSSED)
+    raise typer.Exit(exit_code(crossed, fail_on))
 
 
-def _fails(tick: Tick, fail_on: FailOn) -> bool:
-    from stabdiag.findings import Severity
-    from stabdiag.ticks import State
+def _told(path: Path) -> Manifest:
+    """Read the manifest; a log given in its place is called one."""
+    from stabdiag.errors import ManifestError, StabdiagError
+    from stabdiag.manifest import read_manifest
 
-    if fail_on is FailOn.NEVER or tick.state is not State.CROSSED:
-        return False
-    return tick.severity.rank <= Severity(fail_on.value).rank
+    try:
+        return read_manifest(path)
+    except ManifestError as error:
+        if not path.is_file():
+            raise
+        from stabdiag.api import read
+
+        try:
+            read(path)
+        except StabdiagError:  # no log either
+            raise error from None
+    raise StabdiagError(
+        f"{path}: a log, and preflight takes a manifest; for a log there is stabdiag diagnose"
+    )

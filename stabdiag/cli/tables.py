@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from stabdiag.cli.options import Color, ConfigFile, LimitFlags, Output, limits_of
-from stabdiag.cli.terminal import terminal, write
+from stabdiag.cli.terminal import check_outputs, terminal, write
 
 FORMATS = """
 **Examples**
@@ -66,6 +66,7 @@ def thresholds(
     """Print the quick-reference table and every threshold in force."""
     from stabdiag.thresholds import thresholds as table
 
+    check_outputs([output], [], config)
     shown = terminal(output, color)
     text = table(
         limits_of(limit, config),

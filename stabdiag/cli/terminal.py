@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stabdiag.errors import StabdiagError
-from stabdiag.files import written_whole
+from stabdiag.files import keep_inputs, refuse_unwritable, written_whole
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
     from contextlib import AbstractContextManager
 
     from stabdiag.report import Report
@@ -42,6 +42,19 @@ def terminal(output: Path | None, color: bool | None) -> Terminal:
         width = max(shutil.get_terminal_size().columns, 40)
     encoding = "utf-8" if output else (sys.stdout.encoding or "ascii")
     return Terminal(width=width, color=wanted if color is None else color, encoding=encoding)
+
+
+def check_outputs(
+    outputs: Sequence[Path | None], inputs: Iterable[object], config: Path | None
+) -> None:
+    """Refuse at once what cannot be written, or is read as far as the command line tells.
+
+    What else is read, such as a manifest that is found, is known only when it was.
+    """
+    from stabdiag.config import config_files
+
+    refuse_unwritable(outputs)
+    keep_inputs(outputs, [*inputs, *config_files(Path.cwd(), config)])
 
 
 def write(text: str, output: Path | None) -> None:

@@ -8,27 +8,28 @@ import os
 import signal
 from contextlib import closing, contextmanager
 from importlib import import_module
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from stabdiag.cli.diagnose import FailOn, exit_code
 from stabdiag.cli.options import (
     Attempt,
     Color,
     ColumnNames,
     ConfigFile,
     Dtype,
+    FailOn,
     LimitFlags,
     LogFormat,
     ManifestFile,
     Output,
     Settings,
     columns_of,
+    exit_code,
     limits_of,
     settings_of,
 )
-from stabdiag.cli.terminal import tell, terminal, write
+from stabdiag.cli.terminal import check_outputs, tell, terminal, write
 from stabdiag.errors import StabdiagError
 from stabdiag.files import keep_inputs
 
@@ -38,12 +39,15 @@ if TYPE_CHECKING:
 
     from stabdiag.watch import Seen
 
+# What a shell has for a command that Ctrl-C ended: to look away from a job is no verdict on it.
+_STOPPED: Final = 130
+
 EPILOG = """
 **Examples**
 
 `stabdiag watch run.jsonl`: a panel beside a job, until Ctrl-C
 
-`stabdiag watch run.jsonl --pid $JOB || kill $JOB`: stop the job that fails
+`stabdiag watch run.jsonl --pid $JOB; [ $? -eq 1 ] && kill $JOB`: stop the job that fails
 
 `stabdiag watch slurm-101.out --until-idle 3600 --format json -o report.json`
 
@@ -53,7 +57,7 @@ What is told on the way goes to standard error, the report at the end to standar
 of standard input are not passed on: put `tee` before it.
 
 **Exit codes**: 0 nothing at or above `--fail-on`; 1 something, at once when it is certain; 2
-unreadable input or usage; 130 stopped before anything was read.
+unreadable input or usage; 130 stopped before anything was certain.
 """
 
 
@@ -105,17 +109,19 @@ def watch(
 ) -> None:
     """Follow a log that grows, and end with exit code 1 as soon as an error is certain.
 
-    A log that is not there yet is waited for. Ctrl-C ends the watch with the report so far.
+    A log that is not there yet is waited for. Ctrl-C ends the watch with the report so far, and
+    with exit code 130.
     """
+    from stabdiag.api import check_options
     from stabdiag.cli.display import display
     from stabdiag.findings import Severity
     from stabdiag.formats import named, render
     from stabdiag.manifest import read_manifest
     from stabdiag.roles import may_serve
-    from stabdiag.watch import Ask, Until, open_source
+    from stabdiag.watch import Ask, End, Until, open_source
     from stabdiag.watch import watch as run
 
-    keep_inputs([output], [*logs, manifest, config])
+    check_outputs([output], [*logs, manifest], config)
     for flag, seconds in (("--interval", interval), ("--until-idle", until_idle)):
         if seconds is not None and not math.isfinite(seconds):
             raise StabdiagError(f"{flag} wants a number of seconds, not {seconds}")
@@ -129,7 +135,7 @@ def watch(
         attempt=attempt,
         literal=literal,
     )
-    ask.check()
+    check_options(ask.settings, ask.columns, log_format)
     chosen = set(ask.columns.values())
     source = open_source(
         logs, format=log_format, wanted=lambda name: name in chosen or may_serve(name)
@@ -155,7 +161,14 @@ def watch(
         color=shown.color,
         encoding=shown.encoding,
     )
-    write(text, output)
+    try:
+        keep_inputs([output], report.history.source.files)
+        write(text, output)
+    except StabdiagError as error:  # the disk has filled meanwhile: the verdict is still one
+        tell(f"{error}; the report goes to standard output")
+        write(text, None)
+    if seen.end is End.STOPPED and seen.certain is None:
+        raise typer.Exit(_STOPPED)
     raise typer.Exit(exit_code(report.findings, fail_on))
 
 
@@ -165,7 +178,7 @@ def _nothing_read(seen: Seen) -> Exception:
 
     if seen.end is End.STOPPED or seen.trouble is None:
         tell(f"stopped before anything was read ({seen.trouble})")
-        return typer.Exit(130)
+        return typer.Exit(_STOPPED)
     return seen.trouble
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from stabdiag.errors import StabdiagError, did_you_mean
+from stabdiag.errors import StabdiagError, did_you_mean, refuse_unknown
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -55,13 +55,8 @@ def named(format: str) -> Format:
     Raises:
         StabdiagError: if there is none.
     """
-    chosen = next((entry for entry in FORMATS if entry.name == format), None)
-    if chosen is None:
-        raise StabdiagError(
-            f"unknown format {format!r}{did_you_mean(format, names())} "
-            f"(there are: {', '.join(names())})"
-        )
-    return chosen
+    refuse_unknown(format, names())
+    return next(entry for entry in FORMATS if entry.name == format)
 
 
 def render(report: Report, format: str, **options: object) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from stabdiag.findings import Severity
-from stabdiag.formats.place import line_of, log_path
+from stabdiag.formats.place import line_of, log_path, path_of
 from stabdiag.formats.visible import visible
 from stabdiag.history import EventKind
 
@@ -58,7 +58,7 @@ def _annotation(level: str, *lines: str, **properties: str | int | None) -> str:
 
 
 def _findings(report: Report) -> Iterator[str]:
-    path = log_path(report.history.source)
+    source = report.history.source
     for finding in report.findings:
         when = "" if finding.step is None else f", step {finding.step}"
         lines = [finding.summary]
@@ -67,7 +67,7 @@ def _findings(report: Report) -> Iterator[str]:
         yield _annotation(
             LEVELS[finding.severity],
             *lines,
-            file=path,
+            file=log_path(source, finding.step),
             line=line_of(finding, report),
             title=f"{finding.title}{when} [{finding.slug}]",
         )
@@ -75,6 +75,6 @@ def _findings(report: Report) -> Iterator[str]:
 
 def _messages(report: Report) -> Iterator[str]:
     said = [e for e in report.history.events if e.kind is EventKind.MESSAGE]
-    path = log_path(report.history.source)
     for event in said[-_MOST_MESSAGES:]:
+        path = path_of(event, report.history.source)
         yield _annotation("notice", event.message, file=path, line=event.line, title="The log says")

@@ -36,7 +36,7 @@ def _issue(finding: Finding, fingerprint: str, report: Report) -> Json:
         "fingerprint": fingerprint,
         "severity": SEVERITIES[finding.severity],
         "location": {
-            "path": visible(log_path(source) or source.name),
+            "path": visible(log_path(source, finding.step) or source.name),
             "lines": {"begin": line_of(finding, report) or 1},
         },
     }

@@ -81,7 +81,7 @@ def _case(group: str, name: str) -> ET.Element:
 def _question(answer: Answer, findings: list[Finding], fail_on: str) -> ET.Element:
     before = " (before the NaN)" if answer.asked_of is AskedOf.LEAD_UP else ""
     case = _case(_GROUPS[answer.question[1]], f"{answer.question} {answer.asks}{before}")
-    failed = any(fails(finding, fail_on) for finding in findings)
+    failed = any(fails(finding.severity, fail_on) for finding in findings)
     if answer.verdict is Verdict.UNKNOWN and not failed:
         case.append(_element("skipped", {"message": answer.because}))
     told = [answer.because]
@@ -115,7 +115,7 @@ def _with_findings(
             f"{i}. {action}"
             for i, action in enumerate((finding.first_action, *finding.next_actions), start=1)
         )
-        if fails(finding, fail_on):
+        if fails(finding.severity, fail_on):
             text = f"{finding.summary}\n\nWhat to do:\n{actions}"
             case.append(_element("failure", {"type": finding.slug, "message": headline}, text))
         else:

@@ -28,7 +28,8 @@ def escape(text: str) -> str:
 
 
 def _headline(finding: Finding, report: Report) -> str:
-    place = log_path(report.history.source) or report.history.source.name
+    source = report.history.source
+    place = log_path(source, finding.step) or source.name
     line = line_of(finding, report)
     at = place if line is None else f"{place}:{line}"
     when = "" if finding.step is None else f", step {finding.step}"

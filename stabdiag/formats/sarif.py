@@ -86,7 +86,7 @@ def _rule(finding: Finding, limits: Limits) -> Json:
 
 
 def _result(finding: Finding, fingerprint: str, rule: int, report: Report) -> Json:
-    place = log_path(report.history.source)
+    place = log_path(report.history.source, finding.step)
     line = line_of(finding, report) or 1
     location: Json = {
         "physicalLocation": {

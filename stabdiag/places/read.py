@@ -12,7 +12,7 @@ from stabdiag.errors import LogError, NoUsableRecord
 from stabdiag.history import Event, EventKind
 from stabdiag.manifest import Manifest
 from stabdiag.places import stores
-from stabdiag.places.configured import beside_file, beside_member, beside_url
+from stabdiag.places.configured import Beside, beside_file, beside_member, beside_url
 from stabdiag.places.members import is_tar, is_zip
 from stabdiag.readers import read_stream
 from stabdiag.readers.columns import every_column
@@ -78,14 +78,15 @@ def read_place(
         raise empty[0]
     told = [_event(f"left out: {error}") for error in empty]
     if len(found) == 1:
-        return _with(found[0].columns, found[0].manifest, told)
+        return _with(found[0].columns, Beside(manifest=found[0].manifest, events=told))
     from stabdiag.places.several import one_log
 
     known = Manifest()
     for one in reversed(found):  # a later attempt may have been configured anew
         known = known.beside(one.manifest)
     name = f"{found[0].columns.source} and {len(found) - 1} more"
-    return _with(one_log([one.columns for one in found], name), known, told)
+    columns = one_log([one.columns for one in found], name)
+    return _with(columns, Beside(manifest=known, events=told))
 
 
 def _read(source: str, asked: _Asked) -> Found:
@@ -104,11 +105,12 @@ def _read(source: str, asked: _Asked) -> Found:
     with open_stream(source) as stream:
         archive = _archive(stream, asked)
         if archive is not None:
-            return archive
+            return _with(archive.columns, Beside(manifest=archive.manifest, files=[source]))
         columns = asked.read(stream)
     if stream.name == STANDARD_INPUT:
         return Found(columns=columns)
-    return _with(columns, *beside_file(Path(source), Path(source).parent))
+    beside = beside_file(Path(source), Path(source).parent)
+    return _with(columns, replace(beside, files=[source, *beside.files]))
 
 
 def _is_folder(path: Path) -> bool:
@@ -129,7 +131,7 @@ def _remote(url: str, asked: _Asked) -> Found:
         if archive is not None:
             return archive
         columns = asked.read(stream)
-    return _with(columns, *beside_url(remote))
+    return _with(columns, beside_url(remote))
 
 
 def _archive(stream: Stream, asked: _Asked) -> Found | None:
@@ -170,14 +172,15 @@ def _chosen(place: Place, asked: _Asked) -> Found:
         name = place.name if run == PurePosixPath() else f"{place.name}/{run}"
         columns = stores.read_run(log, run, place.streams(files), name)
     if isinstance(place, Folder):
-        manifest, events = beside_file(Path(log.entry.key), place.path)
+        beside = beside_file(Path(log.entry.key), place.path)
+        beside = replace(beside, files=[*(one.key for one in files), *beside.files])
     else:
-        manifest, events = beside_member(place, log.path, entries)
+        beside = beside_member(place, log.path, entries)
     taken = str(run or log.path)
     names = dict.fromkeys(str(stores.run_of(one) or one.path) for one in choice.others)
     others = [name for name in names if name != taken]
     told = [*_told(taken, others), *_archives(entries), *dict.fromkeys(place.notes)]
-    return _with(columns, manifest, [*map(_event, told), *events])
+    return _with(columns, replace(beside, events=[*map(_event, told), *beside.events]))
 
 
 def _only(place: Place, entry: Entry, asked: _Asked) -> Columns:
@@ -187,8 +190,10 @@ def _only(place: Place, entry: Entry, asked: _Asked) -> Columns:
     raise NoUsableRecord("; ".join([f"{place.name}: cannot be read", *place.notes]))
 
 
-def _with(columns: Columns, manifest: Manifest, events: Sequence[Event]) -> Found:
-    return Found(columns=replace(columns, events=(*events, *columns.events)), manifest=manifest)
+def _with(columns: Columns, beside: Beside) -> Found:
+    """Return columns with what lies beside them; what is told of the place comes first."""
+    events, files = (*beside.events, *columns.events), (*columns.files, *beside.files)
+    return Found(columns=replace(columns, events=events, files=files), manifest=beside.manifest)
 
 
 def _told(taken: str, others: Sequence[str]) -> Iterator[str]:

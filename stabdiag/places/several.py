@@ -8,6 +8,7 @@ them, step by step.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
@@ -32,17 +33,16 @@ _SHOWN: Final = 20
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Part:
-    """One file: its own names by those in the whole, and its steps, NaN where it has none."""
+    """One file: its own names by those in the whole, and its steps, NaN where it has none.
+
+    ``file`` is what it is called among the others.
+    """
 
     columns: Columns
+    file: str
     roles: dict[str, str]
     names: dict[str, str]
     steps: Floats
-
-    @property
-    def file(self) -> str:
-        """The file's name, without the folders that it lies in."""
-        return self.columns.source.rpartition("/")[2]
 
     @property
     def span(self) -> tuple[float, float]:
@@ -59,7 +59,10 @@ def one_log(files: Sequence[Columns], name: str) -> Columns:
     rows = _rows(training, beside)
     events = [_event(_told(training, beside, rule))]
     for part in parts:
-        events += [replace(e, message=f"{part.file}: {e.message}") for e in part.columns.events]
+        events += [
+            replace(event, message=f"{part.file}: {event.message}", path=part.columns.source)
+            for event in part.columns.events
+        ]
     config: dict[str, object] = {}
     for part in training:
         config |= part.columns.config
@@ -75,6 +78,9 @@ def one_log(files: Sequence[Columns], name: str) -> Columns:
         events=tuple(events),
         config=config,
         tells_null=all(part.columns.tells_null for part in parts),
+        files=tuple(file for part in parts for file in part.columns.files),
+        # The rows of the attempts come first; what stands beside them is of the same steps.
+        parts=tuple((p.columns.source, where) for p, where in zip(training, rows, strict=False)),
     )
 
 
@@ -84,9 +90,12 @@ def _sorted_out(files: Sequence[Columns]) -> tuple[list[_Part], list[_Part]]:
     if all(evaluations):
         evaluations = [False] * len(files)
     roles: dict[str, str] = {}
+    called = _told_apart([one.source for one in files])
     parts = [
-        (_part(one, roles, is_eval=is_eval), is_eval)
-        for one, is_eval in sorted(zip(files, evaluations, strict=True), key=lambda one: one[1])
+        (_part(one, file, roles, is_eval=is_eval), is_eval)
+        for one, file, is_eval in sorted(
+            zip(files, called, evaluations, strict=True), key=lambda one: one[2]
+        )
     ]
     attempts = [part for part, is_eval in parts if "loss" in part.roles and not is_eval]
     if not attempts:  # none has a name that looks like a loss; the user may yet name it
@@ -94,7 +103,15 @@ def _sorted_out(files: Sequence[Columns]) -> tuple[list[_Part], list[_Part]]:
     return attempts, [part for part, _ in parts if part not in attempts]
 
 
-def _part(columns: Columns, roles: dict[str, str], *, is_eval: bool) -> _Part:
+def _told_apart(paths: Sequence[str]) -> list[str]:
+    """Return of each path the shortest end that no other has, else the whole path."""
+    parts = [path.split("/") for path in paths]
+    ends = [["/".join(one[-n:]) for n in range(1, len(one) + 1)] for one in parts]
+    counts = Counter(end for each in ends for end in each)
+    return [next((end for end in each if counts[end] == 1), each[-1]) for each in ends]
+
+
+def _part(columns: Columns, file: str, roles: dict[str, str], *, is_eval: bool) -> _Part:
     """Give a file's columns the names by which its roles go in the files before it."""
     own = dict(assign(columns.names).columns)
     names: dict[str, str] = {}
@@ -104,7 +121,7 @@ def _part(columns: Columns, roles: dict[str, str], *, is_eval: bool) -> _Part:
     for name in columns.names:
         if name not in names.values():
             names.setdefault(f"eval/{name}" if is_eval and not is_evaluation(name) else name, name)
-    return _Part(columns=columns, roles=own, names=names, steps=_steps(columns, own))
+    return _Part(columns=columns, file=file, roles=own, names=names, steps=_steps(columns, own))
 
 
 def _steps(columns: Columns, roles: dict[str, str]) -> Floats:

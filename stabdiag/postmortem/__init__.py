@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stabdiag.errors import StabdiagError, did_you_mean
+from stabdiag.errors import refuse_unknown
 
 if TYPE_CHECKING:
     from stabdiag.report import Report
@@ -26,11 +26,7 @@ def postmortem(report: Report, format: str = "markdown") -> str:
     """
     from stabdiag.postmortem.document import write
 
-    if format not in FORMATS:
-        hint = did_you_mean(format, FORMATS)
-        raise StabdiagError(
-            f"unknown format {format!r}{hint} (a post-mortem is written as: {', '.join(FORMATS)})"
-        )
+    refuse_unknown(format, FORMATS)
     document = write(report)
     if format == "markdown":
         return document.markdown

@@ -68,7 +68,8 @@ class Columns:
     configuration; it is understood as a manifest is. ``tells_null`` says that the format tells a
     null that was written from a value that was not. ``settled`` columns are those of a converted
     log: each has the name of its role, and the steps rise. ``unnamed`` says that the log names no
-    column: what they are was assumed.
+    column: what they are was assumed. ``files`` are the files on a disk that were read, and
+    ``parts`` has the rows of each attempt by its file, where several files make one log.
     """
 
     source: str
@@ -84,3 +85,5 @@ class Columns:
     tells_null: bool = False
     settled: bool = False
     unnamed: bool = False
+    files: tuple[str, ...] = ()
+    parts: tuple[tuple[str, NDArray[np.intp]], ...] = ()

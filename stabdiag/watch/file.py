@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from stabdiag.errors import LogError, NoUsableRecord
 from stabdiag.history import Event, EventKind
-from stabdiag.manifest import Manifest
-from stabdiag.places import Found, beside_file
+from stabdiag.places import Beside, Found, beside_file
 from stabdiag.readers import refusals
 from stabdiag.readers.registry import reader
 from stabdiag.readers.sniff import recognised
@@ -41,7 +40,7 @@ class File:
         self._place: Place | None = None
         self._is_known = False
         self._events: list[Event] = []
-        self._beside = _Beside(path)
+        self._beside = _Surroundings(path)
         self._another = Place([str(path)], format=format, wanted=wanted)
 
     def look(self) -> bool:
@@ -69,9 +68,13 @@ class File:
         if not self._path.exists() and self._grown.is_empty:
             raise NoUsableRecord(f"{self._path}: no such file; check the path")
         columns = self._grown.columns(whole=whole)
-        manifest, events = self._beside.look()
-        columns = replace(columns, events=(*self._events, *events, *columns.events))
-        return Found(columns=columns, manifest=manifest)
+        beside = self._beside.look()
+        columns = replace(
+            columns,
+            events=(*self._events, *beside.events, *columns.events),
+            files=(str(self._path), *beside.files),
+        )
+        return Found(columns=columns, manifest=beside.manifest)
 
     def close(self) -> None:
         """Let go of the file."""
@@ -107,15 +110,15 @@ class File:
             self._events.append(Event(kind=EventKind.PLACE, message=told))
 
 
-class _Beside:
-    """The manifest beside a log, looked for again when a file has come or gone there."""
+class _Surroundings:
+    """What lies beside a log, looked for again when a file has come or gone there."""
 
     def __init__(self, log: Path) -> None:
         self._log = log
         self._changed: int | None = None
-        self._last: tuple[Manifest, list[Event]] = (Manifest(), [])
+        self._last = Beside()
 
-    def look(self) -> tuple[Manifest, list[Event]]:
+    def look(self) -> Beside:
         try:
             changed = self._log.parent.stat().st_mtime_ns
         except OSError:

@@ -13,7 +13,6 @@ from stabdiag.assemble import build_history
 from stabdiag.errors import LogError
 from stabdiag.limits import Limits
 from stabdiag.manifest import Manifest
-from stabdiag.roles import assign
 from stabdiag.watch.certain import certain
 from stabdiag.watch.pace import Pace
 
@@ -52,11 +51,6 @@ class Ask:
     columns: Mapping[str, str] = field(default_factory=dict)
     attempt: int | None = None
     literal: bool = False
-
-    def check(self) -> None:
-        """Raise an error for what cannot be right, whatever the log will hold."""
-        Manifest().override(self.settings)
-        assign(self.columns.values(), self.columns)
 
     def diagnose(self, source: Source, *, whole: bool) -> Report:
         """Diagnose a source as far as it has come."""

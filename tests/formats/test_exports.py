@@ -9,6 +9,7 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 import jsonschema
 import pytest
@@ -18,7 +19,7 @@ from stabdiag.findings import Severity, Verdict
 from stabdiag.formats import render
 from stabdiag.formats.json import schema
 from stabdiag.formats.place import fingerprints, line_of, log_path
-from stabdiag.history import Event, EventKind
+from stabdiag.history import Event, EventKind, Part
 from stabdiag.report import Unchecked
 
 if TYPE_CHECKING:
@@ -179,12 +180,47 @@ def test_a_fingerprint_stays_when_the_run_is_trained_again(persistent: Report):
     ]
 
 
+def test_of_several_files_each_finding_points_at_its_own(persistent: Report):
+    first, second = (finding.step for finding in persistent.findings[:2])
+    assert first is not None
+    assert second is not None
+    early, late = sorted((first, second))
+    parts = (
+        Part(path="./a/log.jsonl", first=0, last=early),
+        Part(path="./b/log.jsonl", first=early + 1, last=late),
+    )
+    history = persistent.history
+    source = replace(history.source, name="./a/log.jsonl and 1 more", parts=parts)
+    events = tuple(
+        Event(kind=EventKind.MESSAGE, message="x", step=early, line=line, path=path)
+        for line, path in ((7, "./b/log.jsonl"), (9, "./a/log.jsonl"))
+    )
+    history = replace(history, source=source, events=events)
+    report = replace(persistent, history=history, findings=persistent.findings[:2])
+    places = {early: ("a/log.jsonl", 9), late: ("b/log.jsonl", 1)}
+    expected = [places[step] for step in (first, second)]
+    issues = [one["location"] for one in gitlab(report)]
+    assert [(one["path"], one["lines"]["begin"]) for one in issues] == expected
+    located = [one["locations"][0]["physicalLocation"] for one in sarif(report)["results"]]
+    assert [
+        (one["artifactLocation"]["uri"], one["region"]["startLine"]) for one in located
+    ] == expected
+    lines = render(report, "lines").splitlines()[::2]
+    assert [line.split(":")[0] for line in lines] == [path for path, _ in expected]
+    orders = render(report, "github").splitlines()
+    assert [order.partition("file=")[2].partition(",")[0] for order in orders] == [
+        *(path for path, _ in expected),
+        "b/log.jsonl",
+        "a/log.jsonl",
+    ]
+
+
 @pytest.mark.parametrize(
     ("name", "format_name", "path"),
     [
         ("runs/a.jsonl", "jsonl", "runs/a.jsonl"),
         ("./a.jsonl", "jsonl", "a.jsonl"),
-        ("a.out and 2 more", "text", "a.out"),
+        ("a.out and 2 more", "text", "a.out and 2 more"),
         ("runs\\a.jsonl", "jsonl", "runs/a.jsonl"),
         ("standard input", "jsonl", None),
         ("DataFrame", "memory", None),
@@ -195,7 +231,8 @@ def test_the_path_of_the_log(persistent: Report, name: str, format_name: str, pa
     assert log_path(report.history.source) == path
     for result in sarif(report)["results"]:
         places = [place["physicalLocation"] for place in result["locations"]]
-        assert [place["artifactLocation"]["uri"] for place in places] == ([path] if path else [])
+        uris = [quote(path)] if path else []
+        assert [place["artifactLocation"]["uri"] for place in places] == uris
     assert gitlab(report)[0]["location"]["path"] == path or name
 
 

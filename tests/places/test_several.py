@@ -172,6 +172,49 @@ def test_a_loss_that_only_the_user_knows(put):
     assert history.series["loss"].steps.tolist() == list(range(100))
 
 
+def test_files_are_called_by_what_tells_them_apart(put):
+    files = [
+        put(f"{name}.jsonl", jsonl(records(n * 50, n * 50 + 50)))
+        for n, name in enumerate(("1/a/log", "2/a/log", "2/b/log", "rest"))
+    ]
+    told = read_place(files).columns.events[0].message
+    assert told.startswith("read as one run: 1/a/log.jsonl, 2/a/log.jsonl, b/log.jsonl, rest.jsonl")
+    twice = read_place([files[3], files[3]]).columns.events[0].message
+    assert twice.startswith(f"read as one run: {files[3]}, {files[3]}")
+
+
+def test_a_finding_lies_in_the_file_that_holds_its_step(put):
+    first, second = records(0, 500), records(400, 900, 1)
+    first[300]["loss"] = first[301]["loss"] = 30.0
+    files = [put("a/log.jsonl", jsonl(first)), put("b/log.jsonl", jsonl(second))]
+    for order in (files, files[::-1]):
+        report = stabdiag.diagnose(order)
+        source = report.history.source
+        assert [(part.path, part.first, part.last) for part in source.parts] == [
+            (str(files[0]), 0, 399),
+            (str(files[1]), 400, 899),
+        ]
+        assert source.path_at(None) == str(files[1])
+        steps = {finding.step: source.path_at(finding.step) for finding in report.findings}
+        assert (steps[300], steps[701]) == (str(files[0]), str(files[1]))
+
+
+def test_an_attempt_lies_in_its_own_file(put):
+    files = [put(f"{n}.jsonl", jsonl(records(0, 700, n))) for n in (1, 2)]
+    for attempt, path in enumerate(files, 1):
+        source = stabdiag.diagnose(files, attempt=attempt).history.source
+        assert [part.path for part in source.parts] == [str(path)]
+        assert source.path_at(5) == str(path)
+    assert stabdiag.diagnose(files[0]).history.source.path_at(5) == str(files[0])
+
+
+def test_all_files_that_were_read_are_known(put):
+    one, two = put("1/a.jsonl", jsonl(records(0, 50))), put("2/b.jsonl", jsonl(records(50, 90)))
+    manifest = put("1/manifest.json", '{"dtype": "fp16"}')
+    assert stabdiag.read([one, two]).source.files == (str(one), str(manifest), str(two))
+    assert stabdiag.read(one.parent).source.files == (str(one), str(manifest))
+
+
 def test_an_attempt_that_logged_nothing_is_left_out(put):
     logs = [put("1.jsonl", jsonl(records(0, 50))), put("2.jsonl", jsonl(records(50, 90)))]
     empty = put("3.out", "Traceback\n")

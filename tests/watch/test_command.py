@@ -90,6 +90,21 @@ def test_the_options_of_a_diagnosis_hold(watch: Callable[..., Result], tmp_path:
     assert told["diagnosis"]["slug"] == "nan-bf16"
 
 
+def test_a_manifest_that_is_found_is_kept_and_the_report_printed(
+    watch: Callable[..., Result], runs: Path, tmp_path: Path
+) -> None:
+    run = runs / "spike-persistent-lost-layer"
+    for file in run.iterdir():
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+    (log,) = tmp_path.glob("log.*")
+    result = watch(log, "-f", "json", "-o", "manifest.json")
+    assert result.code == 1
+    assert json.loads(result.out)["diagnosis"]["severity"] == "error"
+    assert "manifest.json: is read as well" in result.err
+    kept = (tmp_path / "manifest.json").read_bytes()
+    assert kept == (run / "manifest.json").read_bytes()
+
+
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
@@ -103,6 +118,7 @@ def test_the_options_of_a_diagnosis_hold(watch: Callable[..., Result], tmp_path:
         (["run.jsonl", "--column", "los=ce"], "unknown role 'los'"),
         (["run.jsonl", "--limit", "spike.sigma=x"], "spike.sigma"),
         (["run.jsonl", "--interval", "0"], "--interval"),
+        (["run.jsonl", "-o", "none/r.json"], "there is no folder"),
         (["weights.bin"], "weights.bin"),
         (["words.jsonl"], "words.jsonl"),
     ],

@@ -102,7 +102,7 @@ def test_a_job_that_is_killed_in_mid_line_and_resumed(
     if jump_at is None:
         watch.terminate()
     out, err = watch.communicate()
-    assert watch.returncode == code, err
+    assert watch.returncode == (code or 130), err  # stopped, and nothing was certain
     finished = stabdiag.diagnose(log)
     assert f"[{finished.diagnosis.slug}]" in out
     assert finished.diagnosis.slug == ("healthy" if jump_at is None else "spike-persistent")
@@ -146,16 +146,13 @@ def test_the_end_of_a_process_ends_the_watch(
     assert "NaN" in out
 
 
-@pytest.mark.parametrize(
-    ("number", "jump_at", "code"), [(signal.SIGINT, None, 0), (signal.SIGTERM, 290, 1)]
-)
-def test_a_signal_ends_the_watch_with_a_report(
+@pytest.mark.parametrize(("number", "jump_at"), [(signal.SIGINT, None), (signal.SIGTERM, 290)])
+def test_a_signal_ends_the_watch_with_a_report_and_no_verdict(
     start: Start,
     lines: Callable[..., list[str]],
     tmp_path: Path,
     number: signal.Signals,
     jump_at: int | None,
-    code: int,
 ) -> None:
     log = tmp_path / "run.jsonl"
     log.write_text("".join(lines(300, jump_at=jump_at)), encoding="utf-8")
@@ -165,8 +162,48 @@ def test_a_signal_ends_the_watch_with_a_report(
     watch.send_signal(number)
     out, err = watch.communicate()
     assert "the watch is over: stopped" in err
+    assert ("[spike-unresolved]" in out) is (jump_at is not None)
     assert "FIRST ACTION" in out or "Nothing needs to be done" in out
-    assert watch.returncode == code
+    assert watch.returncode == 130
+
+
+def test_what_is_certain_by_the_time_of_a_signal_is_a_verdict(
+    start: Start, lines: Callable[..., list[str]], tmp_path: Path
+) -> None:
+    log = tmp_path / "run.jsonl"
+    log.write_text("".join(lines(300)), encoding="utf-8")
+    watch = watching(start, log, "--interval", 600)
+    assert watch.stderr is not None
+    assert "healthy" in watch.stderr.readline()
+    with log.open("a", encoding="utf-8") as file:
+        file.write('{"step": 300, "loss": NaN, "grad_norm": 1.0}\n')
+    watch.send_signal(signal.SIGINT)
+    out, err = watch.communicate()
+    assert "the watch is over: stopped" in err
+    assert "[nan-dtype-unknown]" in out
+    assert watch.returncode == 1
+
+
+@pytest.mark.parametrize("fails", [True, False])
+def test_a_report_that_cannot_be_written_at_the_end_is_printed(
+    start: Start, lines: Callable[..., list[str]], tmp_path: Path, fails: bool
+) -> None:
+    log = tmp_path / "run.jsonl"
+    run = lines(300, nan_at=290 if fails else None)
+    log.write_text("".join(run[:200]), encoding="utf-8")
+    folder = tmp_path / "reports"
+    folder.mkdir()
+    options = ("--format", "json", "--output", folder / "r.json")
+    watch = watching(start, log, *options, "--until-idle", 2)
+    assert watch.stderr is not None
+    assert "healthy" in watch.stderr.readline()
+    folder.rmdir()
+    with log.open("a", encoding="utf-8") as file:
+        file.writelines(run[200:])
+    out, err = watch.communicate()
+    assert json.loads(out)["source"]["records"] > 200
+    assert "r.json: cannot be written (No such file or directory); the report goes to" in err
+    assert watch.returncode == (1 if fails else 0)
 
 
 def test_a_watch_that_is_stopped_before_there_is_a_log_says_so(

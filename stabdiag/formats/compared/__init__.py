@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from stabdiag.errors import StabdiagError, did_you_mean
+from stabdiag.errors import refuse_unknown
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,11 +31,7 @@ def render(comparison: Comparison, format: str, **options: object) -> str:
     Raises:
         StabdiagError: for an unknown format.
     """
-    if format not in _FORMATS:
-        raise StabdiagError(
-            f"unknown format {format!r}{did_you_mean(format, names())} "
-            f"(there are: {', '.join(names())})"
-        )
+    refuse_unknown(format, _FORMATS)
     module, taken = _FORMATS[format]
     write: Callable[..., str] = import_module(module).render
     return write(comparison, **{name: options[name] for name in taken if name in options})
