@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from stabdiag.history import Series
     from stabdiag.tree.case import Case
 
+# A surge shows in one of so many gradient norms before the NaN.
+_NEAR = 5
+
 
 @dataclass(frozen=True, kw_only=True)
 class FirstBad:
@@ -35,13 +38,15 @@ class Origin:
     """Where non-finite values were seen first, and how the gradient norm behaved before.
 
     ``role`` is the first series to go non-finite, at ``step``; ``surge`` the largest gradient norm
-    shortly before, over its rolling mean, or None where too little was logged.
+    shortly before, over its rolling mean, or None where that cannot be told. ``surged_from`` is the
+    first step with a norm so large that it counts as a surge, or None where there was none.
     """
 
     role: str
     step: int
     surge: float | None
     surge_step: int | None
+    surged_from: int | None
 
 
 def first_bad(case: Case) -> FirstBad | None:
@@ -79,20 +84,20 @@ def origin(case: Case, bad: FirstBad) -> Origin:
                 first[role] = _start_of_last_stretch(series, bad.step)
     # At the same step the gradient norm is a consequence of the loss, not its cause.
     role = min(first, key=lambda name: (first[name], name != "loss"))
-    surge, at = _surge(case, min(first[role], bad.step))
-    return Origin(role=role, step=first[role], surge=surge, surge_step=at)
+    surge, at, since = _surge(case, min(first[role], bad.step))
+    return Origin(role=role, step=first[role], surge=surge, surge_step=at, surged_from=since)
 
 
 def begun(case: Case, bad: FirstBad, start: Origin) -> int:
-    """Return the step from which on the run was damaged: no checkpoint after it is sound."""
+    """Return the first step of all that was wrong: a sound checkpoint is from before it."""
     jump = jump_before(case, start)
-    return min(bad.step, start.step, *case.damaged, *(jump.steps if jump else ()))
+    surge = () if start.surged_from is None else (start.surged_from,)
+    return min(bad.step, start.step, *surge, *case.damaged, *(jump.steps if jump else ()))
 
 
 def blew_up(case: Case, bad: FirstBad, start: Origin) -> bool:
     """Tell whether the optimization blew up: gradients surged, or the run broke just before."""
-    surged = start.surge is not None and start.surge > case.limits.nan.grad_surge
-    return surged or broke(case, bad)
+    return start.surged_from is not None or broke(case, bad)
 
 
 def broke(case: Case, bad: FirstBad) -> bool:
@@ -109,20 +114,38 @@ def _start_of_last_stretch(series: Series, bad: int) -> int:
     return int(found[0]) if len(found) else bad + 1
 
 
-def _surge(case: Case, step: int) -> tuple[float | None, int | None]:
-    """Return the largest gradient norm just before a step over the mean before that, and where."""
+def _surge(case: Case, step: int) -> tuple[float | None, int | None, int | None]:
+    """Return the largest gradient norm just before a step over the mean before that, and where.
+
+    The third value is the step of the first norm there that is large enough for a surge, or None.
+    """
+    norm = _norms_until(case, step)
+    if norm is None or len(norm) < 2 * _NEAR:
+        return None, None, None
+    near = norm.values[-_NEAR:]
+    usual = float(np.mean(norm.values[max(len(norm) - 100 - _NEAR, 0) : -_NEAR]))
+    if usual <= 0:
+        return None, None, None
+    steps, at = norm.steps[-_NEAR:], int(np.argmax(near))
+    surging = steps[near / usual > case.limits.nan.grad_surge]
+    since = int(surging[0]) if len(surging) else None
+    return float(near[at]) / usual, int(steps[at]), since
+
+
+def _norms_until(case: Case, step: int) -> Series | None:
     norm = case.history.get("grad_norm")
+    if norm is None or not len(norm):
+        return None
+    return norm.finite().between(int(norm.steps[0]), step)
+
+
+def no_lead_up(case: Case, bad: FirstBad, start: Origin) -> str:
+    """Return why the gradient norm tells nothing of what led up to the NaN."""
+    norm = _norms_until(case, min(start.step, bad.step))
     if norm is None:
-        return None, None
-    norm = norm.finite().between(step - 10**9, step)
-    few = 5
-    if len(norm) < 2 * few:
-        return None, None
-    near = norm.values[-few:]
-    usual = float(np.mean(norm.values[max(len(norm) - 100 - few, 0) : -few]))
-    at = int(np.argmax(near))
-    ratio = float(near[at]) / usual if usual > 0 else None
-    return ratio, int(norm.steps[len(norm) - few + at])
+        return "no gradient norm was logged"
+    few = len(norm) < 2 * _NEAR
+    return "too few finite gradient norms were logged" if few else "the gradient norm was 0"
 
 
 def jump_before(case: Case, start: Origin) -> Panel | None:
@@ -167,7 +190,7 @@ def _where_did_it_start(case: Case) -> Reply:
     bad = found_bad(case)
     start = origin(case, bad)
     if start.surge is None:
-        return unknown("no gradient norm was logged before the NaN, so its lead-up is not known")
+        return unknown(f"{no_lead_up(case, bad, start)} before the NaN, so its lead-up is not known")
     lead = bad.step - start.step
     where = (
         f"{start.role} went non-finite {plural(lead, 'step')} before the loss"
@@ -175,7 +198,7 @@ def _where_did_it_start(case: Case) -> Reply:
         else "the loss went first, with no other series non-finite before it"
     )
     how = f"the gradient norm was calm before it (at most {num(start.surge)} x its mean)"
-    if start.surge > case.limits.nan.grad_surge:
+    if start.surged_from is not None:
         how = (
             f"the gradient norm had surged to {num(start.surge)} x its mean at step "
             f"{start.surge_step}: an optimization blow-up"
@@ -207,7 +230,7 @@ def _which_fix(case: Case) -> Reply:
     elif blew_up(case, bad, start):
         because = "the blow-up calls for a smaller step: learning rate, warm-up, clipping"
     elif start.surge is None:
-        because = "without a gradient norm the log cannot tell a blow-up from a layer's numerics"
+        because = f"{no_lead_up(case, bad, start)}: a blow-up cannot be told from a layer's numerics"
     else:
         because = "calm gradients call for a look at the operations: log(0), 0/0, a bad sample"
     last = checkpoint_before(case.manifest, begun(case, bad, start))

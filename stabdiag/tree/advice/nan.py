@@ -4,8 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stabdiag.tree.advice.words import Advice, clip, inner, logged_at, now_lr, sentence
-from stabdiag.tree.nan import FirstBad, Origin, begun, blew_up, found_bad, jump_before, origin
+from stabdiag.tree.advice.words import Advice, clip, inner, logged_at, now_lr, outer, sentence
+from stabdiag.tree.nan import (
+    FirstBad,
+    Origin,
+    begun,
+    blew_up,
+    found_bad,
+    jump_before,
+    no_lead_up,
+    origin,
+)
 from stabdiag.tree.words import checkpoint_before, num
 
 if TYPE_CHECKING:
@@ -53,7 +62,7 @@ def _by_evidence(case: Case, bad: FirstBad, start: Origin) -> tuple[str, str, tu
             _how_it_blew_up(case, start),
             (
                 "Lengthen the warm-up: it is the cheapest cure for an early blow-up.",
-                f"Inspect the batches of steps {max(_first(bad, start) - 2, 0)} to {bad.step}.",
+                f"Inspect the batches of steps {_blew_up_from(bad, start)} to {bad.step}.",
                 "If it happens again, clip gradients by value at ±100 as well.",
             ),
         )
@@ -72,8 +81,15 @@ def _by_evidence(case: Case, bad: FirstBad, start: Origin) -> tuple[str, str, tu
     )
 
 
+def _blew_up_from(bad: FirstBad, start: Origin) -> int:
+    """Return the step from which on batches are suspect: the surge's, or two before the NaN."""
+    if start.surged_from is not None:
+        return start.surged_from
+    return max(_first(bad, start) - 2, 0)
+
+
 def _how_it_blew_up(case: Case, start: Origin) -> str:
-    if start.surge is not None and start.surge > case.limits.nan.grad_surge:
+    if start.surge is not None and start.surged_from is not None:
         return (
             f"The gradient norm surged to {num(start.surge)} x its mean at step "
             f"{start.surge_step}: an optimization blow-up."
@@ -88,8 +104,8 @@ def _how_it_began(case: Case, bad: FirstBad, start: Origin) -> str:
                 f"{start.role} went first, at step {start.step}; too little was logged before it"
                 " to show what led up to it."
             )
-        lacks = "Too little" if "grad_norm" in case.history.series else "No gradient norm"
-        return f"{lacks} was logged before it, so the log does not show what led up to it."
+        why = outer(no_lead_up(case, bad, start))
+        return f"{why} before it, so the log does not show what led up to it."
     points = "which points at a bad sample or at a layer's numerics."
     if start.role != "loss" and start.step < bad.step:
         return f"{start.role} went first, at step {start.step}, after calm gradients, {points}"
