@@ -102,8 +102,7 @@ def blew_up(case: Case, bad: FirstBad, start: Origin) -> bool:
 
 def broke(case: Case, bad: FirstBad) -> bool:
     """Tell whether the run was damaged shortly before its loss went NaN."""
-    near = case.limits.spike.recovery_steps
-    return bool(case.damaged) and bad.step - case.damaged[-1] <= near
+    return bool(case.damaged) and bad.step - case.damaged[-1] <= case.recovery_steps
 
 
 def _start_of_last_stretch(series: Series, bad: int) -> int:
@@ -190,7 +189,9 @@ def _where_did_it_start(case: Case) -> Reply:
     bad = found_bad(case)
     start = origin(case, bad)
     if start.surge is None:
-        return unknown(f"{no_lead_up(case, bad, start)} before the NaN, so its lead-up is not known")
+        return unknown(
+            f"{no_lead_up(case, bad, start)} before the NaN, so its lead-up is not known"
+        )
     lead = bad.step - start.step
     where = (
         f"{start.role} went non-finite {plural(lead, 'step')} before the loss"
@@ -230,7 +231,9 @@ def _which_fix(case: Case) -> Reply:
     elif blew_up(case, bad, start):
         because = "the blow-up calls for a smaller step: learning rate, warm-up, clipping"
     elif start.surge is None:
-        because = f"{no_lead_up(case, bad, start)}: a blow-up cannot be told from a layer's numerics"
+        because = (
+            f"{no_lead_up(case, bad, start)}: a blow-up cannot be told from a layer's numerics"
+        )
     else:
         because = "calm gradients call for a look at the operations: log(0), 0/0, a bad sample"
     last = checkpoint_before(case.manifest, begun(case, bad, start))

@@ -23,6 +23,9 @@ _OBVIOUS = 2.5
 _GOES_ON = 1.5
 _TO_COME = 2.0
 
+# A level after a jump is a median of at least so many losses.
+_LEAST_SPAN = 10
+
 # A climb that made less than this share of a jump's height does not explain the jump.
 _SHARE_OF_JUMP = 0.05
 
@@ -159,7 +162,7 @@ def climbs_on(case: Case, jump: Spike, spikes: Iterable[Spike]) -> bool:
     Labels that rot, or data that get harder by and by, tear the loss up in single bursts at first.
     A loss that stands still, or comes down, before it rises again has another trouble then.
     """
-    span = case.points(2 * case.limits.spike.recovery_steps, 10)
+    span = case.points(2 * case.limits.spike.recovery_steps, _LEAST_SPAN)
     after = case.loss.values[jump.onset :]
     if jump.recovered is None or len(after) < 2 * span:
         return False

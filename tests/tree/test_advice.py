@@ -42,7 +42,8 @@ def shifted(log: Log, onset: int) -> Log:
         (
             500,
             1000,
-            "Restart from the beginning: no checkpoint had been written before the spike at 500",
+            "Restart from the beginning with the clip threshold at 0.5: no checkpoint had been "
+            "written before the spike at 500",
         ),
         (500, None, "Reload the last checkpoint before the spike at 500"),
     ],
@@ -199,7 +200,7 @@ FIRST: list[tuple[str, Callable[[Log], None], dict[str, Any], list[str]]] = [
         "spike-persistent",
         lr_stays,
         {"grad_clip": 1.0},
-        ["checkpoint of step 400, the last before the jump of the learning rate at 499, undo the"],
+        ["checkpoint of step 400, the last before the jump of the learning rate at 499, and"],
     ),
     ("spike-unresolved", unresolved, {"total_steps": 800}, ["Reload the checkpoint of step 700"]),
     (

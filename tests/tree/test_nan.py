@@ -73,3 +73,14 @@ def test_why_the_lead_up_is_not_known(
     assert because(report, "Q1.3") == f"{told} before the NaN, so its lead-up is not known"
     assert because(report, "Q1.4").startswith(told)
     assert f"{told[1:]} before it" in report.diagnosis.summary
+
+
+def test_a_run_without_a_checkpoint_is_told_once_to_restart(surging: Log) -> None:
+    surging = {name: values[590:] for name, values in surging.items()}
+    surging["step"] = surging["step"] - 590
+    surging["grad_norm"][:] = 1.0
+    surging["grad_norm"][9] = 300.0
+    for manifest in ({"checkpoint_every": 1000}, {"checkpoint_every": 10}):
+        action = stabdiag.diagnose(surging, manifest=manifest).diagnosis.first_action
+        assert action.startswith("Restart from the beginning with half the learning rate (now ")
+        assert action.lower().count("restart") == 1

@@ -56,9 +56,12 @@ def _by_evidence(case: Case, bad: FirstBad, start: Origin) -> tuple[str, str, tu
             ),
         )
     if blew_up(case, bad, start):
+        how = (
+            f"with half the learning rate{now_lr(case, bad.step)} and the gradient norm clipped "
+            f"at {clip(case)}"
+        )
         return (
-            f"{reload}, and restart with half the learning rate{now_lr(case, bad.step)} and the "
-            f"gradient norm clipped at {clip(case)}.",
+            f"{_reload(case, bad, start, how)}.",
             _how_it_blew_up(case, start),
             (
                 "Lengthen the warm-up: it is the cheapest cure for an early blow-up.",
@@ -156,13 +159,14 @@ def fp16(case: Case, answers: Mapping[str, Answer]) -> Advice:
     )
 
 
-def _reload(case: Case, bad: FirstBad, start: Origin) -> str:
+def _reload(case: Case, bad: FirstBad, start: Origin, how: str = "") -> str:
     at = begun(case, bad, start)
     last = checkpoint_before(case.manifest, at)
     if bad.count == bad.total and not last.step:
-        return "Restart from the beginning, or from before this log (it holds no finite loss)"
+        where = "from the beginning, or from before this log (it holds no finite loss)"
+        return f"Restart {where}{f', {how}' if how else ''}"
     what = "first non-finite value, at" if at == _first(bad, start) else "trouble that began at"
-    return last.reload(f"the {what} step {at}")
+    return last.reload(f"the {what} step {at}", how)
 
 
 def _first(bad: FirstBad, start: Origin) -> int:

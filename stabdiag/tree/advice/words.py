@@ -101,11 +101,16 @@ def to_log(case: Case, roles: Sequence[str]) -> tuple[str, ...]:
     return (f"Log the {', '.join(most)}{' and ' if most else ''}{last} of every step.",)
 
 
-def logged_at(case: Case, step: int) -> str:
-    """Return the steps that a logged one stands for: with those since the one logged before."""
+def first_of(case: Case, step: int) -> int:
+    """Return the first of the steps that a logged one stands for: those since the one before."""
     steps = case.history.series["loss"].steps
     place = int(np.searchsorted(steps, step))
-    since = int(steps[place - 1]) + 1 if place else step
+    return int(steps[place - 1]) + 1 if place else step
+
+
+def logged_at(case: Case, step: int) -> str:
+    """Return the steps that a logged one stands for, in words."""
+    since = first_of(case, step)
     return f"step {step}" if since >= step else f"steps {since} to {step}"
 
 
