@@ -94,7 +94,8 @@ def lr_discontinuity(case: Case) -> Evidence | None:
         at = int(np.searchsorted(lr.steps, step))
         peak, high = float(lr.values[:at].max()), float(lr.values[at])
         ends_warmup = at < len(lr) - 1 and _is_risen(case, at, lr)
-        if high < case.limits.schedule.jump * peak or ends_warmup:
+        # A rate that was 0 all along is no level to jump above.
+        if peak <= 0 or high < case.limits.schedule.jump * peak or ends_warmup:
             continue
         low = float(lr.values[at - 1])
         return Evidence(

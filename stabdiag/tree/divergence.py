@@ -161,16 +161,16 @@ def _is_the_grad_norm_rising(case: Case) -> Reply:
         return _without_grad_norm(kind)
     before, after = float(np.mean(span.values[:third])), float(np.mean(span.values[-third:]))
     ratio = after / before if before > 0 else float("inf")
+    times = f", {num(ratio)} x" if before > 0 else ""
     # It rose with the loss, or had risen before it: then it no longer does.
     chance = min(mann_kendall(part.values).p_value for part in (span, span.between(first, last)))
     told = (
-        f"the gradient norm's mean went from {num(before)} to {num(after)}, {num(ratio)} x, over "
-        "the climb"
+        f"the gradient norm's mean went from {num(before)} to {num(after)}{times}, over the climb"
     )
     measured: dict[str, Scalar] = {
         "before": before,
         "after": after,
-        "ratio": ratio,
+        "ratio": ratio if before > 0 else None,
         "p_value": chance,
     }
     rising = ratio > case.limits.divergence.grad_norm_rise and chance < 0.01

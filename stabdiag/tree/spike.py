@@ -26,7 +26,7 @@ def focus(case: Case) -> Spike:
 
 @dataclass(frozen=True, kw_only=True)
 class Start:
-    """What a sound checkpoint is from before: a step, what began there, and why if that is clear."""
+    """What a sound checkpoint is from before: a step, what began there, and why if it is clear."""
 
     step: int
     what: str
