@@ -316,3 +316,18 @@ def test_only_a_new_scaler_calibrates(
     log["loss_scale"] = np.array(scales + scales[-1:] * 294)
     del log["grad_norm"]
     assert diagnose(log).diagnosis.slug == slug
+
+
+def test_a_scale_that_falls_in_bf16_is_told_of(calm: Callable[..., Log]) -> None:
+    log = calm()
+    log["loss_scale"] = np.where(log["step"] < 400, 65536.0, 1024.0)
+    moves = "the logged loss scale moves, which is no bf16 run's: check the dtype"
+    for logged in (log, {name: log[name] for name in ("step", "loss", "loss_scale")}):
+        report = diagnose(logged, dtype="bf16")
+        answer = next(one for one in report.trail if one.question == "Q3.1")
+        assert answer.because.endswith(moves)
+        assert "never fell" not in answer.because
+    log["grad_norm"][::50] = np.inf
+    report = diagnose(log, dtype="bf16")
+    assert report.diagnosis.slug == "gradient-overflow"
+    assert moves in report.diagnosis.summary
