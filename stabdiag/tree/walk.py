@@ -164,7 +164,7 @@ def _finding(case: Case, slug: str, answers: dict[str, Answer]) -> Finding:
         severity=outcome.severity,
         section=outcome.section,
         question=last.question,
-        title=outcome.title,
+        title=advice.title or outcome.title,
         summary=advice.summary,
         first_action=advice.first,
         next_actions=advice.then,

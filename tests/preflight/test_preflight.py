@@ -43,6 +43,17 @@ def test_a_good_configuration_is_fine():
     assert sheet.summary == "None of 11 settings wants a look before the launch."
 
 
+@pytest.mark.parametrize(
+    ("dtype", "told"),
+    [
+        ("bf16", "bf16: its range is that of fp32."),
+        ("fp64", "fp64: its range is wider than that of fp32."),
+    ],
+)
+def test_the_range_of_a_dtype_is_told(dtype: str, told: str):
+    assert tick("dtype", dtype=dtype).because == told
+
+
 def test_an_empty_manifest_is_unknown_and_never_fine():
     sheet = preflight(parse_manifest({}), Limits())
     assert {tick.state for tick in sheet.lists[0].ticks} == {State.UNKNOWN}

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def full_precision(case: Case, answers: Mapping[str, Answer]) -> Advice:
-    """NaN in fp32, bf16 or an unknown dtype."""
+    """NaN in fp32, fp64, bf16 or an unknown dtype."""
     bad = found_bad(case)
     start = origin(case, bad)
     first, what, then = _by_evidence(case, bad, start)
@@ -38,7 +38,13 @@ def full_precision(case: Case, answers: Mapping[str, Answer]) -> Advice:
             "is an overflow."
         )
         then = (hint, *then)
-    return Advice(summary=f"{_what_went_nan(bad)} {what}", first=first, then=then, step=bad.step)
+    return Advice(
+        summary=f"{_what_went_nan(bad)} {what}",
+        first=first,
+        then=then,
+        step=bad.step,
+        title="The loss went NaN in fp64" if case.manifest.dtype == "fp64" else "",
+    )
 
 
 def _by_evidence(case: Case, bad: FirstBad, start: Origin) -> tuple[str, str, tuple[str, ...]]:

@@ -29,12 +29,16 @@ _CLIP = 0.5
 
 @dataclass(frozen=True, kw_only=True)
 class Advice:
-    """A finding's words: what happened, what to do first, what next; ``step`` is the onset."""
+    """A finding's words: what happened, what to do first, what next; ``step`` is the onset.
+
+    ``title`` stands for the outcome's where that would not be true of this run.
+    """
 
     summary: str
     first: str
     then: tuple[str, ...]
     step: int | None = None
+    title: str = ""
 
 
 def sentence(words: str) -> str:
