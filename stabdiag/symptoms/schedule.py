@@ -80,7 +80,8 @@ def lr_never_decays(case: Case) -> Evidence | None:
         first=f"Check that the {schedule} scheduler is built with {total} steps and stepped once an"
         " optimizer step.",
         then=(
-            f"Decay the learning rate from the checkpoint of step {end}: the loss falls with it.",
+            f"Decay the learning rate from the checkpoint nearest to step {end}: the loss falls "
+            "with it.",
         ),
     )
 

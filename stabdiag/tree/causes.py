@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stabdiag.stats.quantiles import median
-from stabdiag.tree.words import num
+from stabdiag.tree.words import num, plural, whole
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -163,8 +163,8 @@ def batch_panel(case: Case, first: int, last: int) -> Panel:
         because = f"batch ids come back all along ({usual:.0%} of the steps), so they tell nothing"
         return Panel(branch=branch, holds=None, because=because)
     at = int(found[0])
-    name, step, ago = num(float(batches.values[at])), int(batches.steps[at]), int(since[at])
-    because = f"batch {name} of step {step} had been seen {ago} steps before"
+    name, step, ago = whole(float(batches.values[at])), int(batches.steps[at]), int(since[at])
+    because = f"batch {name} of step {step} had been seen {plural(ago, 'step')} before"
     return Panel(
         branch=branch,
         holds=True,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stabdiag.stats.quantiles import median, medians
 from stabdiag.stats.rise import Rise, net_rise
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ def lr_jump(case: Case, first: int, last: int) -> LrJump | None:
         before, after = lr.values[lr.steps < step], lr.between(step, last).values
         if (
             best <= step <= (first + last) / 2
-            and float(np.median(after)) > before.max() * case.limits.divergence.lr_rise
+            and median(after) > before.max() * case.limits.divergence.lr_rise
         ):
             return LrJump(step=step, before=float(before[-1]), after=float(after[0]))
     return None
@@ -166,7 +167,7 @@ def climbs_on(case: Case, jump: Spike, spikes: Iterable[Spike]) -> bool:
     after = case.loss.values[jump.onset :]
     if jump.recovered is None or len(after) < 2 * span:
         return False
-    levels = np.median(after[: len(after) // span * span].reshape(-1, span), axis=1) - jump.base
+    levels = medians(after[: len(after) // span * span].reshape(-1, span)) - jump.base
     first = max(levels[0], 0.0)
     if levels[1] <= _GOES_ON * first or levels.max() <= _TO_COME * first:
         return False

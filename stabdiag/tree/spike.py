@@ -14,6 +14,7 @@ from stabdiag.tree.words import checkpoint_before, num, plural, sigmas
 if TYPE_CHECKING:
     from stabdiag.findings import Scalar
     from stabdiag.stats.shape import Spike
+    from stabdiag.stats.spikes import SpikeScan
     from stabdiag.tree.case import Case
 
 
@@ -22,6 +23,11 @@ def focus(case: Case) -> Spike:
     if case.focus is None:
         raise LookupError("Q2.2 to Q2.4 are asked of a spike")
     return case.focus
+
+
+# The tail of the noise is drawn out to where one step of the whole log would lie: so many times as
+# far as the largest score that was seen, it tells of the tail's shape and not of the run.
+_FAR = 2.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,16 +91,18 @@ def _is_there_a_spike(case: Case) -> Reply:
             measured=measured,
         )
     worst = case.focus or case.spikes[0]
-    rose = (
-        f"{counted}; from step {case.at(worst.onset)} on the loss rose to "
+    # To the letter, the losses of the first window are not tested: a spike there is none of these.
+    rose = f"{counted}; " if seen.count else ""
+    rose += (
+        f"from step {case.at(worst.onset)} on the loss rose to "
         f"{num(worst.height + worst.base)} from {num(worst.base)}, {sigmas(worst.score)}"
     )
     if worst.score > scan.limit:
         why = f", and this run's own noise reaches {sigmas(scan.limit)}"
     else:
         why = (
-            f"; single steps of this run's noise reach {sigmas(scan.limit)}, but here several "
-            "steps are high together or a cause was logged just before"
+            f"; single steps of this run's noise reach {_reach(scan)}, but here several steps are "
+            "high together or a cause was logged just before"
         )
     return yes(
         f"{rose}{why}{wide}",
@@ -113,10 +121,17 @@ def _why_none(case: Case) -> str:
         f"reaches {sigmas(scan.largest)}"
     )
     if scan.largest <= scan.limit:
-        return f"{highest}, and this run's own noise {sigmas(scan.limit)}"
+        return f"{highest}, and this run's own noise reaches {_reach(scan)}"
     if scan.spikes:
         return f"{highest}: it belongs to a climb, which section 4 is asked about"
     return f"{highest}, but is not far above them, or no more than this run does again and again"
+
+
+def _reach(scan: SpikeScan) -> str:
+    """Return how far a run's own noise reaches: far beyond all scores, no number tells it."""
+    if scan.limit > _FAR * scan.largest:
+        return "beyond what was seen"
+    return sigmas(scan.limit)
 
 
 def _did_it_recover(case: Case) -> Reply:
@@ -186,7 +201,7 @@ def _which_checkpoint(case: Case) -> Reply:
 QUESTIONS: tuple[Question, ...] = (
     Question(
         id="Q2.1",
-        asks="Is there a step with the loss above μ+3σ of the steps before?",
+        asks="Is there a step with the loss above μ+{spike.sigma}σ of the steps before?",
         answer=_is_there_a_spike,
         needs=("loss",),
         limits=(
@@ -199,7 +214,7 @@ QUESTIONS: tuple[Question, ...] = (
     ),
     Question(
         id="Q2.2",
-        asks="Did the loss recover within 50 steps?",
+        asks="Did the loss recover within {spike.recovery_steps} steps?",
         answer=_did_it_recover,
         needs=("loss",),
         limits=("spike.recovery_sigma", "spike.recovery_steps"),

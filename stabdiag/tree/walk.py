@@ -145,7 +145,7 @@ def _answer(case: Case, question: Question, reply: Reply) -> Answer:
     values = {info.name: info.value for info in case.limits.items()}
     return Answer(
         question=question.id,
-        asks=question.asks,
+        asks=question.asked(case.limits),
         verdict=reply.verdict,
         because=reply.because,
         branch=reply.branch,

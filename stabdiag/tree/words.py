@@ -23,6 +23,11 @@ def num(value: float) -> str:
     return f"{value:.4g}"
 
 
+def whole(value: float) -> str:
+    """Return a number that counts or names something: in full where it is a whole one."""
+    return str(int(value)) if value.is_integer() else num(value)
+
+
 def sigmas(score: float) -> str:
     """Return so many deviations, with their sign."""
     if score >= _FAR_BEYOND:

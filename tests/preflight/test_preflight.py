@@ -158,3 +158,13 @@ def test_every_line_has_a_name_of_its_own():
     slugs = [tick.slug for tick in sheet.ticks]
     assert len(set(slugs)) == len(slugs)
     assert len(sheet.lists[0].ticks) == len(CHECKS)
+
+
+@pytest.mark.parametrize(
+    ("peak", "told"),
+    [(30, "Lower it to 0.01 at first"), (0.05, "Lower it by 3 to 10 times, to 0.005 at first.")],
+)
+def test_a_rate_is_not_lowered_to_one_that_is_too_high_as_well(peak: float, told: str):
+    found = tick("peak-lr", peak_lr=peak)
+    assert "to 0.01 is usual" in found.because
+    assert found.do[0].startswith(told)

@@ -84,6 +84,7 @@ def test_the_last_checkpoint_is_strictly_before(
         (1.0, "with the clip threshold at 0.5 (now 1)."),
         (0.5, "with the clip threshold at 0.25 (now 0.5)."),
         (0.1, "with the clip threshold at 0.05 (now 0.1)."),
+        (-1.0, "with the clip threshold at 0.5 (now off)."),
     ],
 )
 def test_the_clip_threshold_goes_down(
@@ -92,6 +93,22 @@ def test_the_clip_threshold_goes_down(
     manifest = {"grad_clip": clip} if clip else {}
     report = stabdiag.diagnose(shifted(calm(), 500), manifest=manifest)
     assert report.diagnosis.first_action.endswith(told)
+
+
+@pytest.mark.parametrize(
+    ("peak", "told"),
+    [
+        (0.002, "half the learning rate (0.002 at its peak, 0 by then) and"),
+        (0.0, "half the learning rate and"),
+    ],
+)
+def test_of_a_learning_rate_that_has_come_down_to_0_the_peak_is_told(
+    calm: Callable[..., Log], peak: float, told: str
+) -> None:
+    log = calm()
+    surge(log)
+    log["lr"] = np.where(log["step"] < 700, np.maximum(peak * (1 - log["step"] / 500), 0.0), 1.0)
+    assert told in stabdiag.diagnose(log).diagnosis.first_action
 
 
 def nan(log: Log) -> None:

@@ -79,3 +79,12 @@ def test_a_warm_up_that_begins_at_0_is_no_jump(
     log["lr"] = warming(log["step"] - first)
     report = stabdiag.diagnose(log, limits={"spike.window": 20, "spike.min_points": 10})
     assert all("learning rate jumped" not in one.because for one in report.trail)
+
+
+@pytest.mark.parametrize(
+    ("first", "told"), [(123_456_789, "batch 123457259"), (0.5, "batch 470.5")]
+)
+def test_the_id_of_a_batch_is_told_in_full(spiking: Log, first: float, told: str) -> None:
+    spiking["batch_id"] = spiking["step"] + first
+    spiking["batch_id"][500] = spiking["batch_id"][470]
+    assert f"{told} of step 500" in answer(stabdiag.diagnose(spiking), "Q2.3").because

@@ -108,5 +108,4 @@ def test_questions_say_what_they_ask_and_name_limits_that_exist() -> None:
     known = {info.name for info in Limits().items()}
     for question in QUESTIONS:
         assert question.asks.endswith("?")
-        assert question.section == f"§{question.id[1]}"
         assert set(question.limits) <= known

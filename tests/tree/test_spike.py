@@ -105,3 +105,22 @@ def test_a_restart_is_told_once(calm: Callable[..., Log]) -> None:
 def test_a_cadence_of_one_step_is_told_in_words() -> None:
     told = checkpoint_before(Manifest(checkpoint_every=1), 1).reload("it")
     assert told.endswith("(one is written every step)")
+
+
+def test_how_many_losses_are_high_is_told_unless_none_is(calm: Callable[..., Log]) -> None:
+    log = calm()
+    log["loss"][500] += 3.0
+    assert answer(stabdiag.diagnose(log), "Q2.1").because.startswith("1 of ")
+    early = 2.0 + 0.05 * np.random.default_rng(0).uniform(-1.0, 1.0, 300)
+    early[50] += 20.0  # in the first window, which is not counted
+    asked = answer(stabdiag.diagnose({"step": np.arange(300), "loss": early}), "Q2.1")
+    assert asked.verdict is Verdict.YES
+    assert asked.measured["exceedances"] == 0
+    assert asked.because.startswith("from step 50 on the loss rose")
+
+
+def test_a_tail_that_is_drawn_out_too_far_is_no_number_of_the_run() -> None:
+    loss = 2.0 + 0.05 * np.random.default_rng(2).standard_cauchy(300)
+    asked = answer(stabdiag.diagnose({"step": np.arange(300), "loss": loss}), "Q2.1")
+    assert asked.measured["family_limit"] > 2 * asked.measured["largest_score"]
+    assert "and this run's own noise reaches beyond what was seen" in asked.because

@@ -62,10 +62,18 @@ def shown(value: Scalar) -> str:
 
 
 def now_lr(case: Case, step: int) -> str:
-    """Return `` (now 0.003)``, the learning rate in force at a step, if it was logged."""
+    """Return `` (now 0.003)``, the learning rate in force at a step, if it was logged.
+
+    Of a rate that has come down to 0 no half can be taken: then its peak is told.
+    """
     lr = case.history.get("lr")
     near = lr.finite().between(int(lr.steps[0]), step) if lr is not None and len(lr) else None
-    return f" (now {num(float(near.values[-1]))})" if near is not None and len(near) else ""
+    if near is None or not len(near):
+        return ""
+    now, peak = float(near.values[-1]), float(near.values.max())
+    if now:
+        return f" (now {num(now)})"
+    return f" ({num(peak)} at its peak, 0 by then)" if peak > 0 else ""
 
 
 def clip(case: Case) -> str:
@@ -73,9 +81,9 @@ def clip(case: Case) -> str:
     now = case.manifest.grad_clip
     if now is None:
         return num(_CLIP)
-    # A threshold of 0 is how clipping is turned off.
-    lower = _CLIP if not now or now > _CLIP else now / 2
-    return f"{num(lower)} (now {num(now) if now else 'off'})"
+    # A threshold of 0 or less is how clipping is turned off.
+    lower = now / 2 if 0 < now <= _CLIP else _CLIP
+    return f"{num(lower)} (now {num(now) if now > 0 else 'off'})"
 
 
 def more_decay(case: Case) -> str:
@@ -93,6 +101,11 @@ def less_decay(case: Case) -> str:
     decay = case.manifest.weight_decay
     if decay == 0:
         return "look for what shrinks the weights: the weight decay is 0"
+    if decay is not None and decay < 0:
+        return (
+            f"look for what shrinks the weights: a weight decay of {num(decay)} makes them grow, "
+            "so mend its sign as well"
+        )
     return "halve the weight decay" + ("" if decay is None else f" (now {num(decay)})")
 
 
