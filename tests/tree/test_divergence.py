@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -37,3 +39,25 @@ def test_where_the_height_convicts_no_chance_is_told() -> None:
     assert answer.branch == "material"
     assert answer.measured["p_value"] == pytest.approx(0.03, abs=0.02)
     assert answer.because.endswith(", far beyond its usual ups and downs")
+
+
+@pytest.mark.parametrize(
+    ("log", "slug"),
+    [
+        ("up = np.maximum(at - 805, 0) / 300; lr = np.where(at < 800, 1e-3, 5e-3)", "lr-rising"),
+        ("up = np.where(at < 800, 0.0, 0.5 + 0.004 * (at - 800)); lr = None", "unexplained"),
+    ],
+)
+def test_a_diagnosis_does_not_wait_for_what_it_does_not_need(log: str, slug: str) -> None:
+    script = f"""
+import sys, numpy as np, stabdiag
+at = np.arange(1600)
+{log}
+loss = 2 + 2 * np.exp(-at / 200) + 0.05 * np.random.default_rng(0).standard_normal(1600) + up
+log = {{"step": at, "loss": loss}} | ({{}} if lr is None else {{"lr": lr}})
+print(stabdiag.diagnose(log).diagnosis.slug, "numpy.ma" in sys.modules)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == f"divergence-{slug} False\n"
