@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.tree.nan import found_bad
+from stabdiag.tree.origin import found_bad
 from stabdiag.tree.question import Reply, no, unknown, yes
 from stabdiag.tree.scaler import overflows
 

@@ -10,7 +10,7 @@ from stabdiag.tree import QUESTIONS
 from stabdiag.tree.advice import ADVICE
 from stabdiag.tree.case import Case
 from stabdiag.tree.edges import END, SECTIONS, follow
-from stabdiag.tree.nan import first_bad
+from stabdiag.tree.origin import first_bad
 from stabdiag.tree.outcomes import BY_SLUG
 from stabdiag.tree.question import Question, Reply, unknown
 from stabdiag.tree.quiet import nothing_found

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from stabdiag.tree.advice.words import Advice, clip, inner, logged_at, now_lr, outer, sentence
-from stabdiag.tree.nan import (
+from stabdiag.tree.origin import (
     FirstBad,
     Origin,
     begun,
