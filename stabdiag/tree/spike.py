@@ -17,17 +17,17 @@ if TYPE_CHECKING:
     from stabdiag.stats.spikes import SpikeScan
     from stabdiag.tree.case import Case
 
+# The tail of the noise is drawn out to where one step of the whole log would lie: so many times as
+# far as the largest score that was seen, it tells of the tail's shape and not of the run.
+_FAR = 5.0
+_BEYOND = "beyond what was seen"
+
 
 def focus(case: Case) -> Spike:
     """Return the spike that the questions are about."""
     if case.focus is None:
         raise LookupError("Q2.2 to Q2.4 are asked of a spike")
     return case.focus
-
-
-# The tail of the noise is drawn out to where one step of the whole log would lie: so many times as
-# far as the largest score that was seen, it tells of the tail's shape and not of the run.
-_FAR = 2.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,9 +100,10 @@ def _is_there_a_spike(case: Case) -> Reply:
     if worst.score > scan.limit:
         why = f", and this run's own noise reaches {sigmas(scan.limit)}"
     else:
+        reach = _BEYOND if _is_drawn_out(scan) else sigmas(scan.limit)
         why = (
-            f"; single steps of this run's noise reach {_reach(scan)}, but here several steps are "
-            "high together or a cause was logged just before"
+            f"; single steps of this run's noise reach {reach}, but here several steps are high "
+            "together or a cause was logged just before"
         )
     return yes(
         f"{rose}{why}{wide}",
@@ -121,17 +122,15 @@ def _why_none(case: Case) -> str:
         f"reaches {sigmas(scan.largest)}"
     )
     if scan.largest <= scan.limit:
-        return f"{highest}, and this run's own noise reaches {_reach(scan)}"
+        reach = f"reaches {_BEYOND}" if _is_drawn_out(scan) else sigmas(scan.limit)
+        return f"{highest}, and this run's own noise {reach}"
     if scan.spikes:
         return f"{highest}: it belongs to a climb, which section 4 is asked about"
     return f"{highest}, but is not far above them, or no more than this run does again and again"
 
 
-def _reach(scan: SpikeScan) -> str:
-    """Return how far a run's own noise reaches: far beyond all scores, no number tells it."""
-    if scan.limit > _FAR * scan.largest:
-        return "beyond what was seen"
-    return sigmas(scan.limit)
+def _is_drawn_out(scan: SpikeScan) -> bool:
+    return scan.limit > _FAR * scan.largest
 
 
 def _did_it_recover(case: Case) -> Reply:

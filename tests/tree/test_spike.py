@@ -122,5 +122,5 @@ def test_how_many_losses_are_high_is_told_unless_none_is(calm: Callable[..., Log
 def test_a_tail_that_is_drawn_out_too_far_is_no_number_of_the_run() -> None:
     loss = 2.0 + 0.05 * np.random.default_rng(2).standard_cauchy(300)
     asked = answer(stabdiag.diagnose({"step": np.arange(300), "loss": loss}), "Q2.1")
-    assert asked.measured["family_limit"] > 2 * asked.measured["largest_score"]
+    assert asked.measured["family_limit"] > 5 * asked.measured["largest_score"]
     assert "and this run's own noise reaches beyond what was seen" in asked.because
