@@ -14,7 +14,6 @@ from stabdiag.tree.words import checkpoint_before, num, plural, sigmas
 if TYPE_CHECKING:
     from stabdiag.findings import Scalar
     from stabdiag.stats.shape import Spike
-    from stabdiag.stats.spikes import SpikeScan
     from stabdiag.tree.case import Case
 
 # The tail of the noise is drawn out to where one step of the whole log would lie: so many times as
@@ -100,7 +99,7 @@ def _is_there_a_spike(case: Case) -> Reply:
     if worst.score > scan.limit:
         why = f", and this run's own noise reaches {sigmas(scan.limit)}"
     else:
-        reach = _BEYOND if _is_drawn_out(scan) else sigmas(scan.limit)
+        reach = _BEYOND if _is_drawn_out(case) else sigmas(scan.limit)
         why = (
             f"; single steps of this run's noise reach {reach}, but here several steps are high "
             "together or a cause was logged just before"
@@ -122,15 +121,15 @@ def _why_none(case: Case) -> str:
         f"reaches {sigmas(scan.largest)}"
     )
     if scan.largest <= scan.limit:
-        reach = f"reaches {_BEYOND}" if _is_drawn_out(scan) else sigmas(scan.limit)
+        reach = f"reaches {_BEYOND}" if _is_drawn_out(case) else sigmas(scan.limit)
         return f"{highest}, and this run's own noise {reach}"
     if scan.spikes:
         return f"{highest}: it belongs to a climb, which section 4 is asked about"
     return f"{highest}, but is not far above them, or no more than this run does again and again"
 
 
-def _is_drawn_out(scan: SpikeScan) -> bool:
-    return scan.limit > _FAR * scan.largest
+def _is_drawn_out(case: Case) -> bool:
+    return case.scan.limit > _FAR * max(case.scan.largest, case.limits.spike.sigma)
 
 
 def _did_it_recover(case: Case) -> Reply:

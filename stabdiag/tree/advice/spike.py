@@ -124,12 +124,13 @@ def persistent(case: Case, answers: Mapping[str, Answer]) -> Advice:
     """A loss that jumped and stayed up."""
     told = _told(case)
     first = max(min(told.onset - 5, first_of(case, told.onset)), 0)
+    last = min(told.onset + case.recovery_steps, int(case.loss.steps[-1]))
     why = told.cause or "The weights or the optimizer's moments are damaged, or the data changed."
     return Advice(
         summary=f"{told.what} It had not come back within {time_to_recover(case)}. {why}",
         first=told.restart,
         then=(
-            f"Skip the batches from step {first} to {told.onset + case.recovery_steps} on the way, "
+            f"Skip the batches from step {first} to {last} on the way, "
             "as a bad stretch of data may be to blame.",
             "Stratify the batches before the restart.",
             "Find what raised the learning rate: a resume that set up another schedule, phases "
