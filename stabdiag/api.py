@@ -132,7 +132,7 @@ def report_on(history: History, told: Manifest, limits: Limits, *, literal: bool
         diagnosis=findings[0],
         findings=findings,
         trail=found.trail,
-        not_logged=not_logged(case, found.trail),
+        not_logged=not_logged(case),
         history=history,
         manifest=known,
         limits=limits,

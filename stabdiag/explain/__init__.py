@@ -108,7 +108,7 @@ def _outcome(slug: str, limits: Limits) -> str:
 def _question(question: Question, limits: Limits) -> str:
     needs = f" Needs: {', '.join(question.needs)}." if question.needs else ""
     told = _with_facts(
-        filled(text("questions", question.id), limits), f"Asked as: {question.asks}{needs}"
+        filled(text("questions", question.id), limits), f"Asked as: {question.asked(limits)}{needs}"
     )
     return _with_limits(told, question.limits, limits, before="Answers")
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from stabdiag.findings import Answer, AskedOf, Severity, Verdict
 from stabdiag.tree.case import Case
-from stabdiag.tree.nan import first_bad, origin
+from stabdiag.tree.origin import first_bad, origin
 from stabdiag.tree.words import Checkpoint, checkpoint_before
 
 if TYPE_CHECKING:

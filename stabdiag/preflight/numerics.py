@@ -41,7 +41,8 @@ def precision(at: Launch) -> Tick:
     if dtype is None:
         return unknown(slug, title, "The manifest does not say.", "Write `dtype` into it.")
     if dtype != "fp16":
-        return ticked(slug, title, f"{dtype}: its range is that of fp32.")
+        wider = "wider than " if dtype == "fp64" else ""
+        return ticked(slug, title, f"{dtype}: its range is {wider}that of fp32.")
     return crossed(
         slug,
         title,

@@ -59,11 +59,12 @@ def peak_rate(at: Launch) -> Tick:
     usual = f"{num(low)} to {num(high)} is usual for {_TITLES[kind]}"
     if low <= peak <= high:
         return ticked(slug, title, f"It is {num(peak)}; {usual}.")
-    first = (
-        f"Lower it by 3 to 10 times, to {num(peak / 10)} at first."
-        if peak > high
-        else "Raise it tenfold, or check in which unit it is given."
-    )
+    if peak > 10 * high:
+        first = f"Lower it to {num(high)} at first, or check in which unit it is given."
+    elif peak > high:
+        first = f"Lower it by 3 to 10 times, to {num(peak / 10)} at first."
+    else:
+        first = "Raise it tenfold, or check in which unit it is given."
     return crossed(
         slug,
         title,

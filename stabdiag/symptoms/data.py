@@ -11,7 +11,7 @@ from stabdiag.stats.quantiles import median, medians
 from stabdiag.stats.rolling import MAD_TO_SIGMA
 from stabdiag.symptoms.symptom import Evidence, Symptom
 from stabdiag.tree.causes import USUAL_REPEATS
-from stabdiag.tree.words import num, plural
+from stabdiag.tree.words import num, plural, whole
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -117,7 +117,7 @@ def _stuck(case: Case, steps: Ints, ids: Floats) -> Evidence | None:
         return None
     at = int(starts[longest])
     return _repeats(
-        f"Batch {num(float(ids[at]))} was trained on {count} times in a row, from step "
+        f"Batch {whole(float(ids[at]))} was trained on {count} times in a row, from step "
         f"{int(steps[at])} to {int(steps[at + count - 1])}.",
         int(steps[at]),
         count,
@@ -137,7 +137,7 @@ def _again(case: Case, steps: Ints, ids: Floats) -> Evidence | None:
     at = int(np.argmax(soon))
     return _repeats(
         f"{plural(count, 'batch', 'batches')} of {len(ids)} had been seen within {within} steps, "
-        f"the first at step {int(steps[at])}: batch {num(float(ids[at]))}, "
+        f"the first at step {int(steps[at])}: batch {whole(float(ids[at]))}, "
         f"{plural(int(since[at]), 'step')} after the last time.",
         int(steps[at]),
         count,

@@ -63,9 +63,9 @@ def eval_gap_from_start(case: Case) -> Evidence | None:
         f"{num(float(beside[0]))}, and no later one is less than {num(least)} x the training loss.",
         step=first,
         measured={"first_ratio": ratio, "least_ratio": least},
-        first=f"Evaluate the checkpoint of step {first} on training batches, once in training and "
-        "once in evaluation mode: if the two differ, batch-norm statistics or dropout are at "
-        "fault, and if not, the data is.",
+        first=f"Evaluate the checkpoint nearest to step {first} on training batches, once in "
+        "training and once in evaluation mode: if the two differ, batch-norm statistics or "
+        "dropout are at fault, and if not, the data is.",
         then=(
             "Check that both losses are means over the same unit, with the same mask and the same "
             "smoothing.",

@@ -11,6 +11,7 @@ from stabdiag.stats.levels import levels
 from stabdiag.stats.quantiles import median
 from stabdiag.symptoms.symptom import Evidence, Symptom
 from stabdiag.symptoms.weights import weight_norm_shrinking
+from stabdiag.tree.advice.words import clip
 from stabdiag.tree.words import checkpoint_before, num, plural
 
 if TYPE_CHECKING:
@@ -86,7 +87,6 @@ def grad_exploding(case: Case) -> Evidence | None:
         return None
     small = np.flatnonzero(norm.values <= 10 * lowest)
     began = int(norm.steps[min(int(small[-1]) + 1, len(norm) - 1)])
-    clip = case.manifest.grad_clip
     return Evidence(
         because=f"The gradient norm went from {num(lowest)} to {num(last)}, {num(ratio)} x, from "
         f"step {began} on, and the loss got worse.",
@@ -95,7 +95,7 @@ def grad_exploding(case: Case) -> Evidence | None:
         first=f"{checkpoint_before(case.manifest, began).reload('the explosion')}, and lower the "
         "learning rate by 3 to 10 times.",
         then=(
-            f"Clip the global norm at {num(clip / 2 if clip else 1.0)}.",
+            f"Clip the global norm at {clip(case)}.",
             "Lengthen the warm-up.",
             "Try another epsilon or β2 for Adam.",
             "Log the norm of each layer, to see where it begins.",

@@ -41,8 +41,8 @@ def overflow_rate_high(case: Case) -> Evidence | None:
         return None
     first = int(finite.steps[late][np.argmax(counts[late] > 0)])
     return Evidence(
-        because=f"{plural(count, 'step')} of {num(steps)} ({share:.1%}) were skipped for overflows "
-        f"after the scaler's first search, from step {first} on.",
+        because=f"{plural(count, 'step')} of {round(steps)} ({share:.1%}) were skipped for "
+        f"overflows after the scaler's first search, from step {first} on.",
         step=first,
         measured={"skipped": count, "steps": steps, "share": share},
         first="Switch from fp16 to bf16, or halve the learning rate.",

@@ -9,7 +9,7 @@ import numpy as np
 from stabdiag.findings import Severity
 from stabdiag.symptoms.resume import resumes
 from stabdiag.symptoms.symptom import Evidence, Symptom
-from stabdiag.tree.words import num, plural
+from stabdiag.tree.words import plural, whole
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -41,7 +41,7 @@ def resume_data_replayed(case: Case) -> Evidence | None:
             continue
         return Evidence(
             because=f"The run resumed at step {step} with the batches of its beginning: "
-            f"{', '.join(num(float(one)) for one in opening[:3])}, … as at step "
+            f"{', '.join(whole(float(one)) for one in opening[:3])}, … as at step "
             f"{int(batches.steps[0])}.",
             step=step,
             measured={"resumed_at": step, "same_batches": width},

@@ -79,7 +79,8 @@ def lr_never_decays(case: Case) -> Evidence | None:
         first=f"Check that the {schedule} scheduler is built with {total} steps and stepped once an"
         " optimizer step.",
         then=(
-            f"Decay the learning rate from the checkpoint of step {end}: the loss falls with it.",
+            f"Decay the learning rate from the checkpoint nearest to step {end}: the loss falls "
+            "with it.",
         ),
     )
 
@@ -93,7 +94,8 @@ def lr_discontinuity(case: Case) -> Evidence | None:
         at = int(np.searchsorted(lr.steps, step))
         peak, high = float(lr.values[:at].max()), float(lr.values[at])
         ends_warmup = at < len(lr) - 1 and _is_risen(case, at, lr)
-        if high < case.limits.schedule.jump * peak or ends_warmup:
+        # A rate that was 0 all along is no level to jump above.
+        if peak <= 0 or high < case.limits.schedule.jump * peak or ends_warmup:
             continue
         low = float(lr.values[at - 1])
         return Evidence(

@@ -12,6 +12,7 @@ from stabdiag.stats.quantiles import quantiles, typical
 from stabdiag.stats.waves import count_waves
 from stabdiag.symptoms.losses import from_the_start, is_distance
 from stabdiag.symptoms.symptom import Evidence, Symptom
+from stabdiag.tree.advice.words import clip
 from stabdiag.tree.words import num
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def _waves(case: Case) -> Evidence | None:
         step=first,
         measured={"waves": waves, "low": low, "high": high},
         first=_first(case),
-        then=_THEN,
+        then=_then(case),
     )
 
 
@@ -69,7 +70,7 @@ def _above_start(case: Case) -> Evidence | None:
         step=int(case.loss.steps[0]),
         measured={"first_loss": began, "level": level, "low": low, "high": high},
         first=_first(case),
-        then=_THEN,
+        then=_then(case),
     )
 
 
@@ -90,12 +91,13 @@ def _first(case: Case) -> str:
     return f"Divide the peak learning rate by 5{now} and begin again with a warm-up."
 
 
-_THEN = (
-    "Take a gentler schedule: linear or cosine decay instead of steps.",
-    "Lower the momentum, or the beta2 of Adam towards 0.95.",
-    "Clip the gradient by its global norm at 1.0.",
-    "Run a learning-rate range test: too high bounces.",
-)
+def _then(case: Case) -> tuple[str, ...]:
+    return (
+        "Take a gentler schedule: linear or cosine decay instead of steps.",
+        "Lower the momentum, or the beta2 of Adam towards 0.95.",
+        f"Clip the gradient by its global norm at {clip(case)}.",
+        "Run a learning-rate range test: too high bounces.",
+    )
 
 
 SYMPTOMS: tuple[Symptom, ...] = (

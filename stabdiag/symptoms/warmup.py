@@ -10,6 +10,7 @@ from stabdiag.findings import Severity
 from stabdiag.symptoms.losses import from_the_start, is_distance
 from stabdiag.symptoms.rates import every, rates
 from stabdiag.symptoms.symptom import Evidence, Symptom
+from stabdiag.tree.advice.words import clip
 from stabdiag.tree.words import num, plural
 
 if TYPE_CHECKING:
@@ -52,15 +53,18 @@ def lr_no_warmup(case: Case) -> Evidence | None:
         "steps.",
         then=(
             f"Lower the peak learning rate to {num(peak / 3)} if the loss still goes up.",
-            "Clip the gradient by its global norm at 1.0.",
+            f"Clip the gradient by its global norm at {clip(case)}.",
         ),
     )
 
 
 def _warmup(case: Case) -> int:
-    """Return a usual length of warm-up: a fiftieth of the run, but not less than 100 steps."""
+    """Return a usual length of warm-up: a fiftieth of the run, or 100 steps if it is so long.
+
+    Of a short run no more than a tenth is spent on it.
+    """
     total = case.manifest.total_steps or int(case.loss.steps[-1])
-    return max(total // 50, 100)
+    return max(min(max(total // 50, 100), round(total / 10)), 1)
 
 
 def lr_warmup_mismatch(case: Case) -> Evidence | None:
@@ -94,7 +98,7 @@ def _mismatch(what: str, told: int, found: int, lr: Series) -> Evidence:
     return Evidence(
         because=f"The warm-up of the learning rate {what}; the manifest says "
         f"{plural(told, 'step')}.",
-        step=min(told, found),
+        step=max(min(told, found), int(lr.steps[0])),
         measured={"warmup_found": found, "warmup_told": told, "peak_lr": float(lr.values.max())},
         first=f"Check in which unit the scheduler counts its warm-up of {told}: optimizer steps, "
         "micro-batches, epochs or a share of the run, on one process or on all.",

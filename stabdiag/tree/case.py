@@ -33,6 +33,10 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
+# Whether a spike has come back shows in a median over some of the losses after it: in fewer losses
+# than these, one or two would decide.
+_FEWEST_TO_RECOVER = 10
+
 _NO_LOSS = Series(role="loss", column="loss", steps=np.empty(0, dtype=np.int64), values=np.empty(0))
 
 
@@ -91,6 +95,12 @@ class Case:
         """The window of §2's rolling mean, in logged points."""
         return self.points(self.limits.spike.window, self.limits.spike.min_points)
 
+    @cached_property
+    def recovery_steps(self) -> int:
+        """The time that a spike has to come back, in steps; on a sparse log more than the limit."""
+        least = round(_FEWEST_TO_RECOVER * self.stride)
+        return max(self.limits.spike.recovery_steps, least)
+
     @property
     def fewest_for_spikes(self) -> int:
         """How many losses it takes to test two of them against a baseline."""
@@ -130,7 +140,7 @@ class Case:
         return Reach(
             window=self.spike_window,
             least=min(limits.min_points, self.spike_window),
-            recovery=self.points(limits.recovery_steps, 10),
+            recovery=self.points(limits.recovery_steps, _FEWEST_TO_RECOVER),
             recovery_sigma=limits.recovery_sigma,
         )
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stabdiag.stats.quantiles import median
-from stabdiag.tree.words import num, plural
+from stabdiag.tree.words import num, plural, whole
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,6 +25,9 @@ USUAL_REPEATS = 0.1
 
 # More jumps of the learning rate than this are its schedule.
 _FEW_JUMPS = 2
+
+# So many points on either side tell a schedule's own slope.
+_SLOPE = 10
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,20 +65,19 @@ def lr_panel(case: Case, first: int, last: int) -> Panel:
     values, steps = lr.values, lr.steps
     low, high = np.searchsorted(steps, [first, last + 1])
     inside = np.arange(max(low, 1), high)
-    inside = inside[values[inside - 1] > 0]
     if not len(inside):
         return Panel(branch=branch, holds=None, because="no learning rate was logged around it")
-    with np.errstate(over="ignore"):
-        ratios = values[inside] / values[inside - 1]
+    ratios = _ratios(case, values, inside)
     at, ratio = int(inside[np.argmax(ratios)]), float(ratios.max())
-    jumped = _is_jump(case, values, at)
+    jumped = _is_jump(case, values, at, ratio)
     measured: dict[str, Scalar] = {
-        "lr_ratio": ratio,
+        "lr_ratio": ratio if math.isfinite(ratio) else None,
         "lr_before": float(values[at - 1]),
         "lr_after": float(values[at]),
     }
     if not jumped:
-        because = "the learning rate kept to its schedule"
+        stood = not values[inside].any() and not values[inside - 1].any()
+        because = f"the learning rate {'was 0 around it' if stood else 'kept to its schedule'}"
         return Panel(branch=branch, holds=False, because=because, measured=measured)
     because = (
         f"the learning rate jumped from {num(float(values[at - 1]))} to {num(float(values[at]))} "
@@ -97,8 +99,9 @@ def jumps(case: Case) -> NDArray[np.int64]:
         return nothing
     lr = lr.finite()
     low, high = lr.values[:-1], lr.values[1:]
-    up = (low > 0) & (high >= case.limits.spike.lr_jump * low)
-    found = [at for at in (np.flatnonzero(up) + 1).tolist() if _is_jump(case, lr.values, at)]
+    ratios = _ratios(case, lr.values, np.arange(1, len(lr)))
+    up = (np.flatnonzero(ratios >= case.limits.spike.lr_jump) + 1).tolist()
+    found = [at for at in up if _is_jump(case, lr.values, at, float(ratios[at - 1]))]
     if len(found) > _FEW_JUMPS:
         # A schedule with restarts jumps as a rule, but no higher than it had been.
         peak = np.maximum.accumulate(low) * case.limits.spike.lr_jump
@@ -106,15 +109,39 @@ def jumps(case: Case) -> NDArray[np.int64]:
     return lr.steps[found] if 0 < len(found) <= _FEW_JUMPS else nothing
 
 
-def _is_jump(case: Case, values: NDArray[np.float64], at: int) -> bool:
+def _ratios(case: Case, values: NDArray[np.float64], at: NDArray[np.intp]) -> NDArray[np.float64]:
+    """Return by what factor learning rates lie above the ones before them.
+
+    Above 0 that is infinite. But a rate that has only just begun at 0, or that goes on to rise by a
+    factor, is warming up: that counts as no rise.
+
+    Args:
+        case: the case; its learning rates go before the positions.
+        values: all learning rates, shape (n,).
+        at: the positions asked for, from 1 to n - 1, rising.
+    """
+    ratios, low, high = np.ones(len(at)), values[at - 1], values[at]
+    above = low > 0
+    with np.errstate(over="ignore"):
+        ratios[above] = high[above] / low[above]
+    from_zero = np.flatnonzero((low == 0) & (high > 0) & (at > _SLOPE))
+    if len(from_zero):
+        first = at[from_zero[0]]
+        to_come = np.maximum.accumulate(values[first:][::-1])[::-1][at[from_zero] - first]
+        stays = to_come < case.limits.spike.lr_jump * high[from_zero]
+        ratios[from_zero[stays]] = np.inf
+    return ratios
+
+
+def _is_jump(case: Case, values: NDArray[np.float64], at: int, ratio: float) -> bool:
     """Tell whether a learning rate has risen by a factor, and by more than the schedule's slope.
 
     During a warm-up each step is a rise by a factor: one more of the same size is the schedule's.
     """
-    low, high = float(values[at - 1]), float(values[at])
-    before, after = np.diff(values[max(at - 11, 0) : at]), np.diff(values[at : at + 11])
+    before = np.diff(values[max(at - _SLOPE - 1, 0) : at])
+    after = np.diff(values[at : at + _SLOPE + 1])
     usual = max(float(np.abs(before).max(initial=0.0)), float(after.max(initial=0.0)))
-    return 0 < low * case.limits.spike.lr_jump <= high and high - low > 3 * usual
+    return ratio >= case.limits.spike.lr_jump and float(values[at] - values[at - 1]) > 3 * usual
 
 
 def batch_panel(case: Case, first: int, last: int) -> Panel:
@@ -136,7 +163,7 @@ def batch_panel(case: Case, first: int, last: int) -> Panel:
         because = f"batch ids come back all along ({usual:.0%} of the steps), so they tell nothing"
         return Panel(branch=branch, holds=None, because=because)
     at = int(found[0])
-    name, step, ago = num(float(batches.values[at])), int(batches.steps[at]), int(since[at])
+    name, step, ago = whole(float(batches.values[at])), int(batches.steps[at]), int(since[at])
     because = f"batch {name} of step {step} had been seen {plural(ago, 'step')} before"
     return Panel(
         branch=branch,
@@ -171,7 +198,9 @@ def grad_panel(case: Case, spike: Spike) -> Panel:
         return Panel(branch=branch, holds=None, because=because)
     kept = before[before <= median(before) * limits.grad_ratio]
     usual = float(np.mean(kept)) if len(kept) else 0.0
-    ratio = float(near.max()) / usual if usual > 0 else 0.0
+    if usual <= 0:
+        return Panel(branch=branch, holds=None, because="the gradient norm was 0 before it")
+    ratio = float(near.max()) / usual
     holds = ratio > limits.grad_ratio
     because = (
         f"the gradient norm reached {num(float(near.max()))}, {num(ratio)} x its rolling mean "

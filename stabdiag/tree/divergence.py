@@ -53,8 +53,7 @@ def _is_the_loss_rising(case: Case) -> Reply:
     ends = _ends(case, rise)
     if is_clear(case, rise):
         return yes(
-            f"{ends}; it climbed from step {first} to {last}, which noise does with chance "
-            f"{_chance(rise.p_value)}",
+            f"{ends}; it climbed from step {first} to {last}, {_why_clear(case, rise)}",
             first,
             last,
             branch="material",
@@ -95,8 +94,12 @@ def _ends(case: Case, rise: Rise) -> str:
     )
 
 
-def _chance(p_value: float) -> str:
-    return f"{p_value:.1g}" if p_value > 1e-12 else "below 1e-12"
+def _why_clear(case: Case, rise: Rise) -> str:
+    """Return why a climb is one: no chance, or, where the trend is unclear, its height."""
+    if rise.p_value >= case.limits.divergence.significance:
+        return "far beyond its usual ups and downs"
+    chance = f"{rise.p_value:.1g}" if rise.p_value > 1e-12 else "below 1e-12"
+    return f"which noise does with chance {chance}"
 
 
 def _monotone(case: Case) -> Reply:
@@ -161,16 +164,16 @@ def _is_the_grad_norm_rising(case: Case) -> Reply:
         return _without_grad_norm(kind)
     before, after = float(np.mean(span.values[:third])), float(np.mean(span.values[-third:]))
     ratio = after / before if before > 0 else float("inf")
+    times = f", {num(ratio)} x" if before > 0 else ""
     # It rose with the loss, or had risen before it: then it no longer does.
     chance = min(mann_kendall(part.values).p_value for part in (span, span.between(first, last)))
     told = (
-        f"the gradient norm's mean went from {num(before)} to {num(after)}, {num(ratio)} x, over "
-        "the climb"
+        f"the gradient norm's mean went from {num(before)} to {num(after)}{times}, over the climb"
     )
     measured: dict[str, Scalar] = {
         "before": before,
         "after": after,
-        "ratio": ratio,
+        "ratio": ratio if before > 0 else None,
         "p_value": chance,
     }
     rising = ratio > case.limits.divergence.grad_norm_rise and chance < 0.01
@@ -192,7 +195,7 @@ def _without_grad_norm(kind: str) -> Reply:
 QUESTIONS: tuple[Question, ...] = (
     Question(
         id="Q4.1",
-        asks="Has the loss been rising over the last 200 steps?",
+        asks="Has the loss been rising over the last {divergence.window} steps?",
         answer=_is_the_loss_rising,
         needs=("loss",),
         limits=(
@@ -211,7 +214,8 @@ QUESTIONS: tuple[Question, ...] = (
     ),
     Question(
         id="Q4.3",
-        asks="Has a weight norm changed by more than 2x in 200 steps?",
+        asks="Has a weight norm changed by more than {divergence.weight_norm_ratio}x in "
+        "{divergence.window} steps?",
         answer=did_a_weight_norm_change,
         limits=("divergence.weight_norm_ratio", "divergence.window"),
     ),

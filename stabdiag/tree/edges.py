@@ -22,7 +22,12 @@ EDGES: Final[Mapping[str, Mapping[str, str]]] = {
     "Q1.1": {"yes": "Q1.2", "no": "§2", "unknown": "§2"},
     "Q1.2": {"yes:fp16": "Q3.3", "yes": "Q1.3", "unknown": "Q1.3"},
     "Q1.3": {"yes": "Q1.4", "unknown": "Q1.4"},
-    "Q1.4": {"yes:fp32": "nan-fp32", "yes:bf16": "nan-bf16", "yes": "nan-dtype-unknown"},
+    "Q1.4": {
+        "yes:fp32": "nan-fp32",
+        "yes:fp64": "nan-fp32",
+        "yes:bf16": "nan-bf16",
+        "yes": "nan-dtype-unknown",
+    },
     "Q2.1": {"yes": "Q2.2", "no": "§3", "unknown": "§3"},
     "Q2.2": {"yes": "Q2.3", "no": "Q2.4", "unknown": "spike-unresolved"},
     "Q2.3": {

@@ -2,133 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from stabdiag.tree.causes import Panel, before, lr_panel
+from stabdiag.tree.origin import (
+    begun,
+    blew_up,
+    broke,
+    first_bad,
+    found_bad,
+    jump_before,
+    no_lead_up,
+    origin,
+)
 from stabdiag.tree.question import Question, Reply, no, unknown, yes
 from stabdiag.tree.words import checkpoint_before, num, plural
 
 if TYPE_CHECKING:
-    from stabdiag.history import Series
     from stabdiag.tree.case import Case
-
-
-@dataclass(frozen=True, kw_only=True)
-class FirstBad:
-    """The first loss that was not finite, the last good step before it (or None), and how many.
-
-    ``for_good`` says that no loss after it was finite again.
-    """
-
-    step: int
-    last_good: int | None
-    count: int
-    total: int
-    for_good: bool
-
-
-@dataclass(frozen=True, kw_only=True)
-class Origin:
-    """Where non-finite values were seen first, and how the gradient norm behaved before.
-
-    ``role`` is the first series to go non-finite, at ``step``; ``surge`` the largest gradient norm
-    shortly before, over its rolling mean, or None where too little was logged.
-    """
-
-    role: str
-    step: int
-    surge: float | None
-    surge_step: int | None
-
-
-def first_bad(case: Case) -> FirstBad | None:
-    """Return the first loss that is NaN or infinite, or None."""
-    loss = case.history.series["loss"]
-    bad = np.flatnonzero(~np.isfinite(loss.values))
-    if not len(bad):
-        return None
-    at = int(bad[0])
-    return FirstBad(
-        step=int(loss.steps[at]),
-        last_good=int(loss.steps[at - 1]) if at else None,
-        count=len(bad),
-        total=len(loss),
-        for_good=len(bad) == len(loss) - at,
-    )
-
-
-def found_bad(case: Case) -> FirstBad:
-    """Return the first loss that is not finite, where Q1.1 has found one."""
-    bad = first_bad(case)
-    if bad is None:
-        raise LookupError("asked of a NaN that is not there")
-    return bad
-
-
-def origin(case: Case, bad: FirstBad) -> Origin:
-    """Return where the NaN started, as far as the log shows it."""
-    first = {"loss": bad.step}
-    for role, series in case.history.series.items():
-        if role.partition("/")[0] in ("grad_norm", "activation_norm", "weight_norm"):
-            found = np.flatnonzero(~np.isfinite(series.values))
-            # A scaler skips single overflows and lives on: only what leads to the NaN counts.
-            if len(found):
-                first[role] = _start_of_last_stretch(series, bad.step)
-    # At the same step the gradient norm is a consequence of the loss, not its cause.
-    role = min(first, key=lambda name: (first[name], name != "loss"))
-    surge, at = _surge(case, min(first[role], bad.step))
-    return Origin(role=role, step=first[role], surge=surge, surge_step=at)
-
-
-def begun(case: Case, bad: FirstBad, start: Origin) -> int:
-    """Return the step from which on the run was damaged: no checkpoint after it is sound."""
-    jump = jump_before(case, start)
-    return min(bad.step, start.step, *case.damaged, *(jump.steps if jump else ()))
-
-
-def blew_up(case: Case, bad: FirstBad, start: Origin) -> bool:
-    """Tell whether the optimization blew up: gradients surged, or the run broke just before."""
-    surged = start.surge is not None and start.surge > case.limits.nan.grad_surge
-    return surged or broke(case, bad)
-
-
-def broke(case: Case, bad: FirstBad) -> bool:
-    """Tell whether the run was damaged shortly before its loss went NaN."""
-    near = case.limits.spike.recovery_steps
-    return bool(case.damaged) and bad.step - case.damaged[-1] <= near
-
-
-def _start_of_last_stretch(series: Series, bad: int) -> int:
-    """Return where the stretch of non-finite values that reaches ``bad`` begins."""
-    finite = series.steps[np.isfinite(series.values) & (series.steps < bad)]
-    after = series.steps[series.steps > finite[-1]] if len(finite) else series.steps
-    found = after[~np.isfinite(series.values[-len(after) :])] if len(after) else after
-    return int(found[0]) if len(found) else bad + 1
-
-
-def _surge(case: Case, step: int) -> tuple[float | None, int | None]:
-    """Return the largest gradient norm just before a step over the mean before that, and where."""
-    norm = case.history.get("grad_norm")
-    if norm is None:
-        return None, None
-    norm = norm.finite().between(step - 10**9, step)
-    few = 5
-    if len(norm) < 2 * few:
-        return None, None
-    near = norm.values[-few:]
-    usual = float(np.mean(norm.values[max(len(norm) - 100 - few, 0) : -few]))
-    at = int(np.argmax(near))
-    ratio = float(near[at]) / usual if usual > 0 else None
-    return ratio, int(norm.steps[len(norm) - few + at])
-
-
-def jump_before(case: Case, start: Origin) -> Panel | None:
-    """Return the jump of the learning rate that led to the NaN, if there was one."""
-    panel = lr_panel(case, before(case, start.step), start.step)
-    return panel if panel.holds else None
 
 
 def _is_it_nan(case: Case) -> Reply:
@@ -168,7 +58,9 @@ def _where_did_it_start(case: Case) -> Reply:
     bad = found_bad(case)
     start = origin(case, bad)
     if start.surge is None:
-        return unknown("no gradient norm was logged before the NaN, so its lead-up is not known")
+        return unknown(
+            f"{no_lead_up(case, bad, start)} before the NaN, so its lead-up is not known"
+        )
     lead = bad.step - start.step
     where = (
         f"{start.role} went non-finite {plural(lead, 'step')} before the loss"
@@ -176,7 +68,7 @@ def _where_did_it_start(case: Case) -> Reply:
         else "the loss went first, with no other series non-finite before it"
     )
     how = f"the gradient norm was calm before it (at most {num(start.surge)} x its mean)"
-    if start.surge > case.limits.nan.grad_surge:
+    if start.surged_from is not None:
         how = (
             f"the gradient norm had surged to {num(start.surge)} x its mean at step "
             f"{start.surge_step}: an optimization blow-up"
@@ -208,7 +100,9 @@ def _which_fix(case: Case) -> Reply:
     elif blew_up(case, bad, start):
         because = "the blow-up calls for a smaller step: learning rate, warm-up, clipping"
     elif start.surge is None:
-        because = "without a gradient norm the log cannot tell a blow-up from a layer's numerics"
+        because = (
+            f"{no_lead_up(case, bad, start)}: a blow-up cannot be told from a layer's numerics"
+        )
     else:
         because = "calm gradients call for a look at the operations: log(0), 0/0, a bad sample"
     last = checkpoint_before(case.manifest, begun(case, bad, start))

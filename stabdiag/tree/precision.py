@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.tree.nan import found_bad
+from stabdiag.tree.fingerprint import is_it_the_fp16_fingerprint
 from stabdiag.tree.question import Question, Reply, no, unknown, yes
 from stabdiag.tree.scale import fall_to_floor, is_averaged, last_fall
 from stabdiag.tree.scaler import Overflows, overflows
@@ -27,17 +27,6 @@ _FINE = {
     "skipped": "no step was skipped",
 }
 
-# The signals of an fp16 overflow, in words.
-_SIGNALS = {
-    "gradient_first": "gradient or activation went non-finite first",
-    "scale_halving": "the loss scale was halving before it",
-    "forward_finite": "the forward pass was still finite when gradients overflowed",
-    "scaling_off": "dynamic loss scaling was not engaged",
-}
-
-# What led to a NaN is looked for in so many steps before it.
-_LEAD_UP = 100
-
 
 def _is_there_an_overflow(case: Case) -> Reply:
     dtype, scale = case.manifest.dtype, case.history.get("loss_scale")
@@ -45,11 +34,13 @@ def _is_there_an_overflow(case: Case) -> Reply:
         return unknown("neither the manifest nor the log tells whether this run was fp16 or bf16")
     if dtype not in ("fp16", "bf16"):
         return no(f"the run was in {dtype}: the question does not arise")
-    # Some optimizers skip steps in bf16, too, and not for overflows.
-    roles = ("grad_norm", "loss_scale", *(("skipped",) if dtype == "fp16" else ()))
+    # Some optimizers skip steps in bf16, too, and not for overflows; and it has no loss scale.
+    roles = ("grad_norm", *(("loss_scale", "skipped") if dtype == "fp16" else ()))
     logged = [_FINE[role] for role in roles if role in case.history.series]
+    moves = _scale_in_bf16(case)
     if not logged:
-        return unknown("neither the gradient norm nor the loss scale was logged")
+        lacks = "neither the gradient norm nor the loss scale was logged"
+        return unknown(lacks if dtype == "fp16" else f"the gradient norm was not logged{moves}")
     if scale is not None and is_averaged(scale):
         return unknown(
             "the loss scale was logged as a mean over many steps: one overflow, which is normal, "
@@ -57,13 +48,22 @@ def _is_there_an_overflow(case: Case) -> Reply:
         )
     found = overflows(case)
     if not len(found.steps):
-        return no(" and ".join(logged), measured={"overflows": 0})
+        return no(" and ".join(logged) + moves, measured={"overflows": 0})
     told = f"{plural(len(found.steps), 'overflow')}, the first at step {int(found.steps[0])}"
     measured = {"overflows": len(found.steps)}
     if dtype == "fp16" and not (scale is not None and _is_constant(scale.finite())):
         told += f"; {found.calibrating} while the scaler was calibrating at the start"
         measured["while_calibrating"] = found.calibrating
     return yes(told, *found.steps[:20].tolist(), measured=measured)
+
+
+def _scale_in_bf16(case: Case) -> str:
+    """Return what to say of a loss scale that moves where the run is said to be in bf16."""
+    scale = case.history.get("loss_scale")
+    values = scale.finite().values if scale is not None else np.empty(0)
+    if case.manifest.dtype != "bf16" or not len(values) or not np.ptp(values):
+        return ""
+    return "; but the logged loss scale moves, which is no bf16 run's: check the dtype"
 
 
 def _what_does_the_scale_show(case: Case) -> Reply:
@@ -127,7 +127,7 @@ def _too_often(case: Case, found: Overflows, scale: Series | None) -> Reply:
     measured: dict[str, Scalar] = {"overflows": len(found.steps)}
     if case.manifest.dtype == "bf16":
         count = plural(len(found.steps), "overflow")
-        because = f"{count} in bf16, which has no loss scale to absorb them"
+        because = f"{count} in bf16, which has no loss scale to absorb them{_scale_in_bf16(case)}"
         return yes(because, *found.steps[:20].tolist(), branch="overflow", measured=measured)
     measured |= {
         "while_calibrating": found.calibrating,
@@ -150,67 +150,6 @@ def _too_often(case: Case, found: Overflows, scale: Series | None) -> Reply:
     return no(f"{told}: the scaler is working", measured=measured)
 
 
-def _is_it_the_fp16_fingerprint(case: Case) -> Reply:
-    bad = found_bad(case)
-    signals = {
-        "gradient_first": _gradient_first(case, bad.step),
-        "scale_halving": _halving(case, bad.step),
-        "forward_finite": _forward_finite(case, bad.step),
-        "scaling_off": _not_engaged(case),
-    }
-    words = {True: "yes", False: "no", None: "unknown"}
-    because = "; ".join(f"{_SIGNALS[name]}: {words[holds]}" for name, holds in signals.items())
-    measured = {name: words[holds] for name, holds in signals.items()}
-    first_three = list(signals.values())[:3]
-    if any(first_three):
-        return yes(because, bad.step, measured=measured)
-    if all(holds is False for holds in first_three):
-        return no(because, bad.step, measured=measured)
-    return unknown(because, bad.step, measured=measured)
-
-
-def _gradient_first(case: Case, bad: int) -> bool | None:
-    """Tell whether a gradient norm or an activation went non-finite before the loss did."""
-    logged = [
-        series.between(*_lead_up(case, bad))
-        for role, series in case.history.series.items()
-        if role.partition("/")[0] in ("grad_norm", "activation_norm")
-    ]
-    if not logged:
-        return None
-    return any(bool((~np.isfinite(series.values)).any()) for series in logged)
-
-
-def _halving(case: Case, bad: int) -> bool | None:
-    scale = case.history.get("loss_scale")
-    if scale is None:
-        return None
-    near = scale.finite().between(_lead_up(case, bad)[0], bad)
-    return bool((np.diff(near.values) < 0).any()) if len(near) > 1 else None
-
-
-def _forward_finite(case: Case, bad: int) -> bool | None:
-    norm = case.history.get("grad_norm")
-    if norm is None:
-        return None
-    near = norm.between(*_lead_up(case, bad))
-    overflown = near.steps[~np.isfinite(near.values)]
-    return bool(np.isin(overflown, case.loss.steps).any())
-
-
-def _lead_up(case: Case, bad: int) -> tuple[int, int]:
-    """Return the first and the last step of what may have led to a NaN."""
-    return bad - max(_LEAD_UP, round(10 * case.stride)), bad - 1
-
-
-def _not_engaged(case: Case) -> bool | None:
-    if case.manifest.static_loss_scale is not None:
-        return case.manifest.static_loss_scale
-    scale = case.history.get("loss_scale")
-    values = scale.finite().values if scale is not None else np.empty(0)
-    return None if len(values) < 2 else bool(np.ptp(values) == 0)
-
-
 QUESTIONS: tuple[Question, ...] = (
     Question(
         id="Q3.1",
@@ -230,6 +169,6 @@ QUESTIONS: tuple[Question, ...] = (
     Question(
         id="Q3.3",
         asks="Does the NaN carry the fingerprint of an fp16 overflow?",
-        answer=_is_it_the_fp16_fingerprint,
+        answer=is_it_the_fp16_fingerprint,
     ),
 )

@@ -6,10 +6,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from stabdiag.findings import Scalar, Verdict
+from stabdiag.texts import filled
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from stabdiag.limits import Limits
     from stabdiag.tree.case import Case
 
 
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
 class Reply:
     """What a question found: the verdict, one sentence, the numbers, the steps.
 
-    ``branch`` names the edge to take where there is more than one way to say yes.
+    ``branch`` names the edge to take where a verdict has more than one.
     """
 
     verdict: Verdict
@@ -31,8 +33,9 @@ class Reply:
 class Question:
     """One numbered node of the tree.
 
-    ``needs`` names the roles without which the answer is unknown; the walk decides that before it
-    asks. ``limits`` names the limits that the answer is held against.
+    ``asks`` may name limits, ``{spike.sigma}``, as the texts do. ``needs`` names the roles without
+    which the answer is unknown; the walk decides that before it asks. ``limits`` names the limits
+    that the answer is held against.
     """
 
     id: str
@@ -41,10 +44,9 @@ class Question:
     needs: tuple[str, ...] = ()
     limits: tuple[str, ...] = ()
 
-    @property
-    def section(self) -> str:
-        """The section that the question belongs to: ``Q2.1`` is in ``§2``."""
-        return f"§{self.id[1]}"
+    def asked(self, limits: Limits) -> str:
+        """Return the question with the limits in force."""
+        return filled(self.asks, limits)
 
 
 def yes(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stabdiag.stats.quantiles import median, medians
 from stabdiag.stats.rise import Rise, net_rise
 
 if TYPE_CHECKING:
@@ -22,6 +23,9 @@ _OBVIOUS = 2.5
 # over the next steps, and in the end.
 _GOES_ON = 1.5
 _TO_COME = 2.0
+
+# A level after a jump is a median of at least so many losses.
+_LEAST_SPAN = 10
 
 # A climb that made less than this share of a jump's height does not explain the jump.
 _SHARE_OF_JUMP = 0.05
@@ -83,7 +87,7 @@ def lr_jump(case: Case, first: int, last: int) -> LrJump | None:
         before, after = lr.values[lr.steps < step], lr.between(step, last).values
         if (
             best <= step <= (first + last) / 2
-            and float(np.median(after)) > before.max() * case.limits.divergence.lr_rise
+            and median(after) > before.max() * case.limits.divergence.lr_rise
         ):
             return LrJump(step=step, before=float(before[-1]), after=float(after[0]))
     return None
@@ -159,11 +163,11 @@ def climbs_on(case: Case, jump: Spike, spikes: Iterable[Spike]) -> bool:
     Labels that rot, or data that get harder by and by, tear the loss up in single bursts at first.
     A loss that stands still, or comes down, before it rises again has another trouble then.
     """
-    span = case.points(2 * case.limits.spike.recovery_steps, 10)
+    span = case.points(2 * case.limits.spike.recovery_steps, _LEAST_SPAN)
     after = case.loss.values[jump.onset :]
     if jump.recovered is None or len(after) < 2 * span:
         return False
-    levels = np.median(after[: len(after) // span * span].reshape(-1, span), axis=1) - jump.base
+    levels = medians(after[: len(after) // span * span].reshape(-1, span)) - jump.base
     first = max(levels[0], 0.0)
     if levels[1] <= _GOES_ON * first or levels.max() <= _TO_COME * first:
         return False

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from statistics import NormalDist
 from typing import TYPE_CHECKING
 
-from stabdiag.tree.causes import panels
+from stabdiag.tree.causes import before, lr_panel, panels
 from stabdiag.tree.question import Question, Reply, no, unknown, yes
 from stabdiag.tree.reward import no_harm
 from stabdiag.tree.words import checkpoint_before, num, plural, sigmas
@@ -15,12 +16,43 @@ if TYPE_CHECKING:
     from stabdiag.stats.shape import Spike
     from stabdiag.tree.case import Case
 
+# The tail of the noise is drawn out to where one step of the whole log would lie: so many times as
+# far as the largest score that was seen, it tells of the tail's shape and not of the run.
+_FAR = 5.0
+_BEYOND = "beyond what was seen"
+
 
 def focus(case: Case) -> Spike:
     """Return the spike that the questions are about."""
     if case.focus is None:
         raise LookupError("Q2.2 to Q2.4 are asked of a spike")
     return case.focus
+
+
+@dataclass(frozen=True, kw_only=True)
+class Start:
+    """What a sound checkpoint is from before: a step, what began there, and why if it is clear."""
+
+    step: int
+    what: str
+    cause: str = ""
+
+
+def start(case: Case) -> Start:
+    """Return where the trouble of a spike began: a checkpoint from after a jump holds its steps."""
+    onset = case.at(focus(case).onset)
+    panel = lr_panel(case, before(case, onset), case.at(focus(case).peak))
+    if not panel.holds:
+        return Start(step=onset, what=f"the spike at {onset}")
+    at = min(panel.steps[0], onset)
+    return Start(step=at, what=f"the jump of the learning rate at {at}", cause=panel.because)
+
+
+def time_to_recover(case: Case) -> str:
+    """Return how long a spike had to come back, and why that is longer than the limit says."""
+    widened = case.recovery_steps > case.limits.spike.recovery_steps
+    told = plural(case.recovery_steps, "step")
+    return told + (" (widened: the log is sparse)" if widened else "")
 
 
 def _is_there_a_spike(case: Case) -> Reply:
@@ -58,16 +90,19 @@ def _is_there_a_spike(case: Case) -> Reply:
             measured={"largest_score": scan.largest, **measured},
         )
     worst = case.focus or case.spikes[0]
-    rose = (
-        f"{counted}; from step {case.at(worst.onset)} on the loss rose to "
+    # To the letter, the losses of the first window are not tested: a spike there is none of these.
+    rose = f"{counted}; " if seen.count else ""
+    rose += (
+        f"from step {case.at(worst.onset)} on the loss rose to "
         f"{num(worst.height + worst.base)} from {num(worst.base)}, {sigmas(worst.score)}"
     )
     if worst.score > scan.limit:
         why = f", and this run's own noise reaches {sigmas(scan.limit)}"
     else:
+        reach = _BEYOND if _is_drawn_out(case) else sigmas(scan.limit)
         why = (
-            f"; single steps of this run's noise reach {sigmas(scan.limit)}, but here several "
-            "steps are high together or a cause was logged just before"
+            f"; single steps of this run's noise reach {reach}, but here several steps are high "
+            "together or a cause was logged just before"
         )
     return yes(
         f"{rose}{why}{wide}",
@@ -86,10 +121,15 @@ def _why_none(case: Case) -> str:
         f"reaches {sigmas(scan.largest)}"
     )
     if scan.largest <= scan.limit:
-        return f"{highest}, and this run's own noise {sigmas(scan.limit)}"
+        reach = f"reaches {_BEYOND}" if _is_drawn_out(case) else sigmas(scan.limit)
+        return f"{highest}, and this run's own noise {reach}"
     if scan.spikes:
         return f"{highest}: it belongs to a climb, which section 4 is asked about"
     return f"{highest}, but is not far above them, or no more than this run does again and again"
+
+
+def _is_drawn_out(case: Case) -> bool:
+    return case.scan.limit > _FAR * max(case.scan.largest, case.limits.spike.sigma)
 
 
 def _did_it_recover(case: Case) -> Reply:
@@ -101,7 +141,9 @@ def _did_it_recover(case: Case) -> Reply:
         "bound": bound,
         "peak": spike.height + spike.base,
     }
-    onset, steps = case.at(spike.onset), limits.recovery_steps
+    if case.recovery_steps > limits.recovery_steps:
+        measured["recovery_steps"] = case.recovery_steps
+    onset, time = case.at(spike.onset), time_to_recover(case)
     level = f"μ+{num(limits.recovery_sigma)}σ = {num(bound)}"
     if spike.recovered:
         took = case.at(spike.end) - onset
@@ -115,12 +157,12 @@ def _did_it_recover(case: Case) -> Reply:
     if spike.recovered is None:
         return unknown(
             f"the log ends {plural(left, 'step')} after the onset, before the loss stayed below "
-            f"{level}; {steps} steps are needed to tell",
+            f"{level}; {time} are needed to tell",
             onset,
             measured={"steps_left": left, **measured},
         )
     return no(
-        f"the loss was not back below {level} within {steps} steps of the onset at {onset}",
+        f"the loss was not back below {level} within {time} of the onset at {onset}",
         onset,
         measured=measured,
     )
@@ -140,17 +182,15 @@ def _what_caused_it(case: Case) -> Reply:
 
 
 def _which_checkpoint(case: Case) -> Reply:
-    spike = focus(case)
-    onset = case.at(spike.onset)
-    last = checkpoint_before(case.manifest, onset)
+    began = start(case)
+    last = checkpoint_before(case.manifest, began.step)
     if last.step is None:
-        return unknown("the manifest does not tell how often a checkpoint is written", onset)
+        because = "the manifest does not tell how often a checkpoint is written"
+        return unknown(because, began.step)
     if last.step == 0:
-        return no(
-            f"no checkpoint was written before step {onset} (one every {last.every} steps)", onset
-        )
+        return no(f"no checkpoint was written before {began.what} ({last.cadence})", began.step)
     return yes(
-        f"the last checkpoint before the onset at {onset} is that of step {last.step}",
+        f"the last checkpoint before {began.what} is that of step {last.step}",
         last.step,
         measured={"checkpoint": last.step},
     )
@@ -159,7 +199,7 @@ def _which_checkpoint(case: Case) -> Reply:
 QUESTIONS: tuple[Question, ...] = (
     Question(
         id="Q2.1",
-        asks="Is there a step with the loss above μ+3σ of the steps before?",
+        asks="Is there a step with the loss above μ+{spike.sigma}σ of the steps before?",
         answer=_is_there_a_spike,
         needs=("loss",),
         limits=(
@@ -172,7 +212,7 @@ QUESTIONS: tuple[Question, ...] = (
     ),
     Question(
         id="Q2.2",
-        asks="Did the loss recover within 50 steps?",
+        asks="Did the loss recover within {spike.recovery_steps} steps?",
         answer=_did_it_recover,
         needs=("loss",),
         limits=("spike.recovery_sigma", "spike.recovery_steps"),

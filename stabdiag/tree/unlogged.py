@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from stabdiag.report import NotLogged
 
 if TYPE_CHECKING:
-    from stabdiag.findings import Answer
     from stabdiag.tree.case import Case
 
 _COSTS: tuple[tuple[str, str], ...] = (
@@ -19,7 +18,7 @@ _COSTS: tuple[tuple[str, str], ...] = (
 )
 
 
-def not_logged(case: Case, trail: tuple[Answer, ...]) -> tuple[NotLogged, ...]:
+def not_logged(case: Case) -> tuple[NotLogged, ...]:
     """Return the roles that the log lacks, in the order of what they cost."""
     fp16 = case.manifest.dtype == "fp16"
     missing = [

@@ -10,7 +10,7 @@ from stabdiag.tree import QUESTIONS
 from stabdiag.tree.advice import ADVICE
 from stabdiag.tree.case import Case
 from stabdiag.tree.edges import END, SECTIONS, follow
-from stabdiag.tree.nan import first_bad
+from stabdiag.tree.origin import first_bad
 from stabdiag.tree.outcomes import BY_SLUG
 from stabdiag.tree.question import Question, Reply, unknown
 from stabdiag.tree.quiet import nothing_found
@@ -145,7 +145,7 @@ def _answer(case: Case, question: Question, reply: Reply) -> Answer:
     values = {info.name: info.value for info in case.limits.items()}
     return Answer(
         question=question.id,
-        asks=question.asks,
+        asks=question.asked(case.limits),
         verdict=reply.verdict,
         because=reply.because,
         branch=reply.branch,
@@ -164,7 +164,7 @@ def _finding(case: Case, slug: str, answers: dict[str, Answer]) -> Finding:
         severity=outcome.severity,
         section=outcome.section,
         question=last.question,
-        title=outcome.title,
+        title=advice.title or outcome.title,
         summary=advice.summary,
         first_action=advice.first,
         next_actions=advice.then,

@@ -25,6 +25,11 @@ def num(value: float) -> str:
     return f"{value:.4g}"
 
 
+def whole(value: float) -> str:
+    """Return a number that counts or names something: in full where it is a whole one."""
+    return str(int(value)) if value.is_integer() else num(value)
+
+
 def sigmas(score: float) -> str:
     """Return so many deviations, with their sign."""
     if score >= _FAR_BEYOND:
@@ -44,19 +49,28 @@ class Checkpoint:
     every: int | None
     close: bool = False
 
-    def reload(self, what: str) -> str:
-        """Return an imperative clause: reload the last checkpoint before ``what``, at its step."""
+    @property
+    def cadence(self) -> str:
+        """How often one is written, in words."""
+        return f"one is written every {'step' if self.every == 1 else f'{self.every} steps'}"
+
+    def reload(self, what: str, how: str = "") -> str:
+        """Return an imperative clause: reload the last checkpoint before ``what``, at its step.
+
+        ``how`` says how to restart from there: ``with half the learning rate``.
+        """
+        restart = f", and restart {how}" if how else ""
         if self.step is None:
-            return f"Reload the last checkpoint before {what}"
+            return f"Reload the last checkpoint before {what}{restart}"
         if self.step == 0:
             return (
-                f"Restart from the beginning: no checkpoint had been written before {what} (one is "
-                f"written every {self.every} steps)"
+                f"Restart from the beginning{f' {how}' if how else ''}: no checkpoint had been "
+                f"written before {what} ({self.cadence})"
             )
         older = ""
         if self.close and self.every is not None and self.step > self.every:
             older = f" (should it be damaged already, that of step {self.step - self.every})"
-        return f"Reload the checkpoint of step {self.step}, the last before {what}{older}"
+        return f"Reload the checkpoint of step {self.step}, the last before {what}{older}{restart}"
 
 
 def checkpoint_before(manifest: Manifest, step: int) -> Checkpoint:

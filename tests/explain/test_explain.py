@@ -108,6 +108,7 @@ def test_values_in_force_are_told():
     assert "77 steps" in explain("spike-persistent", changed)
     assert "`spike.recovery_steps` = 77 steps (default 50)" in explain("Q2.2", changed)
     assert "- In force: 77 steps (default 50)" in explain("spike.recovery_steps", changed)
+    assert "Asked as: Did the loss recover within 77 steps?" in explain("Q2.2", changed)
 
 
 def test_a_limit_tells_who_asks():

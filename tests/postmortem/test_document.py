@@ -187,7 +187,7 @@ def test_a_jump_of_the_learning_rate_is_undone_by_the_first_action(
 ) -> None:
     text = postmortem(diagnosed("spike-persistent-lr-stays"))
     assert "See to the cause" not in text
-    assert "the last before the jump of the learning rate at 550, undo the jump, and" in text
+    assert "the last before the jump of the learning rate at 550, and restart" in text
 
 
 def test_blanks_are_marked_and_counted(diagnosed: Callable[[str], Report]) -> None:

@@ -43,6 +43,17 @@ def test_a_good_configuration_is_fine():
     assert sheet.summary == "None of 11 settings wants a look before the launch."
 
 
+@pytest.mark.parametrize(
+    ("dtype", "told"),
+    [
+        ("bf16", "bf16: its range is that of fp32."),
+        ("fp64", "fp64: its range is wider than that of fp32."),
+    ],
+)
+def test_the_range_of_a_dtype_is_told(dtype: str, told: str):
+    assert tick("dtype", dtype=dtype).because == told
+
+
 def test_an_empty_manifest_is_unknown_and_never_fine():
     sheet = preflight(parse_manifest({}), Limits())
     assert {tick.state for tick in sheet.lists[0].ticks} == {State.UNKNOWN}
@@ -158,3 +169,13 @@ def test_a_null_says_that_gradients_are_not_clipped():
 def test_a_single_step_is_told_in_the_singular():
     assert tick("checkpoints", checkpoint_every=1).because.startswith("One every 1 step;")
     assert "1 steps" not in tick("warmup", warmup_steps=1).because
+
+
+@pytest.mark.parametrize(
+    ("peak", "told"),
+    [(30, "Lower it to 0.01 at first"), (0.05, "Lower it by 3 to 10 times, to 0.005 at first.")],
+)
+def test_a_rate_is_not_lowered_to_one_that_is_too_high_as_well(peak: float, told: str):
+    found = tick("peak-lr", peak_lr=peak)
+    assert "to 0.01 is usual" in found.because
+    assert found.do[0].startswith(told)

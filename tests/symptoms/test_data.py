@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -98,3 +100,10 @@ def test_a_jump_at_epochs_is_measured(symptom):
     assert found.step == 100
     assert found.evidence["epoch_steps"] == 100
     assert 0.3 < found.evidence["jump"] < 0.6
+
+
+@pytest.mark.parametrize("stretches", [((300, 40),), [(at, 2) for at in ODD]])
+def test_ids_are_told_in_full(symptom, stretches):
+    found = symptom("batch-repeats", log(FALLING, batch_id=123_456_789 + ids(*stretches)))
+    assert " 1 steps" not in found.summary
+    assert re.search(r"atch 12345[67]\d{3}\b", found.summary)

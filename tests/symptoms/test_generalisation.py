@@ -122,3 +122,8 @@ def test_several_training_losses_beside_an_evaluation_are_told_in_the_median(sym
 
 def test_an_evaluation_alone_is_no_training_loss(symptom) -> None:
     assert symptom("overfitting", {"step": AT, "eval_loss": TURNED}) == ("eval_loss",)
+
+
+def test_no_checkpoint_is_made_up(symptom):
+    found = symptom("eval-gap-from-start", run(TRAIN, 3 * TRAIN + 0.5), {"checkpoint_every": 750})
+    assert found.first_action.startswith("Evaluate the checkpoint nearest to step ")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import stabdiag
+
 N = 600
 STEPS = np.arange(N)
 RNG = np.random.default_rng(5)
@@ -101,3 +103,14 @@ def test_an_explosion_is_dated_to_where_it_began(symptom):
     found = symptom("grad-exploding", log(WORSE, RISING), FP32)
     assert found.step == 540
     assert found.evidence["ratio"] > 100
+
+
+@pytest.mark.parametrize("clip", [{}, {"grad_clip": -1}, {"grad_clip": 0.2}])
+def test_the_clip_threshold_is_that_of_the_tree(symptom, clip):
+    run, manifest = log(WORSE, RISING), FP32 | clip
+    found = symptom("grad-exploding", run, manifest)
+    tree = stabdiag.diagnose(run, manifest=manifest).diagnosis
+    assert tree.slug == "spike-persistent"
+    told = found.next_actions[0].removeprefix("Clip the global norm at ")
+    assert tree.first_action.endswith(f"with the clip threshold at {told}")
+    assert float(told.split()[0].rstrip(".")) > 0

@@ -60,3 +60,9 @@ def test_mixed_precision_holds_its_state_in_fp32(symptom):
 def test_without_an_epsilon_nothing_is_checked(symptom):
     manifest = {"dtype": "fp16", "optimizer": "adamw"}
     assert symptom("adam-underflow-risk", log(), manifest) == ("manifest.epsilon",)
+
+
+def test_steps_are_told_in_whole_ones(symptom):
+    at = np.arange(20_001)
+    run = {"step": at, "loss": 2 + 0.0 * at, "skipped": (at % 10 == 0).astype(float)}
+    assert "steps of 18000 (10.0%) were" in symptom("overflow-rate-high", run).summary

@@ -40,7 +40,7 @@ JUMPED = np.where(AT < 400, WELL, 20 * WELL)
 @pytest.mark.parametrize(
     ("slug", "log", "manifest", "first"),
     [
-        ("lr-no-warmup", run(cosine(0, N), SURGING), {}, "at least 100 steps"),
+        ("lr-no-warmup", run(cosine(0, N), SURGING), {}, "at least 80 steps"),
         ("lr-warmup-mismatch", run(cosine(200, N)), {"warmup_steps": 50}, "its warm-up of 50"),
         ("lr-warmup-mismatch", run(cosine(10, N)), {"warmup_steps": 200}, "its warm-up of 200"),
         (
@@ -129,3 +129,25 @@ def test_without_rates_it_is_unknown(symptom, slug: str) -> None:
 )
 def test_without_a_manifest_it_is_unknown(symptom, slug: str, missing: tuple[str, ...]) -> None:
     assert symptom(slug, run(WELL)) == missing
+
+
+@pytest.mark.parametrize(("total", "warmup"), [(60, 6), (800, 80), (3000, 100), (50_000, 1000)])
+def test_a_short_run_is_told_a_short_warm_up(symptom, total: int, warmup: int) -> None:
+    found = symptom("lr-no-warmup", run(cosine(0, N), SURGING), {"total_steps": total})
+    assert found.first_action.endswith(f"over at least {warmup} steps.")
+
+
+def test_its_clip_threshold_is_that_of_the_tree(symptom) -> None:
+    found = symptom("lr-no-warmup", run(cosine(0, N), SURGING), {"grad_clip": 0.5})
+    assert "Clip the gradient by its global norm at 0.25 (now 0.5)." in found.next_actions
+
+
+def test_a_mismatch_lies_within_the_log(symptom) -> None:
+    late = {"step": 5000 * (AT + 1), "loss": LOSS, "lr": cosine(200, N)}
+    assert symptom("lr-warmup-mismatch", late, {"warmup_steps": 50}).step == 5000
+
+
+def test_no_checkpoint_is_made_up(symptom) -> None:
+    manifest = {**TO_THE_END, "checkpoint_every": 750}
+    found = symptom("lr-never-decays", run(CONSTANT), manifest)
+    assert "from the checkpoint nearest to step 799" in found.next_actions[0]

@@ -89,3 +89,20 @@ def test_a_single_norm_that_blew_up_with_the_loss_is_no_growth(symptom):
     sparse = np.where(np.arange(N) % (N // 20) == 0, 10.0, np.nan)
     sparse[np.flatnonzero(np.isfinite(sparse))[-1]] = 2e4
     assert symptom("weight-norm-runaway", log(weight_norm=sparse)) is None
+
+
+@pytest.mark.parametrize(
+    ("decay", "told"),
+    [
+        (0.1, "Halve the weight decay (now 0.1);"),
+        (0.0, "Look for what shrinks the weights: the weight decay is 0;"),
+        (
+            -0.1,
+            "Look for what shrinks the weights: a weight decay of -0.1 makes them grow, so mend",
+        ),
+    ],
+)
+def test_a_decay_that_shrinks_nothing_is_not_halved(symptom, decay, told):
+    run = log(weight_norm__emb=10 * np.exp(-3 * PART))
+    found = symptom("weight-norm-shrinking", run, {"weight_decay": decay})
+    assert found.first_action.startswith(told)

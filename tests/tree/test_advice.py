@@ -43,7 +43,8 @@ def shifted(log: Log, onset: int) -> Log:
         (
             500,
             1000,
-            "Restart from the beginning: no checkpoint had been written before the spike at 500",
+            "Restart from the beginning with the clip threshold at 0.5: no checkpoint had been "
+            "written before the spike at 500",
         ),
         (500, None, "Reload the last checkpoint before the spike at 500"),
     ],
@@ -84,6 +85,7 @@ def test_the_last_checkpoint_is_strictly_before(
         (1.0, "with the clip threshold at 0.5 (now 1)."),
         (0.5, "with the clip threshold at 0.25 (now 0.5)."),
         (0.1, "with the clip threshold at 0.05 (now 0.1)."),
+        (-1.0, "with the clip threshold at 0.5 (now off)."),
     ],
 )
 def test_the_clip_threshold_goes_down(
@@ -92,6 +94,22 @@ def test_the_clip_threshold_goes_down(
     manifest = {"grad_clip": clip} if clip else {}
     report = stabdiag.diagnose(shifted(calm(), 500), manifest=manifest)
     assert report.diagnosis.first_action.endswith(told)
+
+
+@pytest.mark.parametrize(
+    ("peak", "told"),
+    [
+        (0.002, "half the learning rate (0.002 at its peak, 0 by then) and"),
+        (0.0, "half the learning rate and"),
+    ],
+)
+def test_of_a_learning_rate_that_has_come_down_to_0_the_peak_is_told(
+    calm: Callable[..., Log], peak: float, told: str
+) -> None:
+    log = calm()
+    surge(log)
+    log["lr"] = np.where(log["step"] < 700, np.maximum(peak * (1 - log["step"] / 500), 0.0), 1.0)
+    assert told in stabdiag.diagnose(log).diagnosis.first_action
 
 
 def nan(log: Log) -> None:
@@ -200,7 +218,7 @@ FIRST: list[tuple[str, Callable[[Log], None], dict[str, Any], list[str]]] = [
         "spike-persistent",
         lr_stays,
         {"grad_clip": 1.0},
-        ["checkpoint of step 400, the last before the jump of the learning rate at 499, undo the"],
+        ["checkpoint of step 400, the last before the jump of the learning rate at 499, and"],
     ),
     ("spike-unresolved", unresolved, {"total_steps": 800}, ["Reload the checkpoint of step 700"]),
     (
@@ -372,7 +390,7 @@ def test_a_run_that_was_never_finite_is_begun_again(calm: Callable[..., Log]) ->
     log["loss"][:] = np.nan
     found = stabdiag.diagnose(log, manifest={"dtype": "fp32"}).diagnosis
     assert "Restart from the beginning, or from before this log" in found.first_action
-    assert "Too little was logged" in found.summary
+    assert "Too few finite gradient norms were logged" in found.summary
     log["step"] += 5000  # after a resume: there are checkpoints from before
     again = stabdiag.diagnose(log, manifest={"dtype": "fp32", "checkpoint_every": 1000})
     assert again.diagnosis.first_action.startswith("Reload the checkpoint of step 4000")

@@ -75,7 +75,11 @@ def test_follow_takes_the_edge(question: str, said: str, target: str) -> None:
 
 @pytest.mark.parametrize(
     ("question", "branch", "target"),
-    [("Q1.2", "fp16", "Q3.3"), ("Q1.2", "bf16", "Q1.3"), ("Q1.4", "fp64", "nan-dtype-unknown")],
+    [
+        ("Q1.2", "fp16", "Q3.3"),
+        ("Q1.2", "bf16", "Q1.3"),
+        ("Q1.4", "fp8", "nan-dtype-unknown"),
+    ],
 )
 def test_a_branch_without_an_edge_of_its_own_takes_that_of_the_verdict(
     question: str, branch: str, target: str
@@ -104,5 +108,4 @@ def test_questions_say_what_they_ask_and_name_limits_that_exist() -> None:
     known = {info.name for info in Limits().items()}
     for question in QUESTIONS:
         assert question.asks.endswith("?")
-        assert question.section == f"§{question.id[1]}"
         assert set(question.limits) <= known

@@ -436,6 +436,7 @@ def test_every_answer_is_held_against_limits_in_force(calm: Callable[..., Log]) 
         "spike.recovery_steps": 40,
     }
     assert "within 40 steps" in asked(report, "Q2.2").because
+    assert asked(report, "Q2.2").asks == "Did the loss recover within 40 steps?"
 
 
 def test_a_jump_at_the_end_of_a_climb_belongs_to_the_climb(calm: Callable[..., Log]) -> None:

@@ -392,3 +392,18 @@ def test_a_scale_that_is_below_one_all_along_and_falls_has_collapsed() -> None:
     report = diagnose(scales((500, 0.5), *halving(0.5, 0.03125)))
     assert report.diagnosis.slug == "loss-scale-collapsed"
     assert "from 0.5 to 0.03125 from step 500 on, all of it below 1" in report.diagnosis.summary
+
+
+def test_a_scale_that_falls_in_bf16_is_told_of(calm: Callable[..., Log]) -> None:
+    log = calm()
+    log["loss_scale"] = np.where(log["step"] < 400, 65536.0, 1024.0)
+    moves = "the logged loss scale moves, which is no bf16 run's: check the dtype"
+    for logged in (log, {name: log[name] for name in ("step", "loss", "loss_scale")}):
+        report = diagnose(logged, dtype="bf16")
+        answer = next(one for one in report.trail if one.question == "Q3.1")
+        assert answer.because.endswith(moves)
+        assert "never fell" not in answer.because
+    log["grad_norm"][::50] = np.inf
+    report = diagnose(log, dtype="bf16")
+    assert report.diagnosis.slug == "gradient-overflow"
+    assert moves in report.diagnosis.summary

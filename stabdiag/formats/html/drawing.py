@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from stabdiag.findings import Answer
+    from stabdiag.limits import Limits
     from stabdiag.report import Report
 
 TITLES = {"§1": "NaN", "§2": "Spike", "§3": "Mixed precision", "§4": "Silent divergence"}
@@ -102,7 +103,7 @@ def draw(report: Report) -> Drawing:
     y = 0
     for section, first in SECTIONS.items():
         lanes.append(Lane(section=section, title=TITLES[section], y=y))
-        lane = dict(_lane(first, y + _TITLE, answers, found))
+        lane = dict(_lane(first, y + _TITLE, report.limits, answers, found))
         nodes |= lane
         y = max(node.y + node.height for node in lane.values()) + _LANE
     return Drawing(
@@ -115,7 +116,7 @@ def draw(report: Report) -> Drawing:
 
 
 def _lane(
-    first: str, top: int, answers: Mapping[str, Answer], found: set[str]
+    first: str, top: int, limits: Limits, answers: Mapping[str, Answer], found: set[str]
 ) -> Iterator[tuple[str, Node]]:
     """Yield the nodes of one section by name, column by column."""
     depths = _depths(first)
@@ -126,13 +127,14 @@ def _lane(
         column.sort(key=lambda name: (name[:2] != first[:2], name not in _BY_ID))
         for name in column:
             question = _BY_ID.get(name)
-            lines = wrap(question.asks if question else name, _CHARS)
+            title = question.asked(limits) if question else _leaf_title(name)
+            lines = wrap(title if question else name, _CHARS)
             node = Node(
                 name=name,
                 x=2 + depth * (_WIDTH + _ACROSS),
                 y=y,
                 height=_HEIGHT if question else _LINE * (len(lines) + 1),
-                title=question.asks if question else _leaf_title(name),
+                title=title,
                 lines=tuple(lines),
                 answer=answers.get(name),
                 found=name in found,

@@ -68,7 +68,9 @@ def _bad(report: Report) -> Iterator[Mark]:
 def _recovery(report: Report) -> Iterator[Mark]:
     """Yield the steps within which the loss had to come back, and the level to reach."""
     for answer in report.trail:
-        steps, level = answer.limits.get("spike.recovery_steps"), answer.measured.get("bound")
+        # On a sparse log the answer tells of a longer time than the limit.
+        limit, level = answer.limits.get("spike.recovery_steps"), answer.measured.get("bound")
+        steps = answer.measured.get("recovery_steps", limit)
         if answer.steps and isinstance(steps, int | float) and isinstance(level, int | float):
             first = answer.steps[0]
             yield Mark(

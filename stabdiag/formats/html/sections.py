@@ -57,7 +57,7 @@ def answers(report: Report) -> list[Asked]:
     return [
         Asked(
             question=question.id,
-            asks=question.asks,
+            asks=question.asked(report.limits),
             answer=given.get(question.id),
             limits=tuple(limits[name] for name in question.limits),
             decisive=question.id in weighing,

@@ -6,8 +6,17 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from stabdiag.findings import Remedy
-from stabdiag.tree.advice.words import Advice, clip, inner, logged_at, now_lr, sentence
-from stabdiag.tree.nan import FirstBad, Origin, begun, blew_up, found_bad, jump_before, origin
+from stabdiag.tree.advice.words import Advice, clip, inner, logged_at, now_lr, outer, sentence
+from stabdiag.tree.origin import (
+    FirstBad,
+    Origin,
+    begun,
+    blew_up,
+    found_bad,
+    jump_before,
+    no_lead_up,
+    origin,
+)
 from stabdiag.tree.words import checkpoint_before, num
 
 if TYPE_CHECKING:
@@ -18,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def full_precision(case: Case, answers: Mapping[str, Answer]) -> Advice:
-    """NaN in fp32, bf16 or an unknown dtype."""
+    """NaN in fp32, fp64, bf16 or an unknown dtype."""
     bad = found_bad(case)
     start = origin(case, bad)
     reload = _reload(case, bad, start)
@@ -33,8 +42,14 @@ def full_precision(case: Case, answers: Mapping[str, Answer]) -> Advice:
             "is an overflow."
         )
         then = (hint, *then)
-    summary = f"{_what_went_nan(bad)} {advice.summary}"
-    return replace(advice, summary=summary, then=then, step=bad.step, reload=reload)
+    return replace(
+        advice,
+        summary=f"{_what_went_nan(bad)} {advice.summary}",
+        then=then,
+        step=bad.step,
+        reload=reload,
+        title="The loss went NaN in fp64" if case.manifest.dtype == "fp64" else "",
+    )
 
 
 def _by_evidence(case: Case, bad: FirstBad, start: Origin, reload: str) -> Advice:
@@ -52,13 +67,16 @@ def _by_evidence(case: Case, bad: FirstBad, start: Origin, reload: str) -> Advic
             remedies=(Remedy.RATE,),
         )
     if blew_up(case, bad, start):
+        how = (
+            f"with half the learning rate{now_lr(case, bad.step)} and the gradient norm clipped "
+            f"at {clip(case)}"
+        )
         return Advice(
             summary=_how_it_blew_up(case, start),
-            first=f"{reload}, and restart with half the learning rate{now_lr(case, bad.step)} and "
-            f"the gradient norm clipped at {clip(case)}.",
+            first=f"{_reload(case, bad, start, how)}.",
             then=(
                 "Lengthen the warm-up: it is the cheapest cure for an early blow-up.",
-                f"Inspect the batches of steps {max(_first(bad, start) - 2, 0)} to {bad.step}.",
+                f"Inspect the batches of steps {_blew_up_from(bad, start)} to {bad.step}.",
                 "If it happens again, clip gradients by value at ±100 as well.",
             ),
             remedies=(Remedy.RATE, Remedy.CLIP),
@@ -79,8 +97,15 @@ def _by_evidence(case: Case, bad: FirstBad, start: Origin, reload: str) -> Advic
     )
 
 
+def _blew_up_from(bad: FirstBad, start: Origin) -> int:
+    """Return the step from which on batches are suspect: the surge's, or two before the NaN."""
+    if start.surged_from is not None:
+        return start.surged_from
+    return max(_first(bad, start) - 2, 0)
+
+
 def _how_it_blew_up(case: Case, start: Origin) -> str:
-    if start.surge is not None and start.surge > case.limits.nan.grad_surge:
+    if start.surge is not None and start.surged_from is not None:
         return (
             f"The gradient norm surged to {num(start.surge)} x its mean at step "
             f"{start.surge_step}: an optimization blow-up."
@@ -95,8 +120,8 @@ def _how_it_began(case: Case, bad: FirstBad, start: Origin) -> str:
                 f"{start.role} went first, at step {start.step}; too little was logged before it"
                 " to show what led up to it."
             )
-        lacks = "Too little" if "grad_norm" in case.history.series else "No gradient norm"
-        return f"{lacks} was logged before it, so the log does not show what led up to it."
+        why = outer(no_lead_up(case, bad, start))
+        return f"{why} before it, so the log does not show what led up to it."
     points = "which points at a bad sample or at a layer's numerics."
     if start.role != "loss" and start.step < bad.step:
         return f"{start.role} went first, at step {start.step}, after calm gradients, {points}"
@@ -153,13 +178,14 @@ def fp16(case: Case, answers: Mapping[str, Answer]) -> Advice:
     )
 
 
-def _reload(case: Case, bad: FirstBad, start: Origin) -> str:
+def _reload(case: Case, bad: FirstBad, start: Origin, how: str = "") -> str:
     at = begun(case, bad, start)
     last = checkpoint_before(case.manifest, at)
     if bad.count == bad.total and not last.step:
-        return "Restart from the beginning, or from before this log (it holds no finite loss)"
+        where = "from the beginning, or from before this log (it holds no finite loss)"
+        return f"Restart {where}{f', {how}' if how else ''}"
     what = "first non-finite value, at" if at == _first(bad, start) else "trouble that began at"
-    return last.reload(f"the {what} step {at}")
+    return last.reload(f"the {what} step {at}", how)
 
 
 def _first(bad: FirstBad, start: Origin) -> int:

@@ -6,9 +6,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from stabdiag.findings import Remedy
-from stabdiag.tree.advice.words import Advice, batches_at, clip, inner, sentence, shown, to_log
-from stabdiag.tree.causes import before, lr_panel
-from stabdiag.tree.spike import focus
+from stabdiag.tree.advice.words import (
+    Advice,
+    batches_at,
+    clip,
+    first_of,
+    inner,
+    sentence,
+    shown,
+    to_log,
+)
+from stabdiag.tree.spike import focus, start, time_to_recover
 from stabdiag.tree.words import checkpoint_before, num, plural, sigmas
 
 if TYPE_CHECKING:
@@ -36,16 +44,9 @@ class _Told:
 def _told(case: Case) -> _Told:
     spike = focus(case)
     onset = case.at(spike.onset)
-    reload = checkpoint_before(case.manifest, onset).reload(f"the spike at {onset}")
-    cause, undo = "", ""
-    panel = lr_panel(case, before(case, onset), case.at(spike.peak))
-    if panel.holds:
-        # A checkpoint from after the jump has steps of the wrong size in it.
-        at = min(panel.steps[0], onset)
-        reload = checkpoint_before(case.manifest, at).reload(
-            f"the jump of the learning rate at {at}"
-        )
-        undo, cause = ", undo the jump", sentence(panel.because)
+    began = start(case)
+    how = f"{'without the jump, ' if began.cause else ''}with the clip threshold at {clip(case)}"
+    last = checkpoint_before(case.manifest, began.step)
     others = len(case.spikes) - 1
     also = f" {plural(others, 'more spike')} in this log." if others else ""
     back = ""
@@ -55,10 +56,10 @@ def _told(case: Case) -> _Told:
         onset=onset,
         what=f"The loss rose from {num(spike.base)} to {num(spike.base + spike.height)} at step "
         f"{case.at(spike.peak)} ({sigmas(spike.score)}){back}.{also}",
-        cause=cause,
-        reload=reload,
-        remedies=(*((Remedy.RATE,) if cause else ()), Remedy.CLIP),
-        restart=f"{reload}{undo}, and restart with the clip threshold at {clip(case)}.",
+        cause=sentence(began.cause) if began.cause else "",
+        reload=last.reload(began.what),
+        remedies=(*((Remedy.RATE,) if began.cause else ()), Remedy.CLIP),
+        restart=f"{last.reload(began.what, how)}.",
     )
 
 
@@ -138,14 +139,15 @@ def recovered(case: Case, answers: Mapping[str, Answer]) -> Advice:
 def persistent(case: Case, answers: Mapping[str, Answer]) -> Advice:
     """A loss that jumped and stayed up."""
     told = _told(case)
-    steps = case.limits.spike.recovery_steps
+    first = max(min(told.onset - 5, first_of(case, told.onset)), 0)
+    last = min(told.onset + case.recovery_steps, int(case.loss.steps[-1]))
     why = told.cause or "The weights or the optimizer's moments are damaged, or the data changed."
     return Advice(
-        summary=f"{told.what} It had not come back within {steps} steps. {why}",
+        summary=f"{told.what} It had not come back within {time_to_recover(case)}. {why}",
         first=told.restart,
         then=(
-            f"Skip the batches from step {max(told.onset - 5, 0)} to {told.onset + steps} on the "
-            "way, as a bad stretch of data may be to blame.",
+            f"Skip the batches from step {first} to {last} on the way, "
+            "as a bad stretch of data may be to blame.",
             "Stratify the batches before the restart.",
             "Find what raised the learning rate: a resume that set up another schedule, phases "
             "that do not join, a change by hand."
@@ -163,7 +165,8 @@ def unresolved(case: Case, answers: Mapping[str, Answer]) -> Advice:
     """A spike too close to the end of the log."""
     told = _told(case)
     last = int(case.loss.steps[-1])
-    enough = told.onset + case.limits.spike.recovery_steps
+    # Records may come so far apart that there are too few of them in that time.
+    enough = max(told.onset + case.recovery_steps, last + round(case.stride))
     planned, first = case.manifest.total_steps, told.restart
     if case.before_nan:
         end = f"It had not recovered when the loss went NaN after step {last}."

@@ -32,7 +32,8 @@ class Advice:
     """A finding's words: what happened, what to do first, what next; ``step`` is the onset.
 
     ``reload`` is the clause that names the checkpoint to go back to, whether or not the first
-    action begins with it; ``remedies`` is what the first action sets about.
+    action begins with it; ``remedies`` is what the first action sets about. ``title`` stands for
+    the outcome's where that would not be true of this run.
     """
 
     summary: str
@@ -41,6 +42,7 @@ class Advice:
     step: int | None = None
     reload: str = ""
     remedies: tuple[Remedy, ...] = ()
+    title: str = ""
 
 
 def sentence(words: str) -> str:
@@ -64,10 +66,18 @@ def shown(value: Scalar) -> str:
 
 
 def now_lr(case: Case, step: int) -> str:
-    """Return `` (now 0.003)``, the learning rate in force at a step, if it was logged."""
+    """Return `` (now 0.003)``, the learning rate in force at a step, if it was logged.
+
+    Of a rate that has come down to 0 no half can be taken: then its peak is told.
+    """
     lr = case.history.get("lr")
     near = lr.finite().between(int(lr.steps[0]), step) if lr is not None and len(lr) else None
-    return f" (now {num(float(near.values[-1]))})" if near is not None and len(near) else ""
+    if near is None or not len(near):
+        return ""
+    now, peak = float(near.values[-1]), float(near.values.max())
+    if now:
+        return f" (now {num(now)})"
+    return f" ({num(peak)} at its peak, 0 by then)" if peak > 0 else ""
 
 
 def clip(case: Case) -> str:
@@ -75,9 +85,9 @@ def clip(case: Case) -> str:
     now = case.manifest.grad_clip
     if now is None:
         return num(_CLIP)
-    # A threshold of 0 is how clipping is turned off.
-    lower = _CLIP if not now or now > _CLIP else now / 2
-    return f"{num(lower)} (now {num(now) if now else 'off'})"
+    # A threshold of 0 or less is how clipping is turned off.
+    lower = now / 2 if 0 < now <= _CLIP else _CLIP
+    return f"{num(lower)} (now {num(now) if now > 0 else 'off'})"
 
 
 def more_decay(case: Case) -> str:
@@ -95,6 +105,11 @@ def less_decay(case: Case) -> str:
     decay = case.manifest.weight_decay
     if decay == 0:
         return "look for what shrinks the weights: the weight decay is 0"
+    if decay is not None and decay < 0:
+        return (
+            f"look for what shrinks the weights: a weight decay of {num(decay)} makes them grow, "
+            "so mend its sign as well"
+        )
     return "halve the weight decay" + ("" if decay is None else f" (now {num(decay)})")
 
 
@@ -107,11 +122,16 @@ def to_log(case: Case, roles: Sequence[str]) -> tuple[str, ...]:
     return (f"Log the {', '.join(most)}{' and ' if most else ''}{last} of every step.",)
 
 
-def logged_at(case: Case, step: int) -> str:
-    """Return the steps that a logged one stands for: with those since the one logged before."""
+def first_of(case: Case, step: int) -> int:
+    """Return the first of the steps that a logged one stands for: those since the one before."""
     steps = case.history.series["loss"].steps
     place = int(np.searchsorted(steps, step))
-    since = int(steps[place - 1]) + 1 if place else step
+    return int(steps[place - 1]) + 1 if place else step
+
+
+def logged_at(case: Case, step: int) -> str:
+    """Return the steps that a logged one stands for, in words."""
+    since = first_of(case, step)
     return f"step {step}" if since >= step else f"steps {since} to {step}"
 
 

@@ -1,0 +1,90 @@
+"""What made a loss jump: learning rates and gradient norms that were 0 before it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+import stabdiag
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from stabdiag.findings import Answer
+    from stabdiag.report import Report
+
+    Log = dict[str, Any]
+
+
+@pytest.fixture
+def spiking(calm: Callable[..., Log]) -> Log:
+    log = calm()
+    log["loss"][500:505] += 4.0
+    return log
+
+
+def answer(report: Report, question: str) -> Answer:
+    return next(one for one in report.trail if one.question == question)
+
+
+def test_a_gradient_norm_that_was_0_tells_nothing_of_a_spike(spiking: Log) -> None:
+    spiking["grad_norm"] = np.where(spiking["step"] < 500, 0.0, 500.0)
+    found = answer(stabdiag.diagnose(spiking), "Q2.3")
+    assert "the gradient norm was 0 before it" in found.because
+    assert "grad_ratio" not in found.measured
+
+
+def test_a_gradient_norm_that_was_0_has_risen_by_no_factor(calm: Callable[..., Log]) -> None:
+    log = calm()
+    log["loss"][400:] += np.linspace(0.0, 3.0, 400)
+    log["grad_norm"] = np.concatenate([np.zeros(400), np.linspace(0.1, 2.0, 400)])
+    found = answer(stabdiag.diagnose(log), "Q4.4")
+    assert found.because.startswith("the gradient norm's mean went from 0 to ")
+    assert " x" not in found.because
+    assert found.measured["ratio"] is None
+
+
+def test_a_learning_rate_of_0_is_not_one_that_was_not_logged(spiking: Log) -> None:
+    spiking["lr"] = np.where(spiking["step"] < 700, 0.0, 1e-3)
+    assert "the learning rate was 0 around it" in answer(stabdiag.diagnose(spiking), "Q2.3").because
+    spiking["lr"] = [1e-3 if step < 100 else None for step in spiking["step"]]
+    because = answer(stabdiag.diagnose(spiking), "Q2.3").because
+    assert "no learning rate was logged around it" in because
+
+
+def test_a_learning_rate_that_is_turned_on_jumps(spiking: Log) -> None:
+    spiking["lr"] = np.where(spiking["step"] < 500, 0.0, 1e-2)
+    report = stabdiag.diagnose(spiking)
+    assert report.diagnosis.slug == "spike-lr-jump"
+    assert "jumps from 0 to 0.01" in report.diagnosis.first_action
+    assert answer(report, "Q2.3").measured["lr_ratio"] is None
+
+
+@pytest.mark.parametrize(
+    "warming",
+    [
+        pytest.param(lambda at: np.where(at > 0, 1e-3, 0.0), id="one step"),
+        pytest.param(lambda at: 1e-3 * np.minimum(at / 100, 1), id="linear"),
+        pytest.param(lambda at: 1e-3 * np.minimum(np.maximum(at - 20, 0) / 100, 1), id="late"),
+        pytest.param(lambda at: 1e-3 * np.minimum(at // 20 / 5, 1), id="stairs"),
+    ],
+)
+def test_a_warm_up_that_begins_at_0_is_no_jump(
+    spiking: Log, warming: Callable[[np.ndarray], np.ndarray]
+) -> None:
+    first = 480  # the log begins 20 steps before the spike
+    log = {name: values[first:] for name, values in spiking.items()}
+    log["lr"] = warming(log["step"] - first)
+    report = stabdiag.diagnose(log, limits={"spike.window": 20, "spike.min_points": 10})
+    assert all("learning rate jumped" not in one.because for one in report.trail)
+
+
+@pytest.mark.parametrize(
+    ("first", "told"), [(123_456_789, "batch 123457259"), (0.5, "batch 470.5")]
+)
+def test_the_id_of_a_batch_is_told_in_full(spiking: Log, first: float, told: str) -> None:
+    spiking["batch_id"] = spiking["step"] + first
+    spiking["batch_id"][500] = spiking["batch_id"][470]
+    assert f"{told} of step 500" in answer(stabdiag.diagnose(spiking), "Q2.3").because

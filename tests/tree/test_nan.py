@@ -1,0 +1,86 @@
+"""§1: what led up to a NaN, and which checkpoint is from before all of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+import stabdiag
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from stabdiag.report import Report
+
+    Log = dict[str, Any]
+
+
+@pytest.fixture
+def surging(calm: Callable[..., Log]) -> Log:
+    """A gradient norm that surges at step 599 and comes down again before the NaN at 603."""
+    log = calm()
+    log["grad_norm"][599] = 300.0
+    log["grad_norm"][600:603] = 50.0
+    log["grad_norm"][603:] = log["loss"][603:] = np.nan
+    return log
+
+
+def because(report: Report, question: str) -> str:
+    return next(answer.because for answer in report.trail if answer.question == question)
+
+
+def test_the_checkpoint_lies_before_the_surge_of_the_gradient_norm(surging: Log) -> None:
+    found = stabdiag.diagnose(surging, manifest={"checkpoint_every": 50}).diagnosis
+    assert "checkpoint of step 550, the last before the trouble that began at step 599" in (
+        found.first_action
+    )
+    assert found.evidence["checkpoint"] == 550
+    assert "Inspect the batches of steps 599 to 603." in found.next_actions
+
+
+def test_calm_gradients_leave_the_checkpoint_where_it_was(surging: Log) -> None:
+    surging["grad_norm"][590:603] = 1.0
+    found = stabdiag.diagnose(surging, manifest={"checkpoint_every": 50}).diagnosis
+    assert "checkpoint of step 600, the last before the first non-finite value" in (
+        found.first_action
+    )
+
+
+def test_a_surge_shows_however_large_the_steps_are(surging: Log) -> None:
+    surging["step"] = surging["step"] * 400_000_000  # counted in tokens
+    report = stabdiag.diagnose(surging)
+    assert "surged" in report.diagnosis.summary
+    assert "had surged" in because(report, "Q1.3")
+
+
+@pytest.mark.parametrize(
+    ("norms", "told"),
+    [
+        (None, "no gradient norm was logged"),
+        ([*[None] * 595, *[1.0] * 5, *[None] * 200], "too few finite gradient norms were logged"),
+        ([*[0.0] * 700, *[1.0] * 100], "the gradient norm was 0"),
+    ],
+)
+def test_why_the_lead_up_is_not_known(
+    calm: Callable[..., Log], norms: list[float | None] | None, told: str
+) -> None:
+    log = calm()
+    log["loss"][600:] = np.nan
+    del log["grad_norm"]
+    report = stabdiag.diagnose(log | ({"grad_norm": norms} if norms else {}))
+    assert because(report, "Q1.3") == f"{told} before the NaN, so its lead-up is not known"
+    assert because(report, "Q1.4").startswith(told)
+    assert f"{told[1:]} before it" in report.diagnosis.summary
+
+
+def test_a_run_without_a_checkpoint_is_told_once_to_restart(surging: Log) -> None:
+    surging = {name: values[590:] for name, values in surging.items()}
+    surging["step"] = surging["step"] - 590
+    surging["grad_norm"][:] = 1.0
+    surging["grad_norm"][9] = 300.0
+    for manifest in ({"checkpoint_every": 1000}, {"checkpoint_every": 10}):
+        action = stabdiag.diagnose(surging, manifest=manifest).diagnosis.first_action
+        assert action.startswith("Restart from the beginning with half the learning rate (now ")
+        assert action.lower().count("restart") == 1
