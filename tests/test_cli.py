@@ -256,6 +256,7 @@ def test_two_outputs_may_be_devices(stabdiag: Callable[..., Result], runs: Path)
         (["diagnose", "LOG", "--fail-on", "sometimes"], ["error", "warning", "never"]),
         (["explain", "spike-lr-jmp"], ["did you mean spike-lr-jump"]),
         (["thresholds", "--format", "yaml"], ["toml"]),
+        (["explain", "Q2.1", "--format", "html"], ["terminal, markdown"]),
         (["explian", "Q2.1"], ["explain"]),
     ],
 )
@@ -362,6 +363,23 @@ def test_explain(stabdiag: Callable[..., Result], name: str) -> None:
     result = stabdiag("explain", name)
     assert result.code == 0
     assert name in result.out
+
+
+def test_all_that_can_be_explained_is_listed(stabdiag: Callable[..., Result]) -> None:
+    result = stabdiag("explain")
+    assert result.code == 0
+    assert all(name in result.out for name in ("spike-lr-jump", "Q2.1", "spike.sigma", "agree"))
+
+
+def test_explain_fits_its_lines_unless_markdown_is_asked_for(
+    stabdiag: Callable[..., Result], tmp_path: Path
+) -> None:
+    told = stabdiag("explain", "spike-lr-jump").out
+    assert "##" not in told
+    assert max(map(len, told.splitlines())) <= 80
+    page = tmp_path / "page.md"
+    assert stabdiag("explain", "spike-lr-jump", "-f", "markdown", "-o", page).out == ""
+    assert "\n## What to do\n" in page.read_text(encoding="utf-8")
 
 
 def test_explain_for_a_terminal_has_no_marks(stabdiag: Callable[..., Result]) -> None:
@@ -502,3 +520,19 @@ def test_preflight_and_checklist_have_exit_codes(
     out = tmp_path / "list.json"
     assert stabdiag("checklist", log, "--format", "json", "-o", out).code == 0
     assert json.loads(out.read_text(encoding="utf-8"))["sheet"] == "checklist"
+
+
+def test_files_that_each_begin_a_run_anew_are_told_of(
+    stabdiag: Callable[..., Result], tmp_path: Path
+) -> None:
+    lines = [f'{{"step": {n}, "loss": {3 - n / 100}}}\n' for n in range(100)]
+    first, second, rest = (tmp_path / f"{name}.jsonl" for name in ("a", "b", "c"))
+    first.write_text("".join(lines[:90]) + '{"step": 90, "loss": NaN}\n', encoding="utf-8")
+    second.write_text("".join(lines), encoding="utf-8")
+    rest.write_text("".join(lines[91:]), encoding="utf-8")
+    result = stabdiag("diagnose", first, second)
+    assert result.code == 0
+    assert "2 runs that begin anew" in result.err
+    assert "stabdiag check judges each file" in result.err
+    assert stabdiag("diagnose", first, second, "--attempt", "1").err == ""
+    assert stabdiag("diagnose", first, rest).err == ""

@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from stabdiag.findings import Remedy, Severity
+from stabdiag.symptoms.losses import from_the_start
 from stabdiag.tree.case import Case
 from stabdiag.tree.words import checkpoint_before, num, plural
 
@@ -101,15 +102,23 @@ class Seen:
         told, rates = self.manifest.peak_lr, self._rates
         return told if told is not None or rates is None else float(rates.values.max())
 
+    @property
+    def from_the_start(self) -> bool:
+        """Whether the log has the beginning of the run."""
+        return from_the_start(self._case)
+
+    @cached_property
+    def _case(self) -> Case:
+        report = self.report
+        return Case(history=report.history, manifest=report.manifest, limits=report.limits)
+
     @cached_property
     def _rates(self) -> Series | None:
         """The learning rates, up to the first jump: what it jumped to was never meant."""
-        report = self.report
-        lr = report.history.get("lr")
+        lr = self.report.history.get("lr")
         if lr is None or not len(lr.finite()):
             return None
-        case = Case(history=report.history, manifest=report.manifest, limits=report.limits)
-        rates, jumps = lr.finite(), case.lr_jumps
+        rates, jumps = lr.finite(), self._case.lr_jumps
         before = rates.between(int(rates.steps[0]), int(jumps[0]) - 1) if len(jumps) else rates
         return before if len(before) else rates
 

@@ -143,6 +143,8 @@ def learning_rate(seen: Seen) -> Tick:
         return ticked(slug, title, f"{warmup[0].upper()}{warmup[1:]}, and no finding blames it.")
     if peak is None:
         return unknown(slug, title, "The learning rate is neither logged nor told.", *do)
+    if not seen.from_the_start:
+        return unknown(slug, title, "The log begins after a warm-up would have been over.", *do)
     return crossed(slug, title, "There is no sign of a warm-up.", *do)
 
 

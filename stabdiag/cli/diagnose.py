@@ -28,7 +28,7 @@ from stabdiag.cli.options import (
     limits_of,
     settings_of,
 )
-from stabdiag.cli.terminal import add_to_summary, check_outputs, progress, terminal, write
+from stabdiag.cli.terminal import add_to_summary, check_outputs, progress, tell, terminal, write
 from stabdiag.files import keep_inputs
 
 if TYPE_CHECKING:
@@ -109,7 +109,13 @@ def diagnose(
             literal=literal,
             format=log_format,
         )
-    keep_inputs(outputs, report.history.source.files)
+    source = report.history.source
+    keep_inputs(outputs, source.files)
+    if len(logs) > 1 and source.attempts > 1 and attempt is None:
+        tell(
+            f"the files hold {source.attempts} runs that begin anew, and the last one is diagnosed;"
+            " --attempt N takes another, and stabdiag check judges each file"
+        )
     flags = {
         "--manifest": manifest,
         "--dtype": dtype,

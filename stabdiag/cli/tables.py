@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Annotated
 
 import typer
@@ -23,13 +22,15 @@ THRESHOLDS = """
 
 `stabdiag thresholds`
 
-`stabdiag thresholds --format toml > stabdiag.toml`
+`stabdiag thresholds --format toml -o limits.toml`: to edit, and to give as `--config limits.toml`
 
 `stabdiag thresholds --limit spike.sigma=4`
 """
 
 EXPLAIN = """
 **Examples**
+
+`stabdiag explain`: all that can be explained
 
 `stabdiag explain spike-lr-jump`
 
@@ -80,18 +81,33 @@ def thresholds(
 
 def explain(
     name: Annotated[
-        str, typer.Argument(metavar="NAME", help="An outcome, a question or a threshold.")
-    ],
+        str | None,
+        typer.Argument(
+            metavar="NAME",
+            help="An outcome, a symptom, a finding of compare, a question or a threshold; all of "
+            "them are listed without one.",
+        ),
+    ] = None,
     limit: LimitFlags = None,
     config: ConfigFile = None,
+    format: Annotated[
+        str, typer.Option("--format", "-f", help="terminal or markdown.")
+    ] = "terminal",
+    output: Output = None,
     color: Color = None,
 ) -> None:
-    """Say what an outcome, a question or a threshold means, and what to do."""
+    """Say what a finding, a question or a threshold means, and what to do."""
+    from stabdiag.errors import refuse_unknown
+    from stabdiag.explain import contents
     from stabdiag.explain import explain as page
-    from stabdiag.formats.terminal.markdown import markdown_page
 
-    text = page(name, limits_of(limit, config))
-    if sys.stdout.isatty() or color:
-        shown = terminal(None, color)
+    refuse_unknown(format, ("terminal", "markdown"))
+    check_outputs([output], [], config)
+    limits = limits_of(limit, config)
+    text = contents(limits) if name is None else page(name, limits)
+    if format == "terminal":
+        from stabdiag.formats.terminal.markdown import markdown_page
+
+        shown = terminal(output, color)
         text = markdown_page(text, width=shown.width, color=shown.color, encoding=shown.encoding)
-    write(text, None)
+    write(text, output)

@@ -20,16 +20,6 @@ if TYPE_CHECKING:
     from stabdiag.symptoms import Symptom
     from stabdiag.tree.question import Question
 
-OUTCOME_HEADINGS = ("What it means", "How it is told", "What to do", "References")
-SYMPTOM_HEADINGS = (
-    "What it means",
-    "How it is told",
-    "When it must not fire",
-    "What to do",
-    "References",
-)
-QUESTION_HEADINGS = ("Why it is asked", "How it is measured", "Answers", "References")
-
 
 def explain(name: str, limits: Limits) -> str:
     """Explain an outcome or a symptom (by slug), a question (Q2.1) or a limit (spike.sigma).
@@ -47,7 +37,7 @@ def explain(name: str, limits: Limits) -> str:
     if wanted is None:
         raise StabdiagError(
             f"nothing is called {name!r}{did_you_mean(name, names(limits))}; "
-            "explain takes the slug of a finding, a question (Q2.1) or a limit (spike.sigma)"
+            "`stabdiag explain` lists what there is: findings, questions (Q2.1), limits"
         )
     if wanted in BY_SLUG:
         return _outcome(wanted, limits)
@@ -58,6 +48,19 @@ def explain(name: str, limits: Limits) -> str:
     if wanted in questions:
         return _question(questions[wanted], limits)
     return _limit(infos[wanted])
+
+
+def contents(limits: Limits) -> str:
+    """Return all that can be explained, as Markdown."""
+    groups = {
+        "Outcomes": [outcome.slug for outcome in OUTCOMES],
+        "Symptoms": [symptom.slug for symptom in _symptoms()],
+        "Findings of comparisons": [outcome.slug for outcome in _compared()],
+        "Questions": [question.id for question in _questions()],
+        "Limits": [info.name for info in limits.items()],
+    }
+    parts = (f"## {title}\n\n{', '.join(found)}\n" for title, found in groups.items())
+    return "\n".join(["# What can be explained\n", *parts])
 
 
 def names(limits: Limits) -> tuple[str, ...]:
@@ -159,12 +162,14 @@ def _limit(info: LimitInfo) -> str:
             "",
             "## To change it",
             "",
-            f"`--limit {info.name}={value}`, or in a file of limits:",
+            f"With `--limit {info.name}=VALUE`, or in `stabdiag.toml` (now in force):",
             "",
             "```toml",
             f"[{section}]",
             f"{entry} = {value}",
             "```",
+            "",
+            f"In `pyproject.toml` the heading is `[tool.stabdiag.limits.{section}]`.",
             "",
         ]
     )

@@ -208,3 +208,9 @@ def test_clipping_that_is_off_is_crossed():
     found = diagnosed(LOG, {"grad_clip": 0})
     assert found["try-clip"].state is State.CROSSED
     assert found["safety-nets"].state is State.CROSSED
+
+
+def test_a_log_that_begins_late_shows_no_warmup():
+    at = np.arange(200)
+    log = {"step": 50_000 + at, "loss": 2.0 - at / 1000, "lr": np.full(200, 1e-3)}
+    assert diagnosed(log, {})["learning-rate"].state is State.UNKNOWN

@@ -10,13 +10,7 @@ import pytest
 import stabdiag.explain as package
 from stabdiag.comparison.outcomes import BY_SLUG as COMPARED
 from stabdiag.errors import StabdiagError
-from stabdiag.explain import (
-    OUTCOME_HEADINGS,
-    QUESTION_HEADINGS,
-    SYMPTOM_HEADINGS,
-    explain,
-    names,
-)
+from stabdiag.explain import contents, explain, names
 from stabdiag.explain.__main__ import main
 from stabdiag.explain.pages import PAGES, page
 from stabdiag.formats.terminal.markdown import markdown_page
@@ -25,6 +19,16 @@ from stabdiag.symptoms import BY_SLUG as SYMPTOMS
 from stabdiag.texts import text
 from stabdiag.tree import QUESTIONS
 from stabdiag.tree.outcomes import BY_SLUG
+
+OUTCOME_HEADINGS = ("What it means", "How it is told", "What to do", "References")
+SYMPTOM_HEADINGS = (
+    "What it means",
+    "How it is told",
+    "When it must not fire",
+    "What to do",
+    "References",
+)
+QUESTION_HEADINGS = ("Why it is asked", "How it is measured", "Answers", "References")
 
 LIMITS = Limits()
 DOCS = Path(__file__).parents[2] / "docs"
@@ -39,6 +43,11 @@ every_text = pytest.mark.parametrize(
     ("kind", "name", "headings"), KEPT, ids=[name for _, name, _ in KEPT]
 )
 every_name = pytest.mark.parametrize("name", names(LIMITS))
+
+
+def test_the_contents_name_all_that_can_be_explained():
+    listed = re.findall(r"[\w.-]+", contents(LIMITS))
+    assert set(names(LIMITS)) <= set(listed)
 
 
 def test_there_is_a_text_for_each_and_no_other():
