@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from stabdiag.stats.shape import Spike
     from stabdiag.tree.case import Case
 
+    Floats = NDArray[np.float64]
+    Ints = NDArray[np.int64]
+
 # Ids that come back this often all along are how the loader numbers its batches.
 USUAL_REPEATS = 0.1
 
@@ -69,7 +72,9 @@ def lr_panel(case: Case, first: int, last: int) -> Panel:
         return Panel(branch=branch, holds=None, because="no learning rate was logged around it")
     ratios = _ratios(case, values, inside)
     at, ratio = int(inside[np.argmax(ratios)]), float(ratios.max())
-    jumped = _is_jump(case, values, at, ratio)
+    begin = max(at - _SLOPE - 1, 0)
+    around = values[begin : at + _SLOPE + 1]
+    jumped = _are_jumps(case, around, np.array([at - begin]), np.array([ratio]))[0]
     measured: dict[str, Scalar] = {
         "lr_ratio": ratio if math.isfinite(ratio) else None,
         "lr_before": float(values[at - 1]),
@@ -91,7 +96,7 @@ def lr_panel(case: Case, first: int, last: int) -> Panel:
     )
 
 
-def jumps(case: Case) -> NDArray[np.int64]:
+def jumps(case: Case) -> Ints:
     """Return the steps at which the learning rate jumps up, unless it does so again and again."""
     lr = case.history.get("lr")
     nothing = np.empty(0, np.int64)
@@ -99,17 +104,17 @@ def jumps(case: Case) -> NDArray[np.int64]:
         return nothing
     lr = lr.finite()
     low, high = lr.values[:-1], lr.values[1:]
-    ratios = _ratios(case, lr.values, np.arange(1, len(lr)))
-    up = (np.flatnonzero(ratios >= case.limits.spike.lr_jump) + 1).tolist()
-    found = [at for at in up if _is_jump(case, lr.values, at, float(ratios[at - 1]))]
+    up = (low >= 0) & (high > 0) & (high >= case.limits.spike.lr_jump * low)
+    at = np.flatnonzero(up) + 1
+    found = at[_are_jumps(case, lr.values, at, _ratios(case, lr.values, at))]
     if len(found) > _FEW_JUMPS:
         # A schedule with restarts jumps as a rule, but no higher than it had been.
         peak = np.maximum.accumulate(low) * case.limits.spike.lr_jump
-        found = [at for at in found if high[at - 1] >= peak[at - 1]]
+        found = found[high[found - 1] >= peak[found - 1]]
     return lr.steps[found] if 0 < len(found) <= _FEW_JUMPS else nothing
 
 
-def _ratios(case: Case, values: NDArray[np.float64], at: NDArray[np.intp]) -> NDArray[np.float64]:
+def _ratios(case: Case, values: Floats, at: Ints) -> Floats:
     """Return by what factor learning rates lie above the ones before them.
 
     Above 0 that is infinite. But a rate that has only just begun at 0, or that goes on to rise by a
@@ -133,15 +138,21 @@ def _ratios(case: Case, values: NDArray[np.float64], at: NDArray[np.intp]) -> ND
     return ratios
 
 
-def _is_jump(case: Case, values: NDArray[np.float64], at: int, ratio: float) -> bool:
-    """Tell whether a learning rate has risen by a factor, and by more than the schedule's slope.
+def _are_jumps(case: Case, values: Floats, at: Ints, ratios: Floats) -> NDArray[np.bool_]:
+    """Tell where a learning rate has risen by a factor, and by more than the schedule's slope.
 
     During a warm-up each step is a rise by a factor: one more of the same size is the schedule's.
     """
-    before = np.diff(values[max(at - _SLOPE - 1, 0) : at])
-    after = np.diff(values[at : at + _SLOPE + 1])
-    usual = max(float(np.abs(before).max(initial=0.0)), float(after.max(initial=0.0)))
-    return ratio >= case.limits.spike.lr_jump and float(values[at] - values[at - 1]) > 3 * usual
+    none = np.zeros(_SLOPE)
+    changes = np.concatenate([none, np.diff(values), none])
+    # Those before the change at each position, and those after it.
+    windows = np.lib.stride_tricks.sliding_window_view(changes, _SLOPE)
+    usual = np.maximum(np.abs(windows[at - 1]).max(axis=1), windows[at + _SLOPE].max(axis=1))
+    rises: Floats = values[at] - values[at - 1]
+    are: NDArray[np.bool_] = (ratios >= case.limits.spike.lr_jump) & (
+        rises > 3 * np.maximum(usual, 0.0)
+    )
+    return are
 
 
 def batch_panel(case: Case, first: int, last: int) -> Panel:
