@@ -63,7 +63,7 @@ def build_history(
     data, dropped = load(columns, names)
     data, names, moved = with_clock(data, names)
     events += [*dropped, *moved]
-    losses = read_losses(columns, data, names, limits, clock.steps, clock.usable)
+    losses = read_losses(columns, data, names, limits, clock.steps, clock.usable, due=named.due)
     events += losses.events
     epochs = columns.load(names["epoch"]).values if names.get("epoch") else None
     known = losses.records & np.isfinite(losses.values)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from stabdiag.assemble.due import Due
 from stabdiag.assemble.long import with_measurements
 from stabdiag.assemble.splits import with_splits
 from stabdiag.assemble.telling import with_telling_loss
@@ -35,13 +36,14 @@ class Named:
     """The columns, those that were made of others among them, and the name for each role.
 
     ``notes`` tell what was decided on the way, ``contested`` what the loss is if it may rise while
-    the run learns.
+    the run learns. A loss is ``due`` in the records that say so.
     """
 
     columns: Columns
     names: Mapping[str, str]
     notes: tuple[str, ...]
     contested: str | None
+    due: Due | None
 
 
 def name_columns(columns: Columns, chosen: Mapping[str, str] | None) -> Named:
@@ -56,18 +58,20 @@ def name_columns(columns: Columns, chosen: Mapping[str, str] | None) -> Named:
     columns, roles, totals = with_totals(columns, assignment)
     names: Mapping[str, str] = roles
     stand_in: tuple[str, ...] = ()
+    named: Due | None = None
     if "loss" not in (chosen or {}):
         _refuse_results(columns, roles)
         names, stand_in = _with_a_loss(columns, roles)
-        columns, names, long = with_measurements(columns, names)
+        columns, names, long, named = with_measurements(columns, names)
         names, lost = with_telling_loss(columns, names, assignment.other_losses)
         stand_in += (*long, *lost)
-    columns, names, split = with_splits(columns, names)
+    columns, names, split, marked = with_splits(columns, names)
     return Named(
         columns=columns,
         names=names,
         notes=(*assignment.notes, *totals, *stand_in, *split),
         contested=contested(names.get("loss", ""), columns.names, has_reward="reward" in names),
+        due=named if marked is None else marked.both(named),
     )
 
 
