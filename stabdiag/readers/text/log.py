@@ -10,6 +10,7 @@ from stabdiag.errors import NoUsableRecord
 from stabdiag.readers.blocks import LONGEST_LINE, blocks
 from stabdiag.readers.columns import BadLine, Columns
 from stabdiag.readers.pieces import join
+from stabdiag.readers.text.bars import told_in
 from stabdiag.readers.text.clean import Text
 from stabdiag.readers.text.messages import Messages
 from stabdiag.readers.text.table import Table
@@ -108,7 +109,7 @@ class TextLog:
                 f"{stream.name}: no record could be read; no line looks as"
                 f" {self._grammar.name} writes it"
             )
-        done = self._table.finished()
+        done = self._table.finished(told_in(self._config, self._grammar.total))
         if done.ranks > 1:
             stream.notes.append(
                 f"the log holds the lines of {done.ranks} ranks: of each record that of one rank"
