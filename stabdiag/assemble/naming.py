@@ -13,7 +13,7 @@ from stabdiag.assemble.splits import with_splits
 from stabdiag.assemble.telling import with_telling_loss
 from stabdiag.assemble.totals import with_totals
 from stabdiag.errors import ColumnError, NoUsableRecord
-from stabdiag.roles import assign, contested, is_auxiliary, normal, stand_ins
+from stabdiag.roles import assign, contested, is_auxiliary, names_results, stand_ins
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,13 +21,7 @@ if TYPE_CHECKING:
     from stabdiag.readers.columns import Columns
 
 
-# Columns that name what each record of a table of results is about, and records enough to say so.
-_OF_RESULTS: Final = frozenset(
-    {
-        *("model", "models", "method", "methods", "team", "author", "trial", "trial_id", "run_id"),
-        *("run_name", "experiment", "config_name", "architecture", "optimizer", "task"),
-    }
-)
+# So many records are enough to say that each is of a run of its own.
 _FEWEST: Final = 3
 
 
@@ -110,7 +104,7 @@ def _refuse_results(columns: Columns, names: Mapping[str, str]) -> None:
     if "step" in names or "epoch" in names or columns.rows < _FEWEST:
         return
     for name in columns.names:
-        if normal(name) in _OF_RESULTS:
+        if names_results(name):
             column = columns.load(name)
             here = column.values[column.present]
             if len(here) == columns.rows and len(np.unique(here)) == len(here):
