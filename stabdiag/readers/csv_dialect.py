@@ -39,7 +39,7 @@ _CELLS: Final = 1 << 17
 _NAMED_DELIMITER: Final = re.compile(r"\ufeff?sep=.\r?")
 
 # Numbers where the comma is the decimal point, and the point parts the thousands.
-COMMA: Final = re.compile(r"[-+]?(?:\d+|[1-9]\d{0,2}(?:\.\d{3})+),\d+(?:[eE][-+]?\d+)?", re.ASCII)
+_COMMA: Final = re.compile(r"[-+]?(?:\d+|[1-9]\d{0,2}(?:\.\d{3})+),\d+(?:[eE][-+]?\d+)?", re.ASCII)
 _THOUSANDS: Final = re.compile(r"[-+]?[1-9]\d{0,2}(?:\.\d{3})+", re.ASCII)
 
 
@@ -91,10 +91,32 @@ def with_points(cells: Sequence[str]) -> list[str]:
     """Return cells whose numbers have decimal commas with points instead."""
     return [
         cell.replace(".", "").replace(",", ".")
-        if COMMA.fullmatch(cell) or _THOUSANDS.fullmatch(cell)
+        if _COMMA.fullmatch(cell) or _THOUSANDS.fullmatch(cell)
         else cell
         for cell in cells
     ]
+
+
+def has_commas(rows: Sequence[Sequence[str]], delimiter: str) -> bool:
+    """Tell whether the comma is the decimal point in these rows.
+
+    A number with a point that sets no thousands apart rules that out: ``0,1`` beside it is a list.
+    What may be either, such as 2.513, is thousands only if a column that changes has mostly commas.
+    """
+    cells = [cell for row in rows for cell in row]
+    if delimiter == "," or not any(map(_COMMA.fullmatch, cells)):
+        return False
+    pointed = [cell for cell in cells if "." in cell and not _COMMA.fullmatch(cell)]
+    thousands = [cell for cell in pointed if _THOUSANDS.fullmatch(cell)]
+    if len(thousands) < len(pointed) and any(
+        meaning(cell)[0] == NUMBER for cell in pointed if not _THOUSANDS.fullmatch(cell)
+    ):
+        return False
+    columns = zip(*(row for row in rows if len(row) == len(rows[0])), strict=True)
+    return not thousands or any(
+        len(set(column)) > 1 and 2 * sum(map(bool, map(_COMMA.fullmatch, column))) > len(column)
+        for column in columns
+    )
 
 
 def unnamed(number: int) -> str:
@@ -166,7 +188,7 @@ def dialect_of(head: bytes, *, whole: bool) -> Dialect | None:
         rows = rows[: next(again, len(rows))]
         if delimiter == BLANKS and not _is_table(header, rows):
             continue
-        commas = delimiter != "," and any(COMMA.fullmatch(c) for row in rows for c in row)
+        commas = has_commas(rows, delimiter)
         if commas:
             rows = list(map(with_points, rows))
         if is_header(header) and are_records(rows, len(header)):

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Final
 
 from stabdiag.readers.csv_dialect import (
     BLANKS,
-    COMMA,
     DELIMITERS,
     LINES,
     Dialect,
     are_records,
     by_count,
+    has_commas,
     is_content,
     is_header,
     offset,
@@ -60,7 +60,7 @@ def table_of(head: bytes) -> Table | None:
     content = [lines[place] for place in places]
     for delimiter in (*DELIMITERS, BLANKS):
         rows = rows_of(content, delimiter)
-        commas = delimiter != "," and any(COMMA.fullmatch(c) for row in rows for c in row)
+        commas = has_commas(rows, delimiter)
         if commas:
             rows = list(map(with_points, rows))
         table = Table(delimiter=delimiter, commas=commas, rows=rows, above=places[0])
