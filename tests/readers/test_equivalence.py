@@ -271,8 +271,6 @@ def test_csv_with_arbitrary_bytes(noise, place):
 def test_deep_nesting_is_left_out_alike(depth: int) -> None:
     deep = '{"a":' * depth + "1" + "}" * depth
     data = "".join(f'{{"loss": {n}.5, "x": {deep}}}\n' for n in range(20)).encode()
-    fast, slow = (
-        jsonl.read(Stream(Raw(data), name="run.jsonl"), small=small) for small in (0, 1 << 20)
-    )
+    fast, slow = (jsonl.read(Stream("run.jsonl", Raw(data)), small=small) for small in (0, 1 << 20))
     assert fast.names == slow.names
     assert len(fast.names) == 1 + (depth < 50)
