@@ -13,6 +13,7 @@ from stabdiag.readers.csv_dialect import (
     Dialect,
     are_records,
     by_count,
+    cells_of,
     has_commas,
     is_content,
     is_header,
@@ -102,6 +103,16 @@ def assumed(table: Table, head: bytes, source: str) -> Dialect | None:
         lines=table.above,
         assumed=taken_as(what, name),
     )
+
+
+def is_bare_header(head: bytes) -> bool:
+    """Return whether the whole of a file is one line of names."""
+    lines = head.decode("utf-8", "replace").split("\n")
+    places = _content(lines, 2)
+    if len(places) != 1:
+        return False
+    header = cells_of(lines[places[0]], by_count(lines[places[0]])[0])
+    return len(header) > 1 and is_header(header)
 
 
 def about_words(head: bytes) -> str | None:

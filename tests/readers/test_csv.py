@@ -409,3 +409,25 @@ def test_a_header_of_one_name_again_and_again():
     names = csv_dialect.names_of(["loss"] * 100_000)
     assert (names[:3], len(set(names))) == (("loss", "loss.1", "loss.2"), 100_000)
     assert csv_dialect.names_of(["a", "a.1", "a", "a"]) == ("a", "a.1", "a.2", "a.3")
+
+
+@pytest.mark.parametrize("rows", [10, 80_000])
+@pytest.mark.parametrize("header", ["step,loss\r", ""])
+def test_carriage_returns_that_end_lines(log, header, rows):
+    columns = log(header + "".join(f"{n},{3 - n / 1e5}\r" for n in range(rows)))
+    assert (columns.names, columns.rows) == (("step", "loss"), rows)
+    assert columns.load("loss").values[-1] == 3 - (rows - 1) / 1e5
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("step,loss\n", "nothing is logged below its header yet"),
+        ("# run 7\nstep;loss;lr\n\n", "nothing is logged below its header yet"),
+        ("\n  \n", "blank; has the run logged anything yet"),
+        ("hello\n", "expected a line of names"),
+    ],
+)
+def test_a_file_without_records(log, text, why):
+    with pytest.raises(LogError, match=why):
+        log(text)
