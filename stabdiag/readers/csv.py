@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from stabdiag.errors import LogError, NoUsableRecord
 from stabdiag.readers.blocks import BLOCK, LONGEST_LINE, Block, blocks, in_order, line_count
-from stabdiag.readers.columns import BadLine, Columns
+from stabdiag.readers.columns import SHOWN, BadLine, Columns
 from stabdiag.readers.csv_dialect import BLANKS, Dialect, dialect_of
 from stabdiag.readers.csv_rows import Parsed, read_lines
 from stabdiag.readers.csv_unnamed import about_words, assumed, is_bare_header, table_of
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
 # Up to this size the tolerant reader (20 MB/s) is done before Arrow is imported (40 ms).
 SMALL: Final = 1 << 19
-
-_SHOWN: Final = 20
 
 
 def recognises(head: bytes, *, whole: bool) -> bool:
@@ -92,7 +90,7 @@ def read(stream: Stream, *, small: int = SMALL, size: int = BLOCK) -> Columns:
     for result in _results(stream, dialect, size, fast=fast):
         parsed = result.parsed
         bad_count += len(parsed.bad)
-        bad += [_moved(one, lines) for one in parsed.bad[: _SHOWN - len(bad)]]
+        bad += [one.moved(lines) for one in parsed.bad[: SHOWN - len(bad)]]
         repeated += [lines + line for line in parsed.repeated]
         renamed += [lines + line for line in parsed.renamed]
         lines += parsed.lines
@@ -187,11 +185,6 @@ def _dialect(stream: Stream) -> Dialect:
         "expected a line of names, such as step,loss, over lines of numbers"
     )
     raise NoUsableRecord(f"{stream.name}: no record could be read; {why}")
-
-
-def _moved(bad: BadLine, lines: int) -> BadLine:
-    """Return a bad line of a block by its number in the file."""
-    return BadLine(line=lines + bad.line, reason=bad.reason)
 
 
 def _results(stream: Stream, dialect: Dialect, size: int, *, fast: bool) -> Iterator[_Result]:

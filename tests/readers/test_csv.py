@@ -257,11 +257,6 @@ def test_words_where_numbers_are_due_are_named(log):
     assert "expected a line of names" not in str(caught.value)
 
 
-def test_a_header_and_nothing_else(log):
-    with pytest.raises(NoUsableRecord, match="no record could be read"):
-        log("step,loss\n")
-
-
 @pytest.mark.parametrize(
     "text",
     [
