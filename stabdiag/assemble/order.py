@@ -37,7 +37,7 @@ class Order:
     """
 
     steps: Ints
-    number: Ints
+    number: Ints | NDArray[np.int8]
     runs: int = 1
     events: tuple[Event, ...] = ()
 
@@ -45,6 +45,11 @@ class Order:
         """Return the records of a run."""
         records: Mask = self.number == number
         return records
+
+
+def _one_run(records: Mask) -> NDArray[np.int8]:
+    """Return the number of its run for each record, where there is but one; nothing is copied."""
+    return records.view(np.int8)
 
 
 def find_order(
@@ -77,14 +82,12 @@ def find_order(
     """
     training = is_loss & usable
     if training.all() and np.all(steps[1:] > steps[:-1]):
-        return Order(steps=steps, number=usable.astype(np.int64))
+        return Order(steps=steps, number=_one_run(usable))
     rows = np.flatnonzero(training)
     back = rows[1:][np.diff(steps[rows]) < 0]
     if not len(back):
         kept = kept_of(steps, usable, is_loss)
-        return Order(
-            steps=steps, number=kept.astype(np.int64), events=about_superseded(training, kept)
-        )
+        return Order(steps=steps, number=_one_run(kept), events=about_superseded(training, kept))
     by_epoch = _epoch_turns(rows, back, epochs)
     if int((~by_epoch).sum()) > max(_MOST_REWINDS * len(rows), 20):
         message = (
@@ -95,7 +98,7 @@ def find_order(
             _event(EventKind.STEPS, message),
             *superseded(len(rows) - len(np.unique(steps[rows]))),
         )
-        return Order(steps=steps, number=usable.astype(np.int64), events=events)
+        return Order(steps=steps, number=_one_run(usable), events=events)
     anew = np.zeros(len(rows), dtype=bool)
     if times is not None:
         anew[1:] = times[rows[1:]] < times[rows[:-1]]
