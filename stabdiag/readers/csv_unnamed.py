@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
+from stabdiag.readers.csv_commas import has_commas, with_points
 from stabdiag.readers.csv_dialect import (
     BLANKS,
     DELIMITERS,
@@ -14,12 +15,10 @@ from stabdiag.readers.csv_dialect import (
     are_records,
     by_count,
     cells_of,
-    has_commas,
     is_content,
     is_header,
     offset,
     rows_of,
-    with_points,
 )
 from stabdiag.readers.unnamed import FEWEST, may_be_losses, may_be_steps, name_of_values, taken_as
 from stabdiag.readers.words import NUMBER, WORD, meaning
