@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     Ints = NDArray[np.int64]
     Mask = NDArray[np.bool_]
 
+# So many of other runs are told by their numbers.
+_SHOWN = 3
+
 
 def build_history(
     columns: Columns,
@@ -63,7 +66,7 @@ def build_history(
     data, dropped = load(columns, names)
     data, names, moved = with_clock(data, names)
     events += [*dropped, *moved]
-    losses = read_losses(columns, data, names, limits, clock.steps, clock.usable)
+    losses = read_losses(columns, data, names, limits, clock.steps, clock.usable, due=named.due)
     events += losses.events
     epochs = columns.load(names["epoch"]).values if names.get("epoch") else None
     known = losses.records & np.isfinite(losses.values)
@@ -78,23 +81,21 @@ def build_history(
         of_epochs=clock.of_epochs,
     )
     events += order.events
-    number = len(order.runs) if attempt is None else attempt
-    if not 1 <= number <= len(order.runs):
-        raise LogError(
-            f"{columns.source}: there is no attempt {number}; it holds {len(order.runs)}"
-        )
-    run = order.runs[number - 1]
+    number = order.runs if attempt is None else attempt
+    if not 1 <= number <= order.runs:
+        raise LogError(f"{columns.source}: there is no attempt {number}; it holds {order.runs}")
+    run = order.run(number)
     if "loss" in names and not (run & losses.records).any():
         raise NoUsableRecord(f"{columns.source}: no record has both a step and a loss")
-    if len(order.runs) > 1:
+    if order.runs > 1:
         message = (
-            f"the log holds {len(order.runs)} runs, one after the other; this is number {number} "
+            f"the log holds {order.runs} runs, one after the other; this is number {number} "
             "(--attempt N picks another)"
         )
         bad = losses.records & ~np.isfinite(losses.values)
-        lost = [n for n, one in enumerate(order.runs, 1) if n != number and (one & bad).any()]
+        lost = [n for n in np.unique(order.number[bad]).tolist() if n not in (0, number)]
         if lost:
-            message += f"; not all losses of number {', '.join(map(str, lost))} are finite"
+            message += f"; not all losses of number {_few_of(lost)} are finite"
         events.append(Event(kind=EventKind.ATTEMPT, message=message))
     steps = order.steps if run.all() else order.steps[run]
     taken = _Run(steps=order.steps, records=run, rising=bool(np.all(steps[1:] > steps[:-1])))
@@ -116,7 +117,7 @@ def build_history(
             format=columns.format,
             records=columns.rows,
             unreadable=columns.bad_count,
-            attempts=len(order.runs),
+            attempts=order.runs,
             attempt=number,
             files=columns.files,
             parts=tuple(_parts(columns, order.steps, run)),
@@ -130,6 +131,11 @@ def _parts(columns: Columns, steps: Ints, run: Mask) -> Iterator[Part]:
         mine = steps[rows[run[rows]]]
         if len(mine):
             yield Part(path=path, first=int(mine.min()), last=int(mine.max()))
+
+
+def _few_of(numbers: list[int]) -> str:
+    shown = ", ".join(map(str, numbers[:_SHOWN]))
+    return f"{shown} and {len(numbers) - _SHOWN} more" if len(numbers) > _SHOWN else shown
 
 
 def _unreadable(columns: Columns) -> list[Event]:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     Mask = NDArray[np.bool_]
 
 # A series keeps the loss company if it is logged with at least this share of the losses …
-_WITH_LOSS = 0.8
+WITH_LOSS = 0.8
 # … and if it is not logged without it here and there, as a monitor with a rhythm of its own is.
 _STRETCHES = 0.05
 
@@ -92,12 +92,12 @@ def hidden_norms(
     logged = np.flatnonzero(loss.present)
     if null_is_nan and not _filled(others) and not _has_a_rhythm(norm.present[logged]):
         records |= missing & norm.null
-    if (norm.present & loss.present).sum() < _WITH_LOSS * len(logged):
+    if (norm.present & loss.present).sum() < WITH_LOSS * len(logged):
         return records
     usual = [c for c in others.values() if _often_with(loss, c)]
     complete = _all(usual, like=missing) if usual or not null_is_nan else np.zeros_like(missing)
     begun = int(np.argmax(norm.present[logged]))
-    for begin, end in _stretches(missing[logged]):
+    for begin, end in stretches(missing[logged]):
         if begin > begun and end - begin <= _FEW:
             records[logged[begin:end]] = True
     return records & (complete | norm.null)
@@ -170,7 +170,7 @@ def _left_alone(
     logged = np.flatnonzero(column.present)
     records = np.zeros_like(absent)
     norm = company.get("grad_norm")
-    for begin, end in _stretches(absent[logged]):
+    for begin, end in stretches(absent[logged]):
         rows = logged[begin:end]
         suspicious = norm is not None and bool(
             (norm.present[rows] & ~np.isfinite(norm.values[rows])).all()
@@ -185,14 +185,19 @@ def _left_alone(
 def _often_with(loss: Column, column: Column) -> bool:
     """Tell whether a series is logged with most of the losses."""
     both = int((column.present & loss.present).sum())
-    return both >= max(_WITH_LOSS * int(loss.present.sum()), 1)
+    return both >= max(WITH_LOSS * int(loss.present.sum()), 1)
 
 
 def _keeps_company(loss: Column, column: Column, absent: Mask) -> bool:
-    """Tell whether a series is logged with the loss, and not without it here and there."""
+    """Tell whether a series is logged with the loss, and not without it here and there.
+
+    A loss that is logged every so many times the other is has a rhythm of its own.
+    """
     logged = np.flatnonzero(column.present)
-    alone = len(_stretches(absent[logged]))
-    return _often_with(loss, column) and alone <= max(_STRETCHES * len(logged), 1)
+    gaps = np.diff(np.flatnonzero(loss.present[logged]))
+    if not _often_with(loss, column) or (len(gaps) and np.median(gaps) > 1):
+        return False
+    return len(stretches(absent[logged])) <= max(_STRETCHES * len(logged), 1)
 
 
 def _any(columns: list[Column], *, like: Mask) -> Mask:
@@ -219,15 +224,24 @@ def _empty_records(
     for column in company.values():
         empty &= ~column.present
     records = np.zeros_like(absent)
-    for begin, end in _stretches(empty):
+    for begin, end in stretches(empty):
         if end - begin >= absent_records:
             records[begin:end] = True
     if not records.any() or not loss.null[records].all():
         return None
-    return Hidden(records=records, grounds="it is absent from records that hold nothing else")
+    return Hidden(
+        records=records, grounds="it is absent from records that hold nothing else of training"
+    )
 
 
-def _stretches(mask: Mask) -> list[tuple[int, int]]:
+def stretches(mask: Mask) -> list[tuple[int, int]]:
     """Return begin and end (exclusive) of each run of True."""
     edges = np.flatnonzero(np.diff(np.concatenate([[False], mask, [False]])))
     return list(zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True))
+
+
+def last_of(column: Column) -> int:
+    """Return the last record that has a value, -1 if none has."""
+    if not column.present.any():
+        return -1
+    return len(column.present) - 1 - int(np.argmax(column.present[::-1]))

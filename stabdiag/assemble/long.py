@@ -5,32 +5,48 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from stabdiag.assemble.due import Due
 from stabdiag.roles import assign, names_measurements, normal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from numpy.typing import NDArray
+
     from stabdiag.readers.columns import Column, Columns
+
+    Mask = NDArray[np.bool_]
 
 
 def with_measurements(
     columns: Columns, names: Mapping[str, str]
-) -> tuple[Columns, Mapping[str, str], tuple[str, ...]]:
+) -> tuple[Columns, Mapping[str, str], tuple[str, ...], Due | None]:
     """Return the columns with one for each measurement of a long table, and the names by role.
 
     ``step,metric,value`` with the metrics loss and accuracy has the columns ``loss`` and
-    ``accuracy``. A table none of whose measurements is a loss stays as it is.
+    ``accuracy``. A table none of whose measurements is a loss stays as it is. Notes tell of it, and
+    of which records the loss is due in.
     """
     value = names.get("loss")
     if value is None or normal(value) != "value":
-        return columns, names, ()
+        return columns, names, (), None
     telling = (name for name in columns.names if names_measurements(name))
     name = next((one for one in telling if "loss" in _roles(columns.load(one))), None)
     if name is None:
-        return columns, names, ()
+        return columns, names, (), None
     told, whole = columns.load(name), columns.load(value)
     roles = _roles(told)
     codes = {word: code for code, word in enumerate(told.words)}
+    of_loss = told.present & (told.values == codes[roles["loss"]])
+    counter = names.get("step") or names.get("epoch")
+    steps = columns.load(counter).values if counter else np.zeros(columns.rows)
+    due = None
+    if _is_filled(told, whole, of_loss, steps):
+        whole = replace(whole, null=np.zeros_like(whole.null))
+    else:
+        due = Due(records=of_loss, named=True)
 
     def load(one: str) -> Column:
         if one not in codes:
@@ -41,7 +57,16 @@ def with_measurements(
     own = {role: one for role, one in names.items() if one not in (value, name)}
     every = tuple(dict.fromkeys((*columns.names, *codes)))
     note = f"each record holds one measurement, which {name!r} names"
-    return replace(columns, names=every, load=load), {**roles, **own}, (note,)
+    return replace(columns, names=every, load=load), {**roles, **own}, (note,), due
+
+
+def _is_filled(told: Column, whole: Column, of_loss: Mask, steps: NDArray[np.float64]) -> bool:
+    """Tell whether blanks fill the gaps of other measurements, at steps that have a loss.
+
+    So they do in what was made long of a wide table: there one more blank says nothing.
+    """
+    others = steps[told.present & ~of_loss & whole.null]
+    return len(others) > 0 and bool(np.isin(others, steps[of_loss & whole.present]).any())
 
 
 def _roles(told: Column) -> Mapping[str, str]:

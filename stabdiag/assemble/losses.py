@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import reduce
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stabdiag.assemble.due import find_blank
+from stabdiag.assemble.elsewhere import about_successor, evaluation, successors
 from stabdiag.assemble.hidden import find_hidden, hidden_norms
 from stabdiag.assemble.skipped import wholly_skipped
+from stabdiag.assemble.stopped import find_stopped
 from stabdiag.history import Event, EventKind
-from stabdiag.roles import ROLES, is_evaluation, words_of
+from stabdiag.roles import ROLES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Mapping
 
     from numpy.typing import NDArray
 
+    from stabdiag.assemble.due import Due
+    from stabdiag.assemble.hidden import Hidden
     from stabdiag.limits import Limits
     from stabdiag.readers.columns import Column, Columns
 
@@ -44,6 +50,8 @@ def read_losses(
     limits: Limits,
     steps: Ints,
     usable: Mask,
+    *,
+    due: Due | None = None,
 ) -> Losses:
     """Return the losses, hidden NaN put back; gradient norms in ``data`` are mended on the way.
 
@@ -54,6 +62,7 @@ def read_losses(
         limits: ``nan.absent_records`` is used here.
         steps: shape (rows,), for the events.
         usable: shape (rows,), the records that have a step; a loss of others is not missed.
+        due: records that say that they are of the loss.
     """
     loss = data.get("loss")
     if loss is None:
@@ -66,19 +75,29 @@ def read_losses(
     if skipped.any():
         # What stands there, nothing or 0.0, is the loss of no step.
         loss = replace(loss, present=loss.present & ~(skipped & (loss.values == 0.0)))
-    elsewhere = np.zeros(columns.rows, bool)
-    if not loss.present.all():
-        elsewhere = _evaluation(columns, names) | skipped
-        for name, records in _successors(columns, names, loss):
-            elsewhere |= records
-            events.append(_about_successor(name, int(steps[np.argmax(records)])))
+    replaced = np.zeros(columns.rows, bool)
+    for name, successor in successors(columns, names, loss):
+        replaced |= successor
+        events.append(about_successor(name, int(steps[np.argmax(successor)])))
+    least = limits.nan.absent_records
     found = find_hidden(
         loss,
         company,
-        elsewhere,
-        absent_records=limits.nan.absent_records,
+        evaluation(columns, names, loss, company, least) | skipped | replaced,
+        absent_records=least,
         null_is_nan=columns.tells_null,
     )
+    blank = find_blank(loss, due, absent_records=least)
+    found += [] if blank is None else [blank]
+    stopped = find_stopped(
+        _with_hidden(loss, found),
+        company,
+        steps,
+        usable,
+        skipped | replaced,
+        absent_records=least,
+    )
+    found += [] if stopped is None else [stopped]
     records, values = loss.present.copy(), loss.values
     for hidden in found:
         new = hidden.records & usable & (~records | np.isfinite(values))
@@ -93,6 +112,12 @@ def read_losses(
         )
         events.append(Event(kind=EventKind.HIDDEN_NAN, message=message, step=at))
     return Losses(values=values, records=records, events=events)
+
+
+def _with_hidden(loss: Column, found: Iterable[Hidden]) -> Column:
+    """Return the loss with what is hidden among the records that have one."""
+    present = reduce(np.logical_or, (hidden.records for hidden in found), loss.present)
+    return replace(loss, present=present)
 
 
 def _keeps_company(role: str) -> bool:
@@ -128,37 +153,3 @@ def _mark_norms(loss: Column, company: dict[str, Column], *, null_is_nan: bool) 
     verb = "counts" if count == 1 and not more else "count"
     message = f"{values} of {role}{more} {verb} as not finite: missing, null or -1 beside a loss"
     return [Event(kind=EventKind.HIDDEN_NAN, message=message)]
-
-
-def _successors(
-    columns: Columns, names: Mapping[str, str], loss: Column
-) -> Iterator[tuple[str, Mask]]:
-    """Yield the losses that begin where this one ends, as that of a second stage does.
-
-    Each comes with the records that hold it: that the other is missing there proves nothing.
-    """
-    end = columns.rows - int(np.argmax(loss.present[::-1])) if loss.present.any() else columns.rows
-    if end == columns.rows:
-        return
-    for name in columns.names:
-        if name not in names.values() and "loss" in words_of(name) and not is_evaluation(name):
-            other = columns.load(name)
-            if other.present.any() and not other.is_text and not other.present[:end].any():
-                yield name, other.present & np.isfinite(other.values)
-
-
-def _about_successor(name: str, step: int) -> Event:
-    message = (
-        f"from step {step} on {name!r} is logged in place of the loss; --column 'loss={name}' has "
-        "that one diagnosed"
-    )
-    return Event(kind=EventKind.COLUMN, message=message, step=step)
-
-
-def _evaluation(columns: Columns, names: Mapping[str, str]) -> Mask:
-    """Return the records that carry an evaluation value."""
-    known = [name for role, name in names.items() if role == "eval_loss"]
-    mask = np.zeros(columns.rows, bool)
-    for name in dict.fromkeys([*known, *(n for n in columns.names if is_evaluation(n))]):
-        mask |= columns.load(name).present
-    return mask

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from stabdiag.assemble.due import Due
 from stabdiag.assemble.long import with_measurements
 from stabdiag.assemble.splits import with_splits
 from stabdiag.assemble.telling import with_telling_loss
 from stabdiag.assemble.totals import with_totals
 from stabdiag.errors import ColumnError, NoUsableRecord
-from stabdiag.roles import assign, contested, is_auxiliary, normal, stand_ins
+from stabdiag.roles import assign, contested, is_auxiliary, names_results, stand_ins
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,13 +21,7 @@ if TYPE_CHECKING:
     from stabdiag.readers.columns import Columns
 
 
-# Columns that name what each record of a table of results is about, and records enough to say so.
-_OF_RESULTS: Final = frozenset(
-    {
-        *("model", "models", "method", "methods", "team", "author", "trial", "trial_id", "run_id"),
-        *("run_name", "experiment", "config_name", "architecture", "optimizer", "task"),
-    }
-)
+# So many records are enough to say that each is of a run of its own.
 _FEWEST: Final = 3
 
 
@@ -35,13 +30,14 @@ class Named:
     """The columns, those that were made of others among them, and the name for each role.
 
     ``notes`` tell what was decided on the way, ``contested`` what the loss is if it may rise while
-    the run learns.
+    the run learns. A loss is ``due`` in the records that say so.
     """
 
     columns: Columns
     names: Mapping[str, str]
     notes: tuple[str, ...]
     contested: str | None
+    due: Due | None
 
 
 def name_columns(columns: Columns, chosen: Mapping[str, str] | None) -> Named:
@@ -56,18 +52,20 @@ def name_columns(columns: Columns, chosen: Mapping[str, str] | None) -> Named:
     columns, roles, totals = with_totals(columns, assignment)
     names: Mapping[str, str] = roles
     stand_in: tuple[str, ...] = ()
+    named: Due | None = None
     if "loss" not in (chosen or {}):
         _refuse_results(columns, roles)
         names, stand_in = _with_a_loss(columns, roles)
-        columns, names, long = with_measurements(columns, names)
+        columns, names, long, named = with_measurements(columns, names)
         names, lost = with_telling_loss(columns, names, assignment.other_losses)
         stand_in += (*long, *lost)
-    columns, names, split = with_splits(columns, names)
+    columns, names, split, marked = with_splits(columns, names)
     return Named(
         columns=columns,
         names=names,
         notes=(*assignment.notes, *totals, *stand_in, *split),
         contested=contested(names.get("loss", ""), columns.names, has_reward="reward" in names),
+        due=named if marked is None else marked.both(named),
     )
 
 
@@ -106,7 +104,7 @@ def _refuse_results(columns: Columns, names: Mapping[str, str]) -> None:
     if "step" in names or "epoch" in names or columns.rows < _FEWEST:
         return
     for name in columns.names:
-        if normal(name) in _OF_RESULTS:
+        if names_results(name):
             column = columns.load(name)
             here = column.values[column.present]
             if len(here) == columns.rows and len(np.unique(here)) == len(here):

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stabdiag.assemble.back import Walk
 from stabdiag.assemble.superseded import about_superseded, kept_of, superseded
 from stabdiag.history import Event, EventKind
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     Floats = NDArray[np.float64]
@@ -20,23 +24,32 @@ if TYPE_CHECKING:
 # A log whose steps go back more often than this, in records, is not resumed but interleaved.
 _MOST_REWINDS = 0.05
 
-# The first and last losses of a run are compared as medians of so many.
-_FEW = 3
-
 # More rewinds than this are reported by their number alone.
 _MOST_EVENTS = 10
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Order:
-    """Steps as they count, shape (rows,), and the records of each run, in the order of the log.
+    """Steps as they count, and of each record the number of its run from 1 on, shape (rows,).
 
-    Records that a later attempt of the same run went over again belong to no run.
+    There are so many ``runs``, in the order of the log. Records that a later attempt of the same
+    run went over again belong to no run: their number is 0.
     """
 
     steps: Ints
-    runs: tuple[Mask, ...]
+    number: Ints | NDArray[np.int8]
+    runs: int = 1
     events: tuple[Event, ...] = ()
+
+    def run(self, number: int) -> Mask:
+        """Return the records of a run."""
+        records: Mask = self.number == number
+        return records
+
+
+def _one_run(records: Mask) -> NDArray[np.int8]:
+    """Return the number of its run for each record, where there is but one; nothing is copied."""
+    return records.view(np.int8)
 
 
 def find_order(
@@ -69,12 +82,12 @@ def find_order(
     """
     training = is_loss & usable
     if training.all() and np.all(steps[1:] > steps[:-1]):
-        return Order(steps=steps, runs=(usable,))
+        return Order(steps=steps, number=_one_run(usable))
     rows = np.flatnonzero(training)
     back = rows[1:][np.diff(steps[rows]) < 0]
     if not len(back):
         kept = kept_of(steps, usable, is_loss)
-        return Order(steps=steps, runs=(kept,), events=about_superseded(training, (kept,)))
+        return Order(steps=steps, number=_one_run(kept), events=about_superseded(training, kept))
     by_epoch = _epoch_turns(rows, back, epochs)
     if int((~by_epoch).sum()) > max(_MOST_REWINDS * len(rows), 20):
         message = (
@@ -85,106 +98,44 @@ def find_order(
             _event(EventKind.STEPS, message),
             *superseded(len(rows) - len(np.unique(steps[rows]))),
         )
-        return Order(steps=steps, runs=(usable,), events=events)
-    anew = np.zeros(len(steps), dtype=bool)
+        return Order(steps=steps, number=_one_run(usable), events=events)
+    anew = np.zeros(len(rows), dtype=bool)
     if times is not None:
-        anew[rows[1:]] |= times[rows[1:]] < times[rows[:-1]]
-    return _walk(
-        steps.copy(),
-        usable,
-        losses,
-        is_loss,
-        anew,
-        rows,
-        back,
-        by_epoch,
-        of_epochs=of_epochs,
-    )
+        anew[1:] = times[rows[1:]] < times[rows[:-1]]
+    walk = Walk(steps=steps[rows], losses=losses[rows], of_epochs=of_epochs)
+    places = np.searchsorted(rows, back)
+    ends = [*places[1:].tolist(), len(rows)]
+    for place, end, turned in zip(places.tolist(), ends, by_epoch.tolist(), strict=True):
+        walk.go_back(place, end, turned=turned, anew=bool(anew[place]))
+    return _in_order(walk, rows, steps, usable, is_loss)
 
 
-def _walk(
-    steps: Ints,
-    usable: Mask,
-    losses: Floats,
-    is_loss: Mask,
-    anew: Mask,
-    rows: Ints,
-    back: Ints,
-    by_epoch: Mask,
-    *,
-    of_epochs: bool,
-) -> Order:
-    """Go through the steps back one by one; ``steps`` is counted on in place."""
-    begins = [0]
-    events: list[Event] = []
-    turns = counted = 0
-    until_the_next = [*back[1:].tolist(), len(steps)]
-    for row, until, turned in zip(back.tolist(), until_the_next, by_epoch.tolist(), strict=True):
-        run = rows[(rows >= begins[-1]) & (rows < row)]
-        rest = rows[rows >= row]
-        last, to, first = int(steps[run[-1]]), int(steps[row]), int(steps[run[0]])
-        # The counter itself, without what earlier turns of it have added, is back at its start.
-        at_start = to - counted <= first + max(1, (last - counted - first) // 100)
-        starts_over = _starts_over(losses[run], losses[rest], turns=turns)
-        other = None if turned else _other_stride(steps[run], steps[rest[rest < until]])
-        if other is not None:
-            at_start |= starts_over and to - counted <= other
-            starts_over |= bool(anew[row])
-        if of_epochs:
-            starts_over |= _jumps(losses[run], float(losses[row]))
-        if turned or (at_start and not starts_over):
-            added = last - to + _next(steps[run])
-            steps[row:] += added
-            counted += added
-            turns += 1
-        elif at_start:
-            steps[row:] -= counted
-            counted = 0
-            begins.append(row)
-        else:
-            events.append(
-                _event(
-                    EventKind.REWIND,
-                    f"the log goes back from step {last} to {to}: the later attempt counts",
-                    to,
-                )
-            )
+def _in_order(walk: Walk, rows: Ints, steps: Ints, usable: Mask, is_loss: Mask) -> Order:
+    """Return what a walk through the training records, ``rows``, has found."""
+    steps = steps + _spread(walk.added, rows, len(steps))
+    number = np.zeros(len(steps), dtype=np.int64)
+    begins = [0, *rows[walk.begins[1:]].tolist()]
+    for run, (begin, end) in enumerate(pairwise([*begins, len(steps)]), start=1):
+        part = slice(begin, end)
+        if walk.turns:
+            _catch_up(steps[part], usable[part], is_loss[part])
+        number[part][kept_of(steps[part], usable[part], is_loss[part])] = run
+    events = walk.events
     if len(events) > _MOST_EVENTS:
         more = f"the log goes back {len(events)} times in all"
         events = [*events[:_MOST_EVENTS], _event(EventKind.REWIND, more)]
-    if turns:
-        times = f"{turns} times" if turns > 1 else "once"
+    if walk.turns:
+        times = f"{walk.turns} times" if walk.turns > 1 else "once"
         message = f"the step counter starts again {times} while the loss goes on: it is counted on"
         events.append(_event(EventKind.STEPS, message))
-    number = np.arange(len(steps))
-    runs: list[Mask] = []
-    for begin, end in zip(begins, [*begins[1:], len(steps)], strict=True):
-        mine = usable & (number >= begin) & (number < end)
-        if turns:
-            _catch_up(steps, mine, is_loss)
-        runs.append(kept_of(steps, mine, is_loss))
-    events += about_superseded(usable & is_loss, runs)
-    return Order(steps=steps, runs=tuple(runs), events=tuple(events))
+    events += about_superseded(usable & is_loss, number > 0)
+    return Order(steps=steps, number=number, runs=len(begins), events=tuple(events))
 
 
-def _other_stride(old: Ints, new: Ints) -> int | None:
-    """Return the stride of the new steps if it is at least twice or half that of the old ones."""
-    gaps = [steps[steps > 0] for steps in map(np.diff, (old, new))]
-    if not all(map(len, gaps)):
-        return None
-    before, after = (float(np.median(one)) for one in gaps)
-    return int(after) if max(before, after) >= 2 * min(before, after) else None
-
-
-def _next(steps: Ints) -> int:
-    """Return how far the next record of a counter would be, had it not started again.
-
-    An epoch's last step is often logged whatever the stride, and the next epoch follows at once.
-    """
-    gaps = np.diff(steps)
-    if not len(gaps) or gaps[-1] < np.median(gaps):
-        return 1
-    return max(int(np.median(gaps)), 1)
+def _spread(added: Sequence[tuple[int, int]], rows: Ints, count: int) -> Ints:
+    """Return what is added to each step, given the places among ``rows`` from which on it holds."""
+    changes = [0, *(int(rows[place]) for place, _ in added[1:]), count]
+    return np.repeat([by for _, by in added], np.diff(changes))
 
 
 def _catch_up(steps: Ints, run: Mask, is_loss: Mask) -> None:
@@ -204,30 +155,6 @@ def _epoch_turns(rows: Ints, back: Ints, epochs: Floats | None) -> Mask:
     before = rows[np.searchsorted(rows, back) - 1]
     turns: Mask = epochs[back] == epochs[before] + 1
     return turns
-
-
-def _starts_over(old: Floats, new: Floats, *, turns: int) -> bool:
-    """Tell whether the new losses begin where the old ones began, not where they ended.
-
-    A run begins with a loss: one that is not finite is what became of the run before, if that had
-    ended so, or if its counter had started again before (``turns``).
-    """
-    if not np.isfinite(new[0]) and (turns or not np.isfinite(old[-1])):
-        return False
-    start, end, again = (_level(part) for part in (old[:_FEW], old[-_FEW:], new[:_FEW]))
-    if not np.isfinite([start, end, again]).all():
-        return True
-    return abs(again - start) <= abs(again - end) or len(old) <= _FEW
-
-
-def _jumps(old: Floats, new: float) -> bool:
-    """Tell whether a loss lies above the last one by more than those before it ever rose."""
-    return bool(new - old[-1] > np.fmax.reduce(np.diff(old), initial=0.0))
-
-
-def _level(losses: Floats) -> float:
-    finite = losses[np.isfinite(losses)]
-    return float(np.median(finite)) if len(finite) else float("nan")
 
 
 def _event(kind: EventKind, message: str, step: int | None = None) -> Event:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stabdiag.assemble.due import Due
 from stabdiag.roles import Split, flagged_split, is_evaluation, split_of, tells_split
 
 if TYPE_CHECKING:
@@ -38,25 +39,27 @@ class _Splits:
 
 def with_splits(
     columns: Columns, names: Mapping[str, str]
-) -> tuple[Columns, Mapping[str, str], tuple[str, ...]]:
+) -> tuple[Columns, Mapping[str, str], tuple[str, ...], Due | None]:
     """Return the columns with the losses of an evaluation apart, and the names by role.
 
     ``epoch,type,loss`` with the types train and validation has the columns ``loss`` and
-    ``validation/loss``. Where there is a validation, the losses of a test are left out.
+    ``validation/loss``. Where there is a validation, the losses of a test are left out. Notes tell
+    of it, and of which records a loss of the training is due in.
     """
     if "loss" not in names or "eval_loss" in names or is_evaluation(names["loss"]):
-        return columns, names, ()
+        return columns, names, (), None
     loss = columns.load(names["loss"])
     telling = [name for name in columns.names if tells_split(name)]
     found = next((one for name in telling if (one := _splits(columns, name, loss))), None)
     if found is None:
-        return columns, names, ()
+        return columns, names, (), None
     said = {split: word for split, word in found.words.items() if split is not Split.TRAINING}
     apart = {
         f"{word if split_of(word) else split.value[0]}/{names['loss']}": found.masks[split]
         for split, word in said.items()
     }
     others = found.others
+    due = Due(records=found.masks[Split.TRAINING], named=False)
 
     def load(name: str) -> Column:
         if name in apart:
@@ -66,7 +69,7 @@ def with_splits(
     whole = replace(columns, names=(*columns.names, *apart), load=load)
     if not apart:
         note = f"records of an evaluation, by {found.column!r}, hold no loss of the training"
-        return whole, names, (note,)
+        return whole, names, (note,), due
     word, *left = said.values()
     notes = [f"the losses where {found.column!r} is {word!r} are those of an evaluation"]
     notes += [f"those where it is {one!r} are left out" for one in left]
@@ -80,7 +83,7 @@ def with_splits(
         # Each epoch stands there once more for the evaluation.
         roles["step"] = roles.pop("epoch")
         notes.append(f"no step was logged: {epoch!r} serves as the step")
-    return whole, roles, tuple(notes)
+    return whole, roles, tuple(notes), due
 
 
 def _splits(columns: Columns, name: str, loss: Column) -> _Splits | None:

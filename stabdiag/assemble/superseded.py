@@ -9,8 +9,6 @@ import numpy as np
 from stabdiag.history import Event, EventKind
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from numpy.typing import NDArray
 
     Ints = NDArray[np.int64]
@@ -32,9 +30,9 @@ def kept_of(steps: Ints, run: Mask, is_loss: Mask) -> Mask:
     return run & ~((later < steps) | (is_loss & (later <= steps)))
 
 
-def about_superseded(training: Mask, runs: Sequence[Mask]) -> tuple[Event, ...]:
+def about_superseded(training: Mask, kept: Mask) -> tuple[Event, ...]:
     """Say how many losses belong to no run, as later ones of the same steps came after them."""
-    return superseded(int(training.sum()) - sum(int((training & run).sum()) for run in runs))
+    return superseded(int((training & ~kept).sum()))
 
 
 def superseded(count: int) -> tuple[Event, ...]:

@@ -10,6 +10,7 @@ import pyarrow as pa
 from pyarrow import types
 
 from stabdiag.readers.arrow_texts import Array, as_text, is_text, texts_of
+from stabdiag.readers.nested import DEEPEST
 from stabdiag.readers.pieces import Piece, piece_of
 from stabdiag.readers.words import NUMBER, WORD, meaning
 
@@ -33,6 +34,8 @@ def leaves(schema: pa.Schema) -> dict[str, tuple[int, ...]]:
 def _descend(
     entry: Field, path: tuple[int, ...], prefix: str, found: dict[str, tuple[int, ...]]
 ) -> None:
+    if len(path) > DEEPEST:
+        return
     name = prefix + entry.name
     if not types.is_struct(entry.type):
         found[name] = path

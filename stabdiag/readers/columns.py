@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 
@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from stabdiag.history import Event
 
     Wanted: TypeAlias = Callable[[str], bool]
+
+
+# So many unreadable records of a log are kept, and told of with --verbose.
+SHOWN: Final = 20
 
 
 def every_column(_name: str) -> bool:
@@ -56,6 +60,10 @@ class BadLine:
 
     line: int
     reason: str
+
+    def moved(self, lines: int) -> BadLine:
+        """Return the same for a block that stands below so many lines."""
+        return BadLine(line=lines + self.line, reason=self.reason)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Final
 
 from stabdiag.errors import LogError, NoUsableRecord
 from stabdiag.readers.blocks import BLOCK, LONGEST_LINE, Block, blocks, in_order, line_count
-from stabdiag.readers.columns import BadLine, Columns
+from stabdiag.readers.columns import SHOWN, BadLine, Columns
 from stabdiag.readers.csv_dialect import BLANKS, Dialect, dialect_of
 from stabdiag.readers.csv_rows import Parsed, read_lines
-from stabdiag.readers.csv_unnamed import about_words, assumed, table_of
+from stabdiag.readers.csv_unnamed import about_words, assumed, is_bare_header, table_of
 from stabdiag.readers.pieces import Chunk, Rows, join
 
 if TYPE_CHECKING:
@@ -24,12 +24,10 @@ if TYPE_CHECKING:
 # Up to this size the tolerant reader (20 MB/s) is done before Arrow is imported (40 ms).
 SMALL: Final = 1 << 19
 
-_SHOWN: Final = 20
-
 
 def recognises(head: bytes, *, whole: bool) -> bool:
     """Return whether the head of a file is CSV, its header missing or not."""
-    text = head.removeprefix(b"\xef\xbb\xbf")
+    text = _with_line_ends(head.removeprefix(b"\xef\xbb\xbf"))
     if text.lstrip()[:1] in {b"{", b"["}:
         return False
     return dialect_of(text, whole=whole) is not None or table_of(text) is not None
@@ -78,6 +76,7 @@ def read(stream: Stream, *, small: int = SMALL, size: int = BLOCK) -> Columns:
 
     Columns that are not wanted stay text: to make numbers of them takes most of the time.
     """
+    stream = _unwound(stream)
     dialect = _dialect(stream)
     arrows = not dialect.commas and dialect.delimiter != BLANKS
     fast = arrows and len(stream.peek(small + 1)) > small
@@ -91,7 +90,7 @@ def read(stream: Stream, *, small: int = SMALL, size: int = BLOCK) -> Columns:
     for result in _results(stream, dialect, size, fast=fast):
         parsed = result.parsed
         bad_count += len(parsed.bad)
-        bad += [_moved(one, lines) for one in parsed.bad[: _SHOWN - len(bad)]]
+        bad += [one.moved(lines) for one in parsed.bad[: SHOWN - len(bad)]]
         repeated += [lines + line for line in parsed.repeated]
         renamed += [lines + line for line in parsed.renamed]
         lines += parsed.lines
@@ -143,6 +142,29 @@ def _slab(stream: Stream, dialect: Dialect) -> Slab:
     return Slab(min(likely, size // (2 * len(dialect.names))))
 
 
+def _with_line_ends(head: bytes) -> bytes:
+    """Return the head of a file with line ends, where old programs wrote carriage returns alone."""
+    return head if b"\n" in head else head.replace(b"\r", b"\n")
+
+
+def _unwound(stream: Stream) -> Stream:
+    """Return a stream with line ends, where old programs wrote carriage returns alone."""
+    head, _ = stream.head()
+    if head == _with_line_ends(head):
+        return stream
+    inner = stream.unpacked(_LineEnds(stream))
+    inner.wanted = stream.wanted
+    return inner
+
+
+@dataclass(frozen=True)
+class _LineEnds:
+    stream: Stream
+
+    def read(self, size: int, /) -> bytes:
+        return self.stream.read(size).replace(b"\r", b"\n")
+
+
 def _dialect(stream: Stream) -> Dialect:
     head, whole = stream.head()
     dialect = dialect_of(head, whole=whole)
@@ -157,15 +179,12 @@ def _dialect(stream: Stream) -> Dialect:
             f"{stream.name}: CSV without a header; add a first line that names the columns,"
             " such as step,loss"
         )
+    if is_bare_header(head):
+        raise NoUsableRecord(f"{stream.name}: nothing is logged below its header yet")
     why = about_words(head) or (
         "expected a line of names, such as step,loss, over lines of numbers"
     )
     raise NoUsableRecord(f"{stream.name}: no record could be read; {why}")
-
-
-def _moved(bad: BadLine, lines: int) -> BadLine:
-    """Return a bad line of a block by its number in the file."""
-    return BadLine(line=lines + bad.line, reason=bad.reason)
 
 
 def _results(stream: Stream, dialect: Dialect, size: int, *, fast: bool) -> Iterator[_Result]:

@@ -51,7 +51,8 @@ class Table:
         self._moved: dict[str, NDArray[np.float64]] = {}
         self.rows = int(table.num_rows)
         self.names = names
-        self._known = frozenset(names)
+        # Columns that nobody wanted were left out: there is nothing in them.
+        self._known = frozenset(table.column_names)
 
     def piece(self, name: str) -> Piece | None:
         """Return the block's piece of a column; a blank cell is null."""

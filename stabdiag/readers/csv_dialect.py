@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from stabdiag.readers.csv_commas import has_commas, with_points
 from stabdiag.readers.words import NUMBER, WORD, meaning
 
 if TYPE_CHECKING:
@@ -37,10 +38,6 @@ _CELLS: Final = 1 << 17
 
 # What Excel writes above the header where it is told to name the delimiter.
 _NAMED_DELIMITER: Final = re.compile(r"\ufeff?sep=.\r?")
-
-# Numbers where the comma is the decimal point, and the point parts the thousands.
-COMMA: Final = re.compile(r"[-+]?(?:\d+|[1-9]\d{0,2}(?:\.\d{3})+),\d+(?:[eE][-+]?\d+)?", re.ASCII)
-_THOUSANDS: Final = re.compile(r"[-+]?[1-9]\d{0,2}(?:\.\d{3})+", re.ASCII)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,16 +82,6 @@ def cells_of(line: str, delimiter: str) -> list[str]:
     except csv.Error:
         row = line.split(delimiter)
     return [cell.strip() for cell in row]
-
-
-def with_points(cells: Sequence[str]) -> list[str]:
-    """Return cells whose numbers have decimal commas with points instead."""
-    return [
-        cell.replace(".", "").replace(",", ".")
-        if COMMA.fullmatch(cell) or _THOUSANDS.fullmatch(cell)
-        else cell
-        for cell in cells
-    ]
 
 
 def unnamed(number: int) -> str:
@@ -166,7 +153,7 @@ def dialect_of(head: bytes, *, whole: bool) -> Dialect | None:
         rows = rows[: next(again, len(rows))]
         if delimiter == BLANKS and not _is_table(header, rows):
             continue
-        commas = delimiter != "," and any(COMMA.fullmatch(c) for row in rows for c in row)
+        commas = has_commas(rows, delimiter)
         if commas:
             rows = list(map(with_points, rows))
         if is_header(header) and are_records(rows, len(header)):

@@ -9,7 +9,8 @@ from typing import Final
 import numpy as np
 
 from stabdiag.readers.columns import BadLine
-from stabdiag.readers.csv_dialect import cells_of, is_next_header, names_of, with_points
+from stabdiag.readers.csv_commas import with_points
+from stabdiag.readers.csv_dialect import cells_of, is_next_header, names_of
 from stabdiag.readers.pieces import Rows, piece_of_cells
 
 # A quoted cell may run over as many lines; an unpaired quote must not swallow the file.
@@ -71,12 +72,15 @@ def _row(lines: list[str], at: int, delimiter: str) -> tuple[list[str], int]:
     text = lines[at].rstrip("\r")
     if not _is_open(text, delimiter):
         return cells_of(text, delimiter), 0
-    longer = text
+    longer = [text]
     for more, line in enumerate(lines[at + 1 : at + _LINES_OF_A_CELL], start=1):
-        # The line ends go: a cell of several lines is a text, and only compared.
-        longer += " " + line.rstrip("\r")
-        if not _is_open(longer, delimiter):
-            return cells_of(longer, delimiter), more
+        longer.append(line.rstrip("\r"))
+        # What has no quote ends no cell, and is not looked through again for each that is open.
+        if '"' in line:
+            # The line ends go: a cell of several lines is a text, and only compared.
+            whole = " ".join(longer)
+            if not _is_open(whole, delimiter):
+                return cells_of(whole, delimiter), more
     return cells_of(text, delimiter), 0
 
 

@@ -6,19 +6,19 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
+from stabdiag.readers.csv_commas import has_commas, with_points
 from stabdiag.readers.csv_dialect import (
     BLANKS,
-    COMMA,
     DELIMITERS,
     LINES,
     Dialect,
     are_records,
     by_count,
+    cells_of,
     is_content,
     is_header,
     offset,
     rows_of,
-    with_points,
 )
 from stabdiag.readers.unnamed import FEWEST, may_be_losses, may_be_steps, name_of_values, taken_as
 from stabdiag.readers.words import NUMBER, WORD, meaning
@@ -60,7 +60,7 @@ def table_of(head: bytes) -> Table | None:
     content = [lines[place] for place in places]
     for delimiter in (*DELIMITERS, BLANKS):
         rows = rows_of(content, delimiter)
-        commas = delimiter != "," and any(COMMA.fullmatch(c) for row in rows for c in row)
+        commas = has_commas(rows, delimiter)
         if commas:
             rows = list(map(with_points, rows))
         table = Table(delimiter=delimiter, commas=commas, rows=rows, above=places[0])
@@ -102,6 +102,16 @@ def assumed(table: Table, head: bytes, source: str) -> Dialect | None:
         lines=table.above,
         assumed=taken_as(what, name),
     )
+
+
+def is_bare_header(head: bytes) -> bool:
+    """Return whether the whole of a file is one line of names."""
+    lines = head.decode("utf-8", "replace").split("\n")
+    places = _content(lines, 2)
+    if len(places) != 1:
+        return False
+    header = cells_of(lines[places[0]], by_count(lines[places[0]])[0])
+    return len(header) > 1 and is_header(header)
 
 
 def about_words(head: bytes) -> str | None:

@@ -7,7 +7,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from stabdiag.errors import NoUsableRecord
-from stabdiag.readers.columns import Columns
+from stabdiag.readers.columns import SHOWN, Columns
 from stabdiag.readers.json_config import with_config
 from stabdiag.readers.json_lists import beside_steps, by_step, indexed, side_by_side
 from stabdiag.readers.json_shapes import holds_history, is_document
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from stabdiag.readers.json_tables import Path, Tables
     from stabdiag.readers.source import Stream
-
-_SHOWN: Final = 20
 
 # So many lists are named that hold nothing.
 _NAMED: Final = 3
@@ -97,7 +95,7 @@ def columns_of(
         names=tuple(dict.fromkeys(chain.from_iterable(chunk.names for chunk in chunks))),
         rows=rows,
         load=lambda name: join(chunks, name),
-        bad_lines=tuple(tables.bad[:_SHOWN]),
+        bad_lines=tuple(tables.bad[:SHOWN]),
         bad_count=len(tables.bad),
         notes=tuple(stream.notes),
         config=config,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from stabdiag.errors import NoUsableRecord
 from stabdiag.readers.blocks import BLOCK, LONGEST_LINE, Block, blocks, in_order
-from stabdiag.readers.columns import BadLine, Columns
+from stabdiag.readers.columns import SHOWN, BadLine, Columns
 from stabdiag.readers.json_config import told_at_the_head, with_config
 from stabdiag.readers.json_rows import decode_line, read_lines
 from stabdiag.readers.json_shapes import is_document
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 # Up to this size the tolerant reader is done before Arrow is imported and done: it reads some
 # 50 MB/s, Arrow 150 MB/s after 40 ms or more for the import (measured on two cores).
 SMALL: Final = 1 << 21
-
-_SHOWN: Final = 20
 
 # So many blocks that Arrow refuses, none that it reads, and it is not asked any more.
 _PATIENCE: Final = 4
@@ -98,7 +96,7 @@ class JsonLines:
     def take(self, result: _Result) -> None:
         """Keep what was read of one more block."""
         self.bad_count += len(result.bad)
-        self.bad += [_moved(one, self.lines) for one in result.bad[: _SHOWN - len(self.bad)]]
+        self.bad += [one.moved(self.lines) for one in result.bad[: SHOWN - len(self.bad)]]
         self.lines += result.lines
         if result.chunk.rows:
             self.chunks.append(result.chunk)
@@ -143,11 +141,6 @@ def read(stream: Stream, *, small: int = SMALL, size: int = BLOCK) -> Columns:
     for result in _results(lines.work, stream, size, at_once=not whole):
         lines.take(result)
     return lines.columns(stream)
-
-
-def _moved(bad: BadLine, lines: int) -> BadLine:
-    """Return a bad line of a block by its number in the file."""
-    return BadLine(line=lines + bad.line, reason=bad.reason)
 
 
 def _results(

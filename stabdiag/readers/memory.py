@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from datetime import date, timedelta
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import numpy as np
 
@@ -14,11 +16,16 @@ from stabdiag.readers.pieces import Piece, Single, join, piece_of, rows_of
 from stabdiag.readers.words import NULL, NUMBER
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from numpy.typing import NDArray
 
     from stabdiag.readers.pieces import Chunk
 
 _EXPECTED = "expected a DataFrame, an Arrow table, a mapping of arrays or a list of records"
+
+# What needs no look: most values are of these types.
+_BASIC: Final = frozenset({float, int, bool, str, type(None)})
 
 
 def columns_of(table: object) -> Columns:
@@ -55,7 +62,8 @@ def _columns(pieces: dict[str, Piece], kind: str) -> Columns:
 
 def _of_records(records: list[dict[str, object]], kind: str) -> Columns:
     flat, names = flattened([{str(key): one for key, one in r.items()} for r in records])
-    chunks: list[Chunk] = [rows_of(flat, names)]
+    plain = [dict(zip(record, _plain(record.values()), strict=True)) for record in flat]
+    chunks: list[Chunk] = [rows_of(plain, names)]
     if not names:
         raise NoUsableRecord(f"{kind}: no record could be read; it has no values")
     return Columns(
@@ -91,12 +99,27 @@ def _piece(values: Any) -> Piece:
     return piece_of(_plain(array.tolist()))
 
 
-def _plain(values: Sequence[object]) -> list[object]:
-    """Return Python's own numbers for those of NumPy and other libraries."""
-    return [
-        v.item() if not isinstance(v, str) and hasattr(v, "item") and callable(v.item) else v
-        for v in values
-    ]
+def _plain(values: Iterable[object]) -> list[object]:
+    """Return Python's own numbers for those of NumPy and other libraries, and texts for times."""
+    return [v if type(v) in _BASIC else _basic(v) for v in values]
+
+
+def _basic(value: Any) -> object:
+    if isinstance(value, list | tuple):
+        return _plain(value)
+    if isinstance(value, date | np.datetime64):
+        # What is missing among times is not equal to itself.
+        return str(value) if value == value else None
+    if isinstance(value, timedelta | np.timedelta64):
+        return value / timedelta(seconds=1) if value == value else None
+    if isinstance(value, Decimal):
+        return float(value) if not value.is_nan() else np.nan
+    if callable(getattr(value, "item", None)):
+        try:
+            return value.item()
+        except (TypeError, ValueError, RuntimeError):  # an array of several values
+            return value
+    return value
 
 
 def _of_pandas(frame: Any) -> dict[str, Piece]:

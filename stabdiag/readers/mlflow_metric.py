@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from stabdiag.errors import NoUsableRecord
 from stabdiag.readers.blocks import blocks
-from stabdiag.readers.columns import BadLine, Columns
+from stabdiag.readers.columns import SHOWN, BadLine, Columns
 from stabdiag.readers.pieces import Rows, join, piece_of_cells
 from stabdiag.readers.source import STANDARD_INPUT
 
@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from stabdiag.readers.source import Stream
 
 _LINE: Final = re.compile(rb"(\d{10,16}) ([-+.0-9A-Za-z]{1,32}) (\d{1,18})\r?", re.ASCII)
-
-_SHOWN: Final = 20
 
 
 def recognises(head: bytes, *, whole: bool) -> bool:
@@ -56,7 +54,7 @@ def read(stream: Stream) -> Columns:
         names=tuple(chunks[0].names),
         rows=sum(chunk.rows for chunk in chunks),
         load=lambda name: join(chunks, name),
-        bad_lines=tuple(bad[:_SHOWN]),
+        bad_lines=tuple(bad[:SHOWN]),
         bad_count=len(bad),
         notes=tuple(stream.notes),
     )

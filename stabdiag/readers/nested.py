@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
+
+# No logger nests deeper: what lies further down is left out.
+DEEPEST: Final = 50
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,11 +26,15 @@ def flattened(records: list[Record]) -> tuple[list[Record], list[str]]:
     return flat, list(dict.fromkeys(_names(tree, "")))
 
 
-def _members(record: Record, prefix: str, tree: Tree) -> Iterator[tuple[str, object]]:
+def _members(
+    record: Record, prefix: str, tree: Tree, depth: int = 0
+) -> Iterator[tuple[str, object]]:
+    if depth == DEEPEST:
+        return
     for key, value in record.items():
         below = tree.setdefault(key, {})
         if isinstance(value, dict):
-            yield from _members(value, f"{prefix}{key}/", below)
+            yield from _members(value, f"{prefix}{key}/", below, depth + 1)
         else:
             below[None] = {}
             yield prefix + key, value

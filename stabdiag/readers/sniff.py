@@ -25,8 +25,15 @@ _LAST: Final = tuple(one for one in READERS if one.last_resort)
 
 def refuse_empty(stream: Stream) -> None:
     """Raise an error if there is nothing to read."""
-    if not stream.peek(1):
-        raise NoUsableRecord(f"{stream.name}: empty; has the run logged anything yet?")
+    if stream.peek(1):
+        return
+    if stream.notes:
+        # What is packed, and cut or damaged at once.
+        why = stream.notes[-1].partition(";")[0]
+        raise NoUsableRecord(
+            f"{stream.name}: nothing of it unpacks: {why}; is it still being written?"
+        )
+    raise NoUsableRecord(f"{stream.name}: empty; has the run logged anything yet?")
 
 
 def sniff(stream: Stream) -> Reader:
@@ -34,7 +41,7 @@ def sniff(stream: Stream) -> Reader:
     head, whole = stream.head()
     found = _first(_QUICK, head, whole=whole)
     if found is None and refusals.binary(head) is None:
-        found = _text(stream) or _by_suffix(stream.name, head) or _last_resort(stream)
+        found = _text(stream) or _by_suffix(stream.name, head, whole=whole) or _last_resort(stream)
     if found is None:
         raise NoUsableRecord(refusals.sentence(stream, head))
     return found
@@ -69,8 +76,10 @@ def _last_resort(stream: Stream) -> Reader | None:
     return _first(_LAST, head, whole=len(head) < _LOOKS[-1])
 
 
-def _by_suffix(name: str, head: bytes) -> Reader | None:
+def _by_suffix(name: str, head: bytes, *, whole: bool) -> Reader | None:
     """Return the format that the name promises, where the content does not say."""
+    if whole and not head.strip():
+        return None
     stem = name.lower()
     for packed in (".gz", ".bz2", ".xz", ".zst"):
         stem = stem.removesuffix(packed)

@@ -19,6 +19,7 @@ from stabdiag.roles.names import (
     is_evaluation,
     is_setting,
     names_measurements,
+    names_results,
     normal,
     tells_split,
 )
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
 
 _NAMES = frozenset(name for role in ROLES for name in role.names)
 _PREFIXES = tuple(f"{prefix}_" for role in ROLES for prefix in role.prefixes)
+
+# Beside the parts of a loss, this is their sum.
+_SUM = "total"
 
 _LOSSES = frozenset({"loss", "eval_loss"})
 
@@ -70,6 +74,8 @@ def may_serve(name: str) -> bool:
         or may_stand_in(name)
         or tells_split(name)
         or names_measurements(name)
+        or names_results(name)
+        or key == _SUM
     )
 
 
@@ -103,8 +109,8 @@ def assign(names: Iterable[str], chosen: Mapping[str, str] | None = None) -> Ass
             found = by_looks(role, free)
             opponent = opponent_of(found) if role.name in _LOSSES else None
             several = parts_of(found) if role.name in _LOSSES else ()
-            if several and role.name == "loss" and "total" in by_name:
-                found, several = [by_name["total"]], ()
+            if several and role.name == "loss" and _SUM in by_name:
+                found, several = [by_name[_SUM]], ()
             if opponent is not None:
                 notes.append(about_opponents(opponent, role.name))
                 found = [opponent]

@@ -33,6 +33,15 @@ _MEASUREMENTS = frozenset(
 )
 
 
+# Columns that name what each record of a table of results is about.
+_RESULTS = frozenset(
+    {
+        *("model", "models", "method", "methods", "team", "author", "trial", "trial_id", "run_id"),
+        *("run_name", "experiment", "config_name", "architecture", "optimizer", "task"),
+    }
+)
+
+
 class Split(Enum):
     """What a record was measured on; of two kinds of evaluation the first counts."""
 
@@ -87,6 +96,11 @@ def counts_since_the_last(name: str) -> bool:
 def names_measurements(name: str) -> bool:
     """Tell whether a column may name what each record measured."""
     return normal(name) in _MEASUREMENTS
+
+
+def names_results(name: str) -> bool:
+    """Tell whether a column may name what a result is of, in a table with a record for each."""
+    return normal(name) in _RESULTS
 
 
 def tells_split(name: str) -> bool:

@@ -351,3 +351,182 @@ def test_a_loss_in_whose_place_there_is_no_other(
     log = [*rows(20), *(without(r, "loss") for r in rows(8, start=20))]
     log = [{**r, name: value} if r["step"] >= start else r for r in log]
     assert nan_steps(build(log))[:5] == list(range(20, 25))
+
+
+# An epoch a record: training and evaluation side by side.
+
+
+def epochs(n: int, good: int, gone: dict[str, Any], **more: Any) -> list[Record]:
+    """Epochs with an evaluation each; from ``good`` on the values of ``gone`` stand there."""
+    log = [
+        {"epoch": e, "train_loss": 3.0 / (1 + e), "val_loss": 3.2 / (1 + e), "val_acc": 0.5, **more}
+        for e in range(n)
+    ]
+    return [{**r, **gone} if r["epoch"] >= good else r for r in log]
+
+
+@pytest.mark.parametrize("format", ["jsonl", "csv", "memory"])
+@pytest.mark.parametrize("more", [{}, {"lr": 1e-3}], ids=["alone", "beside an lr"])
+def test_a_loss_that_is_gone_from_epochs_that_are_evaluated(
+    build: Build, format: str, more: Record
+) -> None:
+    log = epochs(50, 40, {"train_loss": None, "val_loss": None, "val_acc": 0.1}, **more)
+    history = build(log, format)
+    assert nan_steps(history) == list(range(40, 50))
+    assert len(grounds(history)) >= 1
+
+
+@pytest.mark.parametrize("format", ["jsonl", "csv", "memory"])
+def test_an_evaluation_in_a_record_of_its_own_after_the_epochs(build: Build, format: str) -> None:
+    log = epochs(50, 50, {})
+    log += [{"epoch": 50, "train_loss": None, "val_loss": 1.0, "val_acc": 0.5}]
+    log += [{"epoch": 50, "train_loss": None, "val_loss": None, "val_acc": None, "test_acc": 0.5}]
+    assert nan_steps(build(log, format)) == []
+
+
+@pytest.mark.parametrize("format", ["jsonl", "csv", "memory"])
+def test_evaluations_of_which_some_fall_on_a_record_of_the_loss(build: Build, format: str) -> None:
+    log: list[Record] = []
+    for step in range(0, 1000, 10):
+        log.append({"step": step, "train_loss": 3.0, "lr": 1e-3, "val_loss": None})
+        if step % 50 == 0:
+            log[-1]["val_loss"] = 2.0
+        if step % 70 == 0:  # at the end of an epoch
+            log.append({"step": step + 5, "train_loss": None, "lr": None, "val_loss": 2.0})
+    assert nan_steps(build(log, format)) == []
+
+
+# Each metric in a record of its own.
+
+
+@pytest.mark.parametrize("format", ["jsonl", "csv", "memory"])
+def test_a_loss_every_fiftieth_time_the_learning_rate_is(build: Build, format: str) -> None:
+    log: list[Record] = [{"step": step, "lr": 1e-3} for step in range(1000)]
+    for record in log[::50]:
+        record["loss"] = 3.0
+    assert nan_steps(build(log, format)) == []
+
+
+def apart(n: int, until: int, gone: Record | None = None, **other: Any) -> list[Record]:
+    """Steps with a record for the loss, up to ``until``, and one for the rest."""
+    log: list[Record] = []
+    for step in range(0, 10 * n, 10):
+        if step < until:
+            log.append({"step": step, "loss": 4.0 - step / 1e4})
+        elif gone is not None:
+            log.append({"step": step, **gone})
+        log.append({"step": step, **(other or {"lr": 1e-3, "grad_norm": 1.0})})
+    return log
+
+
+@pytest.mark.parametrize("format", ["jsonl", "csv", "memory"])
+@pytest.mark.parametrize("gone", [None, {"loss": None}], ids=["no record", "a blank"])
+def test_a_loss_that_stops_where_each_metric_has_its_own_record(
+    build: Build, gone: Record | None, format: str
+) -> None:
+    history = build(apart(200, 1500, gone), format)
+    assert nan_steps(history) == list(range(1500, 2000, 10))
+    assert len(grounds(history)) == 1
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        [{"step": 2000, "lr": 1e-3}, {"step": 2010, "lr": 1e-3}],  # killed before the loss came
+        [{"step": 1990, "lr": 1e-3}] * 9,  # the step does not go on
+        [{"step": s, "val_loss": 2.0} for s in range(2000, 2200, 10)],
+        [{"step": s, "memory": 2.0} for s in range(2000, 2200, 10)],  # no measure of training
+        [
+            r
+            for s in range(2000, 2200, 10)
+            for r in ({"step": s, "b_loss": 2}, {"step": s, "lr": 1})
+        ],
+    ],
+    ids=["killed", "last step", "evaluation", "monitor", "successor"],
+)
+def test_what_is_logged_after_the_last_loss_in_records_of_its_own(
+    build: Build, after: list[Record]
+) -> None:
+    assert nan_steps(build(apart(200, 2000) + after)) == []
+
+
+@pytest.mark.parametrize("every", [2, 20, 50])
+def test_a_monitor_that_is_logged_more_often_than_the_loss(build: Build, every: int) -> None:
+    log: list[Record] = []
+    for step in range(1000):
+        log.append({"step": step, "lr": 1e-3})
+        if step % every == every - 1 and step < 960:
+            log.append({"step": step, "loss": 3.0})
+    assert nan_steps(build(log)) == []
+
+
+def test_losses_that_are_written_in_bursts_lack_the_last_one_when_the_run_is_killed(
+    build: Build,
+) -> None:
+    log: list[Record] = []
+    for step in range(1050):
+        log.append({"step": step, "lr": 1e-3})
+        if step % 100 == 99:
+            log += [{"step": s, "loss": 3.0} for s in range(step - 99, step + 1)]
+    assert nan_steps(build(log)) == []
+
+
+def test_a_resume_goes_over_the_steps_whose_losses_were_not_written(build: Build) -> None:
+    log = apart(100, 500) + apart(100, 1000)[100:]
+    assert nan_steps(build(log)) == []
+
+
+# Records that say that they are of the loss.
+
+
+def long(log: list[Record], *, gaps: bool = False) -> list[Record]:
+    """A record a measurement; with ``gaps`` also for what the records do not have."""
+    names = ["loss", "acc", "val_loss"]
+    return [
+        {"step": record["step"], "metric": name, "value": record.get(name)}
+        for record in log
+        for name in names
+        if gaps or name in record
+    ]
+
+
+@pytest.mark.parametrize("format", ["jsonl", "csv", "memory"])
+def test_a_measurement_that_is_named_loss_and_left_blank(build: Build, format: str) -> None:
+    wide: list[Record] = [{"step": s, "loss": 3.0 - s / 60, "acc": 0.5} for s in range(60)]
+    wide = [{**r, "loss": None, "val_loss": None} if r["step"] >= 20 else r for r in wide]
+    history = build(long(wide), format)
+    assert nan_steps(history) == list(range(20, 60))
+    assert len(grounds(history)) == 1
+
+
+@pytest.mark.parametrize("format", ["jsonl", "csv", "memory"])
+@pytest.mark.parametrize("every", [1, 10])
+def test_blanks_in_the_gaps_of_a_table_that_was_made_long(
+    build: Build, every: int, format: str
+) -> None:
+    wide: list[Record] = []
+    for step in range(60):
+        wide.append({"step": step, "acc": 0.5} | ({"loss": 3.0} if step % every == 0 else {}))
+        if every == 1 and step % 10 == 9:
+            wide.append({"step": step, "val_loss": 2.0})
+    assert nan_steps(build(long(wide, gaps=True), format)) == []
+
+
+@pytest.mark.parametrize(("until", "bad"), [(40, 20), (58, 0)])
+def test_a_record_of_training_that_has_no_loss(build: Build, until: int, bad: int) -> None:
+    log: list[Record] = []
+    for epoch in range(60):
+        loss = 3.0 / (1 + epoch) if epoch < until else None
+        log.append({"epoch": epoch, "phase": "train", "loss": loss, "acc": 0.5})
+        log.append({"epoch": epoch, "phase": "val", "loss": loss and 1.5, "acc": 0.5})
+    assert nan_steps(build(log, "csv")) == list(range(until, 60))[:bad]
+
+
+def test_a_record_of_training_for_the_loss_and_one_for_the_rest(build: Build) -> None:
+    log: list[Record] = []
+    for step in range(60):
+        log.append({"step": step, "phase": "train", "loss": 3.0, "acc": None})
+        log.append({"step": step, "phase": "train", "loss": None, "acc": 0.5})
+        if step % 10 == 9:
+            log.append({"step": step, "phase": "val", "loss": 2.0, "acc": 0.5})
+    assert nan_steps(build(log, "csv")) == []

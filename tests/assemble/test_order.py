@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
+import stabdiag
 from stabdiag.errors import LogError
 from stabdiag.history import EventKind
 
@@ -260,3 +262,27 @@ def test_a_counter_turns_with_the_epoch_whatever_else_the_log_does(build: Build)
     assert history.source.attempts == 3
     assert len(history.series["loss"]) == 4 * 14
     assert not messages(history, EventKind.REWIND)
+
+
+def test_thousands_of_runs_take_the_room_of_one() -> None:
+    """The room, as against the time, is the same on every machine."""
+    runs, length = 2000, 25
+    steps = np.tile(np.arange(length), runs)
+    losses = np.tile(np.linspace(4.0, 1.0, length), runs)
+    tracemalloc.start()
+    try:
+        history = stabdiag.read({"step": steps, "loss": losses})
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert history.source.attempts == runs
+    assert history.series["loss"].steps.tolist() == list(range(length))
+    assert peak < 50 * steps.nbytes
+
+
+def test_three_of_the_runs_whose_losses_are_not_finite_are_told(build: Build) -> None:
+    lost = falling(range(10))
+    lost[-1]["loss"] = float("nan")
+    history = build([*lost * 7, *falling(range(10))])
+    (told,) = messages(history, EventKind.ATTEMPT)
+    assert "not all losses of number 1, 2, 3 and 4 more are finite" in told

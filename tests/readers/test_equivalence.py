@@ -265,3 +265,12 @@ def test_csv_of_a_known_size(path, lines, share, size):
 def test_csv_with_arbitrary_bytes(noise, place):
     data = b"step,loss,mode\n" + b"1,2,x\n" * 6
     assert_ways_agree(csv, data[: 15 + place] + noise + data[15 + place :], 1 << 22)
+
+
+@pytest.mark.parametrize("depth", [20, 49, 50, 51, 80])
+def test_deep_nesting_is_left_out_alike(depth: int) -> None:
+    deep = '{"a":' * depth + "1" + "}" * depth
+    data = "".join(f'{{"loss": {n}.5, "x": {deep}}}\n' for n in range(20)).encode()
+    fast, slow = (jsonl.read(Stream("run.jsonl", Raw(data)), small=small) for small in (0, 1 << 20))
+    assert fast.names == slow.names
+    assert len(fast.names) == 1 + (depth < 50)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta
+from decimal import Decimal
+
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -120,3 +123,55 @@ def test_what_is_no_table(table, words):
 def test_no_rows(table):
     with pytest.raises(NoUsableRecord, match="no record could be read"):
         from_object(table)
+
+
+@pytest.mark.parametrize(
+    "number",
+    [np.float32, np.float64, np.array, Decimal, lambda x: [np.float32(x)], lambda x: np.array([x])],
+    ids=["float32", "float64", "0-d", "Decimal", "a list", "1-d"],
+)
+def test_records_with_the_numbers_of_libraries(number):
+    records = [
+        {"step": np.int64(step), "loss": number(value), "on": np.bool_(step)}
+        for step, value in enumerate([3.5, 2.5, float("nan"), 1.5])
+    ]
+    records[1]["note"] = np.array([1.0, 2.0])  # several values are none
+    columns = from_object(records)
+    assert columns.load("step").values.tolist() == [0, 1, 2, 3]
+    np.testing.assert_array_equal(columns.load("loss").values, [3.5, 2.5, np.nan, 1.5])
+    assert columns.load("loss").present.all()
+    assert columns.load("on").values.tolist() == [0, 1, 1, 1]
+    assert not columns.load("note").present.any()
+
+
+@pytest.mark.parametrize(
+    "time",
+    [datetime.fromisoformat, np.datetime64, pd.Timestamp, lambda at: np.datetime64(at, "ns")],
+)
+def test_records_with_times(time):
+    records = [{"loss": 1.0, "timestamp": time(f"2026-01-02T03:04:0{n}")} for n in range(5)]
+    records.append({"loss": 1.0, "timestamp": pd.NaT})
+    records.append({"loss": 1.0, "timestamp": np.datetime64("NaT")})
+    at = from_object(records).load("timestamp")
+    assert at.is_time
+    assert np.diff(at.values[:5]).tolist() == [1, 1, 1, 1]
+    assert at.null.tolist() == [False] * 5 + [True] * 2
+
+
+@pytest.mark.parametrize(
+    "duration",
+    [lambda s: timedelta(seconds=s), lambda s: np.timedelta64(s, "s")],
+    ids=["Python", "NumPy"],
+)
+def test_records_with_durations(duration):
+    records = [{"loss": 1.0, "step_time": duration(n)} for n in range(3)]
+    assert from_object(records).load("step_time").values.tolist() == [0, 1, 2]
+
+
+def test_records_that_are_nested_beyond_reason():
+    nested = {"loss": 9.0}
+    for _ in range(3000):
+        nested = {"in": nested}
+    columns = from_object([{"step": n, "loss": 3.0 - n, "x": nested} for n in range(3)])
+    assert columns.names == ("step", "loss")
+    assert columns.load("loss").values.tolist() == [3, 2, 1]

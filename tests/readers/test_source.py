@@ -265,3 +265,11 @@ def test_what_a_bite_unpacks_to_is_not_held_at_once(tmp_path):
         columns = read_columns(path)
         assert columns.rows == 5001
         assert columns.notes == ()
+
+
+@pytest.mark.parametrize("suffix", ["gz", "bz2", "xz"])
+def test_a_packed_file_that_breaks_off_at_once(tmp_path, suffix):
+    path = tmp_path / f"run.jsonl.{suffix}"
+    path.write_bytes(PACKINGS[suffix](TEXT)[:14])
+    with pytest.raises(LogError, match=r"nothing of it unpacks: the .* stream breaks off"):
+        read_columns(path)

@@ -28,6 +28,8 @@ _TWO_POSITIONS: Final = re.compile(rb"\[ {0,6}(\d{1,9})/ {0,6}\d{1,9}\] ?\[ {0,6
 _EPOCH_AND_BATCH: Final = re.compile(
     rb"\[ {0,6}(\d{1,9}), {1,6}(\d{1,12})\]|(\d{1,9})epoch:train:\d{1,12}-(\d{1,12})batch"
 )
+# logging_writer.py:48] [30] loss=3.8, as clu writes it for Flax and T5X.
+_IN_BRACKETS: Final = re.compile(rb"\] \[(\d{1,12})\] (?=[A-Za-z_])")
 
 STEP: Final = "step"
 EPOCH: Final = b"epoch"
@@ -49,6 +51,9 @@ def counters_of(line: bytes) -> dict[bytes, tuple[int, int]]:
     if pair is not None:
         epoch, batch = (1, 2) if pair[1] is not None else (3, 4)
         found |= {EPOCH: pair.span(epoch), b"[epoch, N]": pair.span(batch)}
+    alone = _IN_BRACKETS.search(line)
+    if alone is not None:
+        found[b"[N]"] = alone.span(1)
     return found | {word_of(one): one.span(2) for one in COUNTER.finditer(line)}
 
 

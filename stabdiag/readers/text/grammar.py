@@ -162,7 +162,8 @@ class Grammar:
     """The log of a framework: the kinds of its lines, and the name of the column of steps.
 
     With ``joined``, lines of one step that follow each other make one record. ``config`` finds the
-    arguments that are printed before the first record: names and values.
+    arguments that are printed before the first record: names and values; that of ``total`` is how
+    many steps the run has.
     """
 
     name: str
@@ -170,6 +171,7 @@ class Grammar:
     kinds: tuple[Kind, ...]
     joined: bool = False
     config: re.Pattern[bytes] | None = None
+    total: str = ""
 
     def recognises(self, data: bytes) -> bool:
         """Return whether a line that tells this framework is in cleaned lines."""

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from stabdiag.errors import NoUsableRecord
 from stabdiag.readers.blocks import LONGEST_LINE, blocks
-from stabdiag.readers.columns import BadLine, Columns
+from stabdiag.readers.columns import SHOWN, BadLine, Columns
 from stabdiag.readers.pieces import join
+from stabdiag.readers.text.bars import told_in
 from stabdiag.readers.text.clean import Text
 from stabdiag.readers.text.messages import Messages
 from stabdiag.readers.text.table import Table
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
 
 # Measured from 32 kB to 4 MB: the matches of a larger block do not fit the processor's caches.
 _BLOCK: Final = 1 << 16
-
-_SHOWN: Final = 20
 
 # Arguments are looked for up to so far into a log that has no record yet.
 _CONFIG_WITHIN: Final = 1 << 24
@@ -108,7 +107,7 @@ class TextLog:
                 f"{stream.name}: no record could be read; no line looks as"
                 f" {self._grammar.name} writes it"
             )
-        done = self._table.finished()
+        done = self._table.finished(told_in(self._config, self._grammar.total))
         if done.ranks > 1:
             stream.notes.append(
                 f"the log holds the lines of {done.ranks} ranks: of each record that of one rank"
@@ -120,7 +119,7 @@ class TextLog:
             names=tuple(done.rows.names),
             rows=done.rows.rows,
             load=lambda name: join([done.rows], name),
-            bad_lines=tuple(self._bad[:_SHOWN]),
+            bad_lines=tuple(self._bad[:SHOWN]),
             bad_count=len(self._bad),
             notes=tuple(stream.notes),
             events=self._messages.events(done.step_at),

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from stabdiag.errors import NoUsableRecord
-from stabdiag.readers.columns import BadLine, Columns
+from stabdiag.readers.columns import SHOWN, BadLine, Columns
 from stabdiag.readers.pieces import Rows, join
 from stabdiag.readers.text.clean import Text
 from stabdiag.readers.text.table import piece_of
@@ -30,7 +30,6 @@ _LONGEST: Final = 1 << 24
 # The line below a heading; that there is a bar and a dash in it is looked at afterwards.
 _RULE: Final = re.compile(rb"\n([^\n]{3,2000})\n([ \t|:-]{3,2000})(?=\n)")
 _FEWEST: Final = 3
-_SHOWN: Final = 20
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,7 +63,7 @@ def read(stream: Stream) -> Columns:
         names=tuple(rows.names),
         rows=rows.rows,
         load=lambda name: join([rows], name),
-        bad_lines=tuple(table.bad[:_SHOWN]),
+        bad_lines=tuple(table.bad[:SHOWN]),
         bad_count=len(table.bad),
         notes=tuple(stream.notes),
     )

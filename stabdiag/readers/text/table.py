@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from stabdiag.readers.pieces import Piece, Rows
+from stabdiag.readers.text.bars import TOTAL, totals_of_training
 from stabdiag.readers.text.clock import CLOCK, seconds_at
 from stabdiag.readers.text.grammar import Grammar, Kind, Part
 from stabdiag.readers.text.ranks import NO_RANK, of_one_rank, ranks_of
@@ -25,12 +26,11 @@ if TYPE_CHECKING:
     Ints = NDArray[np.int64]
     Floats = NDArray[np.float64]
 
+# What each record of training has, under this name, where there are bars.
+LOSS: Final = "loss"
+
 _NOTHING: Final = (ABSENT, np.nan, "")
 _THOUSANDS: Final = re.compile(rb",(?=\d{3}(?:\D|$))")
-
-# A column of lines that only tell the step: of how many. A bar of another length is not the
-# training's.
-TOTAL: Final = "total"
 
 
 def piece_of(cells: Cells) -> Piece:
@@ -127,9 +127,12 @@ class Table:
         other._stored = [*self._stored]
         return other
 
-    def finished(self) -> Finished:
-        """Return the records in the order of the log, each line of several ranks once."""
-        stored = _without_other_bars(self._stored)
+    def finished(self, total: float | None = None) -> Finished:
+        """Return the records in the order of the log, each line of several ranks once.
+
+        ``total`` is how many steps the log announces.
+        """
+        stored = _without_other_bars(self._stored, total)
         at = np.concatenate([one.at for one in stored])
         order = np.argsort(at, kind="stable")
         kinds = {id(one.kind): number for number, one in enumerate(stored)}
@@ -178,16 +181,24 @@ class Table:
         return rows
 
 
-def _without_other_bars(stored: list[_Stored]) -> list[_Stored]:
-    """Take the steps from lines that count to another total than most of them do."""
+def _without_other_bars(stored: list[_Stored], told: float | None) -> list[_Stored]:
+    """Take the steps from lines that count to another total than training does."""
     bars = [one for one in stored if not one.kind.is_record and TOTAL in one.pieces]
     if not bars:
         return stored
-    totals = np.concatenate([one.pieces[TOTAL].values for one in bars])
-    found, count = np.unique(totals, return_counts=True)
-    usual = found[np.argmax(count)]
+    losses = [one.at for one in stored if one.kind.is_record and LOSS in one.pieces]
+    of_training = totals_of_training(
+        np.concatenate([one.at for one in bars]),
+        np.concatenate([one.steps for one in bars]),
+        np.concatenate([one.pieces[TOTAL].values for one in bars]),
+        np.concatenate(losses) if losses else np.array([], dtype=np.int64),
+        told,
+    )
     return [
-        replace(one, steps=np.where(one.pieces[TOTAL].values != usual, np.nan, one.steps))
+        replace(
+            one,
+            steps=np.where(np.isin(one.pieces[TOTAL].values, of_training), one.steps, np.nan),
+        )
         if not one.kind.is_record and TOTAL in one.pieces
         else one
         for one in stored

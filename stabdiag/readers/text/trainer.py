@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stabdiag.readers.columns import Column, Columns
+from stabdiag.readers.text.bars import TOTAL, told_in
 from stabdiag.readers.text.deepspeed import SCALE
 from stabdiag.readers.text.grammar import NUMBER, Grammar, Line, Step
 from stabdiag.readers.text.log import functions_of
-from stabdiag.readers.text.table import TOTAL
+from stabdiag.readers.text.reckoned import are_shared, steps_of
 
 if TYPE_CHECKING:
     from stabdiag.readers.source import Stream
@@ -30,6 +31,7 @@ _EPOCHS = "Num Epochs"
 
 # A bar that another line cut in two tells no step, which is no reason not to trust the others.
 _FEW = 0.1
+_RECKONED = "no record tells its step: the steps are reckoned from the epochs, which records share"
 _TOO_FEW_BARS = "the progress bar is drawn too seldom to tell the steps of all records"
 
 GRAMMAR = Grammar(
@@ -55,6 +57,7 @@ GRAMMAR = Grammar(
         ),
         *SCALE,
     ),
+    total=_STEPS,
     config=re.compile(rb"(%b|%b) = ([\d,]{1,20})" % (_STEPS.encode(), _EPOCHS.encode())),
 )
 
@@ -67,14 +70,10 @@ def read(stream: Stream) -> Columns:
     if _shared(columns):
         names = tuple(name for name in columns.names if name != GRAMMAR.step)
         columns = replace(columns, names=names, notes=(*columns.notes, _TOO_FEW_BARS))
-    steps = None if GRAMMAR.step in columns.names else _steps_of_epochs(columns)
-    if steps is None:
+    if GRAMMAR.step in columns.names or "epoch" not in columns.names:
         return columns
-
-    def load(name: str) -> Column:
-        return steps if name == GRAMMAR.step else columns.load(name)
-
-    return replace(columns, names=(GRAMMAR.step, *columns.names), load=load)
+    total, epochs = (told_in(columns.config, name) for name in (_STEPS, _EPOCHS))
+    return _with_steps(columns, total / epochs) if total and epochs else columns
 
 
 def _shared(columns: Columns) -> bool:
@@ -82,20 +81,30 @@ def _shared(columns: Columns) -> bool:
     if not {GRAMMAR.step, "loss", "epoch"} <= set(columns.names):
         return False
     step, loss, epoch = (columns.load(name) for name in (GRAMMAR.step, "loss", "epoch"))
-    rows = np.flatnonzero(step.present & loss.present & epoch.present)
+    rows = np.flatnonzero(step.present & loss.present & np.isfinite(epoch.values))
     same = (np.diff(step.values[rows]) == 0) & (np.diff(epoch.values[rows]) > 0)
     return bool(same.sum() > _FEW * len(rows))
 
 
-def _steps_of_epochs(columns: Columns) -> Column | None:
-    """Return the steps that the epochs come to, if the log tells how many an epoch has."""
-    try:
-        total, epochs = (
-            float(str(columns.config[name]).replace(",", "")) for name in (_STEPS, _EPOCHS)
-        )
-    except (KeyError, ValueError):
-        return None
-    if "epoch" not in columns.names or not total or not epochs:
-        return None
+def _with_steps(columns: Columns, an_epoch: float) -> Columns:
+    """Return the columns with the steps that the epochs come to; an epoch has so many.
+
+    What is no record of training is at the step of the last one.
+    """
     epoch = columns.load("epoch")
-    return replace(epoch, values=np.round(epoch.values * total / epochs))
+    good = epoch.present & np.isfinite(epoch.values)
+    values = np.where(good, np.round(np.where(good, epoch.values, 0.0) * an_epoch), np.nan)
+    rows = np.flatnonzero(good & columns.load("loss").present if "loss" in columns.names else good)
+    notes = columns.notes
+    if are_shared(epoch.values[rows]):
+        values[rows] = steps_of(epoch.values[rows], an_epoch)
+        last = np.searchsorted(rows, np.arange(len(values)), side="right") - 1
+        after = good & (last >= 0)
+        values[after] = values[rows[last[after]]]
+        notes = (*notes, _RECKONED)
+    steps = Column(values=values, present=good, null=np.zeros_like(good))
+
+    def load(name: str) -> Column:
+        return steps if name == GRAMMAR.step else columns.load(name)
+
+    return replace(columns, names=(GRAMMAR.step, *columns.names), load=load, notes=notes)

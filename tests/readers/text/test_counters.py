@@ -187,6 +187,17 @@ TEMPLATES = {
         (1, 240),
         {"lr"},
     ),
+    "clu": (
+        "I0102 03:04:05.123456 140000 logging_writer.py:48] [{n1}] learning_rate={lr}, "
+        "loss={loss}\n",
+        (1, 240),
+        {"lr"},
+    ),
+    "a rank in brackets": (
+        "I0102 03:04:05.123456 trainer.py:48] [3] step: {n1} loss={loss}\n",
+        (1, 240),
+        set(),
+    ),
     "a TPU trainer": (
         "completed step: {n}, seconds: 1.150, TFLOP/s/device: 470.000, total_weights: 65536, "
         "loss: {loss:.3f}\n",

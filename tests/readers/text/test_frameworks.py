@@ -239,6 +239,83 @@ class TestTrainer:
         loss = stabdiag.read(log).series["loss"]
         assert loss.steps.tolist() == list(range(8))
 
+    @staticmethod
+    def bar(at: int, of: int) -> str:
+        return f"\r {at:3d}%|███       | {at}/{of} [00:10<00:20,  4.9it/s]"
+
+    @classmethod
+    def trained(cls, upto: int, of: int, *, evaluated: int = 0, redrawn: bool = True) -> str:
+        """A loss every tenth step between bars; after each an evaluation of so many batches."""
+        text = ""
+        for step in range(1, upto + 1):
+            text += cls.bar(step, of)
+            if step % 10 == 0:
+                text += f"\r    \n{{'loss': {9 - step / of:.3f}, 'epoch': {step / of:.2f}}}\n"
+                text += cls.bar(step, of) if redrawn else ""
+                text += "".join(cls.bar(at, 999) for at in range(2, evaluated))
+                if evaluated:
+                    text += "\n{'eval_loss': 5.0, 'epoch': 0.5}\n" + cls.bar(step, of)
+        return text + cls.bar(upto, of) + "\n"
+
+    @pytest.mark.parametrize(
+        ("above", "how"),
+        [
+            ("mapped", {}),
+            ("", {"evaluated": 99}),
+            ("", {"evaluated": 99, "redrawn": False}),
+            ("  Total optimization steps = 200\n", {"evaluated": 99}),
+        ],
+    )
+    def test_the_bar_of_training_is_that_which_goes_with_the_losses(self, tmp_path, above, how):
+        if above == "mapped":
+            above = "".join(self.bar(at, 52002) for at in range(0, 52002, 50)) + "\n"
+        log = tmp_path / "run.log"
+        log.write_text(above + self.trained(200, 200, **how), encoding="utf-8")
+        history = stabdiag.read(log)
+        assert history.series["loss"].steps.tolist() == list(range(10, 201, 10))
+        assert not any("too seldom" in event.message for event in history.events)
+
+    @pytest.mark.parametrize("first", [(300, 5000), (900, 5000)])
+    def test_the_bars_of_runs_that_were_appended_count_to_different_totals(self, tmp_path, first):
+        log = tmp_path / "run.log"
+        log.write_text(self.trained(*first) + self.trained(500, 2000), encoding="utf-8")
+        history = stabdiag.read(log)
+        assert history.source.attempts == 2
+        assert history.series["loss"].steps.tolist() == list(range(10, 501, 10))
+
+    @pytest.mark.parametrize("first_step", [True, False])
+    @pytest.mark.parametrize("stride", [1, 10, 25])
+    def test_epochs_that_records_share(self, tmp_path, stride, first_step):
+        steps = [1] * (first_step and stride > 1) + list(range(stride, 10_001, stride))
+        text = "  Num Epochs = 2\n  Total optimization steps = 10,000\n"
+        for step in steps:
+            text += f"{{'loss': {9 - step / 10_000}, 'epoch': {step / 5000:.2f}}}\n"
+            if step % 1000 == 0:
+                text += f"{{'eval_loss': 3.0, 'epoch': {step / 5000:.2f}}}\n"
+        log = tmp_path / "run.log"
+        log.write_text(text, encoding="utf-8")
+        history = stabdiag.read(log)
+        assert history.series["loss"].steps.tolist() == steps
+        assert history.series["eval_loss"].steps.tolist() == list(range(1000, 10_001, 1000))
+        assert any("are reckoned from the epochs" in event.message for event in history.events)
+
+    def test_epochs_that_records_share_at_no_stride(self, tmp_path):
+        steps = [*range(10, 3000, 10), *range(3000, 10_000, 37)]
+        text = "  Num Epochs = 1\n  Total optimization steps = 10,000\n" + "".join(
+            f"{{'loss': {9 - step / 10_000}, 'epoch': {step / 10_000:.2f}}}\n" for step in steps
+        )
+        log = tmp_path / "run.log"
+        log.write_text(text, encoding="utf-8")
+        found = stabdiag.read(log).series["loss"].steps
+        assert len(found) == len(steps)
+        assert np.abs(found - steps).max() <= 60
+
+    def test_an_epoch_that_is_no_number(self, tmp_path):
+        lines = [f"{{'loss': {9 - n}, 'epoch': inf}}\n{self.bar(n, 9)}\n" for n in range(1, 9)]
+        log = tmp_path / "run.log"
+        log.write_text("".join(lines), encoding="utf-8")
+        assert stabdiag.read(log).series["loss"].steps.tolist() == list(range(1, 9))
+
     def test_a_nan_that_the_filter_replaced(self, tmp_path):
         log = tmp_path / "run.log"
         lines = [f"{{'loss': {3 - n / 50}, 'grad_norm': 1.0, 'step': {n}}}\n" for n in range(1, 40)]

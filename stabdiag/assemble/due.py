@@ -1,0 +1,55 @@
+"""Losses left blank in records that say by a word of theirs that they are of the loss."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stabdiag.assemble.hidden import Hidden, stretches
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from stabdiag.readers.columns import Column
+
+    Mask = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Due:
+    """Records in which a loss is due, shape (rows,): each names it, or says that it is of training.
+
+    ``named`` says that they name it: then they were written for nothing else.
+    """
+
+    records: Mask
+    named: bool
+
+    def both(self, other: Due | None) -> Due:
+        """Return the records that are of both."""
+        if other is None:
+            return self
+        return Due(records=self.records & other.records, named=self.named or other.named)
+
+
+def find_blank(loss: Column, due: Due | None, *, absent_records: int) -> Hidden | None:
+    """Find the records in which a loss is due, and left blank after there was one.
+
+    There are none where a loss is left out as a rule, every second time, say.
+    """
+    if due is None:
+        return None
+    rows = np.flatnonzero(due.records)
+    logged = np.flatnonzero(loss.present[rows])
+    if not len(logged) or (len(logged) > 1 and np.median(np.diff(logged)) > 1):
+        return None
+    blank = loss.null[rows]
+    blank[: logged[0]] = False
+    records = np.zeros_like(due.records)
+    for begin, end in stretches(blank):
+        if due.named or end - begin >= absent_records:
+            records[rows[begin:end]] = True
+    what = "named for it" if due.named else "marked as those of training"
+    return Hidden(records=records, grounds=f"it is left blank in records {what}")

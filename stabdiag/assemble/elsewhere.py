@@ -1,0 +1,78 @@
+"""Records that lack the loss and hold another: those of an evaluation, those of a second stage."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stabdiag.assemble.hidden import last_of, stretches
+from stabdiag.history import Event, EventKind
+from stabdiag.roles import is_evaluation, words_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from numpy.typing import NDArray
+
+    from stabdiag.readers.columns import Column, Columns
+
+    Mask = NDArray[np.bool_]
+
+
+def successors(
+    columns: Columns, names: Mapping[str, str], loss: Column
+) -> Iterator[tuple[str, Mask]]:
+    """Yield the losses that begin where this one ends, as that of a second stage does.
+
+    Each comes with the records that hold it: that the other is missing there proves nothing.
+    """
+    end = last_of(loss) + 1
+    if end in (0, columns.rows):
+        return
+    for name in columns.names:
+        if name not in names.values() and "loss" in words_of(name) and not is_evaluation(name):
+            other = columns.load(name)
+            if other.present.any() and not other.is_text and not other.present[:end].any():
+                yield name, other.present & np.isfinite(other.values)
+
+
+def about_successor(name: str, step: int) -> Event:
+    """Say which loss takes the place of the one that was chosen."""
+    message = (
+        f"from step {step} on {name!r} is logged in place of the loss; --column 'loss={name}' has "
+        "that one diagnosed"
+    )
+    return Event(kind=EventKind.COLUMN, message=message, step=step)
+
+
+def evaluation(
+    columns: Columns,
+    names: Mapping[str, str],
+    loss: Column,
+    company: Mapping[str, Column],
+    absent_records: int,
+) -> Mask:
+    """Return the records that carry an evaluation value, where no loss of training is due.
+
+    A log of epochs has evaluation and loss in the same record: there the one does not excuse that
+    the other is missing, but in a record or two of their own, such as one at the end.
+    """
+    if loss.present.all():
+        return np.zeros(columns.rows, bool)
+    known = [name for role, name in names.items() if role == "eval_loss"]
+    apart, beside = np.zeros(columns.rows, bool), np.zeros(columns.rows, bool)
+    so_far = np.arange(columns.rows) <= last_of(loss)
+    for name in dict.fromkeys([*known, *(n for n in columns.names if is_evaluation(n))]):
+        present = columns.load(name).present
+        if 2 * int((present & loss.present).sum()) <= int((present & so_far).sum()):
+            apart |= present
+        else:
+            beside |= present
+    alone = beside & ~loss.present
+    for column in company.values():
+        alone &= ~column.present
+    for begin, end in stretches(alone):
+        if end - begin < absent_records:
+            apart[begin:end] = True
+    return apart

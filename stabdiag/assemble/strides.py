@@ -1,0 +1,84 @@
+"""The gaps between the steps of a run, as far as a log was gone through."""
+
+from __future__ import annotations
+
+from heapq import heappush, heappushpop
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Ints = NDArray[np.int64]
+
+
+class Median:
+    """The median of whole numbers that come bit by bit."""
+
+    def __init__(self) -> None:
+        """Begin with none."""
+        # The lower half, negated for its largest to come first, has as many as the upper or more.
+        self._low: list[int] = []
+        self._high: list[int] = []
+
+    def add(self, values: Ints) -> None:
+        """Take in more numbers."""
+        for value in values.tolist():
+            if len(self._low) > len(self._high):
+                heappush(self._high, -heappushpop(self._low, -value))
+            else:
+                heappush(self._low, -heappushpop(self._high, value))
+
+    @property
+    def value(self) -> float | None:
+        """The median, None if there are no numbers."""
+        if not self._low:
+            return None
+        if len(self._low) > len(self._high):
+            return float(-self._low[0])
+        return (self._high[0] - self._low[0]) / 2
+
+
+class Strides:
+    """The gaps of one run, from record to record of training.
+
+    What is asked of a run of many parts takes time for the part that is new alone.
+    """
+
+    def __init__(self) -> None:
+        """Begin a run."""
+        self._gaps = Median()
+        self._rising = Median()
+        self._last: int | None = None
+        self._last_gap = 0
+
+    def add(self, steps: Ints) -> None:
+        """Take in the steps of the run's next part, which is not empty."""
+        gaps = np.diff(steps) if self._last is None else np.diff(steps, prepend=self._last)
+        self._last = int(steps[-1])
+        if len(gaps):
+            self._last_gap = int(gaps[-1])
+            self._gaps.add(gaps)
+            self._rising.add(gaps[gaps > 0])
+
+    def next_one(self) -> int:
+        """Return how far the next record of a counter would be, had it not started again.
+
+        An epoch's last step is often logged whatever the stride, and the next epoch follows at
+        once.
+        """
+        usual = self._gaps.value
+        if usual is None or self._last_gap < usual:
+            return 1
+        return max(int(usual), 1)
+
+    def other_than(self, steps: Ints) -> int | None:
+        """Return the stride of new steps if it is at least twice or half that of the run."""
+        gaps = np.diff(steps)
+        gaps = gaps[gaps > 0]
+        before = self._rising.value
+        if before is None or not len(gaps):
+            return None
+        after = float(np.median(gaps))
+        return int(after) if max(before, after) >= 2 * min(before, after) else None

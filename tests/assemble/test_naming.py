@@ -1,0 +1,58 @@
+"""Which columns are looked at to find out what serves a log."""
+
+from __future__ import annotations
+
+import random
+from contextlib import suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+import stabdiag
+from stabdiag.assemble import build_history
+from stabdiag.errors import StabdiagError
+from stabdiag.limits import Limits
+from stabdiag.roles import ROLES, may_serve
+from tests.assemble.conftest import columns_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from stabdiag.readers.columns import Column
+
+_WORDS = [
+    *(name for role in ROLES for name in role.names),
+    *("total", "model", "Method", "trial_id", "value", "metric", "phase", "is_train", "round"),
+    *("box", "cls", "box_loss", "d_loss", "g_loss", "accuracy", "ppl", "host", "note", "reward"),
+]
+_PREFIXES = ["", "", "", "train/", "val_", "stage2_", "actor/", "run 1 - ", "test ", "config/"]
+
+
+@pytest.mark.parametrize("seed", range(300))
+def test_no_column_is_loaded_that_a_reader_leaves_out(seed: int) -> None:
+    chance = random.Random(seed)
+    wide = chance.sample(_WORDS, 8)
+    names = {chance.choice(_PREFIXES) + name: chance.random() for name in wide}
+    records = [{name: start + n for name, start in names.items()} for n in range(6)]
+    for record in records if seed % 3 == 0 else ():
+        record.update(dict.fromkeys(list(names)[:3], "loss"))
+    columns = columns_of(records, chance.choice(["csv", "jsonl"]))
+    loaded: set[str] = set()
+
+    def load(name: str) -> Column:
+        loaded.add(name)
+        return columns.load(name)
+
+    with suppress(StabdiagError):
+        build_history(replace(columns, load=load), Limits())
+    assert [name for name in loaded if not may_serve(name)] == []
+
+
+@pytest.mark.parametrize("header", ["step,box_loss,cls_loss,total", "host,box_loss,loss,model"])
+def test_a_long_table_with_a_column_that_tells_what_it_is(tmp_path: Path, header: str) -> None:
+    rows = (f"{n},{3 - n / 4e4:.5f},{1 - n / 4e4:.5f},{4 + n % 3}\n" for n in range(30_000))
+    log = tmp_path / "run.csv"
+    log.write_text(f"{header}\n" + "".join(rows))
+    assert log.stat().st_size > 1 << 19
+    assert len(stabdiag.read(log).series["loss"]) == 30_000
