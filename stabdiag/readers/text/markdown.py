@@ -34,21 +34,26 @@ _FEWEST: Final = 3
 
 @dataclass(frozen=True, kw_only=True)
 class _Table:
-    """The names of a table, the cells of its rows, and the lines that are no rows of it."""
+    """The names of a table, the cells of its rows, the lines that are no rows of it, its end.
+
+    A line that is no row is told by its place in the page and the number of its cells.
+    """
 
     names: tuple[str, ...]
     rows: list[list[bytes]]
-    bad: list[BadLine]
+    bad: list[tuple[int, int]]
+    end: int
 
 
 def recognises(head: bytes, *, whole: bool) -> bool:
     """Return whether there is a table with a loss."""
-    return _largest(head) is not None
+    return _largest(Text(head, first_line=1)) is not None
 
 
 def read(stream: Stream) -> Columns:
     """Read the largest table that has a loss."""
-    table = _largest(stream.peek(_LONGEST))
+    page = Text(stream.peek(_LONGEST), first_line=1)
+    table = _largest(page)
     if table is None:
         raise NoUsableRecord(
             f"{stream.name}: no record could be read; expected a table such as | Epoch | Loss |"
@@ -57,50 +62,57 @@ def read(stream: Stream) -> Columns:
     rows = Rows(rows=len(table.rows))
     for name, cells in zip(table.names, zip(*table.rows, strict=True), strict=True):
         rows.parts.setdefault(name, [(None, piece_of(cells))])
+    bad = (
+        BadLine(line=page.line_at(place), reason=f"{count} cells instead of {len(table.names)}")
+        for place, count in table.bad[:SHOWN]
+    )
     return Columns(
         source=stream.name,
         format="markdown",
         names=tuple(rows.names),
         rows=rows.rows,
         load=lambda name: join([rows], name),
-        bad_lines=tuple(table.bad[:SHOWN]),
+        bad_lines=tuple(bad),
         bad_count=len(table.bad),
         notes=tuple(stream.notes),
     )
 
 
-def _largest(page: bytes) -> _Table | None:
-    found = [one for one in _tables(page) if len(one.rows) >= _FEWEST]
+def _largest(page: Text) -> _Table | None:
+    found = [one for one in _tables(page.data) if len(one.rows) >= _FEWEST]
     return max(found, key=lambda one: len(one.rows), default=None)
 
 
-def _tables(page: bytes) -> Iterator[_Table]:
-    """Yield the tables that have a column for a loss."""
-    text = Text(page, first_line=1)
-    for match in _RULE.finditer(text.data):
+def _tables(data: bytes) -> Iterator[_Table]:
+    """Yield the tables that have a column for a loss; none begins within another."""
+    begin = 0
+    while (match := _RULE.search(data, begin)) is not None:
+        begin = match.start(2) - 1
         names = tuple(cell.decode("utf-8", "replace") for cell in _cells(match[1]))
         is_rule = b"-" in match[2] and len(_cells(match[2])) == len(names) > 1
         if is_rule and any("loss" in name.lower() for name in names):
-            yield _table(text, names, match.end() + 1)
+            table = _table(data, names, match.end() + 1)
+            yield table
+            begin = table.end
 
 
-def _table(text: Text, names: tuple[str, ...], begin: int) -> _Table:
+def _table(data: bytes, names: tuple[str, ...], begin: int) -> _Table:
     """Return the table whose first row begins at a place."""
-    table = _Table(names=names, rows=[], bad=[])
-    while begin < len(text.data):
-        end = text.data.find(b"\n", begin)
-        end = end if end >= 0 else len(text.data)
-        line = text.data[begin:end]
+    rows: list[list[bytes]] = []
+    bad: list[tuple[int, int]] = []
+    while begin < len(data):
+        end = data.find(b"\n", begin)
+        end = end if end >= 0 else len(data)
+        line = data[begin:end]
         if b"|" not in line:
             break
         cells = _cells(line)
         if len(cells) == len(names):
-            table.rows.append(cells)
+            rows.append(cells)
         else:
-            reason = f"{len(cells)} cells instead of {len(names)}"
-            table.bad.append(BadLine(line=text.line_at(begin), reason=reason))
+            bad.append((begin, len(cells)))
         begin = end + 1
-    return table
+    return _Table(names=names, rows=rows, bad=bad, end=begin - 1)
 
 
 def _cells(line: bytes) -> list[bytes]:
