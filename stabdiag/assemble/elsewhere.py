@@ -30,8 +30,9 @@ def successors(
     end = last_of(loss) + 1
     if end in (0, columns.rows):
         return
+    taken = set(names.values())
     for name in columns.names:
-        if name not in names.values() and "loss" in words_of(name) and not is_evaluation(name):
+        if name not in taken and "loss" in words_of(name) and not is_evaluation(name):
             other = columns.load(name)
             if other.present.any() and not other.is_text and not other.present[:end].any():
                 yield name, other.present & np.isfinite(other.values)
