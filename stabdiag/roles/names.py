@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from enum import Enum
+from functools import lru_cache
 
 _EVALUATION = re.compile(
     r"(^|_)(eval|evaluation|val|valid|validate|validation|test|testing|dev|heldout|holdout)(_|$)"
@@ -53,6 +54,7 @@ class Split(Enum):
     TEST = ("test", "testing", "te")
 
 
+@lru_cache(maxsize=1 << 14)
 def normal(name: str) -> str:
     """Return a column name in the form in which names are compared."""
     name = name.strip()
