@@ -19,6 +19,7 @@ from stabdiag.tree.advice.words import (
     shown,
     to_log,
 )
+from stabdiag.tree.reward import lost_reward
 from stabdiag.tree.rises import climb, found_rise
 from stabdiag.tree.words import checkpoint_before, num
 
@@ -170,16 +171,26 @@ def unexplained(case: Case, answers: Mapping[str, Answer]) -> Advice:
         what = "No logged series explains it, but so large a loss is an optimization blow-up."
         act = f"{smaller} and clip the gradient norm at {clip(case)}"
         other, remedy = (data,), Remedy.RATE
+    reload, lost = told.reload, None if case.literal else lost_reward(case)
+    if lost is not None:
+        # A policy is as good as its reward, and its loss may have climbed while it learned.
+        what = (
+            f"The reward {lost.column!r} fell from {num(lost.best)} near step {lost.best_at} to "
+            f"{num(lost.last)}: the policy became worse."
+        )
+        since = f"the fall of the reward, from about step {lost.best_at} on"
+        reload = checkpoint_before(case.manifest, lost.best_at).reload(since)
+        act, other, remedy = f"and {smaller}", (), Remedy.RATE
     return Advice(
         summary=f"{told.what} {what}",
-        first=f"{told.reload}, {act}.",
+        first=f"{reload}, {act}.",
         then=(
             *map(sentence, other),
             "Compare with the evaluation loss: if that still falls, the training data got harder.",
             *to_log(case, ("grad_norm", "lr", "weight_norm")),
         ),
         step=told.first,
-        reload=told.reload,
+        reload=reload,
         remedies=(remedy,),
     )
 
