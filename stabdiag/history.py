@@ -5,6 +5,7 @@ A history is what the questions of the tree are asked of. It knows nothing of fi
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
@@ -52,6 +53,10 @@ class Series:
 
     def _take(self, which: slice | NDArray[np.bool_]) -> Series:
         return replace(self, steps=self.steps[which], values=self.values[which])
+
+
+# What is told where a column of epochs serves as the step.
+_EPOCHS = re.compile(r"epoch.* serves as the step")
 
 
 class EventKind(StrEnum):
@@ -151,6 +156,21 @@ class History:
             for role, series in self.series.items()
         }
         return replace(self, series={role: s for role, s in cut.items() if len(s)})
+
+    @property
+    def resumes(self) -> list[int]:
+        """The steps at which the run resumed: those that the log went back to."""
+        return [
+            event.step
+            for event in self.events
+            if event.kind is EventKind.REWIND and event.step is not None
+        ]
+
+    @property
+    def counts_epochs(self) -> bool:
+        """Whether the log's steps are epochs."""
+        told = (e.message.lower() for e in self.events if e.kind is EventKind.STEPS)
+        return any(_EPOCHS.search(message) for message in told)
 
     @property
     def last_step(self) -> int | None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from stabdiag.findings import Finding, Severity
 from stabdiag.report import Unchecked
 from stabdiag.symptoms import SYMPTOMS
+from stabdiag.tree.advice.words import inner
 
 if TYPE_CHECKING:
     from stabdiag.symptoms.symptom import Evidence, Symptom
@@ -75,9 +76,12 @@ def _merged(found: tuple[Finding, ...], symptoms: tuple[Finding, ...]) -> tuple[
         return (*symptoms, *(f for f in found if f.severity is not Severity.OK))
     if symptoms[0].severity is Severity.WARNING:
         worse = ", ".join(one.slug for one in symptoms if one.severity is Severity.WARNING)
-        quiet = found[0].severity is Severity.OK
-        first = (
-            _SEE_BELOW if quiet else f"{found[0].first_action} See also {worse}, found beside it."
-        )
+        act = found[0].first_action
+        first = f"{act} See also {worse}, found beside it."
+        if found[0].severity is Severity.OK:
+            first = _SEE_BELOW
+        elif found[0].slug == "insufficient-data":
+            # A run that overfits or was killed is not merely to be let go on.
+            first = f"See to {worse} first, found beside it; then {inner(act)}"
         found = (replace(found[0], first_action=first), *found[1:])
     return (*found, *symptoms)

@@ -22,6 +22,13 @@ if TYPE_CHECKING:
 # A norm at the threshold differs from it by rounding alone.
 _AT_CLIP = 0.999
 
+# A gradient so many times the threshold is of another unit, or none that may be let through.
+_FAR_OFF = 1000.0
+_UNSCALED = (
+    "Find out why the gradient is so large before the threshold is touched: a norm taken before "
+    "the loss scale is divided out, a loss that is a sum and no mean, targets out of scale."
+)
+
 
 def grad_clip_saturated(case: Case) -> Evidence | None:
     """Is nearly every gradient clipped, to a fraction of its size or before it was logged?"""
@@ -46,7 +53,9 @@ def _cut_deep(case: Case, x: Floats, since: int) -> Evidence | None:
         f"{len(x)} logged steps, and usually {num(usual)}: {num(usual / clip)} x as large.",
         step=since,
         measured={"share": share, "threshold": clip, "median": usual},
-        first=f"Raise the clip threshold from {num(clip)} to about "
+        first=_UNSCALED
+        if usual > _FAR_OFF * clip
+        else f"Raise the clip threshold from {num(clip)} to about "
         f"{num(float(quantiles(x, [0.9])[0]))}: as it is, the threshold sets the size of every "
         "step.",
         then=(

@@ -12,7 +12,6 @@ from stabdiag.stats.quantiles import median
 from stabdiag.symptoms.losses import (
     LAST_EVALUATIONS,
     chance,
-    counts_epochs,
     from_the_start,
     trained,
     with_evaluations,
@@ -37,7 +36,7 @@ def eval_gap_from_start(case: Case) -> Evidence | None:
     """Is the evaluation loss far above the training loss from the first evaluation on?"""
     pair = with_evaluations(case)
     # In an epoch a model can learn much by heart.
-    if pair is None or not from_the_start(case) or counts_epochs(case):
+    if pair is None or not from_the_start(case) or case.history.counts_epochs:
         return None
     train, held = pair
     limits = case.limits.generalisation

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.history import EventKind
 from stabdiag.roles import is_evaluation
 
 if TYPE_CHECKING:
@@ -30,9 +29,6 @@ _GAMES = frozenset(
 # The last level of an evaluation is the median of so many.
 LAST_EVALUATIONS = 3
 
-# What the history tells where a column of epochs serves as the step.
-_EPOCHS = re.compile(r"epoch.* serves as the step")
-
 
 def is_distance(case: Case) -> bool:
     """Tell whether the loss says how far training is from its end.
@@ -50,12 +46,6 @@ def is_distance(case: Case) -> bool:
 def from_the_start(case: Case) -> bool:
     """Tell whether the log has the beginning of the run, and not what followed a resume."""
     return len(case.loss) > 0 and int(case.loss.steps[0]) <= max(10.0, 2 * case.stride)
-
-
-def counts_epochs(case: Case) -> bool:
-    """Tell whether the log's steps are epochs."""
-    told = (e.message.lower() for e in case.history.events if e.kind is EventKind.STEPS)
-    return any(_EPOCHS.search(message) for message in told)
 
 
 def warmed_up(case: Case) -> int:
@@ -76,7 +66,7 @@ def trained(case: Case) -> Series | None:
     if len(after) < limits.min_points:
         return None
     span = int(after.steps[-1]) - int(after.steps[0])
-    wanted = limits.min_points - 1 if counts_epochs(case) else limits.min_steps
+    wanted = limits.min_points - 1 if case.history.counts_epochs else limits.min_steps
     return after if span >= wanted else None
 
 

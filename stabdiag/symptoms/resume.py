@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stabdiag.findings import Severity
-from stabdiag.history import EventKind
 from stabdiag.stats.jump import level_jump
 from stabdiag.stats.levels import levels
 from stabdiag.symptoms.symptom import Evidence, Symptom
@@ -28,7 +27,7 @@ def resume_loss_jump(case: Case) -> Evidence | None:
     """Is the loss higher after a resume than before it?"""
     loss, limits = case.loss, case.limits.resume
     width = limits.points
-    for step in resumes(case):
+    for step in case.history.resumes:
         at = int(np.searchsorted(loss.steps, step))
         before, after = loss.values[max(at - _BEFORE, 0) : at], loss.values[at : at + width]
         jump = level_jump(before, after, width)
@@ -61,7 +60,7 @@ def resume_lr_reset(case: Case) -> Evidence | None:
         return None
     lr = lr.finite()
     ratio_limit = case.limits.resume.lr_ratio
-    for step in resumes(case):
+    for step in case.history.resumes:
         at = int(np.searchsorted(lr.steps, step))
         if at < 2 or at + 2 >= len(lr):
             continue
@@ -95,15 +94,6 @@ def _is_slope(lr: Floats, at: int) -> bool:
     near = np.abs(np.diff(np.append(lr[max(at - 4, 0) : at], lr[at : at + 4])))
     others = np.delete(near, min(at, 4) - 1)
     return bool(here <= 2 * float(np.max(others, initial=0.0)))
-
-
-def resumes(case: Case) -> list[int]:
-    """Return the steps at which the run resumed: those that the log went back to."""
-    return [
-        event.step
-        for event in case.history.events
-        if event.kind is EventKind.REWIND and event.step is not None
-    ]
 
 
 SYMPTOMS: tuple[Symptom, ...] = (

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stabdiag.findings import Severity
-from stabdiag.symptoms.resume import resumes
 from stabdiag.symptoms.symptom import Evidence, Symptom
 from stabdiag.tree.words import plural, whole
 
@@ -32,7 +31,7 @@ def resume_data_replayed(case: Case) -> Evidence | None:
     opening = ids[:width]
     if len(set(opening.tolist())) < width:
         return None
-    for step in resumes(case):
+    for step in case.history.resumes:
         at = int(np.searchsorted(batches.steps, step))
         if at < 2 * width or not np.array_equal(ids[at : at + width], opening):
             continue

@@ -48,14 +48,16 @@ def lr_decays_early(case: Case) -> Evidence | None:
     stairs = len(np.unique(lr.values[:at])) < _STAIRS
     if not flat or stairs:
         return None
+    # Steps that are counted from 0 are one more than the last of them.
+    length = max(end + (begin == 0), case.manifest.total_steps or 0)
     return Evidence(
-        because=f"The learning rate is down to {num(last)} from step {start} on, of a peak of "
-        f"{num(peak)}, and the run goes on to step {end}: {share:.0%} of it trains next to "
-        "nothing.",
+        because=f"The learning rate is at most {limits.floor:.0%} of its peak, {num(peak)}, from "
+        f"step {start} on, ends at {num(last)}, and the run goes on to step {end}: {share:.0%} of "
+        "it trains next to nothing.",
         step=start,
         measured={"floor_lr": last, "peak_lr": peak, "share_of_run": share},
-        first=f"Set the length of the schedule to {end} steps, those of the run, or stop at step "
-        f"{start}.",
+        first=f"Set the length of the schedule to {length} steps, those of the run, or stop at "
+        f"step {start}.",
         then=(
             "Check that the schedule counts optimizer steps, not micro-batches or processes.",
             f"Give the schedule a floor of a tenth of the peak, {num(peak / 10)}.",

@@ -97,6 +97,8 @@ def _paused(case: Case) -> Evidence | None:
     long = good & (waits > max(limits.stall_ratio * usual, limits.stall_seconds))
     # As many steps take as much time.
     long &= waits > limits.stall_ratio * usual * strides / max(median(strides * 1.0), 1.0)
+    # What comes before the second record is start-up: compiling, loading, warming caches.
+    long[0] = False
     places = np.flatnonzero(long)
     # Pauses that come again and again are how the run is.
     if not len(places) or len(places) > max(_FEW_PAUSES, len(waits) // 100):
@@ -132,5 +134,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
         check=stall,
         needs=("clock or manifest.total_steps or message",),
         limits=("throughput.stall_ratio", "throughput.stall_seconds"),
+        explained_by=("nan", "loss-scale-collapsed"),
     ),
 )

@@ -65,19 +65,34 @@ def loss_constant(case: Case) -> Evidence | None:
     if coarse and not stuck:
         return None
     value, first = num(float(x[-1])), int(steps[start])
+    still = _rate_is_zero(case, first)
+    also = "; the learning rate is 0 all that time" if still else ""
+    look = (
+        f"Check at step {first} that the parameters change and get gradients: print which have "
+        "requires_grad and are in the optimizer."
+    )
     return Evidence(
         because=f"The loss is {value} at each of the last {count} logged points, from step {first} "
-        f"to {int(steps[-1])}, to the last digit.",
+        f"to {int(steps[-1])}, to the last digit{also}.",
         step=first,
         measured={"loss": float(x[-1]), "points": count},
-        first=f"Check at step {first} that the parameters change and get gradients: print which "
-        "have requires_grad and are in the optimizer.",
+        first="Find out what sets the learning rate to 0: no step changes the weights."
+        if still
+        else look,
         then=(
+            *((look,) if still else ()),
             "Look for a detach(), a no_grad() or an .item() between the model and the loss.",
-            "Check that the learning rate is not 0 and that the optimizer steps.",
+            "Check that the optimizer steps, and with a learning rate that is not 0.",
             _ONE_BATCH,
         ),
     )
+
+
+def _rate_is_zero(case: Case, since: int) -> bool:
+    lr = case.history.get("lr")
+    rates = lr.finite() if lr is not None else None
+    late = rates.values[rates.steps >= since] if rates is not None else np.empty(0)
+    return len(late) > 0 and not late.any()
 
 
 def _zero(case: Case, start: int) -> Evidence | None:
@@ -155,7 +170,7 @@ def plateau_at_chance(case: Case) -> Evidence | None:
 def not_learning(case: Case) -> Evidence | None:
     """Has the loss not fallen at all, at a level that is not that of chance?"""
     after = trained(case)
-    if after is None or plateau_at_chance(case) is not None:
+    if after is None or plateau_at_chance(case) is not None or loss_constant(case) is not None:
         return None
     level = levels(after.values, _STRETCHES)
     before = float(level[0])
@@ -200,7 +215,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         check=loss_constant,
         needs=("loss",),
         limits=("learning.constant_points",),
-        explained_by=("nan", "divergence"),
+        explained_by=("nan", "divergence", "loss-scale"),
     ),
     Symptom(
         slug="plateau-at-chance",

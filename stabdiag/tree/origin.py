@@ -90,7 +90,10 @@ def begun(case: Case, bad: FirstBad, start: Origin) -> int:
     """Return the first step of all that was wrong: a sound checkpoint is from before it."""
     jump = jump_before(case, start)
     surge = () if start.surged_from is None else (start.surged_from,)
-    return min(bad.step, start.step, *surge, *case.damaged, *(jump.steps if jump else ()))
+    # What jumped before the damage had begun sooner.
+    panels = (lr_panel(case, before(case, step), step) for step in case.damaged)
+    causes = [step for panel in panels if panel.holds for step in panel.steps]
+    return min(bad.step, start.step, *surge, *case.damaged, *causes, *(jump.steps if jump else ()))
 
 
 def blew_up(case: Case, bad: FirstBad, start: Origin) -> bool:

@@ -14,6 +14,7 @@ from stabdiag.tree.rises import is_clear
 from stabdiag.tree.words import num
 
 if TYPE_CHECKING:
+    from stabdiag.history import Series
     from stabdiag.stats.rise import Rise
     from stabdiag.tree.case import Case
 
@@ -61,8 +62,7 @@ def held_reward(case: Case) -> Held | None:
         return None
     reward = logged.finite()
     stride = typical(np.diff(reward.steps).astype(np.float64))
-    wanted = max(round(limits.window / stride), limits.min_points)
-    fall = net_rise(-reward.values, min(wanted, len(reward)), limits.significance)
+    fall = _fall(case, reward)
     if fall is None or (is_clear(case, fall) and _is_lost(fall)) or not np.ptp(reward.values):
         return None
     if fall.progress <= fall.bar and _explodes(case):
@@ -72,6 +72,40 @@ def held_reward(case: Case) -> Held | None:
         return None
     best, last = -fall.best_level, -fall.last_level
     return Held(column=logged.column, best=best, last=last, points=fall.points)
+
+
+def _fall(case: Case, reward: Series) -> Rise | None:
+    limits = case.limits.divergence
+    stride = typical(np.diff(reward.steps).astype(np.float64))
+    wanted = max(round(limits.window / stride), limits.min_points)
+    return net_rise(-reward.values, min(wanted, len(reward)), limits.significance)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lost:
+    """A reward that has clearly fallen: its column, its best level, near which step, its last."""
+
+    column: str
+    best: float
+    best_at: int
+    last: float
+
+
+def lost_reward(case: Case) -> Lost | None:
+    """Return the reward of a run that is trained for one, if it has clearly fallen."""
+    logged = case.history.get("reward")
+    if logged is None or len(logged.finite()) < case.limits.divergence.min_points:
+        return None
+    reward = logged.finite()
+    fall = _fall(case, reward)
+    if fall is None or not is_clear(case, fall) or not _is_lost(fall):
+        return None
+    return Lost(
+        column=logged.column,
+        best=-fall.best_level,
+        best_at=int(reward.steps[fall.best]),
+        last=-fall.last_level,
+    )
 
 
 def _is_lost(fall: Rise) -> bool:

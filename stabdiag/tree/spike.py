@@ -188,7 +188,8 @@ def _which_checkpoint(case: Case) -> Reply:
         because = "the manifest does not tell how often a checkpoint is written"
         return unknown(because, began.step)
     if last.step == 0:
-        return no(f"no checkpoint was written before {began.what} ({last.cadence})", began.step)
+        cadence = f" ({last.cadence})" if last.every else ""
+        return no(f"no checkpoint was written before {began.what}{cadence}", began.step)
     return yes(
         f"the last checkpoint before {began.what} is that of step {last.step}",
         last.step,

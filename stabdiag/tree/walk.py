@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from stabdiag.findings import Answer, AskedOf, Finding, Severity
+from stabdiag.findings import Answer, AskedOf, Finding, Remedy, Severity
 from stabdiag.tree import QUESTIONS
 from stabdiag.tree.advice import ADVICE
 from stabdiag.tree.case import Case
@@ -68,6 +68,16 @@ def _damage(lead_up: tuple[Finding, ...]) -> tuple[tuple[int, ...], Finding | No
 def _with_hint(finding: Finding, earlier: Finding) -> Finding:
     if earlier.slug == "spike-unresolved":  # the way into the NaN itself
         return finding
+    if finding.remedies == (Remedy.OPERATIONS,):
+        # Trouble that was seen comes before operations that nothing accuses; its remedies are told
+        # with its own finding.
+        step = finding.first_action.removeprefix(f"{finding.reload}, and ")
+        return replace(
+            finding,
+            first_action=earlier.first_action,
+            next_actions=(f"If the loss goes NaN again, {step}", *finding.next_actions),
+            reload=earlier.reload,
+        )
     hint = (
         f"Mend what was wrong before the NaN, from step {earlier.step} on ({earlier.slug}): it is "
         "told of below."

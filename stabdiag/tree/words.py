@@ -63,10 +63,10 @@ class Checkpoint:
         if self.step is None:
             return f"Reload the last checkpoint before {what}{restart}"
         if self.step == 0:
-            return (
-                f"Restart from the beginning{f' {how}' if how else ''}: no checkpoint had been "
-                f"written before {what} ({self.cadence})"
-            )
+            why = f"no checkpoint had been written before {what} ({self.cadence})"
+            if not self.every:
+                why = f"nothing in this log is older than {what}"
+            return f"Restart from the beginning{f' {how}' if how else ''}: {why}"
         older = ""
         if self.close and self.every is not None and self.step > self.every:
             older = f" (should it be damaged already, that of step {self.step - self.every})"
@@ -74,7 +74,9 @@ class Checkpoint:
 
 
 def checkpoint_before(manifest: Manifest, step: int) -> Checkpoint:
-    """Return the last checkpoint strictly before a step."""
+    """Return the last checkpoint strictly before a step; none is before step 0."""
     every = manifest.checkpoint_every
+    if every is None and step <= 0:
+        return Checkpoint(step=0, every=None)
     last = (max(step - 1, 0) // every) * every if every else None
     return Checkpoint(step=last, every=every, close=last is not None and last == step - 1)

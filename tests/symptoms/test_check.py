@@ -64,3 +64,31 @@ def test_what_was_not_checked_is_told_once():
     whole = " ".join(render(report, "terminal", verbose=True).split())
     assert all(role in whole for one in report.unchecked for role in one.missing)
     assert all(one.symptom in whole for one in report.unchecked)
+
+
+def test_a_symptom_goes_before_letting_a_short_run_go_on():
+    at = np.arange(15)
+    log = {"step": at, "loss": 2.0 * np.exp(-at / 4) + 0.01, "eval_loss": 2.0 + 0.1 * at}
+    found = stabdiag.diagnose(log).diagnosis
+    assert found.slug == "insufficient-data"
+    assert found.first_action.startswith("See to overfitting first, found beside it; then let")
+
+
+def test_steps_that_are_all_skipped_explain_a_constant_loss():
+    at = np.arange(800)
+    loss = 2.0 + 2.0 * np.exp(-at / 100) + np.random.default_rng(0).normal(0, 0.02, 800)
+    loss[500:] = loss[500]
+    scale = np.where(at < 500, 2.0**16, 2.0 ** (16.0 - np.minimum(at - 499, 100)))
+    report = stabdiag.diagnose({"step": at, "loss": loss, "loss_scale": scale})
+    assert report.diagnosis.slug == "loss-scale-collapsed"
+    assert "loss-constant" not in [finding.slug for finding in report.findings]
+
+
+def test_what_a_nan_ended_did_not_merely_break_off(tmp_path):
+    lines = [f"step {step} loss {2.0 - step / 100}" for step in range(40)]
+    lines += ["step 40 loss nan", "Traceback (most recent call last):"]
+    path = tmp_path / "train.log"
+    path.write_text("\n".join(lines))
+    report = stabdiag.diagnose(path)
+    assert report.diagnosis.section == "§1"
+    assert "stall" not in [finding.slug for finding in report.findings]

@@ -38,6 +38,7 @@ FOUND = [
     ("grad-exploding", log(WORSE, RISING), FP32, "learning rate"),
     ("grad-vanishing", log(FLAT, GONE), FP32, "each layer"),
     ("grad-clip-saturated", log(FALLING, 50 * NORM), {"grad_clip": 1.0}, "from 1 to"),
+    ("grad-clip-saturated", log(FALLING, 1e5 * NORM), {"grad_clip": 1.0}, "why the gradient is so"),
     ("grad-clip-saturated", log(FALLING, np.minimum(5 * NORM, 0.5)), {}, "before clipping"),
     (
         "grad-layer-outlier",

@@ -208,3 +208,14 @@ def test_without_a_loss_it_is_unknown(symptom, slug: str, missing: str) -> None:
 )
 def test_without_a_manifest_it_is_unknown(symptom, slug: str, missing: str) -> None:
     assert symptom(slug, FLAT) == (missing,)
+
+
+def test_a_learning_rate_of_0_is_told_beside_a_constant_loss(symptom) -> None:
+    still = log(np.full(N, 2.5), lr=np.zeros(N))
+    found = symptom("loss-constant", still)
+    assert found.summary.endswith("to the last digit; the learning rate is 0 all that time.")
+    assert found.first_action.startswith("Find out what sets the learning rate to 0")
+    moving = symptom("loss-constant", log(np.full(N, 2.5), lr=np.full(N, 1e-3)))
+    assert moving.first_action.startswith("Check at step 0 that the parameters change")
+    # It says all that the other one would.
+    assert symptom("not-learning", still) is None

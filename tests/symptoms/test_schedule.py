@@ -49,7 +49,7 @@ JUMPED = np.where(AT < 400, WELL, 20 * WELL)
             {"warmup_steps": 50},
             "in which unit the scheduler counts",
         ),
-        ("lr-decays-early", run(cosine(50, 500)), {}, "to 799 steps"),
+        ("lr-decays-early", run(cosine(50, 500)), {}, "to 800 steps"),
         ("lr-never-decays", run(CONSTANT), TO_THE_END, "cosine scheduler is built with 800"),
         ("lr-discontinuity", run(JUMPED), {}, "at step 400"),
     ],
@@ -151,3 +151,9 @@ def test_no_checkpoint_is_made_up(symptom) -> None:
     manifest = {**TO_THE_END, "checkpoint_every": 750}
     found = symptom("lr-never-decays", run(CONSTANT), manifest)
     assert "from the checkpoint nearest to step 799" in found.next_actions[0]
+
+
+def test_an_early_floor_is_told_as_what_it_is(symptom) -> None:
+    told = symptom("lr-decays-early", run(cosine(50, 500))).summary
+    # The rate is 0 only from step 500 on.
+    assert "at most 1% of its peak, 0.001, from step 472 on, ends at 0," in told

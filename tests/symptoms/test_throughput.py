@@ -79,6 +79,7 @@ PASSED = [
     # Evaluation now and then, a pause of minutes, a clock that begins anew.
     ("stall", log(timestamp=waits(*range(20, N, 20)))),
     ("stall", log(timestamp=waits(250, seconds=300.0))),
+    ("stall", log(timestamp=waits(1))),  # start-up: the first step compiles
     ("stall", log(timestamp=np.where(STEPS < 250, CLOCK, CLOCK - CLOCK[250]))),
     # The peak so far, and memory that is freed again.
     ("memory-growth", log(memory=np.maximum.accumulate(10 + 3 * EVEN))),

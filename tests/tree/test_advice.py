@@ -464,3 +464,94 @@ def test_what_the_first_action_says_is_not_said_again(runs: Path) -> None:
     assert not any("halve the learning rate" in action for action in found.next_actions)
     static = stabdiag.diagnose(next((runs / "nan-static-scale-fp16").glob("log.*"))).diagnosis
     assert any("halve the learning rate" in action for action in static.next_actions)
+
+
+def resumed(log: Log, at: int, back: int, rise: Any) -> Log:
+    """Return a run that broke off at one step and resumed at another with a loss that is higher."""
+    again = {role: values.copy() for role, values in log.items()}
+    again["loss"][back:] += rise
+    return {role: np.concatenate([log[role][:at], again[role][back:]]) for role in log}
+
+
+def test_a_jump_at_a_resume_has_the_resume_mended(calm: Callable[..., Log]) -> None:
+    log = resumed(calm(), 550, 500, 3.0)
+    found = stabdiag.diagnose(log, manifest={"checkpoint_every": 100}).diagnosis
+    assert found.slug == "spike-persistent"
+    assert "It began where the run resumed, at step 500." in found.summary
+    assert found.first_action.startswith("Resume at step 500 once more")
+    assert "reload the checkpoint of step 400" in found.next_actions[0]
+    assert found.remedies == ()
+    back = resumed(calm(), 550, 500, 3.0 * np.exp(-np.arange(300) / 5))
+    recovered = stabdiag.diagnose(back).diagnosis
+    assert recovered.slug == "spike-recovered"
+    assert "None of the logged series" not in recovered.summary
+    assert "the next resume loads the optimizer's moments" in recovered.first_action
+
+
+def test_a_jump_long_after_a_resume_is_not_its_doing(calm: Callable[..., Log]) -> None:
+    log = resumed(calm(), 350, 300, np.where(np.arange(500) < 200, 0.0, 3.0))
+    found = stabdiag.diagnose(log).diagnosis
+    assert found.slug == "spike-persistent"
+    assert "resumed" not in found.summary
+
+
+def test_what_went_wrong_before_a_nan_is_mended_first(calm: Callable[..., Log]) -> None:
+    log = shifted(calm(), 502)
+    log["lr"][500:] = 0.03
+    log["loss"][700:] = np.nan
+    manifest = {"dtype": "bf16", "checkpoint_every": 100}
+    found = stabdiag.diagnose(log, manifest=manifest).diagnosis
+    # The checkpoint of step 500 already holds a step of the rate that jumped there.
+    assert found.first_action.startswith("Reload the checkpoint of step 400, the last before the")
+    assert "restart without the jump" in found.first_action
+    assert found.next_actions[0].startswith("If the loss goes NaN again, step one batch forward")
+    assert found.evidence["checkpoint"] == 400
+
+
+def test_a_loss_far_beyond_all_that_it_fell_blames_the_step_and_not_the_data(
+    calm: Callable[..., Log],
+) -> None:
+    log = calm()
+    log["loss"][500:] *= np.exp(np.arange(300) / 20)
+    found = stabdiag.diagnose(log, manifest={"grad_clip": 1.0}).diagnosis
+    assert found.slug == "divergence-unexplained"
+    assert found.first_action.endswith(
+        "halve the learning rate (now 0.001) and clip the gradient norm at 0.5 (now 1)."
+    )
+    assert "optimization blow-up" in found.summary
+    assert found.next_actions[0].startswith("Check the data from step")
+
+
+def test_a_learning_rate_of_0_is_not_halved(calm: Callable[..., Log]) -> None:
+    log = calm()
+    log["loss"][500:] += np.arange(300) / 100
+    log["lr"][400:] = 0.0
+    found = stabdiag.diagnose(log).diagnosis
+    assert found.slug == "divergence-unexplained"
+    assert "The learning rate was 0 by then" in found.summary
+    assert "check the data" in found.first_action
+    assert not any("learning rate" in action for action in found.next_actions)
+
+
+def test_no_checkpoint_is_asked_for_from_before_the_first_step(calm: Callable[..., Log]) -> None:
+    log = calm()
+    log["loss"][::97] = np.nan
+    found = stabdiag.diagnose(log, manifest={"dtype": "fp32"}).diagnosis
+    assert found.first_action.startswith("Restart from the beginning: nothing in this log is older")
+    log["step"] += 5000
+    log["loss"][:] = np.nan
+    late = stabdiag.diagnose(log, manifest={"dtype": "fp32"}).diagnosis
+    assert late.first_action.startswith("Reload the last checkpoint from before this log")
+
+
+def test_of_epochs_no_single_batch_is_to_be_looked_at(calm: Callable[..., Log]) -> None:
+    log = calm(60)
+    jumped = {"epoch": log["step"] + 1, "loss": shifted(log, 40)["loss"]}
+    found = stabdiag.diagnose(jumped).diagnosis
+    assert found.slug == "spike-unresolved"
+    assert "Look at what changed at epoch 41" in found.next_actions[0]
+    longer = calm(160)
+    stayed = {"epoch": longer["step"] + 1, "loss": shifted(longer, 90)["loss"]}
+    persistent = stabdiag.diagnose(stayed).diagnosis
+    assert persistent.slug == "spike-persistent"
+    assert not any("Skip the batches" in action for action in persistent.next_actions)

@@ -108,3 +108,14 @@ def test_a_nan_counts_whatever_the_reward(calm: Callable[..., Log]) -> None:
     log["reward"] = EARNED
     log["loss"][700:] = np.nan
     assert stabdiag.diagnose(log, settings={"dtype": "fp32"}).diagnosis.slug == "nan-fp32"
+
+
+def test_a_reward_that_fell_tells_which_checkpoint_is_sound(calm: Callable[..., Log]) -> None:
+    log = calm()
+    log["loss"] += np.arange(800) / 100  # from the first step on, as while a policy learns
+    log["reward"] = np.interp(log["step"], [0, 500, 799], [10.0, 200.0, 50.0])
+    found = stabdiag.diagnose(log, settings={"checkpoint_every": 100}).diagnosis
+    assert found.slug == "divergence-unexplained"
+    assert "'reward' fell from 19" in found.summary
+    assert found.first_action.startswith("Reload the checkpoint of step 400, the last before the")
+    assert "halve the learning rate (now 0.001)" in found.first_action

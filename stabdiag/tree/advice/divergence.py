@@ -19,6 +19,7 @@ from stabdiag.tree.advice.words import (
     shown,
     to_log,
 )
+from stabdiag.tree.reward import lost_reward
 from stabdiag.tree.rises import climb, found_rise
 from stabdiag.tree.words import checkpoint_before, num
 
@@ -27,6 +28,11 @@ if TYPE_CHECKING:
 
     from stabdiag.findings import Answer
     from stabdiag.tree.case import Case
+
+_STOOD_STILL = "The learning rate was 0 by then: the weights stood still, the data changed."
+
+# A loss that rose by so many times all it had ever fallen is no matter of harder data.
+_EXPLODED = 10.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,7 +142,7 @@ def grad_norm_rising(case: Case, answers: Mapping[str, Answer]) -> Advice:
     then: tuple[str, ...] = (sentence(data),)
     remedies = (Remedy.RATE,)
     if answers["Q4.2"].measured.get("lr_last") == 0.0:
-        what += " The learning rate was 0 by then: the weights stood still, the data changed."
+        what += f" {_STOOD_STILL}"
         act, then, remedies = data, (), (Remedy.DATA,)
     return Advice(
         summary=f"{what} {sentence(answer.because)}",
@@ -155,19 +161,48 @@ def grad_norm_rising(case: Case, answers: Mapping[str, Answer]) -> Advice:
 def unexplained(case: Case, answers: Mapping[str, Answer]) -> Advice:
     """A climb without a logged cause."""
     told = _told(case)
+    data = f"check the data from step {told.first} on: order, labels, sources"
+    smaller = f"halve the learning rate{now_lr(case, told.first)}"
+    what, act, remedy = "No logged series explains it.", f"and {data}", Remedy.DATA
+    other: tuple[str, ...] = (smaller,)
+    if answers["Q4.2"].measured.get("lr_last") == 0.0:
+        what, other = _STOOD_STILL, ()
+    elif _exploded(case):
+        what = "No logged series explains it, but so large a loss is an optimization blow-up."
+        act = f"{smaller} and clip the gradient norm at {clip(case)}"
+        other, remedy = (data,), Remedy.RATE
+    reload, lost = told.reload, None if case.literal else lost_reward(case)
+    if lost is not None:
+        # A policy is as good as its reward, and its loss may have climbed while it learned.
+        what = (
+            f"The reward {lost.column!r} fell from {num(lost.best)} near step {lost.best_at} to "
+            f"{num(lost.last)}: the policy became worse."
+        )
+        since = f"the fall of the reward, from about step {lost.best_at} on"
+        reload = checkpoint_before(case.manifest, lost.best_at).reload(since)
+        act, other, remedy = f"and {smaller}", (), Remedy.RATE
     return Advice(
-        summary=f"{told.what} No logged series explains it.",
-        first=f"{told.reload}, and check the data from step {told.first} on: order, labels, "
-        "sources.",
+        summary=f"{told.what} {what}",
+        first=f"{reload}, {act}.",
         then=(
-            f"Halve the learning rate{now_lr(case, told.first)}.",
+            *map(sentence, other),
             "Compare with the evaluation loss: if that still falls, the training data got harder.",
             *to_log(case, ("grad_norm", "lr", "weight_norm")),
         ),
         step=told.first,
-        reload=told.reload,
-        remedies=(Remedy.DATA,),
+        reload=reload,
+        remedies=(remedy,),
     )
+
+
+def _exploded(case: Case) -> bool:
+    """Tell whether the loss rose far beyond all that it had ever fallen, and its best level."""
+    if case.literal:
+        return False
+    rise = found_rise(case)
+    before = case.loss.values[: case.settled.start + rise.best + 1]
+    fell = float(before.max()) - rise.best_level
+    return rise.amount > _EXPLODED * max(fell, abs(rise.best_level))
 
 
 def _schedule(case: Case) -> str:

@@ -182,6 +182,11 @@ def _reload(case: Case, bad: FirstBad, start: Origin, how: str = "") -> str:
     at = begun(case, bad, start)
     last = checkpoint_before(case.manifest, at)
     if bad.count == bad.total and not last.step:
+        if last.step is None:
+            return (
+                "Reload the last checkpoint from before this log, which holds no finite loss, or "
+                f"restart from the beginning if there is none{f', {how}' if how else ''}"
+            )
         where = "from the beginning, or from before this log (it holds no finite loss)"
         return f"Restart {where}{f', {how}' if how else ''}"
     what = "first non-finite value, at" if at == _first(bad, start) else "trouble that began at"

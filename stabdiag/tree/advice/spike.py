@@ -16,6 +16,7 @@ from stabdiag.tree.advice.words import (
     shown,
     to_log,
 )
+from stabdiag.tree.causes import before
 from stabdiag.tree.spike import focus, start, time_to_recover
 from stabdiag.tree.words import checkpoint_before, num, plural, sigmas
 
@@ -25,17 +26,22 @@ if TYPE_CHECKING:
     from stabdiag.findings import Answer
     from stabdiag.tree.case import Case
 
+# What a resume has to bring back.
+_STATE = "the optimizer's moments, the schedule, the scaler and the place in the data"
+
 
 @dataclass(frozen=True, kw_only=True)
 class _Told:
     """A spike in words: its onset, what happened, why if that is clear, and how to restart.
 
-    ``reload`` names the checkpoint, ``remedies`` are those of a restart.
+    ``reload`` names the checkpoint, ``remedies`` are those of a restart. ``resumed`` is the step of
+    a resume just before the onset, if there was one and no jump of the learning rate.
     """
 
     onset: int
     what: str
     cause: str
+    resumed: int | None
     reload: str
     restart: str
     remedies: tuple[Remedy, ...]
@@ -47,6 +53,7 @@ def _told(case: Case) -> _Told:
     began = start(case)
     how = f"{'without the jump, ' if began.cause else ''}with the clip threshold at {clip(case)}"
     last = checkpoint_before(case.manifest, began.step)
+    resumed = None if began.cause else _resumed(case, onset)
     others = len(case.spikes) - 1
     also = f" {plural(others, 'more spike')} in this log." if others else ""
     back = ""
@@ -56,11 +63,22 @@ def _told(case: Case) -> _Told:
         onset=onset,
         what=f"The loss rose from {num(spike.base)} to {num(spike.base + spike.height)} at step "
         f"{case.at(spike.peak)} ({sigmas(spike.score)}){back}.{also}",
-        cause=sentence(began.cause) if began.cause else "",
+        cause=sentence(began.cause) if began.cause else _at_resume(resumed),
+        resumed=resumed,
         reload=last.reload(began.what),
         remedies=(*((Remedy.RATE,) if began.cause else ()), Remedy.CLIP),
         restart=f"{last.reload(began.what, how)}.",
     )
+
+
+def _resumed(case: Case, onset: int) -> int | None:
+    """Return the step of the last resume shortly before an onset, or None."""
+    since = before(case, onset)
+    return max((step for step in case.history.resumes if since <= step <= onset), default=None)
+
+
+def _at_resume(step: int | None) -> str:
+    return "" if step is None else f"It began where the run resumed, at step {step}."
 
 
 def long_tail(case: Case, answers: Mapping[str, Answer]) -> Advice:
@@ -123,16 +141,19 @@ def duplicate(case: Case, answers: Mapping[str, Answer]) -> Advice:
 def recovered(case: Case, answers: Mapping[str, Answer]) -> Advice:
     """A recovered spike without a logged cause."""
     told = _told(case)
+    look = f"look at {batches_at(case, told.onset, and_before=True)}"
+    if told.resumed is not None:
+        look = f"see that the next resume loads {_STATE}"
     return Advice(
-        summary=f"{told.what} None of the logged series shows why.",
-        first=f"Keep the run going, and look at {batches_at(case, told.onset, and_before=True)}.",
+        summary=f"{told.what} {told.cause or 'None of the logged series shows why.'}",
+        first=f"Keep the run going, and {look}.",
         then=(
             f"If it happens again, clip the gradient norm at {clip(case)}.",
             *to_log(case, ("grad_norm", "lr", "batch_id")),
         ),
         step=told.onset,
         reload=told.reload,
-        remedies=(Remedy.DATA,),
+        remedies=(Remedy.DATA,) if told.resumed is None else (),
     )
 
 
@@ -142,22 +163,34 @@ def persistent(case: Case, answers: Mapping[str, Answer]) -> Advice:
     first = max(min(told.onset - 5, first_of(case, told.onset)), 0)
     last = min(told.onset + case.recovery_steps, int(case.loss.steps[-1]))
     why = told.cause or "The weights or the optimizer's moments are damaged, or the data changed."
+    # Nobody skips the batches of whole epochs.
+    skip: tuple[str, ...] = (
+        f"Skip the batches from step {first} to {last} on the way, "
+        "as a bad stretch of data may be to blame.",
+        "Stratify the batches before the restart.",
+    )
+    if case.history.counts_epochs:
+        skip = skip[1:]
+    restart: tuple[str, ...] = ()
+    act = told.restart
+    if told.resumed is not None:
+        act = f"Resume at step {told.resumed} once more, and see that it loads {_STATE}."
+        restart = (f"Should the loss jump again: {inner(told.restart)}",)
     return Advice(
         summary=f"{told.what} It had not come back within {time_to_recover(case)}. {why}",
-        first=told.restart,
+        first=act,
         then=(
-            f"Skip the batches from step {first} to {last} on the way, "
-            "as a bad stretch of data may be to blame.",
-            "Stratify the batches before the restart.",
+            *restart,
+            *skip,
             "Find what raised the learning rate: a resume that set up another schedule, phases "
             "that do not join, a change by hand."
-            if told.cause
+            if told.cause and told.resumed is None
             else "Compare the learning rate at the onset with the schedule that was meant.",
             "If no checkpoint is older than the onset, the cost is the full re-train.",
         ),
         step=told.onset,
         reload=told.reload,
-        remedies=told.remedies,
+        remedies=told.remedies if told.resumed is None else (),
     )
 
 

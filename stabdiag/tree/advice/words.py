@@ -131,6 +131,8 @@ def first_of(case: Case, step: int) -> int:
 
 def logged_at(case: Case, step: int) -> str:
     """Return the steps that a logged one stands for, in words."""
+    if case.history.counts_epochs:
+        return f"epoch {step}"
     since = first_of(case, step)
     return f"step {step}" if since >= step else f"steps {since} to {step}"
 
@@ -138,6 +140,8 @@ def logged_at(case: Case, step: int) -> str:
 def batches_at(case: Case, step: int, *, and_before: bool = False) -> str:
     """Return the batches that a logged step stands for, with the two before it if wanted."""
     where = logged_at(case, step)
+    if case.history.counts_epochs:
+        return f"what changed at {where}: the data, the learning rate, the settings"
     if where.startswith("steps"):
         return f"the batches of {where}"
     return f"the batch of {where}" + (" and the two before it" if and_before else "")
