@@ -170,6 +170,7 @@ def _finding(case: Case, slug: str, answers: dict[str, Answer]) -> Finding:
         next_actions=advice.then,
         step=advice.step,
         reload=advice.reload,
+        began=advice.began,
         remedies=advice.remedies,
         evidence={
             key: value for answer in answers.values() for key, value in answer.measured.items()

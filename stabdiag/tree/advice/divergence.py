@@ -85,6 +85,7 @@ def lr_rising(case: Case, answers: Mapping[str, Answer]) -> Advice:
         ),
         step=told.began,
         reload=told.reload,
+        began=min(told.began, told.first),
         remedies=(Remedy.RATE,),
     )
 
@@ -104,6 +105,7 @@ def _lr_jump(case: Case, answer: Answer) -> Advice:
         ),
         step=told.began,
         reload=told.reload,
+        began=min(told.began, told.first),
         remedies=(Remedy.RATE,),
     )
 
@@ -124,6 +126,7 @@ def weights(case: Case, answers: Mapping[str, Answer]) -> Advice:
         ),
         step=told.began,
         reload=told.reload,
+        began=min(told.began, told.first),
         remedies=(Remedy.DECAY,),
     )
 
@@ -148,6 +151,7 @@ def grad_norm_rising(case: Case, answers: Mapping[str, Answer]) -> Advice:
         ),
         step=told.first,
         reload=told.reload,
+        began=min(told.began, told.first),
         remedies=remedies,
     )
 
@@ -166,6 +170,7 @@ def unexplained(case: Case, answers: Mapping[str, Answer]) -> Advice:
         ),
         step=told.first,
         reload=told.reload,
+        began=min(told.began, told.first),
         remedies=(Remedy.DATA,),
     )
 

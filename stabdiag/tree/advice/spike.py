@@ -30,13 +30,14 @@ if TYPE_CHECKING:
 class _Told:
     """A spike in words: its onset, what happened, why if that is clear, and how to restart.
 
-    ``reload`` names the checkpoint, ``remedies`` are those of a restart.
+    ``reload`` names the checkpoint, from before ``began``; ``remedies`` are those of a restart.
     """
 
     onset: int
     what: str
     cause: str
     reload: str
+    began: int
     restart: str
     remedies: tuple[Remedy, ...]
 
@@ -58,6 +59,7 @@ def _told(case: Case) -> _Told:
         f"{case.at(spike.peak)} ({sigmas(spike.score)}){back}.{also}",
         cause=sentence(began.cause) if began.cause else "",
         reload=last.reload(began.what),
+        began=began.step,
         remedies=(*((Remedy.RATE,) if began.cause else ()), Remedy.CLIP),
         restart=f"{last.reload(began.what, how)}.",
     )
@@ -78,6 +80,7 @@ def long_tail(case: Case, answers: Mapping[str, Answer]) -> Advice:
         ),
         step=told.onset,
         reload=told.reload,
+        began=told.began,
         remedies=(Remedy.DATA, Remedy.CLIP),
     )
 
@@ -99,6 +102,7 @@ def lr_jump(case: Case, answers: Mapping[str, Answer]) -> Advice:
         ),
         step=told.onset,
         reload=told.reload,
+        began=told.began,
         remedies=(Remedy.RATE,),
     )
 
@@ -116,6 +120,7 @@ def duplicate(case: Case, answers: Mapping[str, Answer]) -> Advice:
         ),
         step=told.onset,
         reload=told.reload,
+        began=told.began,
         remedies=(Remedy.DATA,),
     )
 
@@ -132,6 +137,7 @@ def recovered(case: Case, answers: Mapping[str, Answer]) -> Advice:
         ),
         step=told.onset,
         reload=told.reload,
+        began=told.began,
         remedies=(Remedy.DATA,),
     )
 
@@ -157,6 +163,7 @@ def persistent(case: Case, answers: Mapping[str, Answer]) -> Advice:
         ),
         step=told.onset,
         reload=told.reload,
+        began=told.began,
         remedies=told.remedies,
     )
 
@@ -183,5 +190,6 @@ def unresolved(case: Case, answers: Mapping[str, Answer]) -> Advice:
         then=(f"Look at {batches_at(case, told.onset, and_before=True)}.",),
         step=told.onset,
         reload=told.reload,
+        began=told.began,
         remedies=told.remedies,
     )
