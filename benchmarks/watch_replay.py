@@ -82,7 +82,7 @@ def first(columns: Columns, rows: int) -> Columns:
         }
         return replace(one, **parts)
 
-    return replace(columns, rows=rows, load=load, settled=False)
+    return replace(columns, rows=rows, load=load, settled=None)
 
 
 def fixtures() -> Iterator[Told]:

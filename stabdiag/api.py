@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stabdiag.assemble import build_history
-from stabdiag.errors import NoUsableRecord, StabdiagError
+from stabdiag.errors import LimitError, ManifestError, NoUsableRecord, StabdiagError
 from stabdiag.history import History
 from stabdiag.infer import infer
 from stabdiag.limits import Limits
@@ -109,6 +109,9 @@ def check_options(
     format: str | None,
 ) -> None:
     """Raise an error for what cannot be right, whatever the log holds: reading may take long."""
+    for name, value in (("settings", settings), ("columns", columns)):
+        if value is not None and not isinstance(value, Mapping):
+            raise StabdiagError(f"{name} are a mapping, not a value of {type(value).__name__}")
     Manifest().override(settings or {})
     assign((columns or {}).values(), columns)
     if format is not None:
@@ -183,7 +186,7 @@ def convert(
 
 
 def compare(
-    runs: Sequence[object],
+    runs: Sequence[object] | os.PathLike[str],
     *,
     kind: str | None = None,
     manifests: Sequence[Manifest | Mapping[str, object] | str | Path | None] | None = None,
@@ -218,6 +221,10 @@ def compare(
     from stabdiag.places.ranks import ranks_in
 
     held = _limits(limits)
+    if isinstance(runs, str | os.PathLike):
+        runs = [runs]
+    elif isinstance(runs, Mapping) or not isinstance(runs, Iterable):
+        raise StabdiagError("runs to compare are given as a list, one item for each run")
     sources: list[object] = list(runs)
     if len(sources) == 1 and isinstance(sources[0], str | os.PathLike):
         sources = [*ranks_in(sources[0])] or sources
@@ -237,7 +244,11 @@ def compare(
 
 
 def _limits(limits: Limits | Mapping[str, object] | None) -> Limits:
-    return limits if isinstance(limits, Limits) else Limits().override(limits or {})
+    if isinstance(limits, Limits):
+        return limits
+    if limits is not None and not isinstance(limits, Mapping):
+        raise LimitError(f"limits are a mapping or Limits, not a value of {type(limits).__name__}")
+    return Limits().override(limits or {})
 
 
 def _loaded(
@@ -286,4 +297,7 @@ def _given(manifest: Manifest | Mapping[str, object] | str | Path) -> Manifest:
         return manifest
     if isinstance(manifest, Mapping):
         return parse_manifest(manifest)
-    return read_manifest(manifest)
+    if isinstance(manifest, str | os.PathLike):
+        return read_manifest(manifest)
+    kind = type(manifest).__name__
+    raise ManifestError(f"a manifest is a path, a mapping or a Manifest, not a value of {kind}")

@@ -98,7 +98,8 @@ class Finding:
 
     ``step`` is the onset, or None where there is none; ``question`` the one whose answer led here.
     ``reload`` tells which checkpoint to go back to, as an imperative clause, where the advice knows
-    better than by the step; ``remedies`` what the first action sets about, first things first.
+    better than by the step, and ``began`` the step that it is from before, where that is not
+    ``step``; ``remedies`` what the first action sets about, first things first.
     """
 
     slug: str
@@ -113,6 +114,7 @@ class Finding:
     evidence: Mapping[str, Scalar] = field(default_factory=dict)
     asked_of: AskedOf = AskedOf.RUN
     reload: str = ""
+    began: int | None = None
     remedies: tuple[Remedy, ...] = ()
 
 

@@ -12,14 +12,18 @@ from typing import TYPE_CHECKING, Any
 
 from stabdiag.errors import ManifestError, did_you_mean
 from stabdiag.manifest_beside import (
+    AUTOCAST,
     DIVISIBLE,
     LOSS_SCALE,
+    NUMBERS,
     SAVE_STRATEGY,
+    SAVING,
     beside,
+    in_force,
     is_static,
     spellings,
 )
-from stabdiag.manifest_keys import KEYS, flag
+from stabdiag.manifest_keys import KEYS, dtype_of, flag, number
 from stabdiag.manifest_text import mapping_of
 
 if TYPE_CHECKING:
@@ -109,7 +113,8 @@ class Manifest:
 
 def parse_manifest(raw: Mapping[str, Any], path: str | None = None) -> Manifest:
     """Read a manifest from a mapping, nested or flat, in any of the common spellings."""
-    flat = dict(_flatten(raw))
+    told = dict(_flatten(raw))
+    flat = in_force(told)
     spelled = spellings(flat)
     found: dict[str, Any] = {}
     taken: set[str] = set()
@@ -122,10 +127,10 @@ def parse_manifest(raw: Mapping[str, Any], path: str | None = None) -> Manifest:
         )
         values = {name: key.parse(flat[name]) for name in names}
         understood |= {name for name in names if flat[name] is None or values[name] is not None}
-        told = next((name for name in names if values[name] is not None), None)
-        if told is not None:
-            found[key.name] = values[told]
-            taken.add(told)
+        first = next((name for name in names if values[name] is not None), None)
+        if first is not None:
+            found[key.name] = values[first]
+            taken.add(first)
     flags, flag_names = _dtype_flags(flat, spelled)
     # Beside a flag that is on, fp32 is the type of the weights, as the HF Trainer logs them.
     if flags is not None and found.get("dtype", "fp32") == "fp32":
@@ -140,7 +145,11 @@ def parse_manifest(raw: Mapping[str, Any], path: str | None = None) -> Manifest:
             found["static_loss_scale"] = static
     if SAVE_STRATEGY in spelled and not _is_by_steps(flat[spelled[SAVE_STRATEGY]]):
         found.pop("checkpoint_every", None)
-    rest = {name: value for name, value in flat.items() if name not in taken}
+    if SAVING in spelled and flag(flat[spelled[SAVING]]) is False:
+        found.pop("checkpoint_every", None)
+    if found.get("warmup_steps") == 0 and _has_share(flat, spelled):
+        del found["warmup_steps"]
+    rest = {name: value for name, value in told.items() if name not in taken}
     return Manifest(
         **found,
         path=path,
@@ -162,7 +171,16 @@ def _dtype_flags(
                 used.add(spelled[name])
                 told.append((dtype, on))
     chosen = next((dtype for dtype, on in told if on), None)
+    if chosen is None:
+        casts = (dtype_of(flat[spelled[name]]) for name in AUTOCAST if name in spelled)
+        chosen = next((dtype for dtype in casts if dtype in ("bf16", "fp16")), None)
     return chosen or ("fp32" if len(told) > 1 else None), used
+
+
+def _has_share(flat: Mapping[str, Any], spelled: Mapping[str, str]) -> bool:
+    """Tell whether the warm-up is a share of the run: the HF Trainer's 0 steps then count not."""
+    shares = (number(flat[spelled[name]]) for name in NUMBERS["warmup_share"] if name in spelled)
+    return any(share is not None and share > 0 for share in shares)
 
 
 def _is_default_of_megatron(spelled: Mapping[str, str], classes: object) -> bool:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from stabdiag.manifest_keys import number, plain
+from stabdiag.manifest_keys import flag, number, plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -26,6 +26,7 @@ NUMBERS: Final[Mapping[str, tuple[str, ...]]] = {
     # The number of tokens in one sequence.
     "sequence_length": (
         *("seq_len", "seq_length", "sequence_length", "max_seq_len", "max_seq_length"),
+        "sequence_len",
         *("block_size", "context_length", "context_len", "max_length"),
     ),
     # The number of a process; one on each node that counts from 0 is no rank.
@@ -35,6 +36,16 @@ EVAL_STRATEGY: Final = ("eval_strategy", "evaluation_strategy")
 SAVE_STRATEGY: Final = "save_strategy"
 LOSS_SCALE: Final = ("fp16_loss_scale", "loss_scale", "loss_scaling")
 DIVISIBLE: Final = "make_vocab_size_divisible_by"
+# Lightning's: no checkpoints are written then, however often one would be.
+SAVING: Final = "enable_checkpointing"
+# What autocasting computes in, beside weights of another type.
+AUTOCAST: Final = ("mixed_precision", "mixed_precision_param", "amp_dtype", "autocast_dtype")
+
+# What switches the section on in which it lies.
+_SWITCHES = {"enabled", "enable", "enable_checkpoint"}
+
+# What lies in a section of these is not about the training.
+_ELSEWHERE = {"eval", "evaluation", "val", "valid", "validation", "test", "inference", "generation"}
 
 
 def beside(flat: Mapping[str, Any], spelled: Mapping[str, str]) -> Iterator[str]:
@@ -44,7 +55,7 @@ def beside(flat: Mapping[str, Any], spelled: Mapping[str, str]) -> Iterator[str]
         flat: the values by their full names.
         spelled: the full names by their plain spellings.
     """
-    for name in (*EVAL_STRATEGY, SAVE_STRATEGY, DIVISIBLE):
+    for name in (*EVAL_STRATEGY, SAVE_STRATEGY, DIVISIBLE, SAVING):
         if name in spelled:
             yield spelled[name]
     for name in LOSS_SCALE:
@@ -73,6 +84,36 @@ def spellings(flat: Mapping[str, Any]) -> dict[str, str]:
     for depth in range(max((name.count(".") for name in flat), default=0) + 1):
         for name in flat:
             parts = name.split(".")
-            if depth < len(parts):
+            if depth < len(parts) and not _means_another(parts[:depth], parts[depth]):
                 names.setdefault(plain(".".join(parts[depth:])), name)
     return names
+
+
+def in_force(told: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a configuration tells, without the sections that are switched off.
+
+    ``fp16: {enabled: false, loss_scale: 128}`` tells of no loss scale.
+    """
+    switches = {name for name in told if name.rpartition(".")[2] in _SWITCHES}
+    off = tuple(
+        f"{section}."
+        for section, _, _ in (
+            name.rpartition(".") for name in switches if flag(told[name]) is False
+        )
+        if section
+    )
+    return {
+        name: value for name, value in told.items() if name in switches or not name.startswith(off)
+    }
+
+
+def _means_another(sections: list[str], name: str) -> bool:
+    """Tell whether a name is another's without the sections that it lies in.
+
+    The batch size of an evaluation is not that of the training, nor the epsilon of a norm Adam's.
+    """
+    words = {word for section in sections for word in plain(section).split("_")}
+    told = plain(name)
+    if words & _ELSEWHERE and not told.startswith(("eval", "val")):
+        return True
+    return told in ("eps", "epsilon") and bool(sections) and "norm" in plain(sections[-1])

@@ -34,7 +34,8 @@ _DTYPES: Mapping[str, tuple[str, ...]] = {
 }
 
 
-def _dtype(value: object) -> str | None:
+def dtype_of(value: object) -> str | None:
+    """Return a dtype's own name here, or None for what is none."""
     word = plain(str(value).rpartition("torch.")[2].rpartition("jnp.")[2])
     return next((dtype for dtype, names in _DTYPES.items() if word in names), None)
 
@@ -92,7 +93,7 @@ KEYS: tuple[Key, ...] = (
     Key(
         name="dtype",
         wants="fp16, bf16 or fp32",
-        parse=_dtype,
+        parse=dtype_of,
         names=(
             *("dtype", "precision", "mixed_precision", "torch_dtype", "param_dtype"),
             *("compute_dtype", "amp_dtype", "training_dtype", "autocast_dtype"),
@@ -103,7 +104,10 @@ KEYS: tuple[Key, ...] = (
         name="optimizer",
         wants="a name",
         parse=_word,
-        names=("optimizer", "optim", "optimizer_type", "optimizer_name", "optim_name"),
+        names=(
+            *("optimizer", "optim", "optimizer_type", "optimizer_name", "optim_name"),
+            *("optimizer_class_path", "optimizer_class_name", "optimizer_component"),
+        ),
     ),
     Key(
         name="peak_lr",
@@ -156,7 +160,7 @@ KEYS: tuple[Key, ...] = (
         names=(
             *("grad_clip", "clip_grad", "max_grad_norm", "gradient_clipping", "clip_norm"),
             *("gradient_clip_val", "clip", "grad_clip_norm", "gradient_clip", "max_norm"),
-            "clipping_threshold",
+            *("clipping_threshold", "clip_grad_norm", "grad_norm_clip", "gradient_clip_norm"),
         ),
     ),
     Key(
@@ -185,7 +189,8 @@ KEYS: tuple[Key, ...] = (
         name="vocab_size",
         wants="a count",
         parse=_positive_count,
-        names=("vocab_size", "model_vocab_size", "num_classes", "n_vocab", "padded_vocab_size"),
+        # Megatron has a number of classes in every configuration, also of a language model.
+        names=("vocab_size", "model_vocab_size", "n_vocab", "padded_vocab_size", "num_classes"),
     ),
     Key(
         name="target_loss",
@@ -204,7 +209,12 @@ KEYS: tuple[Key, ...] = (
             "per_device_train_batch_size",
         ),
     ),
-    Key(name="seed", wants="a whole number", parse=_count, names=("seed", "random_seed")),
+    Key(
+        name="seed",
+        wants="a whole number",
+        parse=_count,
+        names=("seed", "random_seed", "seed_everything"),
+    ),
     Key(
         name="loss_scale_window",
         wants="a number of steps",

@@ -8,8 +8,10 @@ import numpy as np
 
 from stabdiag.errors import NoUsableRecord
 from stabdiag.files import written_whole
-from stabdiag.manifest_keys import KEYS
-from stabdiag.readers.converted import KEY, as_metadata
+from stabdiag.manifest import parse_manifest
+from stabdiag.manifest_beside import NUMBERS, spellings
+from stabdiag.manifest_keys import KEYS, number
+from stabdiag.readers.converted import KEY, Told, as_metadata
 from stabdiag.words import plural
 
 if TYPE_CHECKING:
@@ -39,18 +41,38 @@ def write_parquet(history: History, manifest: Manifest, output: Path) -> None:
     columns: dict[str, Any] = {"step": pa.array(steps)}
     columns |= {role: _column(one, steps) for role, one in history.series.items()}
     known = {key.name: getattr(manifest, key.name) for key in KEYS}
-    config = {
+    config = _beside(history, manifest) | {
         name: value
         for name, value in known.items()
         if value is not None and name not in manifest.inferred
     }
     source = history.source
-    told = f"{source.name} ({source.format}): {plural(source.records, 'record')}"
-    table = pa.table(columns).replace_schema_metadata(
-        {KEY: as_metadata(config, told, history.events)}
+    name = f"{source.name} ({source.format}): {plural(source.records, 'record')}"
+    told = Told(
+        config=config,
+        events=history.events,
+        columns={role: one.column for role, one in history.series.items() if one.column != role},
+        contested=history.contested,
     )
+    table = pa.table(columns).replace_schema_metadata({KEY: as_metadata(told, name)})
     with written_whole(output) as part, part.open("wb") as file:
         parquet.write_table(table, file)
+
+
+def _beside(history: History, manifest: Manifest) -> dict[str, object]:
+    """Return the numbers that are told beside the manifest's fields, each by its first name.
+
+    A warm-up's share is none of them: it would speak against a warm-up given by hand.
+    """
+    also = {**parse_manifest(history.config).also, **manifest.also}
+    spelled = spellings(also)
+    found: dict[str, object] = {}
+    for field, names in NUMBERS.items():
+        told = (number(also[spelled[name]]) for name in names if name in spelled)
+        value = next((one for one in told if one is not None), None)
+        if value is not None and field != "warmup_share":
+            found[names[0]] = value
+    return found
 
 
 def _column(series: Series, steps: NDArray[np.int64]) -> Any:

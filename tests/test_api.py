@@ -16,7 +16,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import stabdiag
-from stabdiag.errors import ColumnError, LimitError, LogError, ManifestError, NoUsableRecord
+from stabdiag.errors import (
+    ColumnError,
+    LimitError,
+    LogError,
+    ManifestError,
+    NoUsableRecord,
+    StabdiagError,
+)
 from stabdiag.history import History, Series, Source
 from stabdiag.limits import Limits
 from stabdiag.manifest import Manifest
@@ -110,6 +117,34 @@ def test_one_nan_at_the_end_is_found_however_the_run_is_given(holder: str) -> No
 def test_what_is_no_log(source: object) -> None:
     with pytest.raises(LogError):
         stabdiag.diagnose(source)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"manifest": 3},
+        {"manifest": ["a.json"]},
+        {"columns": "loss"},
+        {"settings": 3},
+        {"limits": 3},
+    ],
+    ids=str,
+)
+def test_an_option_of_another_kind_is_told_in_a_sentence(wrong: dict[str, Any]) -> None:
+    with pytest.raises(StabdiagError, match=r"not a value of (int|list|str)$"):
+        stabdiag.diagnose(falling(), **wrong)
+
+
+@pytest.mark.parametrize("folder", [str, Path])
+def test_one_folder_of_ranks_needs_no_list(folder: type) -> None:
+    job = Path(__file__).parents[1] / "fixtures" / "pairs" / "rank-died"
+    assert stabdiag.compare(folder(job)).diagnosis.slug == "rank-died"
+
+
+@pytest.mark.parametrize("runs", [None, falling(), 3], ids=["none", "mapping", "number"])
+def test_runs_to_compare_are_a_list(runs: Any) -> None:
+    with pytest.raises(StabdiagError, match="as a list"):
+        stabdiag.compare(runs)
 
 
 def test_a_path_that_is_not_there(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from pyarrow import parquet
 from stabdiag import StabdiagError, convert, diagnose, read
 from stabdiag.cli import main
 from stabdiag.errors import LogError
+from stabdiag.postmortem import postmortem
 
 RUNS = Path(__file__).parents[1] / "fixtures" / "runs"
 LOGS = sorted(RUNS.glob("*/log.*"))
@@ -33,6 +35,45 @@ def test_the_diagnosis_is_that_of_the_log(log, tmp_path):
     assert replace(after.manifest, **paths) == replace(before.manifest, **paths)
     assert after.history.events[1:] == before.history.events
     assert after.history.events[0].message.startswith(f"converted from {log} (")
+
+
+def climbing(**more):
+    """Return a loss that comes down and then climbs, with other columns."""
+    steps = np.arange(600)
+    noise = np.random.default_rng(3).normal(0, 0.03, 600)
+    loss = 1.0 + 2.0 * np.exp(-steps / 60) + np.clip(steps - 350, 0, None) / 150 + noise
+    return {"step": steps, **{name: make(loss) for name, make in more.items()}}
+
+
+@pytest.mark.parametrize(
+    "log",
+    [
+        climbing(**{"train/policy_loss": lambda loss: loss}),
+        climbing(loss_G=lambda loss: loss, loss_D=np.flip),
+        climbing(val_loss=lambda loss: loss),
+    ],
+    ids=["policy", "opponents", "evaluation"],
+)
+def test_a_loss_stays_the_one_that_it_was(log, tmp_path):
+    convert(log, tmp_path / "run.parquet")
+    before, after = diagnose(log), diagnose(tmp_path / "run.parquet")
+    assert after.history.contested == before.history.contested
+    assert after.history.series["loss"].column == before.history.series["loss"].column
+    assert after.findings == before.findings
+    assert after.trail == before.trail
+
+
+def test_an_incident_costs_what_it_cost_before(tmp_path):
+    steps = np.arange(600)
+    loss = np.where(steps < 500, 2.0 + np.sin(steps), np.nan)
+    log = {"step": steps, "loss": loss, "step_time_ms": np.full(600, 250.0)}
+    manifest = {"checkpoint_every": 100, "batch_size": 8, "model": {"seq_len": 1024}}
+    convert(log, tmp_path / "run.parquet", manifest=manifest)
+    before, after = diagnose(log, manifest=manifest), diagnose(tmp_path / "run.parquet")
+    lost = [re.search(r"\| Lost \| (.*) \|", postmortem(one))[1] for one in (before, after)]
+    assert "seconds" in lost[0]
+    assert "tokens" in lost[0]
+    assert lost[1] == lost[0]
 
 
 series = st.dictionaries(
@@ -116,6 +157,7 @@ def test_a_column_can_be_named_still(tmp_path):
         b'{"schema": 1, "source": "x", "manifest": [], "events": []}',
         b'{"schema": 1, "source": "x", "manifest": {}, "events": [{"kind": "new"}]}',
         b'{"schema": 1, "source": "x", "manifest": {}, "events": [1]}',
+        b'{"schema": 1, "source": "x", "manifest": {}, "events": [], "columns": 1}',
     ],
 )
 def test_metadata_of_another_kind_is_passed_over(tmp_path, metadata):

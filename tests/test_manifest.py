@@ -376,6 +376,79 @@ def test_the_steps_between_checkpoints_count_where_they_are_saved_by_steps(
     assert parse_manifest(raw).checkpoint_every == every
 
 
+@pytest.mark.parametrize(
+    ("raw", "expected"),
+    [
+        # Megatron writes its default number of classes for a language model as well.
+        (
+            {"num_classes": 1000, "padded_vocab_size": 50304, "make_vocab_size_divisible_by": 128},
+            {"vocab_size": 50304},
+        ),
+        # The weights are in fp32 and cast: torchtitan.
+        (
+            {"training": {"dtype": "float32", "mixed_precision_param": "bfloat16"}},
+            {"dtype": "bf16"},
+        ),
+        ({"dtype": "fp32", "mixed_precision": "no"}, {"dtype": "fp32"}),
+        (
+            {"eval": {"batch_size": 64, "steps": 10}, "train": {"batch_size": 8, "steps": 5000}},
+            {"batch_size": 8, "total_steps": 5000},
+        ),
+        ({"validation_ds": {"global_batch_size": 64}}, {}),
+        ({"model": {"layer_norm": {"eps": 1e-5}}, "optimizer": {"eps": 1e-8}}, {"epsilon": 1e-8}),
+        ({"rms_norm": {"eps": 1e-5}}, {}),
+        (
+            {"optimizer": {"_component_": "torch.optim.AdamW", "lr": 2e-5}, "clip_grad_norm": 0.7},
+            {"optimizer": "torch.optim.AdamW", "peak_lr": 2e-5, "grad_clip": 0.7},
+        ),
+        (
+            {"seed_everything": 42, "optimizer": {"class_path": "torch.optim.SGD"}},
+            {"seed": 42, "optimizer": "torch.optim.SGD"},
+        ),
+    ],
+    ids=str,
+)
+def test_of_two_that_are_told_the_one_that_is_meant(
+    raw: dict[str, Any], expected: dict[str, Any]
+) -> None:
+    assert known(parse_manifest(raw)) == expected
+
+
+@pytest.mark.parametrize(
+    ("raw", "expected"),
+    [
+        ({"checkpoint": {"enable_checkpoint": False, "interval": 500}}, {}),
+        ({"checkpoint": {"enable": True, "interval": 500}}, {"checkpoint_every": 500}),
+        ({"trainer": {"enable_checkpointing": False}, "every_n_train_steps": 500}, {}),
+        ({"amp": {"enabled": False, "dtype": "float16"}, "model": {"dtype": "fp32"}}, "fp32"),
+        ({"amp": {"enabled": True, "dtype": "float16"}, "model": {"dtype": "fp32"}}, "fp16"),
+        ({"fp16": {"enabled": False, "loss_scale": 128}, "bf16": {"enabled": True}}, "bf16"),
+    ],
+    ids=str,
+)
+def test_what_is_switched_off_tells_nothing(
+    raw: dict[str, Any], expected: dict[str, Any] | str
+) -> None:
+    wanted = {"dtype": expected} if isinstance(expected, str) else expected
+    assert known(parse_manifest(raw)) == wanted
+
+
+@pytest.mark.parametrize(
+    ("raw", "steps"),
+    [
+        ({"warmup_steps": 0, "warmup_ratio": 0.03}, None),
+        ({"lr_warmup_iters": 0, "lr_warmup_fraction": 0.01}, None),
+        ({"warmup_steps": 0, "warmup_ratio": 0.0}, 0),
+        ({"warmup_steps": 50, "warmup_ratio": 0.03}, 50),
+    ],
+    ids=str,
+)
+def test_no_steps_of_warm_up_are_none_beside_a_share(
+    raw: dict[str, Any], steps: int | None
+) -> None:
+    assert parse_manifest(raw).warmup_steps == steps
+
+
 # Given by hand.
 
 

@@ -55,7 +55,7 @@ def build_history(
         NoUsableRecord: if no record has both a loss and a step, or each is of a run of its own.
     """
     if columns.settled and not chosen and attempt in (None, 1):
-        settled = settled_history(columns)
+        settled = settled_history(columns, columns.settled)
         if settled is not None:
             return settled
     named = name_columns(columns, chosen)

@@ -11,6 +11,7 @@ from stabdiag.roles import ROLES
 
 if TYPE_CHECKING:
     from stabdiag.readers.columns import Columns
+    from stabdiag.readers.converted import Told
 
 
 _ROLES = frozenset(role.name for role in ROLES)
@@ -20,7 +21,7 @@ def _role(name: str) -> str:
     return name.partition("/")[0]
 
 
-def settled_history(columns: Columns) -> History | None:
+def settled_history(columns: Columns, told: Told) -> History | None:
     """Return the history whose series the columns are, each under the name of its role.
 
     None if the log only says that it was converted: a column has another name or holds words, or
@@ -42,8 +43,15 @@ def settled_history(columns: Columns) -> History | None:
         if not logged.all():
             values = values[logged]
         at = steps if len(values) == len(steps) else steps[logged]
-        series[role] = Series(role=role, column=role, steps=at, values=values)
+        was = told.columns.get(role, role)
+        series[role] = Series(role=role, column=was, steps=at, values=values)
     source = Source(
         name=columns.source, format=columns.format, records=columns.rows, files=columns.files
     )
-    return History(series=series, source=source, events=columns.events, config=columns.config)
+    return History(
+        series=series,
+        source=source,
+        events=columns.events,
+        config=columns.config,
+        contested=told.contested,
+    )

@@ -4,7 +4,8 @@
 2. Files of one format on the same level of folders are runs beside each other, as in
    ``version_0/metrics.csv`` and ``version_1/metrics.csv``: the newest is taken. Those that were
    written within a minute of it, as after a copy, go by their names: the last in the order of
-   their numbers, but of several ranks the first.
+   their numbers, but of several ranks the first, and ``log.jsonl`` before the ``log.jsonl.1`` that
+   was rotated away.
 3. What then remains, and was written within an hour of the newest, are views of one run: the one
    with the most losses is taken. What was printed for people goes after what was written for
    programs, where that has about as many.
@@ -36,6 +37,7 @@ _A_MINUTE: Final = 60.0
 _AN_HOUR: Final = 3600.0
 
 _RANK: Final = re.compile(r"(rank|gpu|node|worker|process|proc|host)[-_.]?\d+", re.IGNORECASE)
+_ROTATED: Final = re.compile(r"\.\d{1,3}(\.(gz|bz2|xz|zst))?$")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,11 +81,19 @@ def _newest(logs: Sequence[Log]) -> Log:
     """Return the newest of several runs."""
     last = max(map(_written, logs))
     fresh = [log for log in logs if _written(log) >= last - _A_MINUTE]
+    names = {str(log.path) for log in fresh}
+    fresh = _best(fresh, lambda log: not _is_rotated(str(log.path), names))
     fresh.sort(key=lambda log: natural(str(log.path)))
     # Rank 0 is the one that logs; where several do, it is the one that all frameworks trust.
     if all(_RANK.search(str(log.path)) for log in fresh):
         return max(fresh, key=lambda log: log.losses)
     return fresh[-1]
+
+
+def _is_rotated(name: str, names: set[str]) -> bool:
+    """Tell whether a file is an older part of another one, whose name it has with a number."""
+    kept = _ROTATED.sub("", name)
+    return kept != name and kept in names
 
 
 def _best(items: Iterable[Item], holds: Callable[[Item], bool]) -> list[Item]:

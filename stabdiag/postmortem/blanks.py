@@ -21,10 +21,10 @@ _BY_KIND: Final[Mapping[str, str]] = {
     "when that step is run again from the checkpoint?",
     "spike-lr-jump": "Was the jump of the learning rate meant, and where does it come from: the "
     "configuration, a resume, two phases that join?",
-    "spike-duplicate-batch": "Why did the loader give the same batch again at step {step}: its "
-    "seed, a worker, a resume?",
-    "spike": "What is in the batch of step {step} and of the two before it, and where does it come "
-    "from?",
+    "spike-duplicate-batch": "Why did the loader give the same batch again at step {first_bad}: "
+    "its seed, a worker, a resume?",
+    "spike": "What is in the batch of step {first_bad} and of the two before it, and where does it "
+    "come from?",
     "gradient-overflow": "Which layer overflows first?",
     "loss-scale": "Who configured the loss scaler, and is the scale that was logged the one in "
     "force?",
@@ -44,7 +44,9 @@ def blanks(report: Report, incident: Incident) -> Iterator[str]:
     kinds = (kind for kind in _BY_KIND if report.diagnosis.slug.startswith(kind))
     kind = max(kinds, key=len, default=None)
     if kind is not None:
-        yield _BY_KIND[kind].format(step=incident.onset, not_finite=incident.not_finite)
+        yield _BY_KIND[kind].format(
+            step=incident.onset, first_bad=incident.first_bad, not_finite=incident.not_finite
+        )
     yield "Was the cause above confirmed, and by which experiment?"
     yield "What was decided, by whom and when: stop, restart, go on?"
     yield "What did it cost beyond the compute above: money, deadlines, models that build on it?"

@@ -39,6 +39,13 @@ class Incident:
     recovered: int | None = None
     lead_up: Finding | None = None
 
+    @property
+    def took(self) -> int:
+        """How many steps the loss of a spike took to be back."""
+        if self.recovered is None or self.first_bad is None:
+            return 0
+        return self.recovered - self.first_bad
+
 
 def incident_of(report: Report) -> Incident:
     """Return the facts of a diagnosis that found something."""
@@ -47,7 +54,8 @@ def incident_of(report: Report) -> Incident:
     last = max(int(series.steps[-1]) for series in history.series.values() if len(series))
     lead_up = _lead_up(report)
     origin = _origin(report)
-    begins = (origin, found.step, None if lead_up is None else lead_up.step)
+    # A jump or a surge that led up to it began before what shows: the advice goes back beyond it.
+    begins = (origin, found.step, found.began, None if lead_up is None else lead_up.step)
     onset = min((step for step in begins if step is not None), default=first)
     recovered = _recovered(report)
     return Incident(

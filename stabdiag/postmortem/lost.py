@@ -44,7 +44,7 @@ def lost_by(report: Report, incident: Incident, clock: Clock | None) -> Lost:
     costs nothing that would have to be trained again.
     """
     if incident.recovered is not None:
-        took = plural(incident.recovered - incident.onset, "step")
+        took = plural(incident.took, "step")
         return Lost(what=f"nothing has to be trained again: the loss was back after {took}")
     if report.diagnosis.severity is not Severity.ERROR:
         broke = "the run survived this" if _is_warning(report) else "nothing broke"

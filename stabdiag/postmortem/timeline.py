@@ -81,8 +81,10 @@ def _onset(report: Report, incident: Incident) -> str:
         if report.diagnosis.evidence.get("turned") == incident.onset:
             return f"{report.diagnosis.title}: here its cause began"
         return f"{report.diagnosis.title}; a climb has no single bad step"
-    if report.diagnosis.section == "§1":
+    if report.diagnosis.section == "§1" and incident.not_finite == incident.onset:
         return "Another series was not finite before the loss was"
+    if report.diagnosis.began == incident.onset:
+        return "What led up to it began: no checkpoint from later is sure to be sound"
     return report.diagnosis.title
 
 
@@ -102,7 +104,7 @@ def _alarm(report: Report, incident: Incident, alarm: Alarm | None) -> Iterator[
 def _afterwards(report: Report, incident: Incident) -> Iterator[Moment]:
     """Yield the way back, and what else was found that is bad."""
     if incident.recovered is not None:
-        took = plural(incident.recovered - incident.onset, "step")
+        took = plural(incident.took, "step")
         yield Moment(
             step=incident.recovered, name="Recovered", what=f"The loss was back after {took}"
         )

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from stabdiag.history import Event
+    from stabdiag.readers.converted import Told
 
     Wanted: TypeAlias = Callable[[str], bool]
 
@@ -74,9 +75,9 @@ class Columns:
     ``bad_lines`` holds the first few unreadable records, ``bad_count`` counts them all. ``events``
     are messages found in the log, and ``config`` is what the log itself tells of the run's
     configuration; it is understood as a manifest is. ``tells_null`` says that the format tells a
-    null that was written from a value that was not. ``settled`` columns are those of a converted
-    log: each has the name of its role, and the steps rise. ``unnamed`` says that the log names no
-    column: what they are was assumed. ``files`` are the files on a disk that were read, and
+    null that was written from a value that was not. ``settled`` is what a converted log tells: each
+    of its columns has the name of its role, and the steps rise. ``unnamed`` says that the log names
+    no column: what they are was assumed. ``files`` are the files on a disk that were read, and
     ``parts`` has the rows of each attempt by its file, where several files make one log.
     """
 
@@ -91,7 +92,7 @@ class Columns:
     events: tuple[Event, ...] = ()
     config: Mapping[str, object] = field(default_factory=dict)
     tells_null: bool = False
-    settled: bool = False
+    settled: Told | None = None
     unnamed: bool = False
     files: tuple[str, ...] = ()
     parts: tuple[tuple[str, NDArray[np.intp]], ...] = ()

@@ -20,19 +20,32 @@ SCHEMA: Final = 1
 
 @dataclass(frozen=True, kw_only=True)
 class Told:
-    """What a converted log tells of the run: its configuration, and what happened to its log."""
+    """What a converted log tells of the run: its configuration, and what happened to its log.
+
+    ``columns`` has the name that each role's column had, which tells of units and of evaluations;
+    ``contested`` is that of the history.
+    """
 
     config: Mapping[str, object]
     events: tuple[Event, ...]
+    columns: Mapping[str, str]
+    contested: str | None
 
 
-def as_metadata(config: Mapping[str, object], source: str, events: tuple[Event, ...]) -> bytes:
+def as_metadata(told: Told, source: str) -> bytes:
     """Return the metadata of a log that is converted from ``source``."""
-    told = [
+    events = [
         {"kind": one.kind.value, "message": one.message, "step": one.step, "line": one.line}
-        for one in events
+        for one in told.events
     ]
-    content = {"schema": SCHEMA, "source": source, "manifest": dict(config), "events": told}
+    content = {
+        "schema": SCHEMA,
+        "source": source,
+        "manifest": dict(told.config),
+        "events": events,
+        "columns": dict(told.columns),
+        "contested": told.contested,
+    }
     return json.dumps(content).encode()
 
 
@@ -45,9 +58,17 @@ def from_metadata(metadata: Mapping[bytes, bytes]) -> Told | None:
             return None
         told = [Event(kind=EventKind.PLACE, message=f"converted from {source}")]
         told += map(_event, events)
-    except (KeyError, TypeError, ValueError, RecursionError):
+        # Those that were written before there were these tell of neither.
+        columns = {str(role): str(name) for role, name in content.get("columns", {}).items()}
+        contested = content.get("contested")
+    except (AttributeError, KeyError, TypeError, ValueError, RecursionError):
         return None
-    return Told(config=config, events=tuple(told))
+    return Told(
+        config=config,
+        events=tuple(told),
+        columns=columns,
+        contested=contested if isinstance(contested, str) else None,
+    )
 
 
 def _event(content: Mapping[str, Any]) -> Event:

@@ -82,7 +82,7 @@ def read(stream: Stream) -> Columns:
         notes=tuple(stream.notes),
         events=kept.events if kept else (),
         config=kept.config if kept else {},
-        settled=kept is not None and places.get("step") == (0,),
+        settled=kept if places.get("step") == (0,) else None,
     )
 
 

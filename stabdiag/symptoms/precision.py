@@ -56,8 +56,8 @@ def overflow_rate_high(case: Case) -> Evidence | None:
 def adam_underflow_risk(case: Case) -> Evidence | None:
     """Is Adam's epsilon too small for fp16, with nothing that keeps its state in fp32?"""
     manifest = case.manifest
-    epsilon = manifest.epsilon
-    if epsilon is None or manifest.dtype != "fp16" or "adam" not in (manifest.optimizer or ""):
+    epsilon, name = manifest.epsilon, (manifest.optimizer or "").lower()
+    if epsilon is None or manifest.dtype != "fp16" or "adam" not in name:
         return None
     # A loss scale is the sign of mixed precision: weights and moments are then fp32.
     mixed = (

@@ -77,6 +77,7 @@ def _with_hint(finding: Finding, earlier: Finding) -> Finding:
             first_action=earlier.first_action,
             next_actions=(f"If the loss goes NaN again, {step}", *finding.next_actions),
             reload=earlier.reload,
+            began=earlier.began,
         )
     hint = (
         f"Mend what was wrong before the NaN, from step {earlier.step} on ({earlier.slug}): it is "
@@ -180,6 +181,7 @@ def _finding(case: Case, slug: str, answers: dict[str, Answer]) -> Finding:
         next_actions=advice.then,
         step=advice.step,
         reload=advice.reload,
+        began=advice.began,
         remedies=advice.remedies,
         evidence={
             key: value for answer in answers.values() for key, value in answer.measured.items()

@@ -148,8 +148,18 @@ def test_a_notebook_needs_no_script(report_of: Callable[..., Report]):
         {"loss": [1.0]},
         {"loss_scale": [2.0**16] * 50, "grad_norm": [1.0] * 49 + [float("inf")]},
         {"loss": [1e300, 1e-300] * 100, "lr": [0.0] * 200},
+        {"loss": [2.0 + step % 7 / 9 for step in range(200)] + [1e30, 1e45, 1e60, 1e75, 1e90]},
     ],
-    ids=["NaN at first", "NaN alone", "negative", "zero", "one", "no loss", "extreme"],
+    ids=[
+        "NaN at first",
+        "NaN alone",
+        "negative",
+        "zero",
+        "one",
+        "no loss",
+        "extreme",
+        "beyond single precision",
+    ],
 )
 def test_odd_logs_have_a_page(values: dict[str, list[float]]):
     steps = list(range(len(next(iter(values.values())))))

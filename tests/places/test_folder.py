@@ -61,6 +61,14 @@ def test_runs_of_one_age_go_by_their_numbers(put, cells, tmp_path):
     assert taken(tmp_path) == "version_10/metrics.csv"
 
 
+def test_a_log_goes_before_what_was_rotated_away(put, lines, tmp_path):
+    for name, first in (("log.jsonl.2", 0), ("log.jsonl.1", 50), ("log.jsonl", 100)):
+        put(name, lines(first, first + 50))
+    assert taken(tmp_path) == "log.jsonl"
+    (tmp_path / "log.jsonl").unlink()
+    assert taken(tmp_path) == "log.jsonl.2"
+
+
 def test_of_several_ranks_the_first(put, lines, tmp_path):
     for rank in (2, 10, 0, 1):
         put(f"rank_{rank}.jsonl", lines(0, 50), rank)

@@ -245,9 +245,29 @@ def test_a_run_without_an_incident_gets_a_short_page(
 
 def test_the_facts_of_a_recovered_spike(diagnosed: Callable[[str], Report]) -> None:
     incident = incident_of(diagnosed("spike-lr-jump"))
-    assert (incident.onset, incident.first_bad, incident.recovered) == (261, 261, 275)
+    assert (incident.onset, incident.first_bad, incident.recovered) == (260, 261, 275)
+    assert incident.took == 14
     assert incident.worst == 262
     assert incident.checkpoint.step == 200
+
+
+def test_a_checkpoint_from_after_the_jump_is_not_the_last_good_one(
+    diagnosed: Callable[[str], Report],
+) -> None:
+    report = diagnosed("spike-lr-jump-sgd")
+    assert "the checkpoint of step 200," in report.diagnosis.reload  # 300 had the jump already
+    incident = incident_of(report)
+    assert (incident.onset, incident.first_bad, incident.checkpoint.step) == (300, 301, 200)
+
+
+def test_a_surge_of_the_gradients_begins_before_the_nan(broken: Callable[..., Report]) -> None:
+    norms = np.ones(600)
+    norms[497:] = 1000.0
+    report = broken({"grad_norm": norms}, checkpoint_every=249)
+    assert "Reload the checkpoint of step 249," in report.diagnosis.first_action
+    incident = incident_of(report)
+    assert (incident.onset, incident.checkpoint.step) == (497, 249)
+    assert rows(postmortem(report), "Timeline")[2][:2] == ["497", "**Onset**"]
 
 
 def test_a_climb_has_no_first_bad_step(diagnosed: Callable[[str], Report]) -> None:

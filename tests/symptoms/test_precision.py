@@ -42,6 +42,7 @@ def test_without_skips_nothing_is_checked(symptom):
 
 def test_an_epsilon_that_fp16_cannot_hold_is_found(symptom):
     assert "1e-08 to 1e-4" in symptom("adam-underflow-risk", log(), ADAM).first_action
+    assert symptom("adam-underflow-risk", log(), ADAM | {"optimizer": "torch.optim.AdamW"})
 
 
 @pytest.mark.parametrize(

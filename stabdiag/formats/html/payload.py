@@ -67,7 +67,10 @@ def _mark(mark: Mark) -> dict[str, object]:
 
 def _shown(computed: Floats) -> Floats:
     """Return what was computed to seven digits, as a chart shows it: the last are the machine's."""
-    return computed.astype(np.float32).astype(np.float64)
+    with np.errstate(over="ignore"):
+        short = computed.astype(np.float32).astype(np.float64)
+    # An infinite mean would leave the chart without a scale.
+    return np.where(np.isinf(short), computed, short)
 
 
 def _packed(values: ArrayLike) -> str:

@@ -91,6 +91,7 @@ def lr_rising(case: Case, answers: Mapping[str, Answer]) -> Advice:
         ),
         step=told.began,
         reload=told.reload,
+        began=min(told.began, told.first),
         remedies=(Remedy.RATE,),
     )
 
@@ -110,6 +111,7 @@ def _lr_jump(case: Case, answer: Answer) -> Advice:
         ),
         step=told.began,
         reload=told.reload,
+        began=min(told.began, told.first),
         remedies=(Remedy.RATE,),
     )
 
@@ -130,6 +132,7 @@ def weights(case: Case, answers: Mapping[str, Answer]) -> Advice:
         ),
         step=told.began,
         reload=told.reload,
+        began=min(told.began, told.first),
         remedies=(Remedy.DECAY,),
     )
 
@@ -154,6 +157,7 @@ def grad_norm_rising(case: Case, answers: Mapping[str, Answer]) -> Advice:
         ),
         step=told.first,
         reload=told.reload,
+        began=min(told.began, told.first),
         remedies=remedies,
     )
 
@@ -171,7 +175,8 @@ def unexplained(case: Case, answers: Mapping[str, Answer]) -> Advice:
         what = "No logged series explains it, but so large a loss is an optimization blow-up."
         act = f"{smaller} and clip the gradient norm at {clip(case)}"
         other, remedy = (data,), Remedy.RATE
-    reload, lost = told.reload, None if case.literal else lost_reward(case)
+    reload, began = told.reload, min(told.began, told.first)
+    lost = None if case.literal else lost_reward(case)
     if lost is not None:
         # A policy is as good as its reward, and its loss may have climbed while it learned.
         what = (
@@ -179,7 +184,7 @@ def unexplained(case: Case, answers: Mapping[str, Answer]) -> Advice:
             f"{num(lost.last)}: the policy became worse."
         )
         since = f"the fall of the reward, from about step {lost.best_at} on"
-        reload = checkpoint_before(case.manifest, lost.best_at).reload(since)
+        reload, began = checkpoint_before(case.manifest, lost.best_at).reload(since), lost.best_at
         act, other, remedy = f"and {smaller}", (), Remedy.RATE
     return Advice(
         summary=f"{told.what} {what}",
@@ -191,6 +196,7 @@ def unexplained(case: Case, answers: Mapping[str, Answer]) -> Advice:
         ),
         step=told.first,
         reload=reload,
+        began=began,
         remedies=(remedy,),
     )
 

@@ -48,6 +48,7 @@ def full_precision(case: Case, answers: Mapping[str, Answer]) -> Advice:
         then=then,
         step=bad.step,
         reload=reload,
+        began=begun(case, bad, start),
         title="The loss went NaN in fp64" if case.manifest.dtype == "fp64" else "",
     )
 
@@ -174,6 +175,7 @@ def fp16(case: Case, answers: Mapping[str, Answer]) -> Advice:
         ),
         step=bad.step,
         reload=reload,
+        began=begun(case, bad, start),
         remedies=remedies,
     )
 

@@ -34,8 +34,9 @@ _STATE = "the optimizer's moments, the schedule, the scaler and the place in the
 class _Told:
     """A spike in words: its onset, what happened, why if that is clear, and how to restart.
 
-    ``reload`` names the checkpoint, ``remedies`` are those of a restart. ``resumed`` is the step of
-    a resume just before the onset, if there was one and no jump of the learning rate.
+    ``reload`` names the checkpoint, from before ``began``; ``remedies`` are those of a restart.
+    ``resumed`` is the step of a resume just before the onset, if there was one and no jump of the
+    learning rate.
     """
 
     onset: int
@@ -43,6 +44,7 @@ class _Told:
     cause: str
     resumed: int | None
     reload: str
+    began: int
     restart: str
     remedies: tuple[Remedy, ...]
 
@@ -66,6 +68,7 @@ def _told(case: Case) -> _Told:
         cause=sentence(began.cause) if began.cause else _at_resume(resumed),
         resumed=resumed,
         reload=last.reload(began.what),
+        began=began.step,
         remedies=(*((Remedy.RATE,) if began.cause else ()), Remedy.CLIP),
         restart=f"{last.reload(began.what, how)}.",
     )
@@ -96,6 +99,7 @@ def long_tail(case: Case, answers: Mapping[str, Answer]) -> Advice:
         ),
         step=told.onset,
         reload=told.reload,
+        began=told.began,
         remedies=(Remedy.DATA, Remedy.CLIP),
     )
 
@@ -117,6 +121,7 @@ def lr_jump(case: Case, answers: Mapping[str, Answer]) -> Advice:
         ),
         step=told.onset,
         reload=told.reload,
+        began=told.began,
         remedies=(Remedy.RATE,),
     )
 
@@ -134,6 +139,7 @@ def duplicate(case: Case, answers: Mapping[str, Answer]) -> Advice:
         ),
         step=told.onset,
         reload=told.reload,
+        began=told.began,
         remedies=(Remedy.DATA,),
     )
 
@@ -153,6 +159,7 @@ def recovered(case: Case, answers: Mapping[str, Answer]) -> Advice:
         ),
         step=told.onset,
         reload=told.reload,
+        began=told.began,
         remedies=(Remedy.DATA,) if told.resumed is None else (),
     )
 
@@ -190,6 +197,7 @@ def persistent(case: Case, answers: Mapping[str, Answer]) -> Advice:
         ),
         step=told.onset,
         reload=told.reload,
+        began=told.began,
         remedies=told.remedies if told.resumed is None else (),
     )
 
@@ -216,5 +224,6 @@ def unresolved(case: Case, answers: Mapping[str, Answer]) -> Advice:
         then=(f"Look at {batches_at(case, told.onset, and_before=True)}.",),
         step=told.onset,
         reload=told.reload,
+        began=told.began,
         remedies=told.remedies,
     )

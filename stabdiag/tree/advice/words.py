@@ -32,8 +32,9 @@ class Advice:
     """A finding's words: what happened, what to do first, what next; ``step`` is the onset.
 
     ``reload`` is the clause that names the checkpoint to go back to, whether or not the first
-    action begins with it; ``remedies`` is what the first action sets about. ``title`` stands for
-    the outcome's where that would not be true of this run.
+    action begins with it, and ``began`` the step that this checkpoint is from before, where that
+    is not the onset; ``remedies`` is what the first action sets about. ``title`` stands for the
+    outcome's where that would not be true of this run.
     """
 
     summary: str
@@ -41,6 +42,7 @@ class Advice:
     then: tuple[str, ...]
     step: int | None = None
     reload: str = ""
+    began: int | None = None
     remedies: tuple[Remedy, ...] = ()
     title: str = ""
 
