@@ -1,0 +1,46 @@
+"""NaN that fills the gaps of a table."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+NAN = float("nan")
+
+
+def trained(n=60, lost=1000):
+    """Records of losses, of a monitor and of evaluations, NaN wherever there is nothing."""
+    log = []
+    for step in range(n):
+        gaps = {"step": step, "loss": NAN, "lr": NAN, "eval_loss": NAN}
+        log.append({**gaps, "lr": 1e-3})
+        log.append({**gaps, "loss": 3.0 - step / n if step < lost else NAN})
+        if step % 10 == 9:
+            log.append({**gaps, "eval_loss": 3.5 - step / n})
+    return log
+
+
+@pytest.mark.parametrize("format", ["csv", "jsonl"])
+def test_nan_that_fills_gaps(build, format):
+    history = build(trained(), format)
+    loss, held, lr = (history.series[role] for role in ("loss", "eval_loss", "lr"))
+    assert np.isfinite(loss.values).all()
+    assert loss.steps.tolist() == lr.steps.tolist() == list(range(60))
+    assert held.steps.tolist() == list(range(9, 60, 10))
+    assert np.isfinite(held.values).all()
+    assert np.isfinite(lr.values).all()
+    assert any("NaN fills the gaps" in event.message for event in history.events)
+
+
+@pytest.mark.parametrize("format", ["csv", "jsonl"])
+def test_a_loss_that_went_nan_beside_such_nan(build, format):
+    loss = build(trained(lost=40), format).series["loss"]
+    assert loss.steps[np.isnan(loss.values)].tolist() == list(range(40, 60))
+
+
+def test_nan_beside_an_evaluation_in_the_same_record(build):
+    log = [
+        {"epoch": n, "loss": 3.0 - n / 40 if n < 30 else NAN, "eval_loss": 3.1} for n in range(40)
+    ]
+    loss = build(log).series["loss"]
+    assert loss.steps[np.isnan(loss.values)].tolist() == list(range(30, 40))
