@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stabdiag.assemble.hidden import has_a_rhythm
 from stabdiag.history import Event, EventKind
 
 if TYPE_CHECKING:
@@ -47,6 +48,25 @@ def without_fillers(data: Mapping[str, Column]) -> tuple[dict[str, Column], list
     losses = "1 loss that is" if count == 1 else f"{count} losses that are"
     message = f"{losses} NaN in records of another kind left out: NaN fills the gaps of this table"
     return mended, [Event(kind=EventKind.PLACEHOLDER, message=message)]
+
+
+def without_waits(held: Column) -> Column:
+    """Return an evaluation loss without the NaN of records that only wait for the next evaluation.
+
+    Evaluations then come at a regular distance; a NaN after a longer one is that of an evaluation.
+    """
+    rows = np.flatnonzero(held.present)
+    finite = np.isfinite(held.values[rows])
+    places = np.flatnonzero(finite)
+    if not has_a_rhythm(finite):
+        return held
+    distance = int(np.median(np.diff(places)))
+    number = np.arange(len(rows))
+    last = np.maximum.accumulate(np.where(finite, number, places[0] - distance))
+    waits = np.isnan(held.values[rows]) & (number - last < distance)
+    present = held.present.copy()
+    present[rows[waits]] = False
+    return replace(held, present=present)
 
 
 def _is_apart(column: Column, finite: Mask) -> bool:

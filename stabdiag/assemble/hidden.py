@@ -92,7 +92,7 @@ def hidden_norms(
     if not missing.any() or not norm.present.any():
         return records
     logged = np.flatnonzero(loss.present)
-    if null_is_nan and not _filled(others) and not _has_a_rhythm(norm.present[logged]):
+    if null_is_nan and not _filled(others) and not has_a_rhythm(norm.present[logged]):
         records |= missing & norm.null
     if (norm.present & loss.present).sum() < WITH_LOSS * len(logged):
         return records
@@ -136,7 +136,7 @@ def _written_null(
 ) -> Hidden | None:
     """A null that was written where the loss belongs, unless nulls fill every gap of the log."""
     records = absent & loss.null
-    if _has_a_rhythm(loss.present[loss.present | records]):
+    if has_a_rhythm(loss.present[loss.present | records]):
         return None
     if _filled(company):
         # A table written as records has nulls in all of its gaps; there only company counts.
@@ -159,7 +159,7 @@ def _filled(company: Mapping[str, Column]) -> bool:
     return sum(bool(column.null.any()) for column in company.values()) > len(company) / 2
 
 
-def _has_a_rhythm(present: Mask) -> bool:
+def has_a_rhythm(present: Mask) -> bool:
     """Tell whether a series skips records as a rule: every tenth is logged, say."""
     gaps = np.diff(np.flatnonzero(present))
     if not len(gaps):

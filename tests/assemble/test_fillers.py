@@ -44,3 +44,30 @@ def test_nan_beside_an_evaluation_in_the_same_record(build):
     ]
     loss = build(log).series["loss"]
     assert loss.steps[np.isnan(loss.values)].tolist() == list(range(30, 40))
+
+
+def evaluated(lost=1000):
+    """Records of epochs of which every fifth was evaluated, and NaN stands in the others."""
+    return [
+        {"epoch": n, "loss": 3.0, "val_loss": 3.2 if n % 5 == 4 and n < lost else NAN}
+        for n in range(60)
+    ]
+
+
+def test_nan_of_epochs_without_an_evaluation(build):
+    held = build(evaluated()).series["eval_loss"]
+    assert held.steps.tolist() == list(range(4, 60, 5))
+    assert np.isfinite(held.values).all()
+
+
+def test_an_evaluation_that_went_nan_among_such_epochs(build):
+    held = build(evaluated(lost=40)).series["eval_loss"]
+    assert held.steps[np.isnan(held.values)].tolist()[0] == 44
+
+
+def test_an_evaluation_that_is_nan_now_and_then(build):
+    log = [
+        {"epoch": n, "loss": 3.0, "val_loss": NAN if n in (7, 8, 30) else 3.2} for n in range(60)
+    ]
+    held = build(log).series["eval_loss"]
+    assert held.steps[np.isnan(held.values)].tolist() == [7, 8, 30]
