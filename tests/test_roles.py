@@ -158,6 +158,11 @@ def test_of_several_losses_of_an_evaluation_the_total_is_taken() -> None:
     assert found.columns["eval_loss"] == "val/total_loss"
 
 
+@pytest.mark.parametrize("name", ["best_val_loss", "val_loss_best", "best_loss", "best/valid_loss"])
+def test_the_best_loss_so_far_is_none(name: str) -> None:
+    assert name not in assign(["step", name]).columns.values()
+
+
 def test_of_several_evaluation_sets_the_first_is_taken() -> None:
     found = assign(["step", "loss", "eval_g0_loss", "eval_g1_loss", "eval_g2_loss"])
     assert found.parts == {}

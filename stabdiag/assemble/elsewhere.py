@@ -1,8 +1,8 @@
-"""Records that lack the loss and hold another: those of an evaluation, those of a second stage."""
+"""Records that lack the loss and hold something else: an evaluation, the loss of a second stage."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from stabdiag.readers.columns import Column, Columns
 
     Mask = NDArray[np.bool_]
+
+_COUNTERS: Final = ("step", "epoch")
 
 
 def successors(
@@ -66,7 +68,7 @@ def evaluation(
     so_far = np.arange(columns.rows) <= last_of(loss)
     for name in dict.fromkeys([*known, *(n for n in columns.names if is_evaluation(n))]):
         present = columns.load(name).present
-        if 2 * int((present & loss.present).sum()) <= int((present & so_far).sum()):
+        if _is_apart(present, loss, so_far):
             apart |= present
         else:
             beside |= present
@@ -77,3 +79,25 @@ def evaluation(
         if end - begin < absent_records:
             apart[begin:end] = True
     return apart
+
+
+def of_another_kind(columns: Columns, names: Mapping[str, str], loss: Column) -> Mask:
+    """Return the records that hold what is left blank beside the losses: a final score, say.
+
+    What counts records of all kinds tells nothing.
+    """
+    found = np.zeros(columns.rows, bool)
+    so_far = np.arange(columns.rows) <= last_of(loss)
+    counters = {names.get(role) for role in _COUNTERS}
+    for name in columns.names:
+        if name not in counters:
+            column = columns.load(name)
+            blank = bool((column.null & loss.present).any())
+            if blank and _is_apart(column.present, loss, so_far):
+                found |= column.present
+    return found
+
+
+def _is_apart(present: Mask, loss: Column, so_far: Mask) -> bool:
+    """Tell whether most of what was logged of a column so far was logged without the loss."""
+    return 2 * int((present & loss.present).sum()) <= int((present & so_far).sum())

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from numpy.typing import NDArray
 
@@ -49,6 +49,7 @@ def find_hidden(
     company: Mapping[str, Column],
     evaluation: Mask,
     *,
+    of_another_kind: Callable[[], Mask],
     absent_records: int,
     null_is_nan: bool,
 ) -> list[Hidden]:
@@ -58,6 +59,7 @@ def find_hidden(
         loss: the loss as it was written.
         company: the other training columns, by role.
         evaluation: records that carry evaluation values: a loss missing there proves nothing.
+        of_another_kind: returns the records that hold what is left blank beside the losses.
         absent_records: a loss missing from so many records in a row counts.
         null_is_nan: whether the format tells a null that was written from a missing key.
     """
@@ -69,10 +71,10 @@ def find_hidden(
         absent = ~loss.present & ~evaluation
         absent[:first] = False
         if null_is_nan:
-            found.append(_written_null(loss, company, absent))
+            found.append(_written_null(loss, company, absent, of_another_kind))
         for role, column in company.items():
             found.append(_left_alone(loss, role, column, absent, absent_records, company))
-        found.append(_empty_records(loss, company, absent, absent_records))
+        found.append(_empty_records(loss, company, absent, absent_records, of_another_kind))
     return [hidden for hidden in found if hidden is not None]
 
 
@@ -90,7 +92,7 @@ def hidden_norms(
     if not missing.any() or not norm.present.any():
         return records
     logged = np.flatnonzero(loss.present)
-    if null_is_nan and not _filled(others) and not _has_a_rhythm(norm.present[logged]):
+    if null_is_nan and not _filled(others) and not has_a_rhythm(norm.present[logged]):
         records |= missing & norm.null
     if (norm.present & loss.present).sum() < WITH_LOSS * len(logged):
         return records
@@ -126,18 +128,27 @@ def _never_a_number(loss: Column, company: Mapping[str, Column], evaluation: Mas
     return Hidden(records=training, grounds="it was written as null in every training record")
 
 
-def _written_null(loss: Column, company: Mapping[str, Column], absent: Mask) -> Hidden | None:
+def _written_null(
+    loss: Column,
+    company: Mapping[str, Column],
+    absent: Mask,
+    of_another_kind: Callable[[], Mask],
+) -> Hidden | None:
     """A null that was written where the loss belongs, unless nulls fill every gap of the log."""
     records = absent & loss.null
-    if _has_a_rhythm(loss.present[loss.present | records]):
+    if has_a_rhythm(loss.present[loss.present | records]):
         return None
     if _filled(company):
         # A table written as records has nulls in all of its gaps; there only company counts.
         records &= _any(
             [c for c in company.values() if _keeps_company(loss, c, absent)], like=absent
         )
-    elif (records & ~_any(list(company.values()), like=absent)).sum() > 0.5 * loss.present.sum():
-        return None
+    else:
+        alone = records & ~_any(list(company.values()), like=absent)
+        if alone.sum() > 0.5 * loss.present.sum():
+            return None
+        if alone.any():
+            records &= ~(alone & of_another_kind())
     if not records.any():
         return None
     return Hidden(records=records, grounds="it was written as null")
@@ -148,7 +159,7 @@ def _filled(company: Mapping[str, Column]) -> bool:
     return sum(bool(column.null.any()) for column in company.values()) > len(company) / 2
 
 
-def _has_a_rhythm(present: Mask) -> bool:
+def has_a_rhythm(present: Mask) -> bool:
     """Tell whether a series skips records as a rule: every tenth is logged, say."""
     gaps = np.diff(np.flatnonzero(present))
     if not len(gaps):
@@ -217,21 +228,37 @@ def _all(columns: list[Column], *, like: Mask) -> Mask:
 
 
 def _empty_records(
-    loss: Column, company: Mapping[str, Column], absent: Mask, absent_records: int
+    loss: Column,
+    company: Mapping[str, Column],
+    absent: Mask,
+    absent_records: int,
+    of_another_kind: Callable[[], Mask],
 ) -> Hidden | None:
-    """Records that hold nothing but a step were written for something: for the loss."""
-    empty = absent.copy()
+    """Blank records that hold nothing of another kind were written for something: for the loss."""
+    empty = absent & loss.null
     for column in company.values():
         empty &= ~column.present
-    records = np.zeros_like(absent)
-    for begin, end in stretches(empty):
-        if end - begin >= absent_records:
-            records[begin:end] = True
-    if not records.any() or not loss.null[records].all():
+    records = _for_long(loss, empty, absent_records)
+    if records.any():
+        # Most logs are spared a look at all of their columns.
+        records = _for_long(loss, empty & ~of_another_kind(), absent_records)
+    if not records.any():
         return None
     return Hidden(
         records=records, grounds="it is absent from records that hold nothing else of training"
     )
+
+
+def _for_long(loss: Column, empty: Mask, absent_records: int) -> Mask:
+    """Return the empty records of long stretches, unless the loss is left out here and there."""
+    records = np.zeros_like(empty)
+    rows = np.flatnonzero(loss.present | empty)
+    found = stretches(empty[rows])
+    if len(found) <= max(_STRETCHES * len(rows), 1):
+        for begin, end in found:
+            if end - begin >= absent_records:
+                records[rows[begin:end]] = True
+    return records
 
 
 def stretches(mask: Mask) -> list[tuple[int, int]]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stabdiag.assemble.fillers import without_fillers, without_waits
 from stabdiag.errors import ColumnError
 from stabdiag.history import Event, EventKind
 
@@ -58,7 +59,10 @@ def load(columns: Columns, names: Mapping[str, str]) -> tuple[dict[str, Column],
             lie, count = ("lies", "it counts") if huge == 1 else ("lie", "they count")
             message = f"{values} of {name!r} {lie} beyond ±{_LARGEST:g}: {count} as infinite"
             events.append(Event(kind=EventKind.COLUMN, message=message))
-    return data, events
+    data, fillers = without_fillers(data)
+    if "eval_loss" in data and not data["eval_loss"].is_text:
+        data["eval_loss"] = without_waits(data["eval_loss"])
+    return data, events + fillers
 
 
 def _bounded(column: Column) -> tuple[Column, int]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from functools import reduce
+from functools import partial, reduce
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from stabdiag.assemble.due import find_blank
-from stabdiag.assemble.elsewhere import about_successor, evaluation, successors
+from stabdiag.assemble.elsewhere import about_successor, evaluation, of_another_kind, successors
 from stabdiag.assemble.hidden import find_hidden, hidden_norms
 from stabdiag.assemble.skipped import wholly_skipped
 from stabdiag.assemble.stopped import find_stopped
@@ -84,6 +84,7 @@ def read_losses(
         loss,
         company,
         evaluation(columns, names, loss, company, least) | skipped | replaced,
+        of_another_kind=partial(of_another_kind, columns, names, loss),
         absent_records=least,
         null_is_nan=columns.tells_null,
     )

@@ -67,13 +67,14 @@ def with_splits(
         return _only(loss, others) if name == names["loss"] else columns.load(name)
 
     whole = replace(columns, names=(*columns.names, *apart), load=load)
-    if not apart:
-        note = f"records of an evaluation, by {found.column!r}, hold no loss of the training"
-        return whole, names, (note,), due
-    word, *left = said.values()
-    notes = [f"the losses where {found.column!r} is {word!r} are those of an evaluation"]
-    notes += [f"those where it is {one!r} are left out" for one in left]
-    roles = {**names, "eval_loss": next(iter(apart))}
+    roles = dict(names)
+    if apart:
+        word, *left = said.values()
+        notes = [f"the losses where {found.column!r} is {word!r} are those of an evaluation"]
+        notes += [f"those where it is {one!r} are left out" for one in left]
+        roles["eval_loss"] = next(iter(apart))
+    else:
+        notes = [f"records of an evaluation, by {found.column!r}, hold no loss of the training"]
     epoch = names.get("epoch")
     if (
         "step" not in names

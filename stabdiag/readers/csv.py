@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Final
 
 from stabdiag.errors import LogError, NoUsableRecord
@@ -13,11 +13,13 @@ from stabdiag.readers.csv_dialect import BLANKS, Dialect, dialect_of
 from stabdiag.readers.csv_rows import Parsed, read_lines
 from stabdiag.readers.csv_unnamed import about_words, assumed, is_bare_header, table_of
 from stabdiag.readers.pieces import Chunk, Rows, join
+from stabdiag.readers.source import open_stream
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
 
-    from stabdiag.readers.columns import Wanted
+    from stabdiag.readers.columns import Column, Wanted
     from stabdiag.readers.csv_arrow import Slab
     from stabdiag.readers.source import Stream
 
@@ -105,12 +107,15 @@ def read(stream: Stream, *, small: int = SMALL, size: int = BLOCK) -> Columns:
         )
     stream.notes += _about_headers(repeated, renamed)
     names = dialect.shown(name for chunk in chunks for name in chunk.names)
-    load = partial(join if slab is None else slab.join, chunks)
+    rows = sum(chunk.rows for chunk in chunks)
+    load: Callable[[str], Column] = partial(join if slab is None else slab.join, chunks)
+    if fast and stream.path is not None:
+        load = _with_unwanted(load, stream.path, stream.wanted, rows)
     return Columns(
         source=stream.name,
         format="csv",
         names=tuple(names),
-        rows=sum(chunk.rows for chunk in chunks),
+        rows=rows,
         load=lambda name: load(names.get(name, name)),
         bad_lines=tuple(bad),
         bad_count=bad_count,
@@ -118,6 +123,25 @@ def read(stream: Stream, *, small: int = SMALL, size: int = BLOCK) -> Columns:
         events=(dialect.assumed,) if dialect.assumed else (),
         unnamed=dialect.assumed is not None,
     )
+
+
+def _with_unwanted(
+    load: Callable[[str], Column], path: Path, wanted: Wanted, rows: int
+) -> Callable[[str], Column]:
+    """Return what loads the columns that were not wanted as well: the file is read again for them.
+
+    That is seldom asked for. A log that has grown meanwhile does not tell.
+    """
+
+    @cache
+    def whole() -> Columns:
+        with open_stream(path) as stream:
+            return read(stream)
+
+    def load_any(name: str) -> Column:
+        return load(name) if wanted(name) or whole().rows != rows else whole().load(name)
+
+    return load_any
 
 
 # Columns that are gathered in one place while a log is read.

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from stabdiag.roles.table import Role
 
-_NOT_A_LOSS = re.compile(r"loss_?scale|scale$|(^|_)(num|min|max|std|n|weight)(_|$)|grad")
+_NOT_A_LOSS = re.compile(r"loss_?scale|scale$|(^|_)(num|min|max|best|std|n|weight)(_|$)|grad")
 _AN_LR = re.compile(r"(^|_)(lr|learning_rate)(_|$)|_lr\d*$")
 
 # What a schedule is made of is not the learning rate, and what it runs between only if need be.
@@ -108,6 +108,8 @@ def by_looks(role: Role, names: Iterable[str]) -> list[str]:
         return sorted(like, key=lambda name: not _BOUNDS_OF_LR.isdisjoint(words_of(name)))
     if role.name == "eval_loss":
         like = [name for name in names if "loss" in normal(name) and is_evaluation(name)]
+        # The best so far is infinite before the first evaluation, and never rises.
+        like = [name for name in like if "best" not in words_of(name)]
         return sorted(like, key=lambda name: without_evaluation(name) not in _TOTALS)
     return []
 

@@ -137,6 +137,51 @@ def test_two_records_of_a_table_with_only_a_step_prove_nothing(build: Build, row
     assert nan_steps(build(log, "csv")) == []
 
 
+@pytest.mark.parametrize("format", ["csv", "jsonl"])
+def test_blank_losses_between_records_of_a_monitor(build: Build, format: str) -> None:
+    log: list[Record] = []
+    for step in range(40):
+        log.append({"step": step, "lr-AdamW": 1e-3, "train_loss": None, "train_acc": None})
+        if step % 2:
+            loss = 3.0 if step < 20 else None
+            log.append({"step": step, "lr-AdamW": None, "train_loss": loss, "train_acc": 0.5})
+    assert nan_steps(build(log, format)) == list(range(21, 40, 2))
+
+
+# What no loss goes with, below the log, among its records, and beside sparse losses.
+
+
+@pytest.mark.parametrize(
+    "last", [{"gpu_util": 90.0}, {"bleu": 0.3}, {"elapsed": 70.0}, {"sample": "a cat"}]
+)
+@pytest.mark.parametrize("format", ["csv", "jsonl"])
+def test_what_is_logged_after_the_training(build: Build, format: str, last: Record) -> None:
+    log = [{"step": n, "loss": 3.0 - n / 40, "acc": 0.5, **dict.fromkeys(last)} for n in range(40)]
+    log += [{"step": step, "loss": None, "acc": None, **last} for step in range(40, 46)]
+    history = build(log, format)
+    assert nan_steps(history) == []
+    assert len(history.series["loss"]) == 40
+
+
+def test_what_is_logged_in_bursts_among_the_losses(build: Build) -> None:
+    log: list[Record] = []
+    for step in range(60):
+        log.append({"step": step, "loss": 3.0, "acc": 0.5})
+        log += [{"step": step, "gpu_util": 90.0}] * (4 if step % 10 == 0 else 0)
+    history = build(log, "csv")
+    assert nan_steps(history) == []
+    assert len(history.series["loss"]) == 60
+
+
+@pytest.mark.parametrize("format", ["csv", "jsonl"])
+@pytest.mark.parametrize("dense", [0, 10])
+def test_a_loss_that_is_logged_now_and_then(build: Build, format: str, dense: int) -> None:
+    log = [
+        {"step": n, "acc": 0.5, "loss": 3.0 if n % 5 == 0 or n < dense else None} for n in range(90)
+    ]
+    assert nan_steps(build(log, format)) == []
+
+
 def test_a_written_nan_is_not_counted_as_hidden(build: Build, rows: Rows) -> None:
     log = rows(30)
     log[12]["loss"] = float("nan")

@@ -143,3 +143,13 @@ def test_of_several_files_each_has_its_words(tmp_path):
     history = build_history(columns, Limits())
     assert history.series["loss"].values.tolist() == [2.5] * 9 + [2.25] * 9
     assert history.series["eval_loss"].values.tolist() == [3.5] * 9
+
+
+@pytest.mark.parametrize("format", ["csv", "jsonl"])
+def test_an_evaluation_without_a_loss_takes_no_steps_of_its_own(build, format):
+    log = [
+        record if record["type"] == "train" else {**record, "loss": None} for record in records()
+    ]
+    history = build(log, format)
+    assert history.series["loss"].steps.tolist() == list(range(1, 31))
+    assert "no step was logged: 'epoch' serves as the step" in told(history)

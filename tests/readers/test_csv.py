@@ -314,16 +314,24 @@ class TestFast:
         assert columns.notes
 
 
-def test_columns_that_nobody_wants_are_left_out(tmp_path: Path) -> None:
+@pytest.mark.parametrize("grown", [False, True])
+def test_columns_that_nobody_wants_are_read_when_they_are_asked_for(
+    tmp_path: Path, grown: bool
+) -> None:
     path = tmp_path / "run.csv"
-    path.write_text("host,step,loss,note\n" + "a,1,2.5,x\nb,2,none,y\n" * 1000, encoding="utf-8")
+    text = "host,step,loss,note\n" + "a,1,2.5,x\nb,2,none,\n" * 1000
+    path.write_text(text, encoding="utf-8")
     with open_stream(path) as stream:
         stream.wanted = {"step", "loss"}.__contains__
         columns = csv.read(stream, small=0, size=4096)
     assert columns.names == ("host", "step", "loss", "note")
     assert columns.load("step").values.tolist() == [1.0, 2.0] * 1000
     assert columns.load("loss").present.tolist() == [True, False] * 1000
-    assert not columns.load("host").present.any()
+    if grown:
+        path.write_text(text + "a,1,2.5,x\n", encoding="utf-8")
+        assert not columns.load("note").present.any()
+    else:
+        assert columns.load("note").present.tolist() == [True, False] * 1000
 
 
 def test_the_end_of_a_line_on_windows_is_no_part_of_a_name(tmp_path: Path) -> None:

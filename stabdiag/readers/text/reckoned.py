@@ -1,4 +1,4 @@
-"""Steps reckoned from epochs that are written with few digits, so that records share them."""
+"""Steps reckoned from epochs that are written with few digits, so that records may share them."""
 
 from __future__ import annotations
 
@@ -13,12 +13,18 @@ if TYPE_CHECKING:
     Mask = NDArray[np.bool_]
 
 # An epoch is written with so many digits behind the point, and a little is lost to floats.
-_ROUNDED: Final = 0.5e-2 + 1e-9
+_DIGITS: Final = 2
+_ROUNDED: Final = 0.5 * 10**-_DIGITS + 1e-9
 
 
 def are_shared(epochs: Floats) -> bool:
     """Tell whether records that follow each other have the same epoch."""
     return bool((np.diff(epochs) == 0).any())
+
+
+def are_rounded(epochs: Floats) -> bool:
+    """Tell whether epochs are written with few digits, and not in full."""
+    return bool((np.abs(epochs - np.round(epochs, _DIGITS)) < 1e-9).all())
 
 
 def steps_of(epochs: Floats, an_epoch: float) -> Floats:
@@ -41,7 +47,7 @@ def _of_one_run(epochs: Floats, an_epoch: float) -> Floats:
         steps: Floats = np.maximum(begin + stride * (number - 1), 1.0)
         if stride > 0 and (np.abs(steps / an_epoch - epochs) <= _ROUNDED).all():
             return steps
-    return _between_changes(epochs, an_epoch)
+    return _between_changes(epochs, an_epoch) if are_shared(epochs) else np.round(epochs * an_epoch)
 
 
 def _between_changes(epochs: Floats, an_epoch: float) -> Floats:

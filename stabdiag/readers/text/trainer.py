@@ -17,7 +17,7 @@ from stabdiag.readers.text.bars import TOTAL, told_in
 from stabdiag.readers.text.deepspeed import SCALE
 from stabdiag.readers.text.grammar import NUMBER, Grammar, Line, Step
 from stabdiag.readers.text.log import functions_of
-from stabdiag.readers.text.reckoned import are_shared, steps_of
+from stabdiag.readers.text.reckoned import are_rounded, are_shared, steps_of
 
 if TYPE_CHECKING:
     from stabdiag.readers.source import Stream
@@ -89,18 +89,21 @@ def _shared(columns: Columns) -> bool:
 def _with_steps(columns: Columns, an_epoch: float) -> Columns:
     """Return the columns with the steps that the epochs come to; an epoch has so many.
 
-    What is no record of training is at the step of the last one.
+    What is no record of training is at the step of the last one, or beyond it where epochs tell.
     """
     epoch = columns.load("epoch")
     good = epoch.present & np.isfinite(epoch.values)
     values = np.where(good, np.round(np.where(good, epoch.values, 0.0) * an_epoch), np.nan)
     rows = np.flatnonzero(good & columns.load("loss").present if "loss" in columns.names else good)
     notes = columns.notes
-    if are_shared(epoch.values[rows]):
+    shared = are_shared(epoch.values[rows])
+    if shared or are_rounded(epoch.values[rows]):
         values[rows] = steps_of(epoch.values[rows], an_epoch)
         last = np.searchsorted(rows, np.arange(len(values)), side="right") - 1
         after = good & (last >= 0)
-        values[after] = values[rows[last[after]]]
+        trained = values[rows[last[after]]]
+        values[after] = trained if shared else np.maximum(values[after], trained)
+    if shared:
         notes = (*notes, _RECKONED)
     steps = Column(values=values, present=good, null=np.zeros_like(good))
 

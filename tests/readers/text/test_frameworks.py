@@ -299,6 +299,31 @@ class TestTrainer:
         assert history.series["eval_loss"].steps.tolist() == list(range(1000, 10_001, 1000))
         assert any("are reckoned from the epochs" in event.message for event in history.events)
 
+    def test_rounded_epochs_that_no_records_share(self, tmp_path):
+        steps = list(range(10, 371, 10))
+        text = "  Num Epochs = 1\n  Total optimization steps = 370\n"
+        for step in steps:
+            text += f"{{'loss': {9 - step / 370}, 'epoch': {step / 370:.2f}}}\n"
+            if step % 100 == 0:
+                text += f"{{'eval_loss': 3.0, 'epoch': {(step + 5) / 370:.2f}}}\n"
+        log = tmp_path / "run.log"
+        log.write_text(text, encoding="utf-8")
+        history = stabdiag.read(log)
+        assert history.series["loss"].steps.tolist() == steps
+        # Evaluations stand where their own epochs put them, to the digits that these have.
+        evaluated = history.series["eval_loss"].steps
+        assert np.abs(evaluated - [105, 205, 305]).max() <= 2
+
+    def test_epochs_in_full_tell_their_steps(self, tmp_path):
+        text = "  Num Epochs = 1\n  Total optimization steps = 10,000\n"
+        text += "".join(
+            f"{{'loss': {9 - step / 10_000}, 'epoch': {step / 10_000}}}\n"
+            for step in range(33, 600, 10)
+        )
+        log = tmp_path / "run.log"
+        log.write_text(text, encoding="utf-8")
+        assert stabdiag.read(log).series["loss"].steps.tolist() == list(range(33, 600, 10))
+
     def test_epochs_that_records_share_at_no_stride(self, tmp_path):
         steps = [*range(10, 3000, 10), *range(3000, 10_000, 37)]
         text = "  Num Epochs = 1\n  Total optimization steps = 10,000\n" + "".join(

@@ -1,0 +1,73 @@
+"""NaN that fills the gaps of a table."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+NAN = float("nan")
+
+
+def trained(n=60, lost=1000):
+    """Records of losses, of a monitor and of evaluations, NaN wherever there is nothing."""
+    log = []
+    for step in range(n):
+        gaps = {"step": step, "loss": NAN, "lr": NAN, "eval_loss": NAN}
+        log.append({**gaps, "lr": 1e-3})
+        log.append({**gaps, "loss": 3.0 - step / n if step < lost else NAN})
+        if step % 10 == 9:
+            log.append({**gaps, "eval_loss": 3.5 - step / n})
+    return log
+
+
+@pytest.mark.parametrize("format", ["csv", "jsonl"])
+def test_nan_that_fills_gaps(build, format):
+    history = build(trained(), format)
+    loss, held, lr = (history.series[role] for role in ("loss", "eval_loss", "lr"))
+    assert np.isfinite(loss.values).all()
+    assert loss.steps.tolist() == lr.steps.tolist() == list(range(60))
+    assert held.steps.tolist() == list(range(9, 60, 10))
+    assert np.isfinite(held.values).all()
+    assert np.isfinite(lr.values).all()
+    assert any("NaN fills the gaps" in event.message for event in history.events)
+
+
+@pytest.mark.parametrize("format", ["csv", "jsonl"])
+def test_a_loss_that_went_nan_beside_such_nan(build, format):
+    loss = build(trained(lost=40), format).series["loss"]
+    assert loss.steps[np.isnan(loss.values)].tolist() == list(range(40, 60))
+
+
+def test_nan_beside_an_evaluation_in_the_same_record(build):
+    log = [
+        {"epoch": n, "loss": 3.0 - n / 40 if n < 30 else NAN, "eval_loss": 3.1} for n in range(40)
+    ]
+    loss = build(log).series["loss"]
+    assert loss.steps[np.isnan(loss.values)].tolist() == list(range(30, 40))
+
+
+def evaluated(lost=1000):
+    """Records of epochs of which every fifth was evaluated, and NaN stands in the others."""
+    return [
+        {"epoch": n, "loss": 3.0, "val_loss": 3.2 if n % 5 == 4 and n < lost else NAN}
+        for n in range(60)
+    ]
+
+
+def test_nan_of_epochs_without_an_evaluation(build):
+    held = build(evaluated()).series["eval_loss"]
+    assert held.steps.tolist() == list(range(4, 60, 5))
+    assert np.isfinite(held.values).all()
+
+
+def test_an_evaluation_that_went_nan_among_such_epochs(build):
+    held = build(evaluated(lost=40)).series["eval_loss"]
+    assert held.steps[np.isnan(held.values)].tolist()[0] == 44
+
+
+def test_an_evaluation_that_is_nan_now_and_then(build):
+    log = [
+        {"epoch": n, "loss": 3.0, "val_loss": NAN if n in (7, 8, 30) else 3.2} for n in range(60)
+    ]
+    held = build(log).series["eval_loss"]
+    assert held.steps[np.isnan(held.values)].tolist() == [7, 8, 30]
