@@ -9,16 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stabdiag.assemble import build_history
-from stabdiag.errors import LimitError, ManifestError, NoUsableRecord, StabdiagError
+from stabdiag.errors import StabdiagError
+from stabdiag.given import limits_from, loaded_run, manifest_from, raw_columns
 from stabdiag.history import History
 from stabdiag.infer import infer
 from stabdiag.limits import Limits
-from stabdiag.manifest import Manifest, parse_manifest, read_manifest
-from stabdiag.places import Found, read_place
-from stabdiag.readers import from_object
-from stabdiag.readers.registry import reader
+from stabdiag.manifest import Manifest
 from stabdiag.report import Report
-from stabdiag.roles import assign, may_serve
 from stabdiag.symptoms.check import Checked, check_symptoms
 from stabdiag.threads import both
 from stabdiag.tree.case import Case
@@ -57,8 +54,8 @@ def read(
         LogError: if the log cannot be read or holds no usable record.
         LimitError: for an unknown limit or a value out of range.
     """
-    held = _limits(limits)
-    raw = _found(source, format, columns).columns
+    held = limits_from(limits)
+    raw = raw_columns(source, format, columns).columns
     return build_history(raw, held, chosen=columns, attempt=attempt)
 
 
@@ -96,26 +93,11 @@ def diagnose(
     >>> report.diagnosis.slug
     'nan-dtype-unknown'
     """
-    held = _limits(limits)
-    history, told = _loaded(
+    held = limits_from(limits)
+    history, told = loaded_run(
         source, manifest, settings, limits=held, columns=columns, attempt=attempt, format=format
     )
     return report_on(history, told, held, literal=literal)
-
-
-def check_options(
-    settings: Mapping[str, object] | None,
-    columns: Mapping[str, str] | None,
-    format: str | None,
-) -> None:
-    """Raise an error for what cannot be right, whatever the log holds: reading may take long."""
-    for name, value in (("settings", settings), ("columns", columns)):
-        if value is not None and not isinstance(value, Mapping):
-            raise StabdiagError(f"{name} are a mapping, not a value of {type(value).__name__}")
-    Manifest().override(settings or {})
-    assign((columns or {}).values(), columns)
-    if format is not None:
-        reader(format)
 
 
 def report_on(history: History, told: Manifest, limits: Limits, *, literal: bool = False) -> Report:
@@ -171,11 +153,11 @@ def convert(
 
     sources = source if isinstance(source, list | tuple) else [source]
     keep_inputs([Path(output)], [*sources, manifest])
-    history, told = _loaded(
+    history, told = loaded_run(
         source,
         manifest,
         settings,
-        limits=_limits(limits),
+        limits=limits_from(limits),
         columns=columns,
         attempt=attempt,
         format=format,
@@ -220,7 +202,7 @@ def compare(
     from stabdiag.comparison import compare_runs
     from stabdiag.places.ranks import ranks_in
 
-    held = _limits(limits)
+    held = limits_from(limits)
     if isinstance(runs, str | os.PathLike):
         runs = [runs]
     elif isinstance(runs, Mapping) or not isinstance(runs, Iterable):
@@ -228,76 +210,20 @@ def compare(
     sources: list[object] = list(runs)
     if len(sources) == 1 and isinstance(sources[0], str | os.PathLike):
         sources = [*ranks_in(sources[0])] or sources
-    given = [None if one is None else _given(one) for one in manifests or [None] * len(sources)]
+    given = [
+        None if one is None else manifest_from(one) for one in manifests or [None] * len(sources)
+    ]
     if len(given) != len(sources):
         raise StabdiagError(
             f"there are {plural(len(sources), 'run')} and {plural(len(given), 'manifest')}; give "
             "one for each, or none"
         )
     loaded = [
-        _loaded(source, manifest, None, limits=held, columns=columns, attempt=None, format=format)
+        loaded_run(
+            source, manifest, None, limits=held, columns=columns, attempt=None, format=format
+        )
         for source, manifest in zip(sources, given, strict=True)
     ]
     return compare_runs(
         [history for history, _ in loaded], [told for _, told in loaded], held, kind=kind
     )
-
-
-def _limits(limits: Limits | Mapping[str, object] | None) -> Limits:
-    if isinstance(limits, Limits):
-        return limits
-    if limits is not None and not isinstance(limits, Mapping):
-        raise LimitError(f"limits are a mapping or Limits, not a value of {type(limits).__name__}")
-    return Limits().override(limits or {})
-
-
-def _loaded(
-    source: object,
-    manifest: Manifest | Mapping[str, object] | str | Path | None,
-    settings: Mapping[str, object] | None,
-    *,
-    limits: Limits,
-    columns: Mapping[str, str] | None,
-    attempt: int | None,
-    format: str | None,
-) -> tuple[History, Manifest]:
-    """Return a run's history and all that is told of it, the word of a flag first."""
-    check_options(settings, columns, format)
-    given = None if manifest is None else _given(manifest)
-    if isinstance(source, History):
-        history, beside = source, Manifest()
-        if not len(history.series.get("loss", ())):
-            raise NoUsableRecord(
-                f"{history.source.name}: the history has no loss; a diagnosis needs one"
-            )
-    else:
-        place = _found(source, format, columns)
-        history = build_history(place.columns, limits, chosen=columns, attempt=attempt)
-        beside = place.manifest
-    told = (beside if given is None else given).override(settings or {})
-    return history, told.completed(history.config)
-
-
-def _found(source: object, format: str | None, columns: Mapping[str, str] | None) -> Found:
-    """Return the raw columns of a source, and the manifest beside it."""
-    named = set((columns or {}).values())
-
-    def wanted(name: str) -> bool:
-        return name in named or may_serve(name)
-
-    if isinstance(source, str | os.PathLike):
-        return read_place([source], format=format, wanted=wanted)
-    if isinstance(source, Sequence) and all(isinstance(one, str | os.PathLike) for one in source):
-        return read_place(source, format=format, wanted=wanted)
-    return Found(columns=from_object(source))
-
-
-def _given(manifest: Manifest | Mapping[str, object] | str | Path) -> Manifest:
-    if isinstance(manifest, Manifest):
-        return manifest
-    if isinstance(manifest, Mapping):
-        return parse_manifest(manifest)
-    if isinstance(manifest, str | os.PathLike):
-        return read_manifest(manifest)
-    kind = type(manifest).__name__
-    raise ManifestError(f"a manifest is a path, a mapping or a Manifest, not a value of {kind}")

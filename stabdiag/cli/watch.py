@@ -112,10 +112,10 @@ def watch(
     A log that is not there yet is waited for. Ctrl-C ends the watch with the report so far, and
     with exit code 130.
     """
-    from stabdiag.api import check_options
     from stabdiag.cli.display import display
     from stabdiag.findings import Severity
     from stabdiag.formats import named, render
+    from stabdiag.given import check_options
     from stabdiag.manifest import read_manifest
     from stabdiag.roles import may_serve
     from stabdiag.watch import Ask, End, Until, open_source

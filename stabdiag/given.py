@@ -1,0 +1,94 @@
+"""What is given for a run, in any of its forms: its log, its manifest, its limits."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from stabdiag.assemble import build_history
+from stabdiag.errors import LimitError, ManifestError, NoUsableRecord, StabdiagError
+from stabdiag.history import History
+from stabdiag.limits import Limits
+from stabdiag.manifest import Manifest, parse_manifest, read_manifest
+from stabdiag.places import Found, read_place
+from stabdiag.readers import from_object
+from stabdiag.readers.registry import reader
+from stabdiag.roles import assign, may_serve
+
+
+def check_options(
+    settings: Mapping[str, object] | None,
+    columns: Mapping[str, str] | None,
+    format: str | None,
+) -> None:
+    """Raise an error for what cannot be right, whatever the log holds: reading may take long."""
+    for name, value in (("settings", settings), ("columns", columns)):
+        if value is not None and not isinstance(value, Mapping):
+            raise StabdiagError(f"{name} are a mapping, not a value of {type(value).__name__}")
+    Manifest().override(settings or {})
+    assign((columns or {}).values(), columns)
+    if format is not None:
+        reader(format)
+
+
+def limits_from(limits: Limits | Mapping[str, object] | None) -> Limits:
+    """Return limits as they are, or the defaults with those that are given by dotted name."""
+    if isinstance(limits, Limits):
+        return limits
+    if limits is not None and not isinstance(limits, Mapping):
+        raise LimitError(f"limits are a mapping or Limits, not a value of {type(limits).__name__}")
+    return Limits().override(limits or {})
+
+
+def loaded_run(
+    source: object,
+    manifest: Manifest | Mapping[str, object] | str | Path | None,
+    settings: Mapping[str, object] | None,
+    *,
+    limits: Limits,
+    columns: Mapping[str, str] | None,
+    attempt: int | None,
+    format: str | None,
+) -> tuple[History, Manifest]:
+    """Return a run's history and all that is told of it, the word of a flag first."""
+    check_options(settings, columns, format)
+    given = None if manifest is None else manifest_from(manifest)
+    if isinstance(source, History):
+        history, beside = source, Manifest()
+        if not len(history.series.get("loss", ())):
+            raise NoUsableRecord(
+                f"{history.source.name}: the history has no loss; a diagnosis needs one"
+            )
+    else:
+        place = raw_columns(source, format, columns)
+        history = build_history(place.columns, limits, chosen=columns, attempt=attempt)
+        beside = place.manifest
+    told = (beside if given is None else given).override(settings or {})
+    return history, told.completed(history.config)
+
+
+def raw_columns(source: object, format: str | None, columns: Mapping[str, str] | None) -> Found:
+    """Return the raw columns of a source, and the manifest beside it."""
+    named = set((columns or {}).values())
+
+    def wanted(name: str) -> bool:
+        return name in named or may_serve(name)
+
+    if isinstance(source, str | os.PathLike):
+        return read_place([source], format=format, wanted=wanted)
+    if isinstance(source, Sequence) and all(isinstance(one, str | os.PathLike) for one in source):
+        return read_place(source, format=format, wanted=wanted)
+    return Found(columns=from_object(source))
+
+
+def manifest_from(manifest: Manifest | Mapping[str, object] | str | Path) -> Manifest:
+    """Return a manifest that is given as one, by its values or by its path."""
+    if isinstance(manifest, Manifest):
+        return manifest
+    if isinstance(manifest, Mapping):
+        return parse_manifest(manifest)
+    if isinstance(manifest, str | os.PathLike):
+        return read_manifest(manifest)
+    kind = type(manifest).__name__
+    raise ManifestError(f"a manifest is a path, a mapping or a Manifest, not a value of {kind}")
