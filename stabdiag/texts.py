@@ -6,7 +6,6 @@ They are the files in ``stabdiag/explain``; ``{spike.sigma}`` in a text is that 
 from __future__ import annotations
 
 import re
-from importlib.resources import files
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -17,6 +16,8 @@ _LIMIT = re.compile(r"\{([a-z]+\.[a-z_]+)\}")
 
 def text(kind: str, name: str) -> str:
     """Return the text as it is kept, limits not filled in; kind is ``questions``, for example."""
+    from importlib.resources import files  # which a diagnosis does not wait for
+
     return files("stabdiag").joinpath("explain", kind, f"{name}.md").read_text(encoding="utf-8")
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
 from numbers import Real
 from typing import TYPE_CHECKING
 
@@ -54,6 +55,10 @@ class Limits:
 
     def items(self) -> tuple[LimitInfo, ...]:
         """Return every limit with its value here, its default and its declaration."""
+        return self._items
+
+    @cached_property
+    def _items(self) -> tuple[LimitInfo, ...]:
         return tuple(
             LimitInfo(
                 name=f"{section.name}.{entry.name}",
