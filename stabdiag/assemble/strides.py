@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from heapq import heappush, heappushpop
+from bisect import bisect_right
+from collections import Counter
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,30 +16,27 @@ if TYPE_CHECKING:
 
 
 class Median:
-    """The median of whole numbers that come bit by bit."""
+    """The median of whole numbers that come bit by bit, and are mostly the same few."""
 
     def __init__(self) -> None:
         """Begin with none."""
-        # The lower half, negated for its largest to come first, has as many as the upper or more.
-        self._low: list[int] = []
-        self._high: list[int] = []
+        self._counts: Counter[int] = Counter()
 
     def add(self, values: Ints) -> None:
         """Take in more numbers."""
-        for value in values.tolist():
-            if len(self._low) > len(self._high):
-                heappush(self._high, -heappushpop(self._low, -value))
-            else:
-                heappush(self._low, -heappushpop(self._high, value))
+        found, counts = np.unique(values, return_counts=True)
+        self._counts.update(dict(zip(found.tolist(), counts.tolist(), strict=True)))
 
     @property
     def value(self) -> float | None:
         """The median, None if there are no numbers."""
-        if not self._low:
+        if not self._counts:
             return None
-        if len(self._low) > len(self._high):
-            return float(-self._low[0])
-        return (self._high[0] - self._low[0]) / 2
+        values = sorted(self._counts)
+        upto = list(accumulate(self._counts[value] for value in values))
+        middles = ((upto[-1] - 1) // 2, upto[-1] // 2)
+        low, high = (values[bisect_right(upto, middle)] for middle in middles)
+        return (low + high) / 2
 
 
 class Strides:
