@@ -505,6 +505,15 @@ def test_a_monitor_that_is_logged_more_often_than_the_loss(build: Build, every: 
     assert nan_steps(build(log)) == []
 
 
+def test_a_monitor_that_often_stands_without_the_loss_is_no_company(build: Build) -> None:
+    log: list[Record] = []
+    for step in range(200):
+        log.append({"step": step, "lr": 1e-3})
+        if step % 3 < 2 and step < 100:
+            log.append({"step": step, "loss": 3.0})
+    assert nan_steps(build(log)) == []
+
+
 def test_losses_that_are_written_in_bursts_lack_the_last_one_when_the_run_is_killed(
     build: Build,
 ) -> None:

@@ -407,3 +407,15 @@ def test_a_scale_that_falls_in_bf16_is_told_of(calm: Callable[..., Log]) -> None
     report = diagnose(log, dtype="bf16")
     assert report.diagnosis.slug == "gradient-overflow"
     assert moves in report.diagnosis.summary
+
+
+def test_a_scale_that_was_near_its_floor_all_along_has_not_collapsed() -> None:
+    fall = halving(4.0, 1.0)
+    log = scales((1000, 4.0), *fall, *[(80, 1.0), (40, 2.0)] * 20, (10, 1.0))
+    assert diagnose(log, loss_scale_window=80).diagnosis.slug != "loss-scale-collapsed"
+
+
+def test_a_scale_that_touches_its_floor_again_at_the_end_is_not_pinned() -> None:
+    fall = halving(65536.0, 1.0)
+    log = scales((1000, 65536.0), *fall, (3000, 64.0), (10, 1.0))
+    assert diagnose(log).diagnosis.slug != "loss-scale-collapsed"
