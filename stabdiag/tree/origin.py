@@ -143,7 +143,9 @@ def no_lead_up(case: Case, bad: FirstBad, start: Origin) -> str:
     """Return why the gradient norm tells nothing of what led up to the NaN."""
     norm = _norms_until(case, min(start.step, bad.step))
     if norm is None:
-        return "no gradient norm was logged"
+        # Those of layers tell where a NaN began, but not whether all gradients surged.
+        total = "total " if case.history.group("grad_norm") else ""
+        return f"no {total}gradient norm was logged"
     few = len(norm) < 2 * _NEAR
     return "too few finite gradient norms were logged" if few else "the gradient norm was 0"
 

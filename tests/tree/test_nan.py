@@ -75,6 +75,13 @@ def test_why_the_lead_up_is_not_known(
     assert f"{told[1:]} before it" in report.diagnosis.summary
 
 
+def test_gradient_norms_by_layer_are_not_called_missing(calm: Callable[..., Log]) -> None:
+    log = calm()
+    log["loss"][600:] = np.nan
+    log["grad_norm/first"] = log.pop("grad_norm")
+    assert because(stabdiag.diagnose(log), "Q1.3").startswith("no total gradient norm was logged")
+
+
 def test_a_run_without_a_checkpoint_is_told_once_to_restart(surging: Log) -> None:
     surging = {name: values[590:] for name, values in surging.items()}
     surging["step"] = surging["step"] - 590
