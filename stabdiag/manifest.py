@@ -11,19 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from stabdiag.errors import ManifestError, did_you_mean
-from stabdiag.manifest_beside import (
-    AUTOCAST,
-    DIVISIBLE,
-    LOSS_SCALE,
-    NUMBERS,
-    SAVE_STRATEGY,
-    SAVING,
-    beside,
-    in_force,
-    is_static,
-    spellings,
-)
-from stabdiag.manifest_keys import KEYS, dtype_of, flag, number
+from stabdiag.manifest_beside import beside, in_force, spellings
+from stabdiag.manifest_fields import fields_of
+from stabdiag.manifest_keys import KEYS
 from stabdiag.manifest_text import mapping_of
 
 if TYPE_CHECKING:
@@ -116,85 +106,15 @@ def parse_manifest(raw: Mapping[str, Any], path: str | None = None) -> Manifest:
     told = dict(_flatten(raw))
     flat = in_force(told)
     spelled = spellings(flat)
-    found: dict[str, Any] = {}
-    taken: set[str] = set()
-    understood = set(beside(flat, spelled))
-    for key in KEYS:
-        # What is told goes before a null, which is told as well: of some fields it says none.
-        names = sorted(
-            (spelled[name] for name in key.names if name in spelled),
-            key=lambda name: flat[name] is None,
-        )
-        values = {name: key.parse(flat[name]) for name in names}
-        understood |= {name for name in names if flat[name] is None or values[name] is not None}
-        first = next((name for name in names if values[name] is not None), None)
-        if first is not None:
-            found[key.name] = values[first]
-            taken.add(first)
-    flags, flag_names = _dtype_flags(flat, spelled)
-    # Beside a flag that is on, fp32 is the type of the weights, as the HF Trainer logs them.
-    if flags is not None and found.get("dtype", "fp32") == "fp32":
-        found["dtype"] = flags
-    taken |= flag_names
-    if _is_default_of_megatron(spelled, found.get("vocab_size")):
-        del found["vocab_size"]
-    if "static_loss_scale" not in found:
-        scales = (is_static(flat[spelled[name]]) for name in LOSS_SCALE if name in spelled)
-        static = next((one for one in scales if one is not None), None)
-        if static is not None:
-            found["static_loss_scale"] = static
-    if SAVE_STRATEGY in spelled and not _is_by_steps(flat[spelled[SAVE_STRATEGY]]):
-        found.pop("checkpoint_every", None)
-    if SAVING in spelled and flag(flat[spelled[SAVING]]) is False:
-        found.pop("checkpoint_every", None)
-    if found.get("warmup_steps") == 0 and _has_share(flat, spelled):
-        del found["warmup_steps"]
-    rest = {name: value for name, value in told.items() if name not in taken}
+    found = fields_of(flat, spelled)
+    understood = found.understood.union(beside(flat, spelled))
+    rest = {name: value for name, value in told.items() if name not in found.taken}
     return Manifest(
-        **found,
+        **found.values,
         path=path,
         also={name: value for name, value in rest.items() if name in understood},
         unknown={name: value for name, value in rest.items() if name not in understood},
     )
-
-
-def _dtype_flags(
-    flat: Mapping[str, Any], spelled: Mapping[str, str]
-) -> tuple[str | None, set[str]]:
-    """Read ``fp16: true`` and ``fp16.enabled: true``; all flags present and off mean fp32."""
-    used: set[str] = set()
-    told: list[tuple[str, bool]] = []
-    for dtype in ("bf16", "fp16"):
-        for name in (dtype, f"{dtype}_enabled", f"use_{dtype}"):
-            on = flag(flat[spelled[name]]) if name in spelled else None
-            if on is not None:
-                used.add(spelled[name])
-                told.append((dtype, on))
-    chosen = next((dtype for dtype, on in told if on), None)
-    if chosen is None:
-        casts = (dtype_of(flat[spelled[name]]) for name in AUTOCAST if name in spelled)
-        chosen = next((dtype for dtype in casts if dtype in ("bf16", "fp16")), None)
-    return chosen or ("fp32" if len(told) > 1 else None), used
-
-
-def _has_share(flat: Mapping[str, Any], spelled: Mapping[str, str]) -> bool:
-    """Tell whether the warm-up is a share of the run: the HF Trainer's 0 steps then count not."""
-    shares = (number(flat[spelled[name]]) for name in NUMBERS["warmup_share"] if name in spelled)
-    return any(share is not None and share > 0 for share in shares)
-
-
-def _is_default_of_megatron(spelled: Mapping[str, str], classes: object) -> bool:
-    """Tell whether the number of classes is a default that a language model does not use."""
-    return (
-        classes is not None
-        and DIVISIBLE in spelled
-        and not {"vocab_size", "padded_vocab_size"} & spelled.keys()
-    )
-
-
-def _is_by_steps(strategy: object) -> bool:
-    """Tell whether the HF Trainer saves by steps; its ``save_steps`` means nothing otherwise."""
-    return str(strategy).lower().rpartition(".")[2] == "steps"
 
 
 def _flatten(raw: Mapping[str, Any], prefix: str = "", depth: int = 0) -> Iterator[tuple[str, Any]]:

@@ -1,0 +1,129 @@
+"""Which keys of a configuration fill the fields of the manifest, and with what."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from stabdiag.manifest_beside import (
+    AUTOCAST,
+    DIVISIBLE,
+    LOSS_SCALE,
+    NUMBERS,
+    SAVE_STRATEGY,
+    SAVING,
+    is_static,
+)
+from stabdiag.manifest_keys import KEYS, dtype_of, flag, number
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fields:
+    """The values by field, the keys that they come from, and all keys that were understood."""
+
+    values: dict[str, Any]
+    taken: frozenset[str]
+    understood: frozenset[str]
+
+
+def fields_of(flat: Mapping[str, Any], spelled: Mapping[str, str]) -> Fields:
+    """Return what a configuration tells of the manifest's fields.
+
+    Args:
+        flat: the values by their full names.
+        spelled: the full names by their plain spellings.
+    """
+    values, taken, understood = _by_key(flat, spelled)
+    dtype, flags = _dtype_flags(flat, spelled)
+    # Beside a flag that is on, fp32 is the type of the weights, as the HF Trainer logs them.
+    if dtype is not None and values.get("dtype", "fp32") == "fp32":
+        values["dtype"] = dtype
+    if "static_loss_scale" not in values:
+        values["static_loss_scale"] = _static_scale(flat, spelled)
+    for name in _void(values, flat, spelled):
+        values.pop(name, None)
+    return Fields(values=values, taken=frozenset(taken | flags), understood=frozenset(understood))
+
+
+def _by_key(
+    flat: Mapping[str, Any], spelled: Mapping[str, str]
+) -> tuple[dict[str, Any], set[str], set[str]]:
+    """Return what one key tells of each field; see ``Fields``."""
+    found: dict[str, Any] = {}
+    taken: set[str] = set()
+    understood: set[str] = set()
+    for key in KEYS:
+        # What is told goes before a null, which is told as well: of some fields it says none.
+        names = sorted(
+            (spelled[name] for name in key.names if name in spelled),
+            key=lambda name: flat[name] is None,
+        )
+        values = {name: key.parse(flat[name]) for name in names}
+        understood |= {name for name in names if flat[name] is None or values[name] is not None}
+        first = next((name for name in names if values[name] is not None), None)
+        if first is not None:
+            found[key.name] = values[first]
+            taken.add(first)
+    return found, taken, understood
+
+
+def _dtype_flags(
+    flat: Mapping[str, Any], spelled: Mapping[str, str]
+) -> tuple[str | None, set[str]]:
+    """Read ``fp16: true`` and ``fp16.enabled: true``; all flags present and off mean fp32."""
+    used: set[str] = set()
+    told: list[tuple[str, bool]] = []
+    for dtype in ("bf16", "fp16"):
+        for name in (dtype, f"{dtype}_enabled", f"use_{dtype}"):
+            on = flag(flat[spelled[name]]) if name in spelled else None
+            if on is not None:
+                used.add(spelled[name])
+                told.append((dtype, on))
+    chosen = next((dtype for dtype, on in told if on), None)
+    if chosen is None:
+        casts = (dtype_of(flat[spelled[name]]) for name in AUTOCAST if name in spelled)
+        chosen = next((dtype for dtype in casts if dtype in ("bf16", "fp16")), None)
+    return chosen or ("fp32" if len(told) > 1 else None), used
+
+
+def _static_scale(flat: Mapping[str, Any], spelled: Mapping[str, str]) -> bool | None:
+    """Read from the loss scale itself whether it is static: DeepSpeed's 0 means that it moves."""
+    scales = (is_static(flat[spelled[name]]) for name in LOSS_SCALE if name in spelled)
+    return next((one for one in scales if one is not None), None)
+
+
+def _void(
+    found: Mapping[str, Any], flat: Mapping[str, Any], spelled: Mapping[str, str]
+) -> Iterator[str]:
+    """Yield the fields whose values mean nothing beside another setting."""
+    if _is_default_of_megatron(spelled, found.get("vocab_size")):
+        yield "vocab_size"
+    by_steps = SAVE_STRATEGY not in spelled or _is_by_steps(flat[spelled[SAVE_STRATEGY]])
+    saves = SAVING not in spelled or flag(flat[spelled[SAVING]]) is not False
+    if not (by_steps and saves):
+        yield "checkpoint_every"
+    if found.get("warmup_steps") == 0 and _has_share(flat, spelled):
+        yield "warmup_steps"
+
+
+def _has_share(flat: Mapping[str, Any], spelled: Mapping[str, str]) -> bool:
+    """Tell whether the warm-up is a share of the run: the HF Trainer's 0 steps then count not."""
+    shares = (number(flat[spelled[name]]) for name in NUMBERS["warmup_share"] if name in spelled)
+    return any(share is not None and share > 0 for share in shares)
+
+
+def _is_default_of_megatron(spelled: Mapping[str, str], classes: object) -> bool:
+    """Tell whether the number of classes is a default that a language model does not use."""
+    return (
+        classes is not None
+        and DIVISIBLE in spelled
+        and not {"vocab_size", "padded_vocab_size"} & spelled.keys()
+    )
+
+
+def _is_by_steps(strategy: object) -> bool:
+    """Tell whether the HF Trainer saves by steps; its ``save_steps`` means nothing otherwise."""
+    return str(strategy).lower().rpartition(".")[2] == "steps"
