@@ -90,48 +90,76 @@ def assign(names: Iterable[str], chosen: Mapping[str, str] | None = None) -> Ass
         ColumnError: if a chosen column or role does not exist.
     """
     names = list(names)
-    chosen = _check_chosen(names, chosen or {})
-    names = [name for name in names if not is_setting(name)]
-    by_name = _by_name(names)
-    taken = set(chosen.values())
-    columns: dict[str, str] = dict(chosen)
-    notes: list[str] = []
-    looks: dict[str, list[str]] = {}
-    parts: dict[str, tuple[str, ...]] = {}
+    columns = _check_chosen(names, chosen or {})
+    choice = _Choice(names=[name for name in names if not is_setting(name)], columns=columns)
     for role in ROLES:
-        if role.name in columns:
-            continue
-        free = [name for name in names if name not in taken]
-        found = [by_name[n] for n in role.names if n in by_name and by_name[n] not in taken]
-        if not found and role.name not in ("loss", "eval_loss"):
-            found = by_last_word(role, free)
+        if role.name not in choice.columns:
+            choice.choose(role)
+    columns = {**choice.columns, **groups_of(choice.names, choice.taken)}
+    free = [name for name in choice.names if name not in choice.taken]
+    return Assignment(
+        columns=columns,
+        notes=(*choice.notes, *_about_looks(choice.looks)),
+        parts=choice.parts,
+        other_losses=other_losses(columns.get("loss", ""), free),
+    )
+
+
+@dataclass(kw_only=True)
+class _Choice:
+    """The columns chosen so far, by role; ``looks`` are those that serve by their looks."""
+
+    names: list[str]
+    columns: dict[str, str]
+    notes: list[str] = field(default_factory=list)
+    looks: dict[str, list[str]] = field(default_factory=dict)
+    parts: dict[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.taken = set(self.columns.values())
+        self._by_name = _by_name(self.names)
+
+    def choose(self, role: Role) -> None:
+        """Choose the column of a role, if there is one."""
+        found = self._named(role)
         if not found:
-            found = by_looks(role, free)
-            opponent = opponent_of(found) if role.name in _LOSSES else None
-            several = parts_of(found) if role.name in _LOSSES else ()
-            if several and role.name == "loss" and _SUM in by_name:
-                found, several = [by_name[_SUM]], ()
-            if opponent is not None:
-                notes.append(about_opponents(opponent, role.name))
-                found = [opponent]
-            elif several:
-                parts[role.name] = several
-            elif found:
-                looks[role.name] = found
+            found = self._looking_like(role)
         elif role.name in _TOLD and not _is_known(found[0], role):
-            looks[role.name] = found[:1]
+            self.looks[role.name] = found[:1]
         elif role.name == "loss" and len(found) > 1:
             others = ", ".join(found[1:4])
-            notes.append(f"took {found[0]!r} as the loss; also possible: {others}")
+            self.notes.append(f"took {found[0]!r} as the loss; also possible: {others}")
         if found:
-            columns[role.name] = found[0]
-            taken.add(found[0])
+            self.columns[role.name] = found[0]
+            self.taken.add(found[0])
         if found and role.name == "loss":
-            notes += _about_other_runs(found[0], names)
-    notes += _about_looks(looks)
-    columns.update(groups_of(names, taken))
-    also = other_losses(columns.get("loss", ""), [name for name in names if name not in taken])
-    return Assignment(columns=columns, notes=tuple(notes), parts=parts, other_losses=also)
+            self.notes += _about_other_runs(found[0], self.names)
+
+    def _named(self, role: Role) -> list[str]:
+        """Return the columns that go by a role's name; a loss has all of it, others its end."""
+        known = (self._by_name[name] for name in role.names if name in self._by_name)
+        found = [name for name in known if name not in self.taken]
+        return found if found or role.name in _LOSSES else by_last_word(role, self._free())
+
+    def _looking_like(self, role: Role) -> list[str]:
+        found = by_looks(role, self._free())
+        if role.name in _LOSSES:
+            opponent = opponent_of(found)
+            if opponent is not None:
+                self.notes.append(about_opponents(opponent, role.name))
+                return [opponent]
+            several = parts_of(found)
+            total = self._by_name.get(_SUM) if role.name == "loss" else None
+            if several and total is None:
+                self.parts[role.name] = several
+                return found
+            found = [total] if several and total is not None else found
+        if found:
+            self.looks[role.name] = found
+        return found
+
+    def _free(self) -> list[str]:
+        return [name for name in self.names if name not in self.taken]
 
 
 def _by_name(names: Sequence[str]) -> dict[str, str]:
