@@ -140,41 +140,51 @@ def dialect_of(head: bytes, *, whole: bool) -> Dialect | None:
     places = [n for n, line in enumerate(lines) if is_content(line)]
     if not places:
         return None
-    first, *rest = places[: LINES + 1]
-    for delimiter in (*by_count(lines[first]), BLANKS):
-        if lines[first].count(delimiter) >= _COLUMNS:
-            continue
-        header = cells_of(lines[first], delimiter)
-        if len(header) == 1 and any(other in lines[first] for other in DELIMITERS):
-            continue
-        names = names_of(header)
-        rows = rows_of([lines[place] for place in rest], delimiter)
-        again = (n for n, row in enumerate(rows) if is_next_header(row, names))
-        rows = rows[: next(again, len(rows))]
-        if delimiter == BLANKS and not _is_table(header, rows):
-            continue
-        commas = has_commas(rows, delimiter)
-        if commas:
-            rows = list(map(with_points, rows))
-        if is_header(header) and are_records(rows, len(header)):
-            return Dialect(
-                delimiter=delimiter,
-                commas=commas,
-                names=names,
-                start=offset(head, first + 1),
-                lines=first + 1,
-                ends_open=len(header) > 1 and not any(row[-1:] != [""] for row in [header, *rows]),
-                has_index=not header[0] and _counts(rows),
-            )
-        above = cells_of(lines[first - 1].lstrip("# "), delimiter) if first else []
-        if len(above) == len(header) and is_header(above) and are_records([header], len(above)):
-            return Dialect(
-                delimiter=delimiter,
-                commas=commas,
-                names=names_of(above),
-                start=offset(head, first),
-                lines=first,
-            )
+    first = lines[places[0]]
+    found = (
+        _divided(delimiter, head, lines, places[: LINES + 1])
+        for delimiter in (*by_count(first), BLANKS)
+        if first.count(delimiter) < _COLUMNS
+    )
+    return next((dialect for dialect in found if dialect is not None), None)
+
+
+def _divided(
+    delimiter: str, head: bytes, lines: Sequence[str], places: Sequence[int]
+) -> Dialect | None:
+    """Return the dialect if the lines at these places are CSV with such a delimiter."""
+    first, *rest = places
+    header = cells_of(lines[first], delimiter)
+    if len(header) == 1 and any(other in lines[first] for other in DELIMITERS):
+        return None
+    rows = rows_of([lines[place] for place in rest], delimiter)
+    names = names_of(header)
+    again = (n for n, row in enumerate(rows) if is_next_header(row, names))
+    rows = rows[: next(again, len(rows))]
+    if delimiter == BLANKS and not _is_table(header, rows):
+        return None
+    commas = has_commas(rows, delimiter)
+    if commas:
+        rows = list(map(with_points, rows))
+    if is_header(header) and are_records(rows, len(header)):
+        return Dialect(
+            delimiter=delimiter,
+            commas=commas,
+            names=names,
+            start=offset(head, first + 1),
+            lines=first + 1,
+            ends_open=len(header) > 1 and not any(row[-1:] != [""] for row in [header, *rows]),
+            has_index=not header[0] and _counts(rows),
+        )
+    above = cells_of(lines[first - 1].lstrip("# "), delimiter) if first else []
+    if len(above) == len(header) and is_header(above) and are_records([header], len(above)):
+        return Dialect(
+            delimiter=delimiter,
+            commas=commas,
+            names=names_of(above),
+            start=offset(head, first),
+            lines=first,
+        )
     return None
 
 
