@@ -22,8 +22,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from stabdiag.assemble.losses import Losses
     from stabdiag.limits import Limits
-    from stabdiag.readers.columns import Columns
+    from stabdiag.readers.columns import Column, Columns
 
     Floats = NDArray[np.float64]
     Ints = NDArray[np.int64]
@@ -88,27 +89,10 @@ def build_history(
     if "loss" in names and not (run & losses.records).any():
         raise NoUsableRecord(f"{columns.source}: no record has both a step and a loss")
     if order.runs > 1:
-        message = (
-            f"the log holds {order.runs} runs, one after the other; this is number {number} "
-            "(--attempt N picks another)"
-        )
-        bad = losses.records & ~np.isfinite(losses.values)
-        lost = [n for n in np.unique(order.number[bad]).tolist() if n not in (0, number)]
-        if lost:
-            message += f"; not all losses of number {_few_of(lost)} are finite"
-        events.append(Event(kind=EventKind.ATTEMPT, message=message))
-    steps = order.steps if run.all() else order.steps[run]
-    taken = _Run(steps=order.steps, records=run, rising=bool(np.all(steps[1:] > steps[:-1])))
-    series = {}
-    if "loss" in names:
-        series["loss"] = taken.series("loss", names["loss"], losses.values, losses.records)
-    for role, column in data.items():
-        if role != "loss":
-            one = taken.series(role, names[role], column.values, column.present)
-            if len(one):
-                series[role] = one
+        lost = order.number[losses.records & ~np.isfinite(losses.values)]
+        events.append(_several(order.runs, number, lost))
     return History(
-        series=series,
+        series=dict(_series(data, names, losses, order.steps, run)),
         events=(*columns.events, *events),
         config=columns.config,
         contested=named.contested,
@@ -123,6 +107,33 @@ def build_history(
             parts=tuple(_parts(columns, order.steps, run)),
         ),
     )
+
+
+def _series(
+    data: Mapping[str, Column], names: Mapping[str, str], losses: Losses, steps: Ints, run: Mask
+) -> Iterator[tuple[str, Series]]:
+    """Yield the series of one run by role, those of which it has a record; the loss comes first."""
+    mine = steps if run.all() else steps[run]
+    taken = _Run(steps=steps, records=run, rising=bool(np.all(mine[1:] > mine[:-1])))
+    if "loss" in names:
+        yield "loss", taken.series("loss", names["loss"], losses.values, losses.records)
+    for role, column in data.items():
+        if role != "loss":
+            one = taken.series(role, names[role], column.values, column.present)
+            if len(one):
+                yield role, one
+
+
+def _several(runs: int, number: int, lost: NDArray[np.signedinteger]) -> Event:
+    """Tell that a log holds several runs; ``lost`` are the runs of losses that are not finite."""
+    message = (
+        f"the log holds {runs} runs, one after the other; this is number {number} "
+        "(--attempt N picks another)"
+    )
+    others = [n for n in np.unique(lost).tolist() if n not in (0, number)]
+    if others:
+        message += f"; not all losses of number {_few_of(others)} are finite"
+    return Event(kind=EventKind.ATTEMPT, message=message)
 
 
 def _parts(columns: Columns, steps: Ints, run: Mask) -> Iterator[Part]:

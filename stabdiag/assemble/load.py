@@ -12,7 +12,7 @@ from stabdiag.errors import ColumnError
 from stabdiag.history import Event, EventKind
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from stabdiag.readers.columns import Column, Columns
 
@@ -35,34 +35,48 @@ def load(columns: Columns, names: Mapping[str, str]) -> tuple[dict[str, Column],
         if role == "step" or (role == "epoch" and "step" not in names):
             continue
         column = columns.load(name)
-        if column.is_text and role != "batch_id":
-            what = "neither numbers nor times" if role == "clock" else "no numbers"
-            message = f"{name!r} holds words, {what}: it is not used as {role}"
-            if role == "loss":
-                raise ColumnError(
-                    f"{columns.source}: {message}; name another with --column loss=NAME"
-                )
-            events.append(Event(kind=EventKind.COLUMN, message=message))
+        no_measurement = _no_measurement(columns.source, role, name, column)
+        if no_measurement is not None:
+            events.append(no_measurement)
             continue
-        placeholder = _placeholder(role, column)
-        if placeholder is not None:
-            message = f"{name!r} is {placeholder:g} in every record, a placeholder: it is not used"
-            events.append(Event(kind=EventKind.PLACEHOLDER, message=message))
-            continue
-        if column.strays:
-            words = "1 word" if column.strays == 1 else f"{column.strays} words"
-            message = f"{words} among the numbers of {name!r} left out"
-            events.append(Event(kind=EventKind.COLUMN, message=message))
         data[role], huge = _bounded(column) if role != "batch_id" else (column, 0)
-        if huge:
-            values = "1 value" if huge == 1 else f"{huge} values"
-            lie, count = ("lies", "it counts") if huge == 1 else ("lie", "they count")
-            message = f"{values} of {name!r} {lie} beyond ±{_LARGEST:g}: {count} as infinite"
-            events.append(Event(kind=EventKind.COLUMN, message=message))
+        events += _about_entries(name, column.strays, huge)
     data, fillers = without_fillers(data)
     if "eval_loss" in data and not data["eval_loss"].is_text:
         data["eval_loss"] = without_waits(data["eval_loss"])
     return data, events + fillers
+
+
+def _no_measurement(source: str, role: str, name: str, column: Column) -> Event | None:
+    """Tell why a column measures nothing, or None if it does.
+
+    Raises:
+        ColumnError: if it is the loss that holds words.
+    """
+    if column.is_text and role != "batch_id":
+        what = "neither numbers nor times" if role == "clock" else "no numbers"
+        message = f"{name!r} holds words, {what}: it is not used as {role}"
+        if role == "loss":
+            raise ColumnError(f"{source}: {message}; name another with --column loss=NAME")
+        return Event(kind=EventKind.COLUMN, message=message)
+    placeholder = _placeholder(role, column)
+    if placeholder is not None:
+        message = f"{name!r} is {placeholder:g} in every record, a placeholder: it is not used"
+        return Event(kind=EventKind.PLACEHOLDER, message=message)
+    return None
+
+
+def _about_entries(name: str, strays: int, huge: int) -> Iterator[Event]:
+    """Tell of a column's entries that are no numbers, or none that a training has."""
+    if strays:
+        words = "1 word" if strays == 1 else f"{strays} words"
+        message = f"{words} among the numbers of {name!r} left out"
+        yield Event(kind=EventKind.COLUMN, message=message)
+    if huge:
+        values = "1 value" if huge == 1 else f"{huge} values"
+        lie, count = ("lies", "it counts") if huge == 1 else ("lie", "they count")
+        message = f"{values} of {name!r} {lie} beyond ±{_LARGEST:g}: {count} as infinite"
+        yield Event(kind=EventKind.COLUMN, message=message)
 
 
 def _bounded(column: Column) -> tuple[Column, int]:
