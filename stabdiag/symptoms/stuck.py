@@ -98,29 +98,37 @@ def _rate_is_zero(case: Case, since: int) -> bool:
 def _zero(case: Case, start: int) -> Evidence | None:
     """Tell of a loss that fell to zero at once: one that came down by and by has learned all.
 
-    A policy whose advantages cancel may have a loss of zero, and so may one that is wholly masked
-    from the first step on.
+    A policy whose advantages cancel may have a loss of zero, and gradients all the same.
     """
     x, steps = case.loss.values, case.loss.steps
+    if "reward" in case.history.series or (start == 0 and _has_gradients(case)):
+        return None
     before = x[max(0, start - _BEFORE) : start]
-    if not len(before) or "reward" in case.history.series:
+    if len(before) and median(before) <= _AT_ONCE * x[0]:
         return None
-    level = median(before)
-    if level <= _AT_ONCE * x[0]:
-        return None
-    first, last = int(steps[start]), int(steps[-1])
+    first, last, count = int(steps[start]), int(steps[-1]), len(x) - start
+    fell = {"before": median(before)} if len(before) else {}
+    points = f"the last {count}" if fell else f"all {count}"
+    told = f", and was {num(fell['before'])} just before" if fell else ""
     return Evidence(
-        because=f"The loss is exactly 0 at each of the last {len(x) - start} logged points, from "
-        f"step {first} to {last}, and was {num(level)} just before.",
+        because=f"The loss is exactly 0 at {points} logged points, from step {first} to "
+        f"{last}{told}.",
         step=first,
-        measured={"loss": 0.0, "points": len(x) - start, "before": level},
+        measured={"loss": 0.0, "points": count, **fell},
         first=f"Run the batch of step {first} forward and print the loss itself: some loggers "
         "write 0 for NaN, and a batch whose labels are all masked has no loss.",
         then=(
             "Count the labels of a batch that are not masked (-100).",
-            "Log the gradient norm: it is NaN where 0 stands for NaN, and 0 where all is masked.",
+            "Look at the gradient norm: NaN where 0 stands for NaN, and 0 where all is masked.",
+            "Write the loss with more digits, if it may be smaller than those that are written.",
         ),
     )
+
+
+def _has_gradients(case: Case) -> bool:
+    """Tell whether a gradient was ever measured: one of 0 throughout is left out as unmeasured."""
+    norm = case.history.get("grad_norm")
+    return norm is not None and bool(norm.finite().values.any())
 
 
 def _resolution(x: Floats) -> float:

@@ -52,6 +52,8 @@ LEAK = log(falling(10.8, 0.02, 40) + np.abs(noise(0.005)))
             "step 400",
         ),
         ("loss-constant", log(np.append(2.0 + noise(0.1)[:400], np.zeros(400))), {}, "step 400"),
+        ("loss-constant", log(np.zeros(N)), {}, "step 0"),
+        ("loss-constant", {**log(np.zeros(N)), "grad_norm": np.zeros(N)}, {}, "print the loss"),
         ("plateau-at-chance", GUESSING, CLASSES, "6.908"),
         ("plateau-at-chance", GUESSING, {}, "32 examples"),
         ("plateau-at-chance", {"epoch": AT[:40], "loss": CHANCE[:40]}, CLASSES, "6.908"),
@@ -76,7 +78,18 @@ def test_it_is_found(symptom, slug: str, run: Log, manifest: dict[str, object], 
     ("slug", "run", "manifest"),
     [
         pytest.param("loss-constant", log(2.5 + noise(1e-6)), {}, id="a loss that hardly moves"),
-        pytest.param("loss-constant", log(np.zeros(N)), {}, id="zero from the first step on"),
+        pytest.param(
+            "loss-constant",
+            {**log(np.zeros(N)), "grad_norm": 1 + AT / N},
+            {},
+            id="advantages that cancel, and gradients all the same",
+        ),
+        pytest.param(
+            "loss-constant",
+            {**log(np.zeros(N)), "reward": AT / N},
+            {},
+            id="zero from the first step on, beside a reward",
+        ),
         pytest.param(
             "loss-constant",
             log(np.maximum(falling(2, -0.01, 100), 0)),
