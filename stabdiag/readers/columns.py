@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 # So many unreadable records of a log are kept, and told of with --verbose.
 SHOWN: Final = 20
 
+# What pandas calls the column of row numbers that it writes without a name.
+INDEX: Final = "index"
+
 
 def every_column(_name: str) -> bool:
     """Want all columns, whatever their names."""

@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from stabdiag.readers.columns import INDEX
 from stabdiag.readers.csv_commas import has_commas, with_points
 from stabdiag.readers.words import NUMBER, WORD, meaning
 
@@ -19,9 +20,6 @@ DELIMITERS: Final = (",", ";", "\t", "|")
 
 # A table for people: cells are set apart by as many blanks as align them.
 BLANKS: Final = " "
-
-# What pandas calls the column of row numbers that it writes without a name.
-INDEX: Final = "index"
 
 _FEWEST_ROWS: Final = 3
 

@@ -41,7 +41,7 @@ def read(stream: Stream) -> Columns:
             f"{stream.name}: a list of values that may be anything; say what they are:"
             ' {"loss": [2.5, 2.25, …]}'
         )
-    stepped = by_step(indexed(tables) | beside_steps(tables))
+    stepped = by_step(indexed(tables) | beside_steps(tables), tables.counter)
     listed = side_by_side(tables, stream.notes)
     best = max(tables.records, key=lambda path: _count(tables.records[path]), default=())
     records = tables.records.get(best, [])

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from stabdiag.readers.columns import INDEX
 from stabdiag.readers.pieces import Piece, Rows, piece_of, stretched
 from stabdiag.readers.words import NULL, NUMBER
 from stabdiag.roles import assign
@@ -105,15 +106,21 @@ def _unmeasured(piece: Piece) -> Piece:
     return Piece(values=piece.values, states=states, words=piece.words)
 
 
-def by_step(found: dict[Path, tuple[Ints, Piece]]) -> Rows:
-    """Return the values of each step as records."""
+def by_step(found: dict[Path, tuple[Ints, Piece]], counter: str) -> Rows:
+    """Return the values of each step, or what else ``counter`` names, as records."""
     if not found:
         return Rows(rows=0)
     steps = np.unique(np.concatenate([keys for keys, _ in found.values()]))
     chunk = Rows(rows=len(steps))
     for path, (keys, piece) in found.items():
         chunk.parts["/".join(path)] = [(np.searchsorted(steps, keys), piece)]
-    if "step" not in chunk.parts:
+    roles = assign(chunk.parts).columns
+    # What pandas counts the rows by says less than a step of their own.
+    if not roles.keys().isdisjoint(("step", "epoch")) and np.array_equal(
+        steps, np.arange(len(steps))
+    ):
+        counter = INDEX
+    if counter not in chunk.parts:
         states = np.full(len(steps), NUMBER, dtype=np.uint8)
-        chunk.parts["step"] = [(None, Piece(values=steps.astype(np.float64), states=states))]
+        chunk.parts[counter] = [(None, Piece(values=steps.astype(np.float64), states=states))]
     return chunk

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
+from stabdiag.readers.json_keyed import number_of
 from stabdiag.readers.json_rows import DECODER, mended
 
 if TYPE_CHECKING:
@@ -78,10 +79,10 @@ def _is_table(line: bytes) -> bool:
 
 
 def _leaves(value: object) -> Iterator[object]:
-    """Yield what is no object; one whose keys are all whole numbers stands for a list."""
+    """Yield what is no object; one whose keys are all numbered stands for a list."""
     if not isinstance(value, dict):
         yield value
-    elif len(value) > 1 and all(map(str.isdigit, value)):
+    elif len(value) > 1 and all(map(number_of, value)):
         yield list(value.values())
     else:
         for member in value.values():

@@ -7,12 +7,15 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from stabdiag.readers.columns import BadLine
+from stabdiag.readers.json_keyed import take_keyed
 from stabdiag.readers.json_stream import Broken, Document
 from stabdiag.readers.nested import Record, flattened
-from stabdiag.readers.pieces import Piece, Rows, piece_of, rows_of
-from stabdiag.readers.unnamed import FEWEST, may_be_steps
+from stabdiag.readers.pieces import Piece, Rows, piece_of, rows_of, stretched
+from stabdiag.readers.unnamed import A_TIME, FEWEST, may_be_steps
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from stabdiag.readers.source import Stream
 
 Path = tuple[str, ...]
@@ -35,14 +38,15 @@ class Tables:
 
     ``records`` are lists of objects, ``columns`` lists of plain values, ``indexed`` objects whose
     keys are whole numbers, and lists of pairs that begin with a step (with those first), ``values``
-    all else. ``bad`` says where the
-    document could not be read.
+    all else. ``counter`` is what the keys of ``indexed`` count, ``bad`` says where the document
+    could not be read.
     """
 
     records: dict[Path, list[Rows]] = field(default_factory=dict)
     columns: dict[Path, list[Piece]] = field(default_factory=dict)
     indexed: dict[Path, tuple[list[int], list[object]]] = field(default_factory=dict)
     values: dict[Path, object] = field(default_factory=dict)
+    counter: str = "step"
     bad: list[BadLine] = field(default_factory=list)
 
 
@@ -61,6 +65,8 @@ def read_tables(stream: Stream) -> Tables:
                 tables.values.update(single)
     except Broken as broken:
         tables.bad.append(BadLine(line=document.line(), reason=str(broken)))
+    if len(bare) == 1 and not tables.indexed:
+        tables.indexed, tables.counter = take_keyed(tables.values)
     if not (tables.records or tables.columns or tables.indexed) and any(bare):
         # Objects one after the other, each over several lines: every one is a record.
         tables.records[()] = [rows_of([record for record in bare if record])]
@@ -98,23 +104,40 @@ def _walk_list(document: Document, path: Path, tables: Tables) -> None:
 
 
 def _read_points(document: Document, path: Path, tables: Tables) -> None:
-    """Read an open list of lists: pairs of a step and a value, or points of TensorBoard.
+    """Read an open list of lists: rows below names, pairs that begin with a step, or points.
 
-    It downloads a chart as [[time, step, value], …].
+    pandas writes {"columns": […], "index": […], "data": [[…], …]}, and TensorBoard downloads a
+    chart as [[time, step, value], …].
     """
     lists: list[list[object]] = []
     try:
         for bunch in document.bunches(together=False):
             lists += [one for one in bunch if isinstance(one, list)]
     finally:
-        points = [dict(zip(_POINT, one, strict=True)) for one in lists if len(one) == len(_POINT)]
+        names = _names_above(path, tables) or _POINT
+        rows = [dict(zip(names, one, strict=True)) for one in lists if len(one) == len(names)]
         pairs = [one for one in lists if len(one) == _PAIR]
         steps = [step for step, _ in pairs if isinstance(step, float)]
         tables.records.setdefault(path, [])
-        if points:
-            tables.records[path].append(_chunk(points))
+        if rows and (names is not _POINT or all(map(_is_point, rows))):
+            tables.records[path].append(_chunk(rows))
         elif len(pairs) == len(steps) >= FEWEST and may_be_steps(steps):
             tables.indexed[path] = (list(map(int, steps)), [value for _, value in pairs])
+
+
+def _names_above(path: Path, tables: Tables) -> Sequence[str]:
+    """Take the names of the columns whose rows lie there, as pandas writes them above."""
+    pieces = tables.columns.get((*path[:-1], "columns"), []) if path[-1:] == ("data",) else []
+    names = stretched(pieces).words
+    if not names or len(names) < sum(len(piece.values) for piece in pieces):
+        return ()
+    del tables.columns[*path[:-1], "columns"]
+    return names
+
+
+def _is_point(row: Record) -> bool:
+    time, step = row["wall_time"], row["step"]
+    return isinstance(time, float) and time >= A_TIME and isinstance(step, float) and step % 1 == 0
 
 
 def _read_records(document: Document, chunks: list[Rows], bad: list[BadLine]) -> None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 FEWEST: Final = 3
 
 # Whole numbers from here on are times: seconds since 1970, or milliseconds.
-_A_TIME: Final = 1e9
+A_TIME: Final = 1e9
 
 # What the name of a file of losses says, or of a log of nothing else: of any other numbers nobody
 # knows what they are.
@@ -62,7 +62,7 @@ def may_be_losses(numbers: Sequence[float]) -> bool:
 def may_be_steps(numbers: Sequence[float]) -> bool:
     """Tell whether numbers could be steps: whole, each above the last, and no times."""
     rising = all(one < other for one, other in pairwise(numbers))
-    return rising and all(map(float.is_integer, numbers)) and abs(numbers[-1]) < _A_TIME
+    return rising and all(map(float.is_integer, numbers)) and abs(numbers[-1]) < A_TIME
 
 
 def taken_as(what: str, name: str) -> Event:

@@ -11,6 +11,7 @@ from contextlib import suppress
 from itertools import pairwise
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -199,6 +200,44 @@ def test_a_broken_record_is_left_out(log):
     columns = log(text)
     assert values(columns, "step") == [1, 3]
     assert (columns.bad_count, columns.bad_lines[0].line) == (1, 3)
+
+
+@pytest.mark.parametrize("orient", ["index", "columns", "records", "split", "table"])
+@pytest.mark.parametrize("indent", [0, 2])
+def test_what_pandas_writes(tmp_path, orient, indent):
+    path = tmp_path / "history.json"
+    frame = pd.DataFrame({"epoch": range(1, 31), "loss": 2 + 1 / np.arange(1, 31), "acc": 0.5})
+    frame.loc[25:, "loss"] = np.nan
+    frame.to_json(path, orient=orient, indent=indent)
+    columns = read_columns(path)
+    assert values(columns, "epoch") == [*range(1, 31)]
+    assert [value is None for value in values(columns, "loss")] == [False] * 25 + [True] * 5
+    diagnosis = diagnose(path).diagnosis
+    assert (diagnosis.slug, diagnosis.step) == ("nan-dtype-unknown", 26)
+
+
+@INDENTS
+@pytest.mark.parametrize(
+    ("key", "counter"),
+    [("{}", "step"), ("step_{}", "step"), ("Iteration {}", "step"), ("epoch-{:03}", "epoch")],
+)
+def test_records_under_their_numbers(log, key, counter, indent):
+    records = {key.format(n): {"train": {"loss": 9.0 - n}, "lr": 0.5} for n in (2, 3, 5, 8, 10)}
+    columns = log(json.dumps({"seed": 1, "history": records}, indent=indent, sort_keys=True))
+    assert values(columns, counter) == [2, 3, 5, 8, 10]
+    assert values(columns, "history/train/loss") == [7.0, 6.0, 4.0, 1.0, -1.0]
+    assert columns.config == {"seed": 1}
+
+
+@pytest.mark.parametrize("key", ["fold_{}", "client{}", "{}_lr", "run {}"])
+def test_what_else_has_a_number_is_no_step(log, key):
+    columns = log({key.format(n): {"loss": 9.0 - n} for n in range(1, 6)})
+    assert columns.rows == 1
+
+
+def test_rows_of_numbers_are_no_points_of_a_chart(log):
+    with pytest.raises(NoUsableRecord, match="no pairs that begin with a step"):
+        log([[n, 9.0 - n, 0.5] for n in range(1, 31)])
 
 
 def test_a_chart_that_tensorboard_downloads(log):

@@ -1,0 +1,60 @@
+"""What stands under its step: {"epoch_1": {"loss": 2.5, …}, …}, as pandas writes by index."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from stabdiag.readers.columns import INDEX
+from stabdiag.readers.unnamed import FEWEST
+from stabdiag.roles import ROLES, assign, normal
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+Path: TypeAlias = tuple[str, ...]
+# The values by number, under the keys that lead to them without the one that has the number.
+Numbered: TypeAlias = dict[Path, tuple[list[int], list[object]]]
+
+_KEY: Final = re.compile(r"(\D{0,30}?)[\W_]*(\d{1,15})", re.ASCII)
+
+# A fold, a client or a layer has a number, too, which is no step.
+_COUNTERS: Final = {
+    name: role.name for role in ROLES if role.name in ("step", "epoch") for name in role.names
+} | {"": "step"}
+
+
+def number_of(key: str) -> tuple[str, int] | None:
+    """Return what a key counts, ``step`` or ``epoch``, and its number; None if it does not."""
+    found = _KEY.fullmatch(key)
+    counter = _COUNTERS.get(normal(found[1])) if found else None
+    return (counter, int(found[2])) if found and counter else None
+
+
+def take_keyed(values: dict[Path, object]) -> tuple[Numbered, str]:
+    """Take the values that stand under numbers out of all, if a loss is among them.
+
+    Returns:
+        the values by number, and what the numbers count.
+    """
+    taken: dict[str, dict[Path, dict[int, Path]]] = defaultdict(lambda: defaultdict(dict))
+    for path in values:
+        for place, key in enumerate(path):
+            found = number_of(key)
+            if found is not None:
+                counter, number = found
+                taken[counter][(*path[:place], *path[place + 1 :])][number] = path
+                break
+    for counter, found_by_name in taken.items():
+        series = {name: at for name, at in found_by_name.items() if name and len(at) >= FEWEST}
+        columns = assign("/".join(name) for name in series).columns
+        if not columns.keys().isdisjoint(("loss", "eval_loss")):
+            called = INDEX if counter in columns else counter
+            return {name: _pop(values, at) for name, at in series.items()}, called
+    return {}, "step"
+
+
+def _pop(values: dict[Path, object], at: Mapping[int, Path]) -> tuple[list[int], list[object]]:
+    numbers = sorted(at)
+    return numbers, [values.pop(at[number]) for number in numbers]
