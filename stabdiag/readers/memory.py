@@ -169,14 +169,16 @@ def _of_arrow(table: Any) -> dict[str, Piece]:
     import pyarrow as pa
 
     from stabdiag.readers.arrow import leaf, leaves, piece_of_array
+    from stabdiag.readers.pandas_index import counted_index
 
     try:
         whole = table if isinstance(table, pa.Table) else pa.table(table)
     except pa.ArrowInvalid as error:  # a single column, such as a Series
         raise LogError(f"cannot read a {type(table).__name__}; {_EXPECTED}") from error
     whole = whole.combine_chunks()
-    pieces: dict[str, Piece] = {}
-    for name, path in leaves(whole.schema).items():
+    places = leaves(whole.schema)
+    pieces = counted_index(whole.schema.metadata, len(whole), places)
+    for name, path in places.items():
         column = whole.column(path[0])
         parts = column.chunks or [pa.nulls(0)]
         pieces[name] = piece_of_array(leaf(parts[0], path[1:]), missing=NULL)

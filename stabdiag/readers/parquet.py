@@ -31,6 +31,7 @@ def read(stream: Stream) -> Columns:
     # Here and not above: every binary file is held against this recogniser first.
     from stabdiag.readers.arrow import leaf, leaves, piece_of_array
     from stabdiag.readers.converted import from_metadata
+    from stabdiag.readers.pandas_index import counted_index
     from stabdiag.readers.pieces import Single, join
     from stabdiag.readers.words import NULL
 
@@ -52,7 +53,11 @@ def read(stream: Stream) -> Columns:
     if not rows or not places:
         raise NoUsableRecord(f"{name}: no record could be read; the Parquet file holds no rows")
 
+    index = counted_index(schema.metadata, rows, places)
+
     def load(column: str) -> Column:
+        if column in index:
+            return join([Single(name=column, of=index[column])], column)
         path = places[column]
         told = f"{name}: column {' '.join(column.split())}"
         try:
@@ -76,7 +81,7 @@ def read(stream: Stream) -> Columns:
     return Columns(
         source=name,
         format="parquet",
-        names=tuple(places),
+        names=(*index, *places),
         rows=rows,
         load=load,
         notes=tuple(stream.notes),

@@ -6,12 +6,13 @@ import io
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
 from stabdiag.errors import LogError, NoUsableRecord
-from stabdiag.readers import read_columns, read_stream
+from stabdiag.readers import from_object, read_columns, read_stream
 from stabdiag.readers.source import Stream
 
 
@@ -50,6 +51,36 @@ def test_numbers(log):
     np.testing.assert_array_equal(columns.load("half").values, [1, np.nan, 2])
     np.testing.assert_array_equal(columns.load("flag").values, [1, np.nan, 0])
     assert columns.load("nothing").null.all()
+
+
+def test_an_index_that_pandas_tells_by_its_stride(tmp_path):
+    steps = range(10, 410, 10)
+    frame = pd.DataFrame({"step": steps, "loss": 2.5}).set_index("step")
+    frame.to_parquet(tmp_path / "run.parquet")
+    columns = read_columns(tmp_path / "run.parquet")
+    assert columns.names == ("step", "loss")
+    assert columns.load("step").values.tolist() == [*steps]
+    table = pa.Table.from_pandas(frame)
+    assert from_object(table).load("step").values.tolist() == [*steps]
+    assert from_object(table.slice(1)).names == ("loss",)
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        "[",
+        "7",
+        "{}",
+        '{"index_columns": 3}',
+        '{"index_columns": [{"kind": "range"}]}',
+        '{"index_columns": [{"kind": "range", "name": "step", "start": 0, "stop": 9, "step": 0}]}',
+        '{"index_columns": [{"kind": "range", "name": "step", "start": 0, "stop": %s, "step": 1}]}'
+        % 10**99,
+    ],
+)
+def test_what_pandas_tells_may_be_damaged(told):
+    table = pa.table({"loss": [2.5, 2.25]}).replace_schema_metadata({"pandas": told})
+    assert from_object(table).names == ("loss",)
 
 
 def test_texts(log):
