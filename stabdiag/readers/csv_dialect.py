@@ -156,6 +156,8 @@ def _divided(
     if len(header) == 1 and any(other in lines[first] for other in DELIMITERS):
         return None
     rows = rows_of([lines[place] for place in rest], delimiter)
+    if delimiter == BLANKS and all(len(row) == len(header) + 1 for row in rows) and _counts(rows):
+        header = [INDEX, *header]  # which pandas prints without a name
     names = names_of(header)
     again = (n for n, row in enumerate(rows) if is_next_header(row, names))
     rows = rows[: next(again, len(rows))]

@@ -64,6 +64,11 @@ _SHOWN: Final = 3
 _JSON_IN_TEXT: Final = re.compile(rb'^[^{\n]+\{".*loss".*\}\s*$', re.MULTILINE)
 _PYTHON_DICT: Final = re.compile(rb"^\s*\{'(?!train_runtime)[^\n]*\}\s*$", re.MULTILINE)
 
+# What NumPy writes without a header: three lines of nothing but numbers, at least two in each.
+_NUMBER: Final = rb"[-+]?(?:[\d.]+(?:[eE][-+]?\d+)?|nan|inf)"
+_ROW: Final = rb"[ \t]*%b(?:[ \t]+%b)+[ \t]*\r?\n" % (_NUMBER, _NUMBER)
+_ROWS: Final = re.compile(rb"(?:[ \t]*#[^\n]*\n)*(?:%b){3}" % _ROW)
+
 
 def refuse_pointer(stream: Stream) -> None:
     """Raise an error if a file only points to the log.
@@ -115,6 +120,8 @@ def _about(stream: Stream, head: bytes) -> str:
             "a text log with JSON in its lines; extract it with:"
             f" grep -o '{{\".*}}' {given} > run.jsonl"
         )
+    if _ROWS.match(head):
+        return "rows of numbers without names; add a first line of names, such as: step loss lr"
     return _about_values(stream.peek(_LOOKED_AT))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from stabdiag.errors import LogError, NoUsableRecord
@@ -111,6 +112,14 @@ def test_the_index_of_pandas_goes_by_its_name(log):
     assert columns.load("index").values.tolist() == [0, 1]
     assert columns.load("loss").values.tolist() == [2.5, 2.25]
     assert log(",index,loss\n0,3,2.5\n1,4,2.25\n").names == ("column_1", "index", "loss")
+
+
+@pytest.mark.parametrize("index", [True, False])
+def test_a_table_as_pandas_prints_it(log, index):
+    frame = pd.DataFrame({"loss": [2.5, np.nan, 2.25, 2.125], "lr": 0.5})
+    columns = log(frame.to_string(index=index) + "\n", "log.txt")
+    assert columns.names == (("index", "loss", "lr") if index else ("loss", "lr"))
+    np.testing.assert_array_equal(columns.load("loss").values, [2.5, np.nan, 2.25, 2.125])
 
 
 @pytest.mark.parametrize("small", [-1, 1 << 20])

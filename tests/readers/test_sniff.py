@@ -160,6 +160,16 @@ def test_a_pointer_of_git_lfs(tmp_path, name):
         read_columns(path, format="csv")
 
 
+def test_the_advice_about_rows_without_names_works(tmp_path):
+    path = tmp_path / "log.txt"
+    rows = np.column_stack([np.arange(30), np.linspace(3, 2, 30), np.full(30, 1e-3)])
+    np.savetxt(path, rows)
+    with pytest.raises(LogError, match="add a first line of names, such as: step loss lr") as error:
+        read_columns(path)
+    path.write_text(f"{str(error.value).rpartition(': ')[2]}\n{path.read_text()}")
+    assert read_columns(path).names == ("step", "loss", "lr")
+
+
 def test_other_texts(tmp_path):
     assert "a text log in which no line of a known framework" in refusal(tmp_path, b"hello\n")
 
