@@ -13,6 +13,8 @@ from stabdiag.roles import ROLES, assign, normal
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from stabdiag.readers.pieces import Piece
+
 Path: TypeAlias = tuple[str, ...]
 # The values by number, under the keys that lead to them without the one that has the number.
 Numbered: TypeAlias = dict[Path, tuple[list[int], list[object]]]
@@ -53,6 +55,24 @@ def take_keyed(values: dict[Path, object]) -> tuple[Numbered, str]:
             called = INDEX if counter in columns else counter
             return {name: _pop(values, at) for name, at in series.items()}, called
     return {}, "step"
+
+
+def join_keyed(columns: dict[Path, list[Piece]]) -> None:
+    """Put lists that stand under epochs one after the other: {"epoch_1": {"loss": […]}, …}.
+
+    Under a number alone may as well stand a fold.
+    """
+    found: dict[Path, dict[int, Path]] = defaultdict(dict)
+    for path in columns:
+        for place, key in enumerate(path):
+            counted = None if key.isdigit() else number_of(key)
+            if counted is not None:
+                found[*path[:place], *path[place + 1 :]][counted[1]] = path
+                break
+    series = {name: at for name, at in found.items() if name and len(at) >= FEWEST}
+    if "loss" in assign("/".join(name) for name in series).columns:
+        for name, at in series.items():
+            columns[name] = [piece for number in sorted(at) for piece in columns.pop(at[number])]
 
 
 def _pop(values: dict[Path, object], at: Mapping[int, Path]) -> tuple[list[int], list[object]]:

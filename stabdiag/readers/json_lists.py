@@ -26,6 +26,9 @@ _ABOUT: Final = 0.5
 # Whole numbers above this are not told apart.
 _LARGEST: Final = 2.0**53
 
+# What lists of steps, and of the values beside them, are called.
+_BESIDE: Final = (("steps", "values"), ("x", "y"))
+
 
 def side_by_side(tables: Tables, notes: list[str]) -> Rows:
     """Return the longest lists as columns; one that breaks off fills the first of the rows."""
@@ -82,21 +85,26 @@ def indexed(tables: Tables) -> dict[Path, tuple[Ints, Piece]]:
 def beside_steps(tables: Tables) -> dict[Path, tuple[Ints, Piece]]:
     """Take out the lists of values that have lists of their steps beside them.
 
-    Sacred keeps a run so, as {"loss": {"steps": […], "timestamps": […], "values": […]}, …}.
+    Sacred keeps a run so, as {"loss": {"steps": […], "timestamps": […], "values": […]}, …}, and
+    charts of Plotly, Visdom and others have x and y.
     """
     found: dict[Path, tuple[Ints, Piece]] = {}
-    for path in [path[:-1] for path in tables.columns if path[-1:] == ("values",)]:
-        if (*path, "steps") not in tables.columns:
-            continue
-        values, steps, _ = (
-            stretched(tables.columns.pop((*path, name), []))
-            for name in ("values", "steps", "timestamps")
-        )
-        count = min(len(values.values), len(steps.values))
-        whole = (steps.states[:count] == NUMBER) & (np.abs(steps.values[:count]) < _LARGEST)
-        if whole.all() and not values.words:
-            kept = Piece(values=values.values[:count], states=values.states[:count])
-            found[path] = (steps.values[:count].astype(np.int64), kept)
+    for of_steps, of_values in _BESIDE:
+        for path in [path[:-1] for path in tables.columns if path[-1:] == (of_values,)]:
+            if (*path, of_steps) not in tables.columns:
+                continue
+            values, steps, _ = (
+                stretched(tables.columns.pop((*path, name), []))
+                for name in (of_values, of_steps, "timestamps")
+            )
+            count = min(len(values.values), len(steps.values))
+            at = steps.values[:count]
+            counted = (steps.states[:count] == NUMBER) & (np.abs(at) < _LARGEST)
+            if counted.all() and np.array_equal(at, np.floor(at)) and not values.words:
+                kept = Piece(values=values.values[:count], states=values.states[:count])
+                found[path] = (at.astype(np.int64), kept)
+            else:
+                tables.columns[path] = [values]
     return found
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from stabdiag.readers.json_keyed import number_of
 from stabdiag.readers.json_rows import DECODER, mended
+from stabdiag.readers.json_runs import LONG
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,9 +33,6 @@ _HISTORY: Final = re.compile(rb'"log_history"\s*:\s*\[')
 # What goes on with a list, and begins no record.
 _IN_A_LIST: Final = frozenset({b"[", b"-", *(str(digit).encode() for digit in range(10))})
 _LOOK: Final = 200
-
-# A record may hold the learning rates of its groups; a list of more values is a column.
-_LONG: Final = 16
 
 
 def is_document(head: bytes, *, whole: bool) -> bool:
@@ -73,7 +71,7 @@ def _is_table(line: bytes) -> bool:
     lists = [leaf for leaf in leaves if isinstance(leaf, list)]
     if leaves == [[]] * len(leaves):  # nothing was logged yet
         return bool(leaves)
-    if any(len(one) > _LONG or (one and isinstance(one[0], dict)) for one in lists):
+    if any(len(one) > LONG or (one and isinstance(one[0], dict)) for one in lists):
         return True
     return len(lists) == len(leaves) and any(len(one) > 1 for one in lists)
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from stabdiag.readers.columns import BadLine
-from stabdiag.readers.json_keyed import take_keyed
+from stabdiag.readers.json_keyed import join_keyed, take_keyed
+from stabdiag.readers.json_runs import lists_of
 from stabdiag.readers.json_stream import Broken, Document
 from stabdiag.readers.nested import Record, flattened
 from stabdiag.readers.pieces import Piece, Rows, piece_of, rows_of, stretched
@@ -65,6 +66,7 @@ def read_tables(stream: Stream) -> Tables:
                 tables.values.update(single)
     except Broken as broken:
         tables.bad.append(BadLine(line=document.line(), reason=str(broken)))
+    join_keyed(tables.columns)
     if len(bare) == 1 and not tables.indexed:
         tables.indexed, tables.counter = take_keyed(tables.values)
     if not (tables.records or tables.columns or tables.indexed) and any(bare):
@@ -93,7 +95,7 @@ def _walk(document: Document, path: Path, tables: Tables, single: dict[Path, obj
 def _walk_list(document: Document, path: Path, tables: Tables) -> None:
     first = document.open_list()
     if first == "{":
-        _read_records(document, tables.records.setdefault(path, []), tables.bad)
+        _read_records(document, path, tables)
         return
     if first == "[":
         _read_points(document, path, tables)
@@ -106,15 +108,15 @@ def _walk_list(document: Document, path: Path, tables: Tables) -> None:
 def _read_points(document: Document, path: Path, tables: Tables) -> None:
     """Read an open list of lists: rows below names, pairs that begin with a step, or points.
 
-    pandas writes {"columns": […], "index": […], "data": [[…], …]}, and TensorBoard downloads a
-    chart as [[time, step, value], …].
+    pandas writes {"columns": […], "index": […], "data": [[…], …]}, others their names as the first
+    row, and TensorBoard downloads a chart as [[time, step, value], …].
     """
     lists: list[list[object]] = []
     try:
         for bunch in document.bunches(together=False):
             lists += [one for one in bunch if isinstance(one, list)]
     finally:
-        names = _names_above(path, tables) or _POINT
+        names = _names_above(path, tables) or _header(lists) or _POINT
         rows = [dict(zip(names, one, strict=True)) for one in lists if len(one) == len(names)]
         pairs = [one for one in lists if len(one) == _PAIR]
         steps = [step for step, _ in pairs if isinstance(step, float)]
@@ -135,13 +137,20 @@ def _names_above(path: Path, tables: Tables) -> Sequence[str]:
     return names
 
 
+def _header(lists: Sequence[list[object]]) -> Sequence[str]:
+    """Return the names of columns that the first of the lists holds."""
+    first = [one for one in lists[0] if isinstance(one, str)] if lists else []
+    return first if len(first) > 1 and len(first) == len(lists[0]) else ()
+
+
 def _is_point(row: Record) -> bool:
     time, step = row["wall_time"], row["step"]
     return isinstance(time, float) and time >= A_TIME and isinstance(step, float) and step % 1 == 0
 
 
-def _read_records(document: Document, chunks: list[Rows], bad: list[BadLine]) -> None:
+def _read_records(document: Document, path: Path, tables: Tables) -> None:
     """Read an open list of objects; a broken one is left out, if another follows it."""
+    chunks, bad = tables.records.setdefault(path, []), tables.bad
     records: list[Record] = []
     try:
         while True:
@@ -159,7 +168,9 @@ def _read_records(document: Document, chunks: list[Rows], bad: list[BadLine]) ->
             else:
                 return
     finally:
-        if records:
+        lists = lists_of(records) if records and not chunks else {}
+        tables.columns |= {(*path, *name): [piece_of(values)] for name, values in lists.items()}
+        if records and not lists:
             chunks.append(_chunk(records))
 
 

@@ -17,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stabdiag import diagnose
+from stabdiag import read as read_run
 from stabdiag.errors import LogError, NoUsableRecord
 from stabdiag.history import EventKind
 from stabdiag.readers import json_stream, read_columns
@@ -25,6 +26,7 @@ from stabdiag.readers.json_tables import read_tables
 from stabdiag.readers.source import Stream
 
 RECORDS = [{"step": n, "loss": 9.0 - n, "text": 'a "b], {c} \\'} for n in range(1, 6)]
+LOSSES = [2.5 - n / 64 for n in range(30)]
 INDENTS = pytest.mark.parametrize("indent", [None, 2])
 
 
@@ -233,6 +235,46 @@ def test_records_under_their_numbers(log, key, counter, indent):
 def test_what_else_has_a_number_is_no_step(log, key):
     columns = log({key.format(n): {"loss": 9.0 - n} for n in range(1, 6)})
     assert columns.rows == 1
+
+
+@INDENTS
+@pytest.mark.parametrize(
+    "document",
+    [
+        {"train_loss": {"x": [*range(0, 60, 2)], "y": LOSSES}},
+        {"data": [{"name": "train_loss", "x": [*range(0, 60, 2)], "y": LOSSES}]},
+        [["step", "loss"], *zip(range(0, 60, 2), LOSSES, strict=True)],
+        {"columns": ["step", "loss"], "data": [*zip(range(0, 60, 2), LOSSES, strict=True)]},
+    ],
+)
+def test_curves_of_charts(tmp_path, document, indent):
+    path = tmp_path / "run.json"
+    path.write_text(json.dumps(document, indent=indent))
+    history = read_run(path)
+    assert history.series["loss"].steps.tolist() == [*range(0, 60, 2)]
+    assert history.series["loss"].values.tolist() == LOSSES
+
+
+def test_a_curve_over_other_than_whole_numbers_keeps_its_values(log):
+    columns = log({"loss": {"x": [n / 4 for n in range(30)], "y": LOSSES}})
+    assert values(columns, "loss") == LOSSES
+
+
+@INDENTS
+@pytest.mark.parametrize(("key", "called"), [("label", "a"), ("comment", "0")])
+def test_runs_that_each_hold_their_lists(log, key, called, indent):
+    runs = [{key: "a", "train_loss": LOSSES}, {key: "b", "train_loss": LOSSES[::-1]}]
+    columns = log(json.dumps({"runs": runs}, indent=indent))
+    assert columns.rows == 30
+    assert values(columns, f"runs/{called}/train_loss") == LOSSES
+
+
+@INDENTS
+def test_lists_under_their_epochs_follow_each_other(log, indent):
+    document = {f"epoch_{n}": {"loss": LOSSES[3 * n : 3 * n + 3]} for n in (2, 0, 1, 3)}
+    assert values(log(json.dumps(document, indent=indent)), "loss") == LOSSES[:12]
+    folds = {str(n): {"loss": LOSSES} for n in range(4)}
+    assert log(json.dumps(folds, indent=indent)).rows == 30
 
 
 def test_rows_of_numbers_are_no_points_of_a_chart(log):

@@ -1,0 +1,40 @@
+"""Lists of JSON objects that each hold whole lists: folds, runs, or the curves of a chart."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from stabdiag.readers.nested import Record
+
+# A record may hold the learning rates of its groups; a list of more values is a column.
+LONG: Final = 16
+
+# Nobody draws, or trains and keeps, so many at once.
+_MOST: Final = 200
+
+# What an object may go by.
+_NAMES: Final = ("name", "label", "title", "id", "run")
+
+
+def lists_of(records: Sequence[Record]) -> dict[tuple[str, str], list[object]]:
+    """Return the lists that lie in objects, by the name or number of each; none if in records."""
+    lists = [
+        {key: one for key, one in record.items() if isinstance(one, list) and _is_column(one)}
+        for record in records
+    ]
+    if len(records) > _MOST or not all(lists):
+        return {}
+    told = [next((r[key] for key in _NAMES if isinstance(r.get(key), str)), "") for r in records]
+    called = map(str, told if len(set(told)) == len(told) else range(len(records)))
+    return {
+        (name, key): values
+        for name, found in zip(called, lists, strict=True)
+        for key, values in found.items()
+    }
+
+
+def _is_column(values: list[object]) -> bool:
+    return len(values) > LONG and not any(isinstance(one, list | dict) for one in values)
