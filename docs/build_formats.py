@@ -40,6 +40,9 @@ with a blank, a fraction or an offset, `1:02:03` since the start; in text logs t
 lines. Differences are all that counts, so that a zone need not be told. A column called `time` is
 that of a step, unless it rises all the way.
 
+Lines that were put into JSON by what collected them, under a key such as `log`, `message` or
+`MESSAGE` (Docker, journald, a JSON logger), are read from there, whatever their own format is.
+
 What stands in a log beside its numbers is used too: settings fill in what the manifest does not
 say, and messages such as an out-of-memory error come into the report with their line."""
 

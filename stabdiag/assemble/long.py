@@ -30,7 +30,7 @@ def with_measurements(
     of which records the loss is due in.
     """
     value = names.get("loss")
-    if value is None or normal(value) != "value":
+    if value is None or normal(value) not in ("value", "metric_value"):
         return columns, names, (), None
     telling = (name for name in columns.names if names_measurements(name))
     name = next((one for one in telling if "loss" in _roles(columns.load(one))), None)

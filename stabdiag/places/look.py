@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from stabdiag.errors import LogError
 from stabdiag.places.beside import is_manifest
-from stabdiag.readers.compressed import unpacked
-from stabdiag.readers.encoding import decoded
+from stabdiag.readers import bare
 from stabdiag.readers.registry import reader
 from stabdiag.readers.sniff import recognised
 from stabdiag.readers.source import Stream
@@ -114,7 +113,7 @@ def _look(entry: Entry, stream: Stream, size: int) -> Log | None:
     try:
         head = stream.peek(size)
         whole = len(head) < size
-        plain = decoded(unpacked(Stream(stream.name, io.BytesIO(head))))
+        plain = bare(Stream(stream.name, io.BytesIO(head)))
         start = plain.peek(size)
         name = recognised(start, whole=whole) if start else None
         if name is None:
@@ -124,7 +123,7 @@ def _look(entry: Entry, stream: Stream, size: int) -> Log | None:
         except LogError:
             if whole or (entry.size or 0) > _WHOLE:
                 raise
-        return _log(entry, name, reader(name).read(decoded(unpacked(stream))), entry.size or size)
+        return _log(entry, name, reader(name).read(bare(stream)), entry.size or size)
     except LogError:
         return None if name is None else Log(entry=entry, format=name, losses=0)
 

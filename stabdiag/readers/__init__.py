@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from stabdiag.history import Event, EventKind
 from stabdiag.readers.columns import BadLine, Column, Columns, every_column
 from stabdiag.readers.compressed import unpacked
 from stabdiag.readers.encoding import decoded
@@ -11,6 +13,7 @@ from stabdiag.readers.refusals import refuse_pointer
 from stabdiag.readers.registry import reader
 from stabdiag.readers.sniff import refuse_empty, sniff
 from stabdiag.readers.source import open_stream
+from stabdiag.readers.wrapped import unwrapped
 
 if TYPE_CHECKING:
     import os
@@ -18,7 +21,7 @@ if TYPE_CHECKING:
     from stabdiag.readers.columns import Wanted
     from stabdiag.readers.source import Stream
 
-__all__ = ["BadLine", "Column", "Columns", "from_object", "read_columns", "read_stream"]
+__all__ = ["BadLine", "Column", "Columns", "bare", "from_object", "read_columns", "read_stream"]
 
 
 def read_columns(source: str | os.PathLike[str], *, format: str | None = None) -> Columns:
@@ -43,11 +46,21 @@ def read_stream(
         LogError: If the log cannot be read, in one line that says what to do about it.
     """
     chosen = None if format is None else reader(format)
-    plain = decoded(unpacked(stream))
+    plain = bare(stream) if chosen is None else decoded(unpacked(stream))
     plain.wanted = wanted
     refuse_empty(plain)
     refuse_pointer(plain)
-    return (chosen or sniff(plain)).read(plain)
+    columns = (chosen or sniff(plain)).read(plain)
+    if not plain.under:
+        return columns
+    told = f"the log's lines stand under {plain.under!r} in JSON, and are read from there"
+    event = Event(kind=EventKind.PLACE, message=told)
+    return replace(columns, events=(event, *columns.events))
+
+
+def bare(stream: Stream) -> Stream:
+    """Return the stream of a log as its program wrote it, or the stream itself if it is that."""
+    return unwrapped(decoded(unpacked(stream)))
 
 
 def from_object(table: object) -> Columns:

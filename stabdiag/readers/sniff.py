@@ -41,7 +41,8 @@ def sniff(stream: Stream) -> Reader:
     head, whole = stream.head()
     found = _first(_QUICK, head, whole=whole)
     if found is None and refusals.binary(head) is None:
-        found = _text(stream) or _by_suffix(stream.name, head, whole=whole) or _last_resort(stream)
+        promised = None if stream.under else _by_suffix(stream.name, head, whole=whole)
+        found = _text(stream) or promised or _last_resort(stream)
     if found is None:
         raise NoUsableRecord(refusals.sentence(stream, head))
     return found

@@ -31,7 +31,11 @@ class Raw(Protocol):
 
 
 class Stream:
-    """Bytes that can be looked at before they are read."""
+    """Bytes that can be looked at before they are read.
+
+    ``under`` is the key of JSON records under which the lines stood, if they did: the name is then
+    that of the records.
+    """
 
     def __init__(self, name: str, raw: Raw, *, path: Path | None = None) -> None:
         """Take bytes from ``raw``; ``path`` is given where they lie in a file just as they are."""
@@ -39,6 +43,7 @@ class Stream:
         self.path = path
         self.notes: list[str] = []
         self.wanted: Wanted = every_column
+        self.under = ""
         self._raw = raw
         self._ahead = b""
 

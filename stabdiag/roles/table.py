@@ -55,7 +55,7 @@ ROLES: tuple[Role, ...] = (
             *("ce_loss", "train_lm_loss", "cross_entropy", "nll_loss", "train_loss_epoch", "trl"),
             *("epoch_loss", "train_epoch_loss", "batch_loss", "train_batch_loss"),
             # The one metric of a file that holds no other is called so.
-            *("main_loss", "value"),
+            *("main_loss", "value", "metric_value"),
         ),
     ),
     Role(

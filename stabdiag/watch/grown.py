@@ -7,10 +7,8 @@ from tempfile import SpooledTemporaryFile
 from typing import TYPE_CHECKING, Final
 
 from stabdiag.errors import LogError
-from stabdiag.readers import read_stream
+from stabdiag.readers import bare, read_stream
 from stabdiag.readers.blocks import Block
-from stabdiag.readers.compressed import unpacked
-from stabdiag.readers.encoding import decoded
 from stabdiag.readers.registry import reader
 from stabdiag.readers.sniff import sniff
 from stabdiag.readers.source import Stream
@@ -109,7 +107,7 @@ class Grown:
         """Read the log block by block from now on, if its format is one that can be."""
         self._settle_at *= 2
         stream = self._stream(self._whole_lines)
-        if decoded(unpacked(stream)) is not stream:
+        if bare(stream) is not stream:
             return
         try:
             chosen = sniff(stream) if self._format is None else reader(self._format)
