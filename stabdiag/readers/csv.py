@@ -105,7 +105,7 @@ def read(stream: Stream, *, small: int = SMALL, size: int = BLOCK) -> Columns:
             f"{stream.name}: no record could be read; expected lines of"
             f" {len(dialect.names)} cells below the header"
         )
-    stream.notes += _about_headers(repeated, renamed)
+    stream.notes += _about_headers(dialect.above, repeated, renamed)
     names = dialect.shown(name for chunk in chunks for name in chunk.names)
     rows = sum(chunk.rows for chunk in chunks)
     load: Callable[[str], Column] = partial(join if slab is None else slab.join, chunks)
@@ -227,7 +227,10 @@ def _results(stream: Stream, dialect: Dialect, size: int, *, fast: bool) -> Iter
             yield result
 
 
-def _about_headers(repeated: list[int], renamed: list[int]) -> Iterator[str]:
+def _about_headers(above: int, repeated: list[int], renamed: list[int]) -> Iterator[str]:
+    if above:
+        lines = "1 line" if above == 1 else f"{above} lines"
+        yield f"{lines} above the header of the columns left out"
     if repeated:
         yield f"the header stands again {_at(repeated)}: several logs in one file"
     if renamed:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import csv
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from stabdiag.readers.columns import INDEX
 from stabdiag.readers.csv_commas import has_commas, with_points
 from stabdiag.readers.words import NUMBER, WORD, meaning
+from stabdiag.roles import assign
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from stabdiag.history import Event
 
@@ -22,6 +23,10 @@ DELIMITERS: Final = (",", ";", "\t", "|")
 BLANKS: Final = " "
 
 _FEWEST_ROWS: Final = 3
+
+# So many lines may stand above a header, a title or settings, if it has no more cells than that.
+_PREAMBLE: Final = 10
+_WIDE: Final = 1000
 
 # How many lines below the header are looked at, and how many of them may have another width.
 LINES: Final = 50
@@ -43,6 +48,7 @@ class Dialect:
     """The delimiter and the first header; ``start`` is where the records begin.
 
     ``commas`` says that the comma is the decimal point, as in what Excel writes in most of Europe.
+    So many lines ``above`` the header are neither blank nor comments: a title, or settings.
     ``ends_open`` says that each line ends in a delimiter, and ``has_index`` that the first column
     has no name and counts the rows, as pandas writes it. ``assumed`` says what columns without
     names are taken for.
@@ -53,6 +59,7 @@ class Dialect:
     names: tuple[str, ...]
     start: int
     lines: int
+    above: int = 0
     ends_open: bool = False
     has_index: bool = False
     assumed: Event | None = None
@@ -138,13 +145,42 @@ def dialect_of(head: bytes, *, whole: bool) -> Dialect | None:
     places = [n for n, line in enumerate(lines) if is_content(line)]
     if not places:
         return None
-    first = lines[places[0]]
-    found = (
-        _divided(delimiter, head, lines, places[: LINES + 1])
-        for delimiter in (*by_count(first), BLANKS)
-        if first.count(delimiter) < _COLUMNS
-    )
-    return next((dialect for dialect in found if dialect is not None), None)
+    found = _dialects(head, lines, places)
+    first = next(found, None)
+    if first is None or len(first.names) > _WIDE or _tells_of_a_loss(first):
+        return first
+    # Settings look like a header as well: one that names a loss goes before them.
+    return next(filter(_tells_of_a_loss, found), first)
+
+
+def _tells_of_a_loss(dialect: Dialect) -> bool:
+    return not assign(dialect.names).columns.keys().isdisjoint(("loss", "eval_loss"))
+
+
+def _dialects(head: bytes, lines: Sequence[str], places: Sequence[int]) -> Iterator[Dialect]:
+    """Yield the dialects that the first lines may be headers of."""
+    for above in range(min(len(places), _PREAMBLE + 1)):
+        taken = places[above : above + LINES + 1]
+        first, *below = (lines[place] for place in taken)
+        for delimiter in (*by_count(first), BLANKS):
+            if first.count(delimiter) >= _COLUMNS or (
+                above and not _recurs(delimiter, first, below)
+            ):
+                continue
+            dialect = _divided(delimiter, head, lines, taken)
+            if dialect is not None:
+                yield replace(dialect, above=above)
+                break
+
+
+def _recurs(delimiter: str, first: str, below: Sequence[str]) -> bool:
+    """Return whether a line below others heads a table: of numbers, and words are fewer."""
+    count = first.count(delimiter)
+    if delimiter == BLANKS or not 0 < count < _WIDE or not is_header(cells_of(first, delimiter)):
+        return False
+    rows = [cells_of(line, delimiter) for line in below if line.count(delimiter) == count]
+    states = [meaning(cell)[0] for row in rows[:_PREAMBLE] for cell in row]
+    return len(rows) >= _FEWEST_ROWS and states.count(NUMBER) > states.count(WORD)
 
 
 def _divided(
@@ -176,7 +212,8 @@ def _divided(
             ends_open=len(header) > 1 and not any(row[-1:] != [""] for row in [header, *rows]),
             has_index=not header[0] and _counts(rows),
         )
-    above = cells_of(lines[first - 1].lstrip("# "), delimiter) if first else []
+    is_comment = first > 0 and not is_content(lines[first - 1])
+    above = cells_of(lines[first - 1].lstrip("# "), delimiter) if is_comment else []
     if len(above) == len(header) and is_header(above) and are_records([header], len(above)):
         return Dialect(
             delimiter=delimiter,

@@ -41,8 +41,7 @@ def sniff(stream: Stream) -> Reader:
     head, whole = stream.head()
     found = _first(_QUICK, head, whole=whole)
     if found is None and refusals.binary(head) is None:
-        promised = None if stream.under else _by_suffix(stream.name, head, whole=whole)
-        found = _text(stream) or promised or _last_resort(stream)
+        found = _text(stream) or _not_shown(stream, head, whole=whole)
     if found is None:
         raise NoUsableRecord(refusals.sentence(stream, head))
     return found
@@ -70,6 +69,15 @@ def _text(stream: Stream) -> Reader | None:
         if found is not None or len(head) < size:
             break
     return found or _first(_PATIENT, head, whole=len(head) < size)
+
+
+def _not_shown(stream: Stream, head: bytes, *, whole: bool) -> Reader | None:
+    """Return the format of what shows none: what its name promises, or that of any text."""
+    promised = None if stream.under else _by_suffix(stream.name, head, whole=whole)
+    # JSON lines may be damaged from the first on; CSV without a header may be no CSV.
+    if promised is reader("jsonl"):
+        return promised
+    return _last_resort(stream) or promised
 
 
 def _last_resort(stream: Stream) -> Reader | None:

@@ -114,6 +114,38 @@ def test_the_index_of_pandas_goes_by_its_name(log):
     assert log(",index,loss\n0,3,2.5\n1,4,2.25\n").names == ("column_1", "index", "loss")
 
 
+@pytest.mark.parametrize(
+    ("above", "count"),
+    [
+        ("An experiment\n\n", 1),
+        ("model,resnet\nlr,0.5\nbatch size,32\n\n", 3),
+        ("Log of 2026-01-02, host a\n# a comment\nseed: 7\n", 2),
+    ],
+)
+@pytest.mark.parametrize("small", [-1, 1 << 20])
+def test_lines_above_the_header(tmp_path, above, count, small):
+    path = tmp_path / "run.csv"
+    path.write_text(f"{above}step,loss\n1,2.5\n2,\n3,2.25\n")
+    with open_stream(path) as stream:
+        columns = csv.read(stream, small=small)
+    assert columns.names == ("step", "loss")
+    assert columns.load("loss").values[[0, 2]].tolist() == [2.5, 2.25]
+    lines = "1 line" if count == 1 else f"{count} lines"
+    assert columns.notes == (f"{lines} above the header of the columns left out",)
+
+
+def test_a_table_in_a_frame(log):
+    rows = "".join(f"| {n} | {3 - n / 8} |\n" for n in range(12))
+    columns = log(f"+---+------+\n| step | loss |\n+---+------+\n{rows}+---+------+\n")
+    assert columns.load("loss").values.tolist() == [3 - n / 8 for n in range(12)]
+
+
+def test_lines_of_names_and_numbers_are_no_table(log):
+    lines = "".join(f"step={n},loss={3 - n / 8},lr=0.5\n" for n in range(5))
+    columns = log(lines)
+    assert (columns.format, columns.load("loss").values.tolist()[-1]) == ("text", 2.5)
+
+
 @pytest.mark.parametrize("index", [True, False])
 def test_a_table_as_pandas_prints_it(log, index):
     frame = pd.DataFrame({"loss": [2.5, np.nan, 2.25, 2.125], "lr": 0.5})
