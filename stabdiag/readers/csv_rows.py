@@ -9,8 +9,8 @@ from typing import Final
 import numpy as np
 
 from stabdiag.readers.columns import BadLine
+from stabdiag.readers.csv_cells import cells_of, is_next_header, names_of
 from stabdiag.readers.csv_commas import with_points
-from stabdiag.readers.csv_dialect import cells_of, is_next_header, names_of
 from stabdiag.readers.pieces import Rows, piece_of_cells
 
 # A quoted cell may run over as many lines; an unpaired quote must not swallow the file.

@@ -6,13 +6,9 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from stabdiag.readers.csv_commas import has_commas, with_points
-from stabdiag.readers.csv_dialect import (
+from stabdiag.readers.csv_cells import (
     BLANKS,
     DELIMITERS,
-    LINES,
-    Dialect,
-    are_records,
     by_count,
     cells_of,
     is_content,
@@ -20,6 +16,8 @@ from stabdiag.readers.csv_dialect import (
     offset,
     rows_of,
 )
+from stabdiag.readers.csv_commas import has_commas, with_points
+from stabdiag.readers.csv_dialect import LINES, Dialect, are_records
 from stabdiag.readers.unnamed import FEWEST, may_be_losses, may_be_steps, name_of_values, taken_as
 from stabdiag.readers.words import NUMBER, WORD, meaning
 

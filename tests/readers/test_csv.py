@@ -10,7 +10,7 @@ import pytest
 
 from stabdiag.errors import LogError, NoUsableRecord
 from stabdiag.history import EventKind
-from stabdiag.readers import csv, csv_dialect, read_columns
+from stabdiag.readers import csv, csv_cells, csv_dialect, read_columns
 from stabdiag.readers.source import open_stream
 from stabdiag.readers.words import WORD, meaning
 
@@ -431,7 +431,8 @@ def asked(monkeypatch):
         cells.append(cell)
         return meaning(cell)
 
-    monkeypatch.setattr(csv_dialect, "meaning", collected)
+    for module in (csv_cells, csv_dialect):
+        monkeypatch.setattr(module, "meaning", collected)
     return cells
 
 
@@ -450,9 +451,9 @@ def test_few_rows_of_very_many_columns_are_enough(asked):
 
 
 def test_a_header_of_one_name_again_and_again():
-    names = csv_dialect.names_of(["loss"] * 100_000)
+    names = csv_cells.names_of(["loss"] * 100_000)
     assert (names[:3], len(set(names))) == (("loss", "loss.1", "loss.2"), 100_000)
-    assert csv_dialect.names_of(["a", "a.1", "a", "a"]) == ("a", "a.1", "a.2", "a.3")
+    assert csv_cells.names_of(["a", "a.1", "a", "a"]) == ("a", "a.1", "a.2", "a.3")
 
 
 @pytest.mark.parametrize("rows", [10, 80_000])

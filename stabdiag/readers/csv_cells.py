@@ -1,0 +1,118 @@
+"""The cells of CSV lines, and the names that a header gives."""
+
+from __future__ import annotations
+
+import csv
+import re
+from typing import TYPE_CHECKING, Final
+
+from stabdiag.readers.words import NUMBER, WORD, meaning
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+DELIMITERS: Final = (",", ";", "\t", "|")
+
+# A table for people: cells are set apart by as many blanks as align them.
+BLANKS: Final = " "
+
+_LONGEST_NAME: Final = 200
+
+# What is looked at has an end, whatever the file holds: no logger has so many columns, and of rows
+# that are so wide a few tell as much as fifty.
+COLUMNS: Final = 1 << 17
+_CELLS: Final = 1 << 17
+
+# What Excel writes above the header where it is told to name the delimiter.
+_NAMED_DELIMITER: Final = re.compile(r"\ufeff?sep=.\r?")
+
+
+def cells_of(line: str, delimiter: str) -> list[str]:
+    """Return the cells of one line, without the blanks around them."""
+    line = line.lstrip("\ufeff").rstrip("\r")
+    if delimiter == BLANKS:
+        return [cell for cell in line.split(BLANKS) if cell]
+    if '"' not in line:
+        row = line.split(delimiter)
+        return [cell.strip() for cell in row] if " " in line or "\t" in line else row
+    try:
+        row = next(csv.reader([line], delimiter=delimiter), [])
+    except csv.Error:
+        row = line.split(delimiter)
+    return [cell.strip() for cell in row]
+
+
+def unnamed(number: int) -> str:
+    """Return the name of a column, counted from 1, whose header is blank."""
+    return f"column_{number}"
+
+
+def names_of(cells: Sequence[str]) -> tuple[str, ...]:
+    """Return the names that a header gives: each once, and none blank."""
+    names: dict[str, None] = {}
+    # Where the counting of a name goes on: from 1 each time, many equal ones would take for ever.
+    counts: dict[str, int] = {}
+    for number, cell in enumerate(cells, start=1):
+        name = base = cell or unnamed(number)
+        while name in names:
+            counts[base] = counts.get(base, 0) + 1
+            name = f"{base}.{counts[base]}"
+        names[name] = None
+    return tuple(names)
+
+
+def is_header(cells: Sequence[str]) -> bool:
+    """Return whether these cells could be names of columns, and nothing else."""
+    if any(len(cell) > _LONGEST_NAME for cell in cells):
+        return False
+    words = [cell for cell in cells if meaning(cell)[0] == WORD]
+    named = any(any(map(str.isalpha, word)) for word in words)
+    numbers = sum(meaning(cell)[0] == NUMBER for cell in cells)
+    return named and numbers < len(words)
+
+
+def is_next_header(cells: Sequence[str], names: tuple[str, ...]) -> bool:
+    """Return whether a row is a header again: words alone, and some of the same names."""
+    shared = len(set(names).intersection(cells))
+    if not shared:
+        return False
+    if names_of(cells) == names:
+        return True
+    if shared * 2 < min(len(cells), len(names)):
+        return False
+    blank = {place for place, name in enumerate(names) if name == unnamed(place + 1)}
+    return all(
+        meaning(cell)[0] == WORD or (not cell and place in blank)
+        for place, cell in enumerate(cells)
+    )
+
+
+def rows_of(lines: list[str], delimiter: str) -> list[list[str]]:
+    """Return the cells of the lines, up to the one with which they are enough."""
+    rows: list[list[str]] = []
+    left = _CELLS
+    for line in lines:
+        width = line.count(delimiter) + 1
+        if left <= 0 or width > COLUMNS:
+            break
+        rows.append(cells_of(line, delimiter))
+        left -= width
+    return rows
+
+
+def is_content(line: str) -> bool:
+    """Return whether a line is neither blank nor a comment, nor names the delimiter."""
+    return bool(line.strip()) and line[0] != "#" and not _NAMED_DELIMITER.fullmatch(line)
+
+
+def by_count(line: str) -> list[str]:
+    """Return the delimiters, the one that a line has most of first."""
+    return sorted(DELIMITERS, key=line.count, reverse=True)
+
+
+def offset(head: bytes, lines: int) -> int:
+    """Return where the line begins that comes after so many."""
+    start = 0
+    for _ in range(lines):
+        start = head.find(b"\n", start) + 1 or len(head)
+    return start
