@@ -39,7 +39,10 @@ DIVISIBLE: Final = "make_vocab_size_divisible_by"
 # Lightning's: no checkpoints are written then, however often one would be.
 SAVING: Final = "enable_checkpointing"
 # What autocasting computes in, beside weights of another type.
-AUTOCAST: Final = ("mixed_precision", "mixed_precision_param", "amp_dtype", "autocast_dtype")
+AUTOCAST: Final = (
+    *("mixed_precision", "mixed_precision_param", "amp_dtype", "autocast_dtype"),
+    *("opt_level", "amp_opt_level"),
+)
 
 # What switches the section on in which it lies.
 _SWITCHES = {"enabled", "enable", "enable_checkpoint"}

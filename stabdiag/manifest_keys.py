@@ -17,19 +17,16 @@ def plain(name: str) -> str:
 
 
 _DTYPES: Mapping[str, tuple[str, ...]] = {
+    # O1 to O3 are levels of NVIDIA's apex, mixed_float16 a policy of Keras.
     "fp16": (
-        "fp16",
-        "float16",
-        "half",
-        "16",
-        "16_mixed",
-        "16_true",
-        "f16",
-        "mixed_fp16",
-        "amp_fp16",
+        *("fp16", "float16", "half", "16", "f16", "16_mixed", "16_true", "fp16_mixed"),
+        *("mixed_fp16", "mixed_float16", "amp_fp16", "o1", "o2", "o3"),
     ),
-    "bf16": ("bf16", "bfloat16", "bf16_mixed", "bf16_true", "amp_bf16", "mixed_bf16"),
-    "fp32": ("fp32", "float32", "float", "32", "32_true", "f32", "single", "tf32", "no"),
+    "bf16": (
+        *("bf16", "bfloat16", "bf16_mixed", "bf16_true", "mixed_bf16", "mixed_bfloat16"),
+        "amp_bf16",
+    ),
+    "fp32": ("fp32", "float32", "float", "32", "32_true", "f32", "single", "tf32", "no", "o0"),
     "fp64": ("fp64", "float64", "double", "64", "64_true", "f64"),
 }
 
@@ -38,6 +35,10 @@ def dtype_of(value: object) -> str | None:
     """Return a dtype's own name here, or None for what is none."""
     word = plain(str(value).rpartition("torch.")[2].rpartition("jnp.")[2])
     return next((dtype for dtype, names in _DTYPES.items() if word in names), None)
+
+
+_SCALED = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)([kKmM])")
+_SCALES = {"k": 1e3, "m": 1e6}
 
 
 def number(value: object) -> float | None:
@@ -54,8 +55,11 @@ def number(value: object) -> float | None:
 
 
 def _count(value: object) -> int | None:
-    """Return a whole number; Composer counts its steps as ``100ba``."""
+    """Return a whole number, also of ``100k``; Composer counts its steps as ``100ba``."""
     read = number(value.removesuffix("ba") if isinstance(value, str) else value)
+    scaled = _SCALED.fullmatch(value.strip()) if isinstance(value, str) else None
+    if scaled is not None:
+        read = round(float(scaled[1]) * _SCALES[scaled[2].lower()], 6)
     return int(read) if read is not None and read >= 0 and read == int(read) else None
 
 
@@ -97,7 +101,7 @@ KEYS: tuple[Key, ...] = (
         names=(
             *("dtype", "precision", "mixed_precision", "torch_dtype", "param_dtype"),
             *("compute_dtype", "amp_dtype", "training_dtype", "autocast_dtype"),
-            *("params_dtype", "mixed_precision_param"),
+            *("params_dtype", "mixed_precision_param", "opt_level", "amp_opt_level"),
         ),
     ),
     Key(
@@ -107,6 +111,7 @@ KEYS: tuple[Key, ...] = (
         names=(
             *("optimizer", "optim", "optimizer_type", "optimizer_name", "optim_name"),
             *("optimizer_class_path", "optimizer_class_name", "optimizer_component"),
+            "optimizer_target",
         ),
     ),
     Key(
@@ -150,7 +155,8 @@ KEYS: tuple[Key, ...] = (
         parse=_word,
         names=(
             *("schedule", "lr_schedule", "lr_scheduler_type", "lr_decay_style", "lr_scheduler"),
-            *("scheduler", "scheduler_type", "scheduler_name", "sched_name"),
+            *("scheduler", "scheduler_type", "scheduler_name", "sched_name", "lr_scheduler_name"),
+            *("lr_scheduler_target", "scheduler_target"),
         ),
     ),
     Key(

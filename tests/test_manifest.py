@@ -178,6 +178,7 @@ def known(manifest: Manifest) -> dict[str, Any]:
             FAIRSEQ,
             {
                 "dtype": "fp16",
+                "schedule": "inverse_sqrt",
                 "peak_lr": 0.0005,
                 "warmup_steps": 400,
                 "total_steps": 9000,
@@ -218,6 +219,10 @@ def test_frameworks(raw: dict[str, Any], expected: dict[str, Any]) -> None:
         ("fp16", {"precision": "16"}),
         ("fp16", {"trainer": {"precision": "16-true"}}),
         ("fp16", {"precision": "half"}),
+        ("fp16", {"precision": "mixed_float16"}),
+        ("fp16", {"opt_level": "O1", "dtype": "float32"}),
+        ("fp32", {"opt_level": "O0"}),
+        ("bf16", {"dtype": "mixed_bfloat16"}),
         ("fp16", {"fp16": True}),
         ("fp16", {"fp16": {"enabled": True}}),
         ("fp16", {"fp16.enabled": True}),
@@ -358,6 +363,29 @@ def test_values_that_cannot_be_are_unknown_and_never_fatal(raw: dict[str, Any]) 
     manifest = parse_manifest(raw)
     assert known(manifest) == {}
     assert manifest.unknown == raw
+
+
+@pytest.mark.parametrize(
+    ("steps", "read"), [("100k", 100_000), ("1.5M", 1_500_000), ("0.3K", 300), ("1e5", 100_000)]
+)
+def test_counts_in_thousands(steps: str, read: int) -> None:
+    assert parse_manifest({"max_steps": steps}).total_steps == read
+
+
+@pytest.mark.parametrize("steps", ["k", "1.0005k", "1e3k", "10 k", "2km", "-1k"])
+def test_what_is_no_count_in_thousands(steps: str) -> None:
+    assert parse_manifest({"max_steps": steps}).unknown == {"max_steps": steps}
+
+
+def test_what_hydra_makes() -> None:
+    found = parse_manifest(
+        {
+            "optimizer": {"_target_": "torch.optim.AdamW", "lr": 1e-3},
+            "lr_scheduler": {"_target_": "torch.optim.lr_scheduler.OneCycleLR"},
+        }
+    )
+    assert (found.optimizer, found.peak_lr) == ("torch.optim.AdamW", 1e-3)
+    assert found.schedule == "torch.optim.lr_scheduler.OneCycleLR"
 
 
 def test_numbers_may_be_written_as_words() -> None:
