@@ -426,9 +426,9 @@ def test_the_time_grows_with_the_length_alone(tmp_path, start, more):
         return time.process_time() - begun
 
     taken(1000)  # imports
-    # The system may be slow for a moment, but not whenever the log is long.
-    short, long = taken(40_000), min(taken(160_000) for _ in range(3))
-    assert long < 9 * short + 0.3  # 4 times as long, and 16 times where it grew with the square
+    # A busy machine may take three times as long for either.
+    short, long = taken(40_000), taken(640_000)
+    assert long < 64 * short + 0.3  # 16 times as long, and 256 times where it grew with the square
 
 
 def test_lists_of_values_beside_lists_of_their_steps(tmp_path):
