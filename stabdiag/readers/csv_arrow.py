@@ -169,10 +169,16 @@ def read_block(
 
 
 def _is_odd(block: bytes) -> bool:
-    """Return whether there are comments, or the mark that begins a file on Windows, or zeros."""
+    """Return whether there are comments, rules, zeros, or the mark that begins Windows' files."""
     # One byte is found ten times faster than two, and is mostly not there.
     comment = b"#" in block and (b"\n#" in block or block.startswith(b"#"))
-    return comment or b"\0" in block or (b"\xef" in block and b"\xef\xbb\xbf" in block)
+    return (
+        comment
+        or b"---" in block
+        or b"===" in block
+        or b"\0" in block
+        or (b"\xef" in block and b"\xef\xbb\xbf" in block)
+    )
 
 
 def _parse(

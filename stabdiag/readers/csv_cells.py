@@ -23,6 +23,9 @@ _LONGEST_NAME: Final = 200
 COLUMNS: Final = 1 << 17
 _CELLS: Final = 1 << 17
 
+# The line below the header of a table in Markdown, and those of a table's frame.
+_RULE: Final = re.compile(r"[|+][-=+|: ]*(?:---|===)[-=+|: ]*\r?")
+
 # What Excel writes above the header where it is told to name the delimiter.
 _NAMED_DELIMITER: Final = re.compile(r"\ufeff?sep=.\r?")
 
@@ -101,8 +104,15 @@ def rows_of(lines: list[str], delimiter: str) -> list[list[str]]:
 
 
 def is_content(line: str) -> bool:
-    """Return whether a line is neither blank nor a comment, nor names the delimiter."""
-    return bool(line.strip()) and line[0] != "#" and not _NAMED_DELIMITER.fullmatch(line)
+    """Return whether a line is neither blank nor a comment nor a rule, nor names the delimiter."""
+    if not line.strip() or line[0] == "#" or is_rule(line):
+        return False
+    return _NAMED_DELIMITER.fullmatch(line) is None
+
+
+def is_rule(line: str) -> bool:
+    """Return whether a line merely parts the header of a table from its rows, or frames it."""
+    return line[:1] in ("|", "+") and _RULE.fullmatch(line) is not None
 
 
 def by_count(line: str) -> list[str]:

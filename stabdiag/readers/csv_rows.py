@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 
 from stabdiag.readers.columns import BadLine
-from stabdiag.readers.csv_cells import cells_of, is_next_header, names_of
+from stabdiag.readers.csv_cells import cells_of, is_next_header, is_rule, names_of
 from stabdiag.readers.csv_commas import with_points
 from stabdiag.readers.pieces import Rows, piece_of_cells
 
@@ -44,7 +44,7 @@ def read_lines(
     while at < len(lines):
         line, number = lines[at], at + 1
         at += 1
-        if line.startswith("#") or not (line.strip() or delimiter in line):
+        if line.startswith("#") or not (line.strip() or delimiter in line) or is_rule(line):
             continue
         cells, more = _row(lines, number - 1, delimiter)
         width = len(parsed.names)

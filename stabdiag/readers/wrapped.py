@@ -1,16 +1,18 @@
-"""Logs whose lines were put into JSON by what collected them: Docker, journald, a JSON logger."""
+"""Logs whose lines were put into JSON by what collected them: Docker, a JSON logger, a notebook."""
 
 from __future__ import annotations
 
+import io
 from typing import TYPE_CHECKING, Final
 
 from stabdiag.readers.json_rows import decode_line
 from stabdiag.readers.nested import flattened
+from stabdiag.readers.notebook import is_notebook, printed
 from stabdiag.roles import assign
 
 if TYPE_CHECKING:
     from stabdiag.readers.nested import Record
-    from stabdiag.readers.source import Stream
+    from stabdiag.readers.source import Raw, Stream
 
 # Under which key the line stands: Docker's, loggers', journald's, Google's and Loki's.
 _KEYS: Final = ("log", "message", "msg", "MESSAGE", "text", "textPayload", "line", "event")
@@ -28,6 +30,9 @@ def unwrapped(stream: Stream) -> Stream:
     """Return the stream of the lines that stand in JSON, or the stream itself."""
     if stream.peek(64).lstrip()[:1] != b"{":
         return stream
+    if is_notebook(stream.head()[0]):
+        text = printed(stream)
+        return stream if text is None else _within(stream, io.BytesIO(text), "outputs")
     # A look at a few lines spares nearly all logs the second one.
     key = ""
     records: list[Record] = []
@@ -40,7 +45,11 @@ def unwrapped(stream: Stream) -> Stream:
             return stream
     # Docker leaves a line its end, and cuts a long one into several records.
     ends = any(str(record.get(key)).endswith("\n") for record in records)
-    inner = stream.unpacked(_Lines(stream, key, end="" if ends else "\n"))
+    return _within(stream, _Lines(stream, key, end="" if ends else "\n"), key)
+
+
+def _within(stream: Stream, raw: Raw, key: str) -> Stream:
+    inner = stream.unpacked(raw)
     inner.under = key
     return inner
 

@@ -7,6 +7,7 @@ import json
 
 import pytest
 
+from stabdiag import read
 from stabdiag.errors import LogError
 from stabdiag.readers import read_columns
 
@@ -29,6 +30,21 @@ WRAPPINGS = {
     "logger": lambda line: {"levelname": "INFO", "message": line, "lineno": 7},
     "journald": lambda line: {"MESSAGE": line, "PRIORITY": "6"},
     "loguru": lambda line: {"text": f"{line}\n", "record": {"elapsed": {"seconds": 7.5}}},
+}
+
+
+ROWS = "".join(f"<tr><td>{n}</td>\n<td>{x}</td></tr>" for n, x in zip(STEPS, LOSSES, strict=True))
+TABLE = f"<table><thead><tr style=''><th>Step</th><th>Training Loss</th></tr></thead>{ROWS}</table>"
+OUTPUTS = {
+    "printed": {"output_type": "stream", "name": "stdout", "text": "\n".join(LINES["text"])},
+    "printed line by line": {
+        "output_type": "stream",
+        "text": [f"{line}\n" for line in LINES["text"]],
+    },
+    "a table": {
+        "output_type": "display_data",
+        "data": {"text/html": ["<p>[40/40]</p>", TABLE], "text/plain": ["<HTML object>"]},
+    },
 }
 
 
@@ -82,3 +98,38 @@ def test_lines_of_another_kind_among_them_stay(tmp_path):
     wrapped = [json.dumps(WRAPPINGS["docker"](line)) for line in LINES["text"]]
     path.write_text("\n".join([*wrapped[:21], "step 195 loss 2.5 lr 0.5", *wrapped[21:], '{"lo']))
     assert read_columns(path).load("step").values.tolist() == [*STEPS[:20], 195, *STEPS[20:]]
+
+
+def notebook(*outputs: dict[str, object]) -> dict[str, object]:
+    cells = [
+        {"cell_type": "markdown", "metadata": {}, "source": ["# Training\n", "step 1 loss 2"]},
+        {"cell_type": "code", "execution_count": 1, "outputs": outputs, "source": ["train()"]},
+        {"cell_type": "code", "execution_count": None, "outputs": [], "source": []},
+    ]
+    return {"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
+
+
+@pytest.mark.parametrize("output", OUTPUTS.values(), ids=OUTPUTS)
+@pytest.mark.parametrize("indent", [None, 1])
+def test_what_a_notebook_printed(tmp_path, output, indent):
+    path = tmp_path / "train.ipynb"
+    fault = {"output_type": "error", "ename": "OutOfMemoryError", "evalue": "CUDA out of memory"}
+    path.write_text(json.dumps(notebook({"output_type": "stream", "text": []}, output, fault)))
+    history = read(path)
+    assert history.series["loss"].steps.tolist() == STEPS
+    assert history.series["loss"].values.tolist() == LOSSES
+
+
+def test_a_table_of_a_notebook_has_no_line_too_many(tmp_path):
+    path = tmp_path / "train.ipynb"
+    path.write_text(json.dumps(notebook(OUTPUTS["a table"])))
+    columns = read_columns(path)
+    assert (columns.rows, columns.bad_count) == (len(STEPS), 0)
+
+
+@pytest.mark.parametrize("text", ['{"cells": [{"cell_type": 1}', '{"cells": ["cell_type", 7]}'])
+def test_a_notebook_that_is_none(tmp_path, text):
+    path = tmp_path / "train.ipynb"
+    path.write_text(text)
+    with pytest.raises(LogError, match=r"no record could be read|no column looks like"):
+        read(path)
