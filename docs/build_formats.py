@@ -42,7 +42,7 @@ that of a step, unless it rises all the way.
 
 Lines that were put into JSON by what collected them, under a key such as `log`, `message` or
 `MESSAGE` (Docker, journald, a JSON logger), are read from there, whatever their own format is. So
-is what the cells of a Jupyter notebook printed, the tables of the HF Trainer and of fastai among it.
+is what the cells of a Jupyter notebook printed, the tables of the HF Trainer and of fastai too.
 
 What stands in a log beside its numbers is used too: settings fill in what the manifest does not
 say, and messages such as an out-of-memory error come into the report with their line."""
