@@ -6,8 +6,8 @@ python benchmarks/fuzz.py --list                            what there is
 
 A target is the name of a format; ``recognise``, every recogniser on every input;
 ``recognise-NAME``, that of one format, now and then on a head of 4 MB; ``packed``, files that were
-compressed; ``archive``, archives of logs. The samples of the tests are cut, flipped, spliced,
-repeated, and filled with texts on which readers turn.
+compressed; ``wrapped``, lines within JSON; ``archive``, archives of logs. The samples of the tests
+are cut, flipped, spliced, repeated, and filled with texts on which readers turn.
 
 A finding is any exception but the one for logs that cannot be read, any warning, more than so many
 seconds of a core or bytes of memory, columns that do not fit together, a message that is not one

@@ -5,6 +5,7 @@ from __future__ import annotations
 import bz2
 import gzip
 import io
+import json
 import lzma
 import tarfile
 import tempfile
@@ -68,6 +69,7 @@ def targets() -> dict[str, Callable[[], Target]]:
         **{one.name: lambda name=one.name: _format(name) for one in READERS},  # type: ignore[misc]
         **{f"recognise-{one.name}": lambda one=one: _recogniser(one) for one in READERS},  # type: ignore[misc]
         "packed": lambda: Target(samples=_packed(), attempt=_read_packed),
+        "wrapped": lambda: Target(samples=_wrapped(), attempt=_read_packed),
         "archive": lambda: Target(samples=_archives(), attempt=_read_archive),
     }
 
@@ -178,6 +180,22 @@ def _recognised(data: bytes, chance: random.Random) -> None:
         if not isinstance(told, bool):
             raise TypeError(f"{one.name} says {told!r}")
     sniff(_stream(data))
+
+
+def _wrapped() -> list[bytes]:
+    """Return logs as Docker, a JSON logger and a notebook keep them."""
+    texts = [one.decode("utf-8", "replace") for one in _samples("*")]
+    docker = ([{"log": line} for line in text.splitlines(keepends=True)] for text in texts)
+    logger = ([{"level": "INFO", "message": line} for line in text.splitlines()] for text in texts)
+    lines = ["".join(f"{json.dumps(one)}\n" for one in records) for records in [*docker, *logger]]
+    table = "<table><tr><th>Step</th><th>Loss</th></tr><tr><td>1</td><td>2.5</td></tr></table>"
+    shown = [{"data": {"text/html": [table]}}, {"ename": "ValueError", "evalue": "NaN"}]
+    cells = [
+        [{"cell_type": "code", "outputs": [{"text": text.splitlines(keepends=True)}, *shown]}]
+        for text in texts
+    ]
+    notebooks = [json.dumps({"cells": one, "nbformat": 4}, indent=1) for one in cells]
+    return [one.encode() for one in [*lines, *notebooks]]
 
 
 def _read_packed(data: bytes, _chance: random.Random) -> None:

@@ -77,9 +77,18 @@ def indexed(tables: Tables) -> dict[Path, tuple[Ints, Piece]]:
             continue
         steps, piece = found.pop(path, (None, stretched(tables.columns.get(path, []))))
         if steps is None:
-            steps = (start + stride * np.arange(len(piece.values))).astype(np.int64)
-        found[path[:-1]] = (steps, _unmeasured(piece))
+            with np.errstate(over="ignore", invalid="ignore"):
+                steps = _whole(start + stride * np.arange(len(piece.values)))
+        if steps is not None:
+            found[path[:-1]] = (steps, _unmeasured(piece))
     return found
+
+
+def _whole(numbers: NDArray[np.floating]) -> Ints | None:
+    """Return steps as integers, or None where they are none."""
+    if not (np.all(np.abs(numbers) < _LARGEST) and np.array_equal(numbers, np.floor(numbers))):
+        return None
+    return numbers.astype(np.int64)
 
 
 def beside_steps(tables: Tables) -> dict[Path, tuple[Ints, Piece]]:
@@ -98,11 +107,11 @@ def beside_steps(tables: Tables) -> dict[Path, tuple[Ints, Piece]]:
                 for name in (of_values, of_steps, "timestamps")
             )
             count = min(len(values.values), len(steps.values))
-            at = steps.values[:count]
-            counted = (steps.states[:count] == NUMBER) & (np.abs(at) < _LARGEST)
-            if counted.all() and np.array_equal(at, np.floor(at)) and not values.words:
+            told = (steps.states[:count] == NUMBER).all() and not values.words
+            at = _whole(steps.values[:count]) if told else None
+            if at is not None:
                 kept = Piece(values=values.values[:count], states=values.states[:count])
-                found[path] = (at.astype(np.int64), kept)
+                found[path] = (at, kept)
             else:
                 tables.columns[path] = [values]
     return found

@@ -114,6 +114,12 @@ def test_megatron_golden_values_in_both_forms(log):
     assert values(columns, "iteration-time") == [None, None, 0.2]
 
 
+@pytest.mark.parametrize("start", [1e180, 0.5, -1e308])
+def test_steps_that_are_none(log, start):
+    columns = log({"lm loss": {"start_step": start, "step_interval": start, "values": LOSSES}})
+    assert columns.names == ("lm loss/values",)
+
+
 def test_the_state_tells_of_the_configuration(tmp_path):
     state = {
         "global_step": 40,
