@@ -16,7 +16,7 @@ from stabdiag.places.configured import Beside, beside_file, beside_member, besid
 from stabdiag.places.members import is_tar, is_zip
 from stabdiag.readers import read_stream
 from stabdiag.readers.columns import every_column
-from stabdiag.readers.refusals import numpy_archive
+from stabdiag.readers.refusals import archive_of
 from stabdiag.readers.registry import reader
 from stabdiag.readers.source import STANDARD_INPUT, Stream, open_stream
 
@@ -212,8 +212,12 @@ def _archives(entries: Iterable[Entry]) -> Iterator[str]:
 
 
 def _nothing(place: Place, entries: Sequence[Entry], format: str | None) -> str:
-    if entries and all(one.path.suffix == ".npy" for one in entries):
-        return numpy_archive(place.name)
+    from stabdiag.places.folder import Folder
+
+    if not isinstance(place, Folder):
+        archive = archive_of(place.name, [str(one.path) for one in entries])
+        if archive is not None:
+            return archive
     files = "1 file" if len(entries) == 1 else f"{len(entries)} files"
     what = "a log" if format is None else f"a log in the format {format}"
     told = [f"{place.name}: no file in it is {what} ({files} looked at)", *_archives(entries)]

@@ -11,6 +11,8 @@ from stabdiag.errors import LogError
 from stabdiag.readers.source import STANDARD_INPUT
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from stabdiag.readers.source import Stream
 
 _EXPORT: Final = (
@@ -31,6 +33,8 @@ _PICKLE: Final = (
     " open('run.json', 'w'), default=lambda v: v.tolist())\" FILE"
 )
 
+_PICTURE: Final = "a picture or a page; give the log that holds the numbers of its curves"
+
 _MAGIC: Final = (
     (b"PK\x03\x04", "a ZIP archive; unpack it and give the log inside it"),
     (b"\x89HDF", f"an HDF5 file; {_EXPORT}"),
@@ -38,6 +42,7 @@ _MAGIC: Final = (
      "pyarrow.feather.read_table(FILE), 'run.parquet')"),
     (b"PARE", "an encrypted Parquet file; save it without encryption"),
     (b"\x93NUMPY", f"a NumPy array; make a log of it with: {_ARRAY}"),
+    *((magic, _PICTURE) for magic in (b"\x89PNG", b"\xff\xd8\xff", b"GIF8", b"%PDF")),
     (b"\x80", "a Python pickle; if you trust it (it may hold a program), make a log of it with:"
      f" {_PICKLE}"),
 )  # fmt: skip
@@ -97,10 +102,16 @@ def binary(head: bytes) -> str | None:
     return _BINARY if b"\0" in head.partition(b"\n")[0][:4096] else None
 
 
-def numpy_archive(name: str) -> str:
-    """Return what to do about a ZIP archive of NumPy arrays."""
-    what = f"{name}: NumPy arrays in an archive; make a log of them with: {_ARRAYS}"
-    return what.replace("FILE", shlex.quote(name))
+def archive_of(name: str, members: Collection[str]) -> str | None:
+    """Return what a ZIP archive is that holds no log, by its members, and what to do about it."""
+    if members and all(member.endswith(".npy") for member in members):
+        what = f"{name}: NumPy arrays in an archive; make a log of them with: {_ARRAYS}"
+        return what.replace("FILE", shlex.quote(name))
+    if any(member.startswith("xl/") for member in members):
+        return f"{name}: an Excel workbook; save the sheet with the losses as CSV"
+    if any(member.endswith(("data.pkl", ".weights.h5")) for member in members):
+        return f"{name}: a checkpoint of a model; give the log that the run wrote beside it"
+    return None
 
 
 def _about(stream: Stream, head: bytes) -> str:

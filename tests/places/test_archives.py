@@ -320,3 +320,24 @@ def test_many_members(put, lines, monkeypatch):
     files = {f"{n}.jsonl": lines(0, 50) for n in range(9)}
     for data in (tarred(files), zipped(files)):
         assert "only the first 5 files were looked at" in told(put("run", data))
+
+
+@pytest.mark.parametrize(
+    ("members", "told"),
+    [
+        (["[Content_Types].xml", "xl/workbook.xml"], "an Excel workbook; save the sheet"),
+        (["model/data.pkl", "model/data/0"], "a checkpoint of a model; give the log"),
+        (["x.npy", "y.npy"], "NumPy arrays in an archive; make a log of them with: python -c"),
+    ],
+)
+def test_archives_of_another_kind(tmp_path, members, told):
+    path = tmp_path / "run.zip"
+    path.write_bytes(zipped(dict.fromkeys(members, "x")))
+    with pytest.raises(NoUsableRecord, match=f"run.zip: {told}"):
+        read_place(path)
+    folder = tmp_path / "folder"
+    for member in members:
+        (folder / member).parent.mkdir(parents=True, exist_ok=True)
+        (folder / member).write_text("x")
+    with pytest.raises(NoUsableRecord, match="no file in it is a log"):
+        read_place(folder)

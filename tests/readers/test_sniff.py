@@ -104,6 +104,8 @@ def test_binary_files(tmp_path):
             "a NumPy array; make a log of it with: python -c",
         ),
         (b"\x89HDF\r\n\x1a\n", "an HDF5 file"),
+        (b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", "a picture or a page; give the log"),
+        (b"%PDF-1.7\n%\xe2\xe3", "a picture or a page; give the log"),
         (b"ARROW1\0\0", "an Arrow (Feather) file"),
         (b"\x80\x04\x95abc", "a Python pickle; if you trust it"),
         (bytes(range(256)) * 20, "a binary file"),
