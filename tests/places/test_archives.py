@@ -333,11 +333,11 @@ def test_many_members(put, lines, monkeypatch):
 def test_archives_of_another_kind(tmp_path, members, told):
     path = tmp_path / "run.zip"
     path.write_bytes(zipped(dict.fromkeys(members, "x")))
-    with pytest.raises(NoUsableRecord, match=f"run.zip: {told}"):
-        read_place(path)
+    with pytest.raises(NoUsableRecord, match=rf"run\.zip: {told}"):
+        read_place([path])
     folder = tmp_path / "folder"
     for member in members:
         (folder / member).parent.mkdir(parents=True, exist_ok=True)
         (folder / member).write_text("x")
     with pytest.raises(NoUsableRecord, match="no file in it is a log"):
-        read_place(folder)
+        read_place([folder])
