@@ -8,20 +8,12 @@ from __future__ import annotations
 
 import json
 from html.parser import HTMLParser
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from stabdiag.readers.source import Stream
-
-# Of what each cell is, and what it printed: both stand near the start of every notebook.
-_MARKS: Final = (b'"cells"', b'"cell_type"')
-
-
-def is_notebook(head: bytes) -> bool:
-    """Tell whether a file that begins so is a notebook."""
-    return head.lstrip().startswith(b"{") and all(mark in head for mark in _MARKS)
 
 
 def printed(stream: Stream) -> bytes | None:

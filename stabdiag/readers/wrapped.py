@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Final
 
 from stabdiag.readers.json_rows import decode_line
 from stabdiag.readers.nested import flattened
-from stabdiag.readers.notebook import is_notebook, printed
 from stabdiag.roles import assign
 
 if TYPE_CHECKING:
@@ -26,11 +25,17 @@ _NEARLY_ALL: Final = 0.9
 _TELLING: Final = ("loss", "eval_loss", "grad_norm", "loss_scale", "reward")
 
 
+# What stands near the start of every notebook.
+_NOTEBOOK: Final = (b'"cells"', b'"cell_type"')
+
+
 def unwrapped(stream: Stream) -> Stream:
     """Return the stream of the lines that stand in JSON, or the stream itself."""
     if stream.peek(64).lstrip()[:1] != b"{":
         return stream
-    if is_notebook(stream.head()[0]):
+    if all(mark in stream.head()[0] for mark in _NOTEBOOK):
+        from stabdiag.readers.notebook import printed
+
         text = printed(stream)
         return stream if text is None else _within(stream, io.BytesIO(text), "outputs")
     # A look at a few lines spares nearly all logs the second one.
