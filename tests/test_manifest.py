@@ -425,6 +425,8 @@ def test_the_steps_between_checkpoints_count_where_they_are_saved_by_steps(
         ({"validation_ds": {"global_batch_size": 64}}, {}),
         ({"model": {"layer_norm": {"eps": 1e-5}}, "optimizer": {"eps": 1e-8}}, {"epsilon": 1e-8}),
         ({"rms_norm": {"eps": 1e-5}}, {}),
+        # The epsilon of a policy's update is not Adam's: TRL.
+        ({"epsilon": 0.2, "adam_epsilon": 1e-8}, {"epsilon": 1e-8}),
         (
             {"optimizer": {"_component_": "torch.optim.AdamW", "lr": 2e-5}, "clip_grad_norm": 0.7},
             {"optimizer": "torch.optim.AdamW", "peak_lr": 2e-5, "grad_clip": 0.7},
