@@ -49,7 +49,7 @@ FOUND = [
         "throughput-sawtooth",
         log(
             step_time=1000 / SAW,
-            train_samples_per_second=np.where(STEPS == STEPS[-1], 500.0, np.nan),
+            train_samples_per_second=np.where(STEPS[-1] == STEPS, 500.0, np.nan),
         ),
         "every 20 steps",
     ),

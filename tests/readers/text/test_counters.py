@@ -284,8 +284,10 @@ def test_a_bar_of_another_length_is_not_the_training(tmp_path):
 def test_an_epoch_of_timm_may_have_few_lines(tmp_path):
     lines = []
     for epoch in range(12):
-        for batch in (0, 32, 64):
-            lines.append(f"Train: {epoch} [{batch:4d}/96 ({batch}%)]  Loss: 2.{90 - epoch} (2.9)\n")
+        lines += [
+            f"Train: {epoch} [{batch:4d}/96 ({batch}%)]  Loss: 2.{90 - epoch} (2.9)\n"
+            for batch in (0, 32, 64)
+        ]
         lines.append(f"Test: [   0/3]  Time: 0.031 (0.031)  Loss:   2.{90 - epoch} ( 2.900)\n")
     path = tmp_path / "train.log"
     path.write_text("".join(lines))
