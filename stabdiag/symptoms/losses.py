@@ -57,8 +57,19 @@ def warmed_up(case: Case) -> int:
     return int(lr.finite().steps[np.argmax(values >= values.max() / 2)])
 
 
+def rate_is_zero(case: Case, since: int) -> bool:
+    """Tell whether the learning rate was logged from a step on, and is 0 to the end."""
+    lr = case.history.get("lr")
+    rates = lr.finite() if lr is not None else None
+    late = rates.values[rates.steps >= since] if rates is not None else np.empty(0)
+    return len(late) > 0 and not late.any()
+
+
 def trained(case: Case) -> Series | None:
-    """Return the losses after the warm-up, or None where they are too few to judge learning by."""
+    """Return the losses after the warm-up, or None where they are too few to judge learning by.
+
+    A run whose learning rate is 0 learns nothing, however long it goes on.
+    """
     limits, loss = case.limits.learning, case.loss
     if not is_distance(case) or not from_the_start(case):
         return None
@@ -66,6 +77,8 @@ def trained(case: Case) -> Series | None:
     if len(after) < limits.min_points:
         return None
     span = int(after.steps[-1]) - int(after.steps[0])
+    if rate_is_zero(case, int(loss.steps[0])):
+        return after
     wanted = limits.min_points - 1 if case.history.counts_epochs else limits.min_steps
     return after if span >= wanted else None
 

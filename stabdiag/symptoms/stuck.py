@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,7 +11,7 @@ from stabdiag.findings import Severity
 from stabdiag.stats.levels import levels
 from stabdiag.stats.quantiles import median
 from stabdiag.stats.rolling import MAD_TO_SIGMA
-from stabdiag.symptoms.losses import best_evaluation, chance, trained
+from stabdiag.symptoms.losses import best_evaluation, chance, rate_is_zero, trained
 from stabdiag.symptoms.symptom import Evidence, Symptom
 from stabdiag.tree.words import num
 
@@ -65,34 +66,36 @@ def loss_constant(case: Case) -> Evidence | None:
     if coarse and not stuck:
         return None
     value, first = num(float(x[-1])), int(steps[start])
-    still = _rate_is_zero(case, first)
-    also = "; the learning rate is 0 all that time" if still else ""
-    look = (
-        f"Check at step {first} that the parameters change and get gradients: print which have "
-        "requires_grad and are in the optimizer."
-    )
-    return Evidence(
+    found = Evidence(
         because=f"The loss is {value} at each of the last {count} logged points, from step {first} "
-        f"to {int(steps[-1])}, to the last digit{also}.",
+        f"to {int(steps[-1])}, to the last digit.",
         step=first,
         measured={"loss": float(x[-1]), "points": count},
-        first="Find out what sets the learning rate to 0: no step changes the weights."
-        if still
-        else look,
+        first=f"Check at step {first} that the parameters change and get gradients: print which "
+        "have requires_grad and are in the optimizer.",
         then=(
-            *((look,) if still else ()),
             "Look for a detach(), a no_grad() or an .item() between the model and the loss.",
             "Check that the optimizer steps, and with a learning rate that is not 0.",
             _ONE_BATCH,
         ),
     )
+    return _with_rate(case, found)
 
 
-def _rate_is_zero(case: Case, since: int) -> bool:
-    lr = case.history.get("lr")
-    rates = lr.finite() if lr is not None else None
-    late = rates.values[rates.steps >= since] if rates is not None else np.empty(0)
-    return len(late) > 0 and not late.any()
+def _with_rate(case: Case, evidence: Evidence) -> Evidence:
+    """Return what speaks for a loss that stands still, and that the learning rate is 0 if it is."""
+    if evidence.step is None or not rate_is_zero(case, evidence.step):
+        return evidence
+    return replace(
+        evidence,
+        because=f"{evidence.because[:-1]}; the learning rate is 0 all that time.",
+        first="Find out what sets the learning rate to 0: no step changes the weights.",
+        then=(
+            "Log the learning rate with more digits, if it may be smaller than those written.",
+            evidence.first,
+            *evidence.then,
+        ),
+    )
 
 
 def _zero(case: Case, start: int) -> Evidence | None:
@@ -157,7 +160,7 @@ def plateau_at_chance(case: Case) -> Evidence | None:
         if best_evaluation(case) < level * (1 - 2 * band):
             return None
         whose = "of the manifest" if told else "of a usual benchmark"
-        return Evidence(
+        found = Evidence(
             because=f"The loss stands at {num(float(late[-1]))} from step {int(after.steps[0])} to "
             f"{int(after.steps[-1])}: the logarithm of {classes} classes ({whose}) is "
             f"{num(level)}, which is what guessing costs.",
@@ -172,6 +175,7 @@ def plateau_at_chance(case: Case) -> Evidence | None:
                 "Divide the learning rate by 10: one far too high also ends at chance.",
             ),
         )
+        return _with_rate(case, found)
     return None
 
 
@@ -195,7 +199,7 @@ def not_learning(case: Case) -> Evidence | None:
         return None
     if best_evaluation(case) < before * (1 - 2 * case.limits.learning.least_fall):
         return None
-    return Evidence(
+    found = Evidence(
         because=f"The loss began at {num(began)} and is {num(float(level[-1]))} after "
         f"{int(case.loss.steps[-1])} steps; it was never lower than {num(float(level.min()))} over "
         "a tenth of the run.",
@@ -212,6 +216,7 @@ def not_learning(case: Case) -> Evidence | None:
             "smoothing and other regularisation.",
         ),
     )
+    return _with_rate(case, found)
 
 
 SYMPTOMS: tuple[Symptom, ...] = (

@@ -232,3 +232,16 @@ def test_a_learning_rate_of_0_is_told_beside_a_constant_loss(symptom) -> None:
     assert moving.first_action.startswith("Check at step 0 that the parameters change")
     # It says all that the other one would.
     assert symptom("not-learning", still) is None
+
+
+@pytest.mark.parametrize(
+    ("slug", "loss"), [("not-learning", FLAT["loss"]), ("plateau-at-chance", CHANCE)]
+)
+def test_a_learning_rate_of_0_needs_no_long_run(symptom, slug, loss) -> None:
+    short = log(loss[:40], lr=np.zeros(40))
+    found = symptom(slug, short)
+    assert found.first_action.startswith("Find out what sets the learning rate to 0")
+    assert found.summary.endswith("; the learning rate is 0 all that time.")
+    assert symptom(slug, log(loss[:40], lr=np.full(40, 1e-3))) is None
+    # What falls has a rate, whatever the log says.
+    assert symptom(slug, log(falling(9, 4, 10)[:40], lr=np.zeros(40))) is None
