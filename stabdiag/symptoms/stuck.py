@@ -13,6 +13,7 @@ from stabdiag.stats.quantiles import median
 from stabdiag.stats.rolling import MAD_TO_SIGMA
 from stabdiag.symptoms.losses import best_evaluation, chance, rate_is_zero, trained
 from stabdiag.symptoms.symptom import Evidence, Symptom
+from stabdiag.symptoms.zero import zero
 from stabdiag.tree.words import num
 
 if TYPE_CHECKING:
@@ -41,11 +42,6 @@ _FINE = 1e-4
 _STUCK = 0.5
 _DIGITS = 3
 
-# A loss that is zero at once had this share of its first value in the median of so many losses
-# before; what ends in zero by and by does not.
-_BEFORE = 5
-_AT_ONCE = 0.1
-
 _ONE_BATCH = "Train on one batch alone: the loss has to go to zero."
 
 
@@ -60,7 +56,7 @@ def loss_constant(case: Case) -> Evidence | None:
     if count < case.limits.learning.constant_points:
         return None
     if x[-1] == 0:
-        return _zero(case, start)
+        return zero(case, start)
     coarse = start > 0 and _resolution(x[:start]) > _FINE * abs(float(x[-1]))
     stuck = x[-1] > _STUCK * x[0] and _digits(float(x[-1])) >= _DIGITS
     if coarse and not stuck:
@@ -96,42 +92,6 @@ def _with_rate(case: Case, evidence: Evidence) -> Evidence:
             *evidence.then,
         ),
     )
-
-
-def _zero(case: Case, start: int) -> Evidence | None:
-    """Tell of a loss that fell to zero at once: one that came down by and by has learned all.
-
-    A policy whose advantages cancel may have a loss of zero, and gradients all the same.
-    """
-    x, steps = case.loss.values, case.loss.steps
-    if "reward" in case.history.series or (start == 0 and _has_gradients(case)):
-        return None
-    before = x[max(0, start - _BEFORE) : start]
-    if len(before) and median(before) <= _AT_ONCE * x[0]:
-        return None
-    first, last, count = int(steps[start]), int(steps[-1]), len(x) - start
-    fell = {"before": median(before)} if len(before) else {}
-    points = f"the last {count}" if fell else f"all {count}"
-    told = f", and was {num(fell['before'])} just before" if fell else ""
-    return Evidence(
-        because=f"The loss is exactly 0 at {points} logged points, from step {first} to "
-        f"{last}{told}.",
-        step=first,
-        measured={"loss": 0.0, "points": count, **fell},
-        first=f"Run the batch of step {first} forward and print the loss itself: some loggers "
-        "write 0 for NaN, and a batch whose labels are all masked has no loss.",
-        then=(
-            "Count the labels of a batch that are not masked (-100).",
-            "Look at the gradient norm: NaN where 0 stands for NaN, and 0 where all is masked.",
-            "Write the loss with more digits, if it may be smaller than those that are written.",
-        ),
-    )
-
-
-def _has_gradients(case: Case) -> bool:
-    """Tell whether a gradient was ever measured: one of 0 throughout is left out as unmeasured."""
-    norm = case.history.get("grad_norm")
-    return norm is not None and bool(norm.finite().values.any())
 
 
 def _resolution(x: Floats) -> float:

@@ -234,6 +234,15 @@ def test_a_learning_rate_of_0_is_told_beside_a_constant_loss(symptom) -> None:
     assert symptom("not-learning", still) is None
 
 
+def test_a_reward_that_never_changes_teaches_nothing(symptom) -> None:
+    zeros, flat = np.zeros(40), np.full(40, 0.5)
+    found = symptom("loss-constant", log(zeros, reward=flat, grad_norm=zeros))
+    assert "the reward is 0.5 at all 40" in found.summary
+    assert "reward function" in found.first_action
+    for moves in ({"reward": flat + noise(0.1)[:40]}, {"reward": flat, "grad_norm": 1 + flat}):
+        assert symptom("loss-constant", log(zeros, **moves)) is None
+
+
 @pytest.mark.parametrize(
     ("slug", "loss"), [("not-learning", FLAT["loss"]), ("plateau-at-chance", CHANCE)]
 )
