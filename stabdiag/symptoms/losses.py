@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stabdiag.roles import is_evaluation
+from stabdiag.stats.quantiles import median
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -25,6 +26,12 @@ _GAMES = frozenset(
         *("critic", "actor", "policy", "value", "pg", "ppo", "grpo", "dpo", "reward", "entropy"),
     }
 )
+
+# A training loss at a step is the median of so many on either side of it.
+_AROUND = 5
+
+# One loss is a multiple of another if their ratio changes by no more than this.
+_HARDLY = 1.5
 
 # The last level of an evaluation is the median of so many.
 LAST_EVALUATIONS = 3
@@ -105,3 +112,20 @@ def with_evaluations(case: Case) -> tuple[Series, Series] | None:
     if len(held) < least or len(case.loss) < least or held.values.min() <= 0:
         return None
     return case.loss, held
+
+
+def near(train: Series, step: int) -> float:
+    """Return the training loss around a step, from some of the points nearest to it."""
+    at = int(np.searchsorted(train.steps, step))
+    return median(train.values[max(at - _AROUND, 0) : at + _AROUND + 1])
+
+
+def times_the_evaluation(case: Case) -> float | None:
+    """Return how many times the evaluation loss the training loss is, if that hardly changes."""
+    pair = with_evaluations(case)
+    if pair is None:
+        return None
+    train, held = pair
+    ratios = np.array([near(train, step) for step in held.steps.tolist()]) / held.values
+    least, most = float(ratios.min()), float(ratios.max())
+    return median(ratios) if least > 0 and most <= _HARDLY * least else None

@@ -234,6 +234,17 @@ def test_a_learning_rate_of_0_is_told_beside_a_constant_loss(symptom) -> None:
     assert symptom("not-learning", still) is None
 
 
+def test_a_loss_that_is_a_multiple_of_the_evaluations_is_a_sum(symptom) -> None:
+    held = np.where(AT % 50 == 49, falling(10.8, 4.0), np.nan)
+    run = log(8 * falling(10.8, 4.0) + noise(0.02), eval_loss=held)
+    found = symptom("initial-loss-off", run, WORDS)
+    assert found.summary.endswith(" x the evaluation loss.")
+    assert "micro-batches" in found.first_action
+    # Here the loss comes down to that of the evaluation.
+    falls = log(falling(86.4, 4.0) + noise(0.02), eval_loss=held)
+    assert "initialisation" in symptom("initial-loss-off", falls, WORDS).first_action
+
+
 def test_a_reward_that_never_changes_teaches_nothing(symptom) -> None:
     zeros, flat = np.zeros(40), np.full(40, 0.5)
     found = symptom("loss-constant", log(zeros, reward=flat, grad_norm=zeros))
