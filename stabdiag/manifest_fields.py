@@ -109,8 +109,10 @@ def _labels(flat: Mapping[str, Any], spelled: Mapping[str, str]) -> int | None:
     return count if count > 1 and _problem(flat, spelled) in (None, ONE_LABEL) else None
 
 
-def _problem(flat: Mapping[str, Any], spelled: Mapping[str, str]) -> object:
-    return flat[spelled[PROBLEM]] if PROBLEM in spelled else None
+def _problem(flat: Mapping[str, Any], spelled: Mapping[str, str]) -> str | None:
+    told = flat[spelled[PROBLEM]] if PROBLEM in spelled else None
+    # MLflow keeps words alone: None is one of them.
+    return told if isinstance(told, str) and told != "None" else None
 
 
 def _static_scale(flat: Mapping[str, Any], spelled: Mapping[str, str]) -> bool | None:

@@ -446,6 +446,7 @@ def _classifier(kind: str, labels: int, problem: str | None = None) -> dict[str,
         ),
         ({"vocab_size": 30522, **_classifier("Model", 3, "multi_label_classification")}, {}),
         ({"vocab_size": 30522, **_classifier("ForMaskedLM", 3)}, {"vocab_size": 30522}),
+        ({"vocab_size": "30522", "problem_type": "None"}, {"vocab_size": 30522}),
         # The epsilon of a policy's update is not Adam's: TRL.
         ({"epsilon": 0.2, "adam_epsilon": 1e-8}, {"epsilon": 1e-8}),
         (
