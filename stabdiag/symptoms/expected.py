@@ -60,8 +60,8 @@ def initial_loss_off(case: Case) -> Evidence | None:
             *((lower,) if summed else ()),
             "Check the normalisation of the inputs and the layer before the logits.",
             "Check that labels and ignored positions are what the loss takes them for.",
-            "If the model was trained before, check that its tokenizer, its template and its weights "
-            "are those that were meant.",
+            "If the model was trained before, check that its tokenizer, its template and its "
+            "weights are those that were meant.",
         ),
     )
 
