@@ -386,6 +386,8 @@ def test_what_hydra_makes() -> None:
     )
     assert (found.optimizer, found.peak_lr) == ("torch.optim.AdamW", 1e-3)
     assert found.schedule == "torch.optim.lr_scheduler.OneCycleLR"
+
+
 def test_labels_are_not_called_not_understood() -> None:
     raw = {"architectures": ["ViTForImageClassification"], "problem_type": None}
     labels = {"id2label": {"0": "cat", "1": "dog"}, "label2id": {"cat": 0, "dog": 1}}
