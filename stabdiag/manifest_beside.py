@@ -44,6 +44,13 @@ AUTOCAST: Final = (
     *("opt_level", "amp_opt_level"),
 )
 
+# The HF library's: what a model is, what a classifier learns, and its labels, one key for each.
+ARCHITECTURES: Final = "architectures"
+PROBLEM: Final = "problem_type"
+ONE_LABEL: Final = "single_label_classification"
+LABEL: Final = r"id2label_\d{1,6}"
+_LABELS: Final = ("id2label_", "label2id_")
+
 # What switches the section on in which it lies.
 _SWITCHES = {"enabled", "enable", "enable_checkpoint"}
 
@@ -58,9 +65,10 @@ def beside(flat: Mapping[str, Any], spelled: Mapping[str, str]) -> Iterator[str]
         flat: the values by their full names.
         spelled: the full names by their plain spellings.
     """
-    for name in (*EVAL_STRATEGY, SAVE_STRATEGY, DIVISIBLE, SAVING):
+    for name in (*EVAL_STRATEGY, SAVE_STRATEGY, DIVISIBLE, SAVING, ARCHITECTURES, PROBLEM):
         if name in spelled:
             yield spelled[name]
+    yield from (full for name, full in spelled.items() if name.startswith(_LABELS))
     for name in LOSS_SCALE:
         if name in spelled and (
             flat[spelled[name]] is None or is_static(flat[spelled[name]]) is not None

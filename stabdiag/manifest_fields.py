@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from stabdiag.manifest_beside import (
+    ARCHITECTURES,
     AUTOCAST,
     DIVISIBLE,
+    LABEL,
     LOSS_SCALE,
     NUMBERS,
+    ONE_LABEL,
+    PROBLEM,
     SAVE_STRATEGY,
     SAVING,
     is_static,
@@ -43,6 +48,9 @@ def fields_of(flat: Mapping[str, Any], spelled: Mapping[str, str]) -> Fields:
         values["dtype"] = dtype
     if "static_loss_scale" not in values:
         values["static_loss_scale"] = _static_scale(flat, spelled)
+    if _is_classifier(flat, spelled):
+        # Its loss is over its labels, whatever the vocabulary of its texts.
+        values["vocab_size"] = _labels(flat, spelled)
     for name in _void(values, flat, spelled):
         values.pop(name, None)
     return Fields(values=values, taken=frozenset(taken | flags), understood=frozenset(understood))
@@ -87,6 +95,24 @@ def _dtype_flags(
         casts = (dtype_of(flat[spelled[name]]) for name in AUTOCAST if name in spelled)
         chosen = next((dtype for dtype in casts if dtype in ("bf16", "fp16")), None)
     return chosen or ("fp32" if len(told) > 1 else None), used
+
+
+def _is_classifier(flat: Mapping[str, Any], spelled: Mapping[str, str]) -> bool:
+    """Tell whether a configuration of the HF library is that of a classifier, or of a regressor."""
+    models = flat[spelled[ARCHITECTURES]] if ARCHITECTURES in spelled else None
+    return _problem(flat, spelled) is not None or "Classification" in str(models)
+
+
+def _labels(flat: Mapping[str, Any], spelled: Mapping[str, str]) -> int | None:
+    """Return among how many labels a classifier chooses, or None where it does not choose one."""
+    count = sum(re.fullmatch(LABEL, name) is not None for name in spelled)
+    return count if count > 1 and _problem(flat, spelled) in (None, ONE_LABEL) else None
+
+
+def _problem(flat: Mapping[str, Any], spelled: Mapping[str, str]) -> str | None:
+    told = flat[spelled[PROBLEM]] if PROBLEM in spelled else None
+    # MLflow keeps words alone: None is one of them.
+    return told if isinstance(told, str) and told != "None" else None
 
 
 def _static_scale(flat: Mapping[str, Any], spelled: Mapping[str, str]) -> bool | None:

@@ -179,7 +179,8 @@ KEYS: tuple[Key, ...] = (
         name="epsilon",
         wants="a number",
         parse=number,
-        names=("epsilon", "adam_epsilon", "eps", "adam_eps", "optimizer_params_eps"),
+        # Beside Adam's own, what TRL calls epsilon is how far a policy may move.
+        names=("adam_epsilon", "adam_eps", "optimizer_params_eps", "epsilon", "eps"),
     ),
     Key(
         name="checkpoint_every",

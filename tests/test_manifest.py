@@ -388,6 +388,13 @@ def test_what_hydra_makes() -> None:
     assert found.schedule == "torch.optim.lr_scheduler.OneCycleLR"
 
 
+def test_labels_are_not_called_not_understood() -> None:
+    raw = {"architectures": ["ViTForImageClassification"], "problem_type": None}
+    labels = {"id2label": {"0": "cat", "1": "dog"}, "label2id": {"cat": 0, "dog": 1}}
+    manifest = parse_manifest({**raw, **labels})
+    assert (manifest.vocab_size, manifest.unknown) == (2, {})
+
+
 def test_numbers_may_be_written_as_words() -> None:
     manifest = parse_manifest({"learning_rate": "3e-4", "save_steps": "500", "warmup": 0})
     assert (manifest.peak_lr, manifest.checkpoint_every, manifest.warmup_steps) == (3e-4, 500, 0)
@@ -402,6 +409,12 @@ def test_the_steps_between_checkpoints_count_where_they_are_saved_by_steps(
 ) -> None:
     raw = {"save_steps": 500, "save_strategy": strategy}
     assert parse_manifest(raw).checkpoint_every == every
+
+
+def _classifier(kind: str, labels: int, problem: str | None = None) -> dict[str, Any]:
+    """Return what the HF library writes of the labels that a model has."""
+    names = {str(label): f"LABEL_{label}" for label in range(labels)}
+    return {"architectures": [f"Bert{kind}"], "id2label": names, "problem_type": problem}
 
 
 @pytest.mark.parametrize(
@@ -425,6 +438,19 @@ def test_the_steps_between_checkpoints_count_where_they_are_saved_by_steps(
         ({"validation_ds": {"global_batch_size": 64}}, {}),
         ({"model": {"layer_norm": {"eps": 1e-5}}, "optimizer": {"eps": 1e-8}}, {"epsilon": 1e-8}),
         ({"rms_norm": {"eps": 1e-5}}, {}),
+        # A classifier's loss is over its labels, not over the vocabulary of its texts.
+        ({"vocab_size": 30522, **_classifier("ForSequenceClassification", 3)}, {"vocab_size": 3}),
+        ({"vocab_size": 30522, **_classifier("ForTokenClassification", 9)}, {"vocab_size": 9}),
+        ({"vocab_size": 30522, **_classifier("ForSequenceClassification", 1)}, {}),
+        (
+            {"vocab_size": 30522, **_classifier("Model", 3, "single_label_classification")},
+            {"vocab_size": 3},
+        ),
+        ({"vocab_size": 30522, **_classifier("Model", 3, "multi_label_classification")}, {}),
+        ({"vocab_size": 30522, **_classifier("ForMaskedLM", 3)}, {"vocab_size": 30522}),
+        ({"vocab_size": "30522", "problem_type": "None"}, {"vocab_size": 30522}),
+        # The epsilon of a policy's update is not Adam's: TRL.
+        ({"epsilon": 0.2, "adam_epsilon": 1e-8}, {"epsilon": 1e-8}),
         (
             {"optimizer": {"_component_": "torch.optim.AdamW", "lr": 2e-5}, "clip_grad_norm": 0.7},
             {"optimizer": "torch.optim.AdamW", "peak_lr": 2e-5, "grad_clip": 0.7},

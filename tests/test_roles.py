@@ -76,7 +76,11 @@ def test_names_that_frameworks_give(role: str, name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["loss_scale", "grad_norm/loss", "loss_std", "min_loss", "accuracy"]
+    "name",
+    [
+        *("loss_scale", "grad_norm/loss", "loss_std", "min_loss", "accuracy", "timing_s/loss"),
+        "profiling/Time taken: GRPOTrainer.compute_loss",
+    ],
 )
 def test_what_is_not_a_training_loss(name: str) -> None:
     assert "loss" not in assign([name]).columns

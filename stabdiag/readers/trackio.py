@@ -25,7 +25,9 @@ _COUNT: Final = "SELECT COUNT(DISTINCT {}) FROM metrics NOT INDEXED"
 _RECORDS: Final = "SELECT step, metrics FROM metrics NOT INDEXED WHERE {} = ? ORDER BY id"
 _CONFIG: Final = "SELECT config FROM configs WHERE {} = ?"
 
-_STEP: Final = "step"
+# Trackio counts its records where it is given no step, as it is not by the HF Trainer, which logs
+# its own; by this name that one goes first, as beside W&B's.
+_STEP: Final = "_step"
 
 # So many records are gathered before they are put into columns.
 _BUNCH: Final = 4096

@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from stabdiag.roles.table import Role
 
 _NOT_A_LOSS = re.compile(r"loss_?scale|scale$|(^|_)(num|min|max|best|std|n|weight)(_|$)|grad")
+
+# How long a loss took to compute: profiling/Time taken: GRPOTrainer.compute_loss, timing_s/loss.
+_TIMED = re.compile(r"(^|_)(profiling|profiler|timings?|timers?|time_taken|latency|duration)(_|$)")
+
 _AN_LR = re.compile(r"(^|_)(lr|learning_rate)(_|$)|_lr\d*$")
 
 # What a schedule is made of is not the learning rate, and what it runs between only if need be.
@@ -60,7 +64,8 @@ _COUNTS: Final = tuple(
 def is_a_loss(name: str) -> bool:
     """Tell whether a column looks like a training loss."""
     key = normal(name)
-    return "loss" in key and not is_evaluation(name) and not _NOT_A_LOSS.search(key)
+    other = is_evaluation(name) or _NOT_A_LOSS.search(key) or _TIMED.search(key)
+    return "loss" in key and not other
 
 
 def is_auxiliary(name: str) -> bool:

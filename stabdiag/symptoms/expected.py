@@ -8,7 +8,13 @@ import numpy as np
 
 from stabdiag.findings import Severity
 from stabdiag.stats.levels import levels
-from stabdiag.symptoms.losses import chance, from_the_start, is_distance, trained
+from stabdiag.symptoms.losses import (
+    chance,
+    from_the_start,
+    is_distance,
+    times_the_evaluation,
+    trained,
+)
 from stabdiag.symptoms.symptom import Evidence, Symptom
 from stabdiag.tree.words import num
 
@@ -21,6 +27,12 @@ _STRETCHES = 10
 # A loss whose second half brings less than this share of its fall has gone flat.
 _FLAT = 0.05
 
+# A loss that is a multiple of the evaluation's is a sum where that is a mean.
+_SUMMED = (
+    "Check what the training loss is a mean over: of a sum over the micro-batches that a step "
+    "accumulates, or over the tokens of a batch, gradients may be as many times too large."
+)
+
 
 def initial_loss_off(case: Case) -> Evidence | None:
     """Is the first loss far above the logarithm of the number of classes?"""
@@ -30,16 +42,26 @@ def initial_loss_off(case: Case) -> Evidence | None:
     first, level = float(case.loss.values[0]), chance(classes)
     if first <= case.limits.learning.initial_factor * level or "+" in case.loss.column:
         return None
+    found = f"The first loss is {num(first)}, {num(first / level)} x the {num(level)} that a model "
+    found += f"without knowledge has with {classes} classes"
+    lower = (
+        f"Lower the scale of the output layer's initialisation until the first loss is near "
+        f"{num(level)}, and check that the loss is a mean over tokens."
+    )
+    times = times_the_evaluation(case) or 0.0
+    summed = times > case.limits.learning.initial_factor
+    also = f", and the training loss is about {num(times)} x the evaluation loss" if summed else ""
     return Evidence(
-        because=f"The first loss is {num(first)}, {num(first / level)} x the {num(level)} that a "
-        f"model without knowledge has with {classes} classes.",
+        because=f"{found}{also}.",
         step=int(case.loss.steps[0]),
         measured={"first_loss": first, "log_k": level},
-        first=f"Lower the scale of the output layer's initialisation until the first loss is near "
-        f"{num(level)}, and check that the loss is a mean over tokens.",
+        first=_SUMMED if summed else lower,
         then=(
+            *((lower,) if summed else ()),
             "Check the normalisation of the inputs and the layer before the logits.",
             "Check that labels and ignored positions are what the loss takes them for.",
+            "If the model was trained before, check that its tokenizer, its template and its "
+            "weights are those that were meant.",
         ),
     )
 

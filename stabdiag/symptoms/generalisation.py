@@ -13,6 +13,7 @@ from stabdiag.symptoms.losses import (
     LAST_EVALUATIONS,
     chance,
     from_the_start,
+    near,
     trained,
     with_evaluations,
 )
@@ -21,15 +22,11 @@ from stabdiag.symptoms.symptom import Evidence, Symptom
 from stabdiag.tree.words import num
 
 if TYPE_CHECKING:
-    from stabdiag.history import Series
     from stabdiag.tree.case import Case
 
 # An evaluation loss that has come down to this share of what it was is learning, however far below
 # it the training loss has gone.
 _LEARNED = 0.05
-
-# A training loss at a step is the median of so many on either side of it.
-_AROUND = 5
 
 
 def eval_gap_from_start(case: Case) -> Evidence | None:
@@ -46,9 +43,9 @@ def eval_gap_from_start(case: Case) -> Evidence | None:
     if not len(soon):
         return None
     since = held.between(int(held.steps[soon[-1]]), end + round(case.stride))
-    if since.values[0] < limits.gap * _near(train, int(since.steps[0])):
+    if since.values[0] < limits.gap * near(train, int(since.steps[0])):
         return None
-    beside = np.array([_near(train, step) for step in since.steps.tolist()])
+    beside = np.array([near(train, step) for step in since.steps.tolist()])
     ratios = since.values / beside
     least, ratio, first = float(ratios.min()), float(ratios[0]), int(since.steps[0])
     if float(held.values[-1]) < _LEARNED * float(held.values[0]):
@@ -95,12 +92,6 @@ def underfitting(case: Case) -> Evidence | None:
             "Reduce weight decay, dropout and label smoothing.",
         ),
     )
-
-
-def _near(train: Series, step: int) -> float:
-    """Return the training loss around a step, from some of the points nearest to it."""
-    at = int(np.searchsorted(train.steps, step))
-    return median(train.values[max(at - _AROUND, 0) : at + _AROUND + 1])
 
 
 def eval_nonfinite(case: Case) -> Evidence | None:

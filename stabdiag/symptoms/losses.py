@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stabdiag.roles import is_evaluation
+from stabdiag.stats.quantiles import median
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -25,6 +26,12 @@ _GAMES = frozenset(
         *("critic", "actor", "policy", "value", "pg", "ppo", "grpo", "dpo", "reward", "entropy"),
     }
 )
+
+# A training loss at a step is the median of so many on either side of it.
+_AROUND = 5
+
+# One loss is a multiple of another if their ratio changes by no more than this.
+_HARDLY = 1.5
 
 # The last level of an evaluation is the median of so many.
 LAST_EVALUATIONS = 3
@@ -57,8 +64,19 @@ def warmed_up(case: Case) -> int:
     return int(lr.finite().steps[np.argmax(values >= values.max() / 2)])
 
 
+def rate_is_zero(case: Case, since: int) -> bool:
+    """Tell whether the learning rate was logged from a step on, and is 0 to the end."""
+    lr = case.history.get("lr")
+    rates = lr.finite() if lr is not None else None
+    late = rates.values[rates.steps >= since] if rates is not None else np.empty(0)
+    return len(late) > 0 and not late.any()
+
+
 def trained(case: Case) -> Series | None:
-    """Return the losses after the warm-up, or None where they are too few to judge learning by."""
+    """Return the losses after the warm-up, or None where they are too few to judge learning by.
+
+    A run whose learning rate is 0 learns nothing, however long it goes on.
+    """
     limits, loss = case.limits.learning, case.loss
     if not is_distance(case) or not from_the_start(case):
         return None
@@ -66,6 +84,8 @@ def trained(case: Case) -> Series | None:
     if len(after) < limits.min_points:
         return None
     span = int(after.steps[-1]) - int(after.steps[0])
+    if rate_is_zero(case, int(loss.steps[0])):
+        return after
     wanted = limits.min_points - 1 if case.history.counts_epochs else limits.min_steps
     return after if span >= wanted else None
 
@@ -92,3 +112,20 @@ def with_evaluations(case: Case) -> tuple[Series, Series] | None:
     if len(held) < least or len(case.loss) < least or held.values.min() <= 0:
         return None
     return case.loss, held
+
+
+def near(train: Series, step: int) -> float:
+    """Return the training loss around a step, from some of the points nearest to it."""
+    at = int(np.searchsorted(train.steps, step))
+    return median(train.values[max(at - _AROUND, 0) : at + _AROUND + 1])
+
+
+def times_the_evaluation(case: Case) -> float | None:
+    """Return how many times the evaluation loss the training loss is, if that hardly changes."""
+    pair = with_evaluations(case)
+    if pair is None:
+        return None
+    train, held = pair
+    ratios = np.array([near(train, step) for step in held.steps.tolist()]) / held.values
+    least, most = float(ratios.min()), float(ratios.max())
+    return median(ratios) if least > 0 and most <= _HARDLY * least else None

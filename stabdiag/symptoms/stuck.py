@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,8 +11,9 @@ from stabdiag.findings import Severity
 from stabdiag.stats.levels import levels
 from stabdiag.stats.quantiles import median
 from stabdiag.stats.rolling import MAD_TO_SIGMA
-from stabdiag.symptoms.losses import best_evaluation, chance, trained
+from stabdiag.symptoms.losses import best_evaluation, chance, rate_is_zero, trained
 from stabdiag.symptoms.symptom import Evidence, Symptom
+from stabdiag.symptoms.zero import zero
 from stabdiag.tree.words import num
 
 if TYPE_CHECKING:
@@ -40,11 +42,6 @@ _FINE = 1e-4
 _STUCK = 0.5
 _DIGITS = 3
 
-# A loss that is zero at once had this share of its first value in the median of so many losses
-# before; what ends in zero by and by does not.
-_BEFORE = 5
-_AT_ONCE = 0.1
-
 _ONE_BATCH = "Train on one batch alone: the loss has to go to zero."
 
 
@@ -59,76 +56,42 @@ def loss_constant(case: Case) -> Evidence | None:
     if count < case.limits.learning.constant_points:
         return None
     if x[-1] == 0:
-        return _zero(case, start)
+        return zero(case, start)
     coarse = start > 0 and _resolution(x[:start]) > _FINE * abs(float(x[-1]))
     stuck = x[-1] > _STUCK * x[0] and _digits(float(x[-1])) >= _DIGITS
     if coarse and not stuck:
         return None
     value, first = num(float(x[-1])), int(steps[start])
-    still = _rate_is_zero(case, first)
-    also = "; the learning rate is 0 all that time" if still else ""
-    look = (
-        f"Check at step {first} that the parameters change and get gradients: print which have "
-        "requires_grad and are in the optimizer."
-    )
-    return Evidence(
+    found = Evidence(
         because=f"The loss is {value} at each of the last {count} logged points, from step {first} "
-        f"to {int(steps[-1])}, to the last digit{also}.",
+        f"to {int(steps[-1])}, to the last digit.",
         step=first,
         measured={"loss": float(x[-1]), "points": count},
-        first="Find out what sets the learning rate to 0: no step changes the weights."
-        if still
-        else look,
+        first=f"Check at step {first} that the parameters change and get gradients: print which "
+        "have requires_grad and are in the optimizer.",
         then=(
-            *((look,) if still else ()),
             "Look for a detach(), a no_grad() or an .item() between the model and the loss.",
             "Check that the optimizer steps, and with a learning rate that is not 0.",
             _ONE_BATCH,
         ),
     )
+    return _with_rate(case, found)
 
 
-def _rate_is_zero(case: Case, since: int) -> bool:
-    lr = case.history.get("lr")
-    rates = lr.finite() if lr is not None else None
-    late = rates.values[rates.steps >= since] if rates is not None else np.empty(0)
-    return len(late) > 0 and not late.any()
-
-
-def _zero(case: Case, start: int) -> Evidence | None:
-    """Tell of a loss that fell to zero at once: one that came down by and by has learned all.
-
-    A policy whose advantages cancel may have a loss of zero, and gradients all the same.
-    """
-    x, steps = case.loss.values, case.loss.steps
-    if "reward" in case.history.series or (start == 0 and _has_gradients(case)):
-        return None
-    before = x[max(0, start - _BEFORE) : start]
-    if len(before) and median(before) <= _AT_ONCE * x[0]:
-        return None
-    first, last, count = int(steps[start]), int(steps[-1]), len(x) - start
-    fell = {"before": median(before)} if len(before) else {}
-    points = f"the last {count}" if fell else f"all {count}"
-    told = f", and was {num(fell['before'])} just before" if fell else ""
-    return Evidence(
-        because=f"The loss is exactly 0 at {points} logged points, from step {first} to "
-        f"{last}{told}.",
-        step=first,
-        measured={"loss": 0.0, "points": count, **fell},
-        first=f"Run the batch of step {first} forward and print the loss itself: some loggers "
-        "write 0 for NaN, and a batch whose labels are all masked has no loss.",
+def _with_rate(case: Case, evidence: Evidence) -> Evidence:
+    """Return what speaks for a loss that stands still, and that the learning rate is 0 if it is."""
+    if evidence.step is None or not rate_is_zero(case, evidence.step):
+        return evidence
+    return replace(
+        evidence,
+        because=f"{evidence.because[:-1]}; the learning rate is 0 all that time.",
+        first="Find out what sets the learning rate to 0: no step changes the weights.",
         then=(
-            "Count the labels of a batch that are not masked (-100).",
-            "Look at the gradient norm: NaN where 0 stands for NaN, and 0 where all is masked.",
-            "Write the loss with more digits, if it may be smaller than those that are written.",
+            "Log the learning rate with more digits, if it may be smaller than those written.",
+            evidence.first,
+            *evidence.then,
         ),
     )
-
-
-def _has_gradients(case: Case) -> bool:
-    """Tell whether a gradient was ever measured: one of 0 throughout is left out as unmeasured."""
-    norm = case.history.get("grad_norm")
-    return norm is not None and bool(norm.finite().values.any())
 
 
 def _resolution(x: Floats) -> float:
@@ -157,7 +120,7 @@ def plateau_at_chance(case: Case) -> Evidence | None:
         if best_evaluation(case) < level * (1 - 2 * band):
             return None
         whose = "of the manifest" if told else "of a usual benchmark"
-        return Evidence(
+        found = Evidence(
             because=f"The loss stands at {num(float(late[-1]))} from step {int(after.steps[0])} to "
             f"{int(after.steps[-1])}: the logarithm of {classes} classes ({whose}) is "
             f"{num(level)}, which is what guessing costs.",
@@ -172,6 +135,7 @@ def plateau_at_chance(case: Case) -> Evidence | None:
                 "Divide the learning rate by 10: one far too high also ends at chance.",
             ),
         )
+        return _with_rate(case, found)
     return None
 
 
@@ -195,7 +159,7 @@ def not_learning(case: Case) -> Evidence | None:
         return None
     if best_evaluation(case) < before * (1 - 2 * case.limits.learning.least_fall):
         return None
-    return Evidence(
+    found = Evidence(
         because=f"The loss began at {num(began)} and is {num(float(level[-1]))} after "
         f"{int(case.loss.steps[-1])} steps; it was never lower than {num(float(level.min()))} over "
         "a tenth of the run.",
@@ -212,6 +176,7 @@ def not_learning(case: Case) -> Evidence | None:
             "smoothing and other regularisation.",
         ),
     )
+    return _with_rate(case, found)
 
 
 SYMPTOMS: tuple[Symptom, ...] = (

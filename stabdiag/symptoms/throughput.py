@@ -29,6 +29,10 @@ _SLOW = 0.5
 _REGULAR = 0.2
 _LEAST_SLOW = 5
 
+# A rhythm goes on: from the first slow record to the last there are at least this share of those
+# that it asks for. A few distances of chance may be alike, above all where they are short.
+_KEPT = 0.6
+
 
 def throughput_drop(case: Case) -> Evidence | None:
     """Has the throughput dropped, and stayed low?"""
@@ -82,7 +86,8 @@ def throughput_sawtooth(case: Case) -> Evidence | None:
     if len(gaps) < _LEAST_SLOW - 1:
         return None
     every = median(gaps)
-    regular = median(np.abs(gaps - every)) <= _REGULAR * every
+    alike = median(np.abs(gaps - every)) <= _REGULAR * every
+    regular = alike and len(gaps) * every >= _KEPT * float(gaps.sum())
     # Of the steps between two records nothing is known but that most are usual ones.
     lost = float(cost[slow].sum() / (float(np.ptp(steps)) + 1 + cost.sum()))
     if not regular or lost <= case.limits.throughput.lost_share:
@@ -130,14 +135,13 @@ def mfu_low(case: Case) -> Evidence | None:
 
 def _speed(case: Case) -> tuple[Ints, Floats] | None:
     """Return steps and speeds, in any unit: what was logged, or one over the time of a step."""
-    rate, time = case.history.get("tokens_per_second"), case.history.get("step_time")
-    series = rate if rate is not None else time
+    both = (case.history.get("tokens_per_second"), case.history.get("step_time"))
+    logged = [series.finite() for series in both if series is not None]
+    # A throughput that is told once, at the end, says nothing of the steps: their times may.
+    series = next((one for one in logged if len(one) >= _LEAST), None)
     if series is None:
         return None
-    series = series.finite()
     values = series.values
-    if len(values) < _LEAST:
-        return None
     if series.role == "tokens_per_second":
         return series.steps, values
     # Time that only ever rises is that of the run, not of a step.

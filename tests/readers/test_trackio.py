@@ -36,14 +36,23 @@ def changed(project: Path, statement: str) -> None:
 def test_the_newest_run_is_read(project):
     columns = read_columns(project)
     assert (columns.format, columns.rows, columns.notes) == ("sqlite", 27, ())
-    assert columns.names == ("step", "train/loss", "train/lr", "eval/loss", "eval/text")
+    assert columns.names == ("_step", "train/loss", "train/lr", "eval/loss", "eval/text")
     first = [ODD.get(step, 2 + 1 / (step + 1)) for step in range(20)]
     np.testing.assert_array_equal(columns.load("train/loss").values, [*first, *[2.5] * 7])
     steps = [*range(0, 200, 10), *range(150, 220, 10)]
-    assert columns.load("step").values.tolist() == steps
+    assert columns.load("_step").values.tolist() == steps
     assert np.flatnonzero(columns.load("eval/loss").present).tolist() == [4, 9, 14, 19]
     assert columns.config == {"lr": 3e-4, "precision": "bf16"}
     assert columns.events[0].message == "the project holds 2 runs; this is the latest, second"
+
+
+def test_the_step_that_the_trainer_logs_goes_before_the_number_of_the_record(project):
+    assert stabdiag.read(project).series["loss"].steps[-1] == 210
+    changed(
+        project,
+        "UPDATE metrics SET metrics = json_set(metrics, '$.\"train/global_step\"', 7 * step)",
+    )
+    assert stabdiag.read(project).series["loss"].steps[-1] == 7 * 210
 
 
 def test_a_packed_project_and_its_configuration():

@@ -232,3 +232,36 @@ def test_a_learning_rate_of_0_is_told_beside_a_constant_loss(symptom) -> None:
     assert moving.first_action.startswith("Check at step 0 that the parameters change")
     # It says all that the other one would.
     assert symptom("not-learning", still) is None
+
+
+def test_a_loss_that_is_a_multiple_of_the_evaluations_is_a_sum(symptom) -> None:
+    held = np.where(AT % 50 == 49, falling(10.8, 4.0), np.nan)
+    run = log(8 * falling(10.8, 4.0) + noise(0.02), eval_loss=held)
+    found = symptom("initial-loss-off", run, WORDS)
+    assert found.summary.endswith(" x the evaluation loss.")
+    assert "micro-batches" in found.first_action
+    # Here the loss comes down to that of the evaluation.
+    falls = log(falling(86.4, 4.0) + noise(0.02), eval_loss=held)
+    assert "initialisation" in symptom("initial-loss-off", falls, WORDS).first_action
+
+
+def test_a_reward_that_never_changes_teaches_nothing(symptom) -> None:
+    zeros, flat = np.zeros(40), np.full(40, 0.5)
+    found = symptom("loss-constant", log(zeros, reward=flat, grad_norm=zeros))
+    assert "the reward is 0.5 at all 40" in found.summary
+    assert "reward function" in found.first_action
+    for moves in ({"reward": flat + noise(0.1)[:40]}, {"reward": flat, "grad_norm": 1 + flat}):
+        assert symptom("loss-constant", log(zeros, **moves)) is None
+
+
+@pytest.mark.parametrize(
+    ("slug", "loss"), [("not-learning", FLAT["loss"]), ("plateau-at-chance", CHANCE)]
+)
+def test_a_learning_rate_of_0_needs_no_long_run(symptom, slug, loss) -> None:
+    short = log(loss[:40], lr=np.zeros(40))
+    found = symptom(slug, short)
+    assert found.first_action.startswith("Find out what sets the learning rate to 0")
+    assert found.summary.endswith("; the learning rate is 0 all that time.")
+    assert symptom(slug, log(loss[:40], lr=np.full(40, 1e-3))) is None
+    # What falls has a rate, whatever the log says.
+    assert symptom(slug, log(falling(9, 4, 10)[:40], lr=np.zeros(40))) is None

@@ -44,6 +44,15 @@ FOUND = [
         log(tokens_per_second=np.where(STEPS % 25 == 24, 50.0, SHARED) * EVEN),
         "every 25 steps",
     ),
+    # The throughput of the whole run, told once with its end.
+    (
+        "throughput-sawtooth",
+        log(
+            step_time=1000 / SAW,
+            train_samples_per_second=np.where(STEPS[-1] == STEPS, 500.0, np.nan),
+        ),
+        "every 20 steps",
+    ),
     ("mfu-low", log(mfu=0.08 * EVEN), "Profile"),
     ("mfu-low", log(mfu=8 * EVEN), "Profile"),
     ("mfu-low", log(mfu_percent=0.01 * EVEN), "Profile"),
@@ -69,6 +78,11 @@ PASSED = [
     (
         "throughput-sawtooth",
         log(tokens_per_second=np.where(RNG.random(N) < 0.05, 20.0, 1000.0) * EVEN),
+    ),
+    # Few slow steps, at distances that are alike by chance.
+    (
+        "throughput-sawtooth",
+        log(step_time=np.where(np.isin(STEPS, [1, 4, 9, 12, 15, 445, 448]), 100.0, 1.0) * EVEN),
     ),
     # One record in twenty steps tells of one of them.
     ("throughput-sawtooth", {**log(tokens_per_second=SAW), "step": 20 * STEPS}),

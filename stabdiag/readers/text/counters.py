@@ -28,6 +28,10 @@ _TWO_POSITIONS: Final = re.compile(rb"\[ {0,6}(\d{1,9})/ {0,6}\d{1,9}\] ?\[ {0,6
 _EPOCH_AND_BATCH: Final = re.compile(
     rb"\[ {0,6}(\d{1,9}), {1,6}(\d{1,12})\]|(\d{1,9})epoch:train:\d{1,12}-(\d{1,12})batch"
 )
+# Train: 3 [  20/600 (  3%)], as timm writes an epoch and a batch.
+_OF_TRAINING: Final = re.compile(
+    rb"(?<![A-Za-z])train(?:ing)?: {1,4}(\d{1,9}) {1,4}\[ {0,6}\d{1,12}/", re.IGNORECASE
+)
 # logging_writer.py:48] [30] loss=3.8, as clu writes it for Flax and T5X.
 _IN_BRACKETS: Final = re.compile(rb"\] \[(\d{1,12})\] (?=[A-Za-z_])")
 
@@ -44,7 +48,7 @@ def counters_of(line: bytes) -> dict[bytes, tuple[int, int]]:
     That is a word, or for a position such as 10/600 what it counts up to.
     """
     found = {b"N/" + one[2]: one.span(1) for one in POSITION.finditer(line)}
-    positions = _TWO_POSITIONS.search(line)
+    positions = _TWO_POSITIONS.search(line) or _OF_TRAINING.search(line)
     if positions is not None:
         found[EPOCH] = positions.span(1)
     pair = _EPOCH_AND_BATCH.search(line)

@@ -20,6 +20,8 @@ from stabdiag.readers.text.log import functions_of
 from stabdiag.readers.text.reckoned import are_rounded, are_shared, steps_of
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from stabdiag.readers.source import Stream
 
 _LOSS = rb"'(?:eval_(?:[^'\n]{1,60}_)?|[^'\n]{1,60}/)?loss': '?[-+.\w]{1,40}'?[,}]"
@@ -28,6 +30,10 @@ _CLOCK = rb"'(?:epoch|step|global_steps?)': "
 
 _STEPS = "Total optimization steps"
 _EPOCHS = "Num Epochs"
+_AN_EPOCH = "Num update steps per epoch"
+_EXAMPLES = "Num examples"
+_BATCH = "Total train batch size"
+_TOLD = "|".join((_STEPS, _EPOCHS, _AN_EPOCH, _EXAMPLES, _BATCH)).encode()
 
 # A bar that another line cut in two tells no step, which is no reason not to trust the others.
 _FEW = 0.1
@@ -58,7 +64,7 @@ GRAMMAR = Grammar(
         *SCALE,
     ),
     total=_STEPS,
-    config=re.compile(rb"(%b|%b) = ([\d,]{1,20})" % (_STEPS.encode(), _EPOCHS.encode())),
+    config=re.compile(rb"(%b)(?: \([^)\n]{1,80}\))? = ([\d,]{1,20})" % _TOLD),
 )
 
 recognises, _read = functions_of(GRAMMAR)
@@ -67,13 +73,33 @@ recognises, _read = functions_of(GRAMMAR)
 def read(stream: Stream) -> Columns:
     """Read what the HF Trainer printed."""
     columns = _read(stream)
-    if _shared(columns):
+    seldom = _shared(columns)
+    if seldom:
         names = tuple(name for name in columns.names if name != GRAMMAR.step)
-        columns = replace(columns, names=names, notes=(*columns.notes, _TOO_FEW_BARS))
+        columns = replace(columns, names=names)
     if GRAMMAR.step in columns.names or "epoch" not in columns.names:
         return columns
-    total, epochs = (told_in(columns.config, name) for name in (_STEPS, _EPOCHS))
-    return _with_steps(columns, total / epochs) if total and epochs else columns
+    an_epoch = _steps_of_an_epoch(columns.config)
+    if an_epoch:
+        return _with_steps(columns, an_epoch)
+    return replace(columns, notes=(*columns.notes, _TOO_FEW_BARS)) if seldom else columns
+
+
+def _steps_of_an_epoch(config: Mapping[str, object]) -> float | None:
+    """Return how many steps an epoch has, by what the Trainer announced.
+
+    Of a run that ends within an epoch the number of epochs is rounded up. Recent versions tell the
+    steps of one; before, they were as many as there are batches of examples.
+    """
+    total, epochs, steps, examples, batch = (
+        told_in(config, name) for name in (_STEPS, _EPOCHS, _AN_EPOCH, _EXAMPLES, _BATCH)
+    )
+    if steps or not (total and epochs):
+        return steps
+    mean = total / epochs
+    if not (examples and batch) or mean >= examples // batch:
+        return mean
+    return float(np.ceil(examples / batch))
 
 
 def _shared(columns: Columns) -> bool:

@@ -77,7 +77,7 @@ TEMPLATES = {
         "Train: {epoch} [{batch:4d}/600 ({percent:3d}%)]  Loss: {loss:#.4g} ({loss:#.3g})  "
         "Time: 0.512s,  850.10/s  (0.512s,  850.10/s)  LR: {lr:.3e}  Data: 0.010 (0.012)\n",
         (0, 2390),
-        {"lr"},
+        {"epoch", "lr"},
     ),
     "DINO": (
         "Epoch: [{epoch}/100]  [{batch:4d}/600]  eta: 0:12:34  loss: {loss:.6f} ({loss:.6f})  "
@@ -279,6 +279,22 @@ def test_a_bar_of_another_length_is_not_the_training(tmp_path):
     path.write_text("".join(lines))
     loss = read(path).series["loss"]
     assert (len(loss), loss.values.max() < 9) == (N, True)
+
+
+def test_an_epoch_of_timm_may_have_few_lines(tmp_path):
+    lines = []
+    for epoch in range(12):
+        lines += [
+            f"Train: {epoch} [{batch:4d}/96 ({batch}%)]  Loss: 2.{90 - epoch} (2.9)\n"
+            for batch in (0, 32, 64)
+        ]
+        lines.append(f"Test: [   0/3]  Time: 0.031 (0.031)  Loss:   2.{90 - epoch} ( 2.900)\n")
+    path = tmp_path / "train.log"
+    path.write_text("".join(lines))
+    history = read(path)
+    steps = [epoch * 96 + batch for epoch in range(12) for batch in (0, 32, 64)]
+    assert history.series["loss"].steps.tolist() == steps
+    assert history.series["epoch"].values[[0, 3]].tolist() == [0, 1]
 
 
 @pytest.mark.parametrize(

@@ -233,6 +233,33 @@ class TestTrainer:
         )
         assert found["global_step"] == [500, 1000]
 
+    @pytest.mark.parametrize(
+        "told",
+        [
+            "Num update steps per epoch = 250",
+            "Total train batch size (w. parallel, distributed & accumulation) = 16",
+        ],
+    )
+    def test_a_run_that_ends_within_an_epoch(self, values, told):
+        found = values(
+            "hf-trainer-stdout",
+            "  Num examples = 4,000\n  Num Epochs = 3\n  Total optimization steps = 600\n"
+            f"  {told}\n"
+            "{'loss': '2.5', 'epoch': '0.04'}\n{'loss': '2.4', 'epoch': '2.4'}\n",
+        )
+        assert found["global_step"] == [10, 600]
+
+    def test_bars_of_something_else_are_not_missed_where_epochs_tell_the_step(self, tmp_path):
+        text = "  Num Epochs = 2\n  Total optimization steps = 400\n"
+        for step in range(10, 401, 10):
+            text += f"{{'loss': '{9 - step / 400}', 'epoch': '{step / 200}'}}\n"
+            text += self.bar(1, 1) + "\n" if step % 100 == 0 else ""  # a checkpoint is written
+        log = tmp_path / "run.log"
+        log.write_text(text, encoding="utf-8")
+        history = stabdiag.read(log)
+        assert history.series["loss"].steps.tolist() == list(range(10, 401, 10))
+        assert not any("too seldom" in event.message for event in history.events)
+
     def test_no_step_at_all(self, tmp_path):
         log = tmp_path / "run.log"
         log.write_text("".join(f"{{'loss': {9 - n}, 'epoch': 0.{n}}}\n" for n in range(1, 9)))
