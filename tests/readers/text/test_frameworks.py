@@ -455,6 +455,19 @@ class TestOthers:
         assert found["step"] == [1, 2]
         assert found["Eval metrics/eval/CrossEntropy"] == [3.75, None]
 
+    def test_composer_counts_its_batches_anew_in_each_epoch(self, tmp_path):
+        log = tmp_path / "log.txt"
+        log.write_text(
+            "".join(
+                f"[epoch={epoch}][batch={batch}/50]:\n\t Train loss/train/total: {9 - epoch}.5\n"
+                for epoch in (1, 2, 3)
+                for batch in range(10, 51, 10)
+            )
+        )
+        loss = stabdiag.read(log).series["loss"]
+        assert loss.steps.tolist() == list(range(10, 151, 10))
+        assert loss.values.tolist() == [8.5] * 5 + [7.5] * 5 + [6.5] * 5
+
 
 @pytest.mark.parametrize("name", ["megatron", "caffe", "text", "mllog"])
 def test_a_format_that_is_forced_on_another_log_says_so(name):
