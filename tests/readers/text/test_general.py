@@ -72,6 +72,25 @@ def test_a_counter_that_starts_again_each_epoch(tmp_path):
     assert loss.steps.tolist() == list(range(10, 310, 10))
 
 
+def test_a_counter_that_starts_again_below_the_heading_of_each_epoch(tmp_path):
+    # Few lines an epoch, and a loss that jumps to where it began: no run begins anew there.
+    losses = [9 - n / 4 for n in range(24)] + [9 - n / 16 for n in range(12)]
+    path = tmp_path / "run.log"
+    path.write_text(
+        "".join(
+            f"Epoch {epoch + 1}\n----------\n"
+            + "".join(
+                f"loss: {loss:.6f}  [{200 * (at + 1):>5}/  800]\n"
+                for at, loss in enumerate(losses[4 * epoch : 4 * epoch + 4])
+            )
+            for epoch in range(9)
+        )
+    )
+    loss = stabdiag.read(path).series["loss"]
+    assert loss.steps.tolist() == list(range(200, 7201, 200))
+    assert loss.values.tolist() == losses
+
+
 def test_epochs_are_steps_where_there_is_nothing_finer(tmp_path):
     path = tmp_path / "run.log"
     path.write_text(log("Epoch {n}: train loss {loss}, val loss 2.5"), encoding="utf-8")
