@@ -97,6 +97,11 @@ def test_epochs_are_steps_where_there_is_nothing_finer(tmp_path):
     history = stabdiag.read(path)
     assert history.series["loss"].steps.tolist() == list(range(1, 61))
     assert len(history.series["eval_loss"]) == 60
+    alone = tmp_path / "alone.log"
+    alone.write_text(log("Epoch {n}: train loss {loss}"), encoding="utf-8")
+    assert stabdiag.read(alone).counts_epochs
+    alone.write_text(log("Step {n}: train loss {loss}"), encoding="utf-8")
+    assert not stabdiag.read(alone).counts_epochs
 
 
 @pytest.mark.parametrize(
