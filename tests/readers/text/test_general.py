@@ -280,6 +280,21 @@ def test_what_begins_like_an_excerpt_is_looked_into_further(read):
     assert "92 lines" in read("text", text).events[0].message
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Epoch {n} is done, loss: {loss}.",
+        "Epoch: {n}/60.. Training Loss: {loss}.. Test Loss: 2.5.. ",
+    ],
+)
+def test_points_behind_a_number_are_not_its_own(tmp_path, line):
+    path = tmp_path / "run.log"
+    path.write_text(log(line), encoding="utf-8")
+    loss = stabdiag.read(path).series["loss"]
+    assert loss.steps.tolist() == list(range(1, 61))
+    assert loss.values.tolist() == [4 - n / 100 for n in range(1, 61)]
+
+
 def test_a_learning_rate_without_a_sign(values):
     line = "Iter {n}: Train loss {loss}, Learning Rate 7.000e-05, It/sec 0.2"
     assert values("text", log(line))["Learning Rate"] == [7e-5] * 60
