@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -84,6 +84,11 @@ def find_order(
     if training.all() and np.all(steps[1:] > steps[:-1]):
         return Order(steps=steps, number=_one_run(usable))
     rows = np.flatnonzero(training)
+    if _is_told_again(steps[rows], losses[rows]):
+        told = _event(EventKind.STEPS, f"the last record is that of step {steps[rows[-1]]} again")
+        usable = usable & (np.arange(len(steps)) != rows[-1])
+        order = find_order(steps, usable, losses, is_loss, epochs, times=times, of_epochs=of_epochs)
+        return replace(order, events=(*order.events, told))
     back = rows[1:][np.diff(steps[rows]) < 0]
     if not len(back):
         kept = kept_of(steps, usable, is_loss)
@@ -108,6 +113,13 @@ def find_order(
     for place, end, turned in zip(places.tolist(), ends, by_epoch.tolist(), strict=True):
         walk.go_back(place, end, turned=turned, anew=bool(anew[place]))
     return _in_order(walk, rows, steps, usable, is_loss)
+
+
+def _is_told_again(steps: Ints, losses: Floats) -> bool:
+    """Tell whether the last record is an earlier one: early stopping ends on the best iteration."""
+    if len(steps) < 3 or steps[-1] >= steps[-2] or np.any(steps[1:-1] <= steps[:-2]):
+        return False
+    return bool(np.any((steps[:-1] == steps[-1]) & (losses[:-1] == losses[-1])))
 
 
 def _in_order(walk: Walk, rows: Ints, steps: Ints, usable: Mask, is_loss: Mask) -> Order:

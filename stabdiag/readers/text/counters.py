@@ -28,8 +28,9 @@ _TWO_POSITIONS: Final = re.compile(rb"\[ {0,6}(\d{1,9})/ {0,6}\d{1,9}\] ?\[ {0,6
 _EPOCH_AND_BATCH: Final = re.compile(
     rb"\[ {0,6}(\d{1,9}), {1,6}(\d{1,12})\]|(\d{1,9})epoch:train:\d{1,12}-(\d{1,12})batch"
 )
-# logging_writer.py:48] [30] loss=3.8, as clu writes it for Flax and T5X.
-_IN_BRACKETS: Final = re.compile(rb"\] \[(\d{1,12})\] (?=[A-Za-z_])")
+# logging_writer.py:48] [30] loss=3.8, as clu writes it for Flax and T5X; [30] and a tab before
+# train-logloss:0.5, as XGBoost and LightGBM begin a line. The label of a rank has a blank there.
+_IN_BRACKETS: Final = re.compile(rb"(?:\] \[(\d{1,12})\] |^\[(\d{1,12})\]\t)(?=[A-Za-z_])")
 
 STEP: Final = "step"
 EPOCH: Final = b"epoch"
@@ -53,7 +54,7 @@ def counters_of(line: bytes) -> dict[bytes, tuple[int, int]]:
         found |= {EPOCH: pair.span(epoch), b"[epoch, N]": pair.span(batch)}
     alone = _IN_BRACKETS.search(line)
     if alone is not None:
-        found[b"[N]"] = alone.span(1)
+        found[b"[N]"] = alone.span(1 if alone[1] is not None else 2)
     return found | {word_of(one): one.span(2) for one in COUNTER.finditer(line)}
 
 

@@ -45,10 +45,11 @@ _AROUND: Final = rb"(?:[\[\"']|(?:np\.float(?:16|32|64)|tensor|[Aa]rray)\()?"
 # next: Loss: 2.31.. Accuracy: 0.5..
 _AFTER: Final = rb"(?:(?<=[nN])x{1,4}|(?<!\.)\.{1,3})?(?![\w./\[-]|:\w|,\d)"
 
-# loss: 2.31, "lr"=1e-4, grad norm: 0.5, loss is 2.31 – and loss 2.31 for words that are known to be
-# measured.
+# loss: 2.31, "lr"=1e-4, grad norm: 0.5, training's logloss: 0.5, loss is 2.31 – and loss 2.31 for
+# words that are known to be measured.
 PAIR: Final = re.compile(
-    rb"(?<!\d)(%b|[A-Za-z][\w./-]{0,60}(?: [a-z]\w{0,20}){0,2}?)(?:[\"']? ?[:=][ \t]{0,12}| is )"
+    rb"(?<!\d)(%b|[A-Za-z][\w./-]{0,60}(?:'s)?(?: [a-z]\w{0,20}){0,2}?)"
+    rb"(?:[\"']? ?[:=][ \t]{0,12}| is )"
     rb"%b(%b(?<!\.))%b"
     rb"|(?<![\w./-])"
     rb"((?:[A-Za-z]\w{0,20}[ /])?[\w./-]{0,40}?"

@@ -295,6 +295,22 @@ def test_points_behind_a_number_are_not_its_own(tmp_path, line):
     assert loss.values.tolist() == [4 - n / 100 for n in range(1, 61)]
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "[{n}]\ttrain-logloss:{loss}\teval-logloss:2.5",
+        "[{n}]\tvalid_0's binary_logloss: 2.5\ttraining's binary_logloss: {loss}",
+    ],
+)
+def test_rounds_of_boosting(tmp_path, line):
+    path = tmp_path / "run.log"
+    path.write_text(log(line), encoding="utf-8")
+    history = stabdiag.read(path)
+    assert history.series["loss"].steps.tolist() == list(range(1, 61))
+    assert history.series["loss"].values.tolist() == [4 - n / 100 for n in range(1, 61)]
+    assert history.series["eval_loss"].values.tolist() == [2.5] * 60
+
+
 def test_a_learning_rate_without_a_sign(values):
     line = "Iter {n}: Train loss {loss}, Learning Rate 7.000e-05, It/sec 0.2"
     assert values("text", log(line))["Learning Rate"] == [7e-5] * 60
