@@ -34,6 +34,7 @@ _IN_BRACKETS: Final = re.compile(rb"(?:\] \[(\d{1,12})\] |^\[(\d{1,12})\]\t)(?=[
 
 STEP: Final = "step"
 EPOCH: Final = b"epoch"
+NTH: Final = b"N/"
 
 # Within each of these others may count from the start again, the coarsest last.
 COARSE: Final = (EPOCH, b"episode", b"round")
@@ -44,7 +45,7 @@ def counters_of(line: bytes) -> dict[bytes, tuple[int, int]]:
 
     That is a word, or for a position such as 10/600 what it counts up to.
     """
-    found = {b"N/" + one[2]: one.span(1) for one in POSITION.finditer(line)}
+    found = {NTH + one[2]: one.span(1) for one in POSITION.finditer(line)}
     positions = _TWO_POSITIONS.search(line)
     if positions is not None:
         found[EPOCH] = positions.span(1)

@@ -57,7 +57,8 @@ def read(stream: Stream) -> Columns:
         kind=EventKind.STEPS, message="no step was logged: the epoch serves as the step"
     )
     by_epoch = (counted,) if found.counter == EPOCH else ()
-    return replace(columns, events=(told, *by_epoch, *columns.events))
+    events = (told, *by_epoch, *columns.events)
+    return replace(columns, events=events, epoch_length=found.epoch_length)
 
 
 def _about(found: Evidence) -> str:

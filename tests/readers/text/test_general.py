@@ -296,6 +296,24 @@ def test_points_behind_a_number_are_not_its_own(tmp_path, line):
 
 
 @pytest.mark.parametrize(
+    ("positions", "steps"),
+    [
+        # tqdm draws a bar before the first step and after the last: both are one.
+        (range(41), list(range(121))),
+        ((1, 17, 40), [1, 17, 40, 41, 57, 80, 81, 97, 120]),
+        ((0, 10, 20, 30), list(range(0, 120, 10))),
+    ],
+)
+def test_the_length_of_an_epoch_is_what_its_bar_counts_to(tmp_path, positions, steps):
+    path = tmp_path / "run.log"
+    lines = [(epoch, at) for epoch in (1, 2, 3) for at in positions]
+    path.write_text(
+        "".join(f"Epoch {e}: {at}/40 [00:01<00:02, loss={9 - e - at / 64}]\n" for e, at in lines)
+    )
+    assert stabdiag.read(path).series["loss"].steps.tolist() == steps
+
+
+@pytest.mark.parametrize(
     "line",
     [
         "[{n}]\ttrain-logloss:{loss}\teval-logloss:2.5",
