@@ -18,7 +18,7 @@ from stabdiag.readers.text.formats import TEXT_READERS
 SAMPLES = Path(__file__).parents[1] / "samples"
 
 STEPS = {
-    "baselines": range(1, 13),
+    "baselines": range(2048, 26624, 2048),
     "caffe": range(0, 240, 20),
     "composer": range(1, 13),
     "darknet": range(1, 13),
