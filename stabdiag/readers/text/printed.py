@@ -40,6 +40,8 @@ _WORDS: Final = re.compile(rf"{_WORD.pattern}(?: {_WORD.pattern})*")
 
 _NAME: Final = re.compile(r"[A-Za-z][\w ./:-]{0,60}")
 _COUNT: Final = re.compile(r"\d{1,12}(?:\.0)?")
+# Most other lines of a log are told from a row by how they begin.
+_COUNTED: Final = re.compile(rb"(?:[ \t|]|\xe2[\x94\x95][\x82\x83\x91]){0,200}\d")
 _NUMBER: Final = re.compile(r"[-+]?(?:\d[\d.]*(?:[eE][-+]?\d+)?|\.\d+|nan|inf)", re.IGNORECASE)
 
 # The cells of a line, and where they begin and end in it.
@@ -113,10 +115,11 @@ def _tables(data: bytes) -> list[_Table]:
     found: list[_Table] = []
     table: _Table | None = None
     for line in Text(data, first_line=1).data.split(b"\n"):
-        if len(line) > _LONGEST_LINE:
+        named = b"oss" in line
+        if len(line) > _LONGEST_LINE or not (named or (table and _COUNTED.match(line))):
             continue
         text = line.decode("utf-8", "replace")
-        if b"oss" in line and _is_heading(cells := list(_WORDS.finditer(text))):
+        if named and _is_heading(cells := list(_WORDS.finditer(text))):
             if table is None or table.names != tuple(cell[0] for cell in cells):
                 table = _Table(heading=cells)
                 found.append(table)
