@@ -58,6 +58,9 @@ class Series:
 # What is told where a column of epochs serves as the step.
 _EPOCHS = re.compile(r"epoch.* serves as the step")
 
+# So many steps are evaluated where they are epochs: the evaluation of the last may be missing.
+_EVALUATED = 0.9
+
 
 class EventKind(StrEnum):
     """What can happen to a log, or to our reading of it."""
@@ -168,9 +171,18 @@ class History:
 
     @property
     def counts_epochs(self) -> bool:
-        """Whether the log's steps are epochs."""
+        """Whether the log's steps are epochs, by what is told or as each of them is evaluated."""
         told = (e.message.lower() for e in self.events if e.kind is EventKind.STEPS)
-        return any(_EPOCHS.search(message) for message in told)
+        return any(_EPOCHS.search(message) for message in told) or self._evaluates_each
+
+    @property
+    def _evaluates_each(self) -> bool:
+        """Whether every step was logged and evaluated: nobody does so with an optimizer's steps."""
+        loss, held = self.series.get("loss"), self.series.get("eval_loss")
+        if loss is None or held is None or len(held) < _EVALUATED * len(loss) or len(loss) < 2:
+            return False
+        evaluated = np.isin(loss.steps, held.steps).mean()
+        return bool(evaluated >= _EVALUATED and np.median(np.diff(loss.steps)) == 1)
 
     @property
     def last_step(self) -> int | None:

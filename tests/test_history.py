@@ -42,6 +42,23 @@ def test_between_takes_both_ends(first: int, last: int, expected: list[int]) -> 
     assert series("loss", [0, 2, 4, 6]).between(first, last).steps.tolist() == expected
 
 
+@pytest.mark.parametrize(
+    ("steps", "evaluated", "expected"),
+    [
+        (list(range(20)), list(range(20)), True),
+        (list(range(20)), list(range(19)), True),
+        (list(range(20)), list(range(0, 20, 2)), False),
+        (list(range(0, 200, 10)), list(range(0, 200, 10)), False),
+        (list(range(20)), list(range(20, 40)), False),
+        ([0], [0], False),
+    ],
+)
+def test_steps_that_are_each_evaluated_are_epochs(
+    steps: list[int], evaluated: list[int], expected: bool
+) -> None:
+    assert history(series("loss", steps), series("eval_loss", evaluated)).counts_epochs is expected
+
+
 def test_get() -> None:
     run = history(series("loss", [1]))
     assert run.get("loss") is run.series["loss"]

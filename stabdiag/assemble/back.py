@@ -35,8 +35,13 @@ class Walk:
     log is gone through once: there may be thousands.
     """
 
-    def __init__(self, *, steps: Ints, losses: Floats, of_epochs: bool) -> None:
-        """Take the steps and losses of the training records; ``of_epochs`` is as in find_order."""
+    def __init__(
+        self, *, steps: Ints, losses: Floats, of_epochs: bool, length: int | None = None
+    ) -> None:
+        """Take the steps and losses of the training records.
+
+        ``of_epochs`` and ``length`` are as in find_order.
+        """
         self.begins = [0]
         self.added = [(0, 0)]
         self.turns = 0
@@ -44,6 +49,7 @@ class Walk:
         self._steps = steps
         self._losses = losses
         self._of_epochs = of_epochs
+        self._length = length
         self._seen = 0
         self._strides = Strides()
         self._highest_rise = 0.0
@@ -58,7 +64,7 @@ class Walk:
         last, to = (int(self._steps[one]) + counted for one in (place - 1, place))
         back = _Back.TURN if turned else self._what(place, end, anew=anew)
         if back is _Back.TURN:
-            self.added.append((place, counted + last - to + self._strides.next_one()))
+            self.added.append((place, counted + self._turn(last - counted, to - counted)))
             self.turns += 1
         elif back is _Back.NEW_RUN:
             self.added.append((place, 0))
@@ -68,6 +74,12 @@ class Walk:
         else:
             message = f"the log goes back from step {last} to {to}: the later attempt counts"
             self.events.append(Event(kind=EventKind.REWIND, message=message, step=to))
+
+    def _turn(self, last: int, to: int) -> int:
+        """Return what is added to a counter that was at ``last`` and starts again at ``to``."""
+        after = last + self._strides.next_one()
+        # An epoch that was left before its end is not as long as told.
+        return self._length if self._length and last <= self._length <= after else after - to
 
     def _take(self, until: int) -> None:
         """Take in the part of the run up to a place."""

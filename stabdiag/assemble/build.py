@@ -80,6 +80,7 @@ def build_history(
         epochs,
         times=data["clock"].values if "clock" in data else None,
         of_epochs=clock.of_epochs,
+        epoch_length=columns.epoch_length,
     )
     events += order.events
     number = order.runs if attempt is None else attempt

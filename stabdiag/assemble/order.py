@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -61,6 +61,7 @@ def find_order(
     *,
     times: Floats | None = None,
     of_epochs: bool = False,
+    epoch_length: int | None = None,
 ) -> Order:
     """Sort out where a log goes back.
 
@@ -72,6 +73,7 @@ def find_order(
         epochs: the epoch of each record, if logged.
         times: when each record was written, if logged.
         of_epochs: whether the steps are epochs, which nothing but the run itself counts.
+        epoch_length: what the steps count up to within each epoch, if that is told.
 
     A step back to the run's beginning with the loss back at its start is a new run; one with the
     loss going on is a counter that started again (every epoch, or at a resume), and the steps are
@@ -84,6 +86,16 @@ def find_order(
     if training.all() and np.all(steps[1:] > steps[:-1]):
         return Order(steps=steps, number=_one_run(usable))
     rows = np.flatnonzero(training)
+    if _is_told_again(steps[rows], losses[rows]):
+        told = _event(EventKind.STEPS, f"the last record is that of step {steps[rows[-1]]} again")
+        usable = usable & (np.arange(len(steps)) != rows[-1])
+        order = find_order(
+            *(steps, usable, losses, is_loss, epochs),
+            times=times,
+            of_epochs=of_epochs,
+            epoch_length=epoch_length,
+        )
+        return replace(order, events=(*order.events, told))
     back = rows[1:][np.diff(steps[rows]) < 0]
     if not len(back):
         kept = kept_of(steps, usable, is_loss)
@@ -102,12 +114,19 @@ def find_order(
     anew = np.zeros(len(rows), dtype=bool)
     if times is not None:
         anew[1:] = times[rows[1:]] < times[rows[:-1]]
-    walk = Walk(steps=steps[rows], losses=losses[rows], of_epochs=of_epochs)
+    walk = Walk(steps=steps[rows], losses=losses[rows], of_epochs=of_epochs, length=epoch_length)
     places = np.searchsorted(rows, back)
     ends = [*places[1:].tolist(), len(rows)]
     for place, end, turned in zip(places.tolist(), ends, by_epoch.tolist(), strict=True):
         walk.go_back(place, end, turned=turned, anew=bool(anew[place]))
     return _in_order(walk, rows, steps, usable, is_loss)
+
+
+def _is_told_again(steps: Ints, losses: Floats) -> bool:
+    """Tell whether the last record is an earlier one: early stopping ends on the best iteration."""
+    if len(steps) < 3 or steps[-1] >= steps[-2] or np.any(steps[1:-1] <= steps[:-2]):
+        return False
+    return bool(np.any((steps[:-1] == steps[-1]) & (losses[:-1] == losses[-1])))
 
 
 def _in_order(walk: Walk, rows: Ints, steps: Ints, usable: Mask, is_loss: Mask) -> Order:

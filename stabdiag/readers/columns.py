@@ -82,6 +82,7 @@ class Columns:
     of its columns has the name of its role, and the steps rise. ``unnamed`` says that the log names
     no column: what they are was assumed. ``files`` are the files on a disk that were read, and
     ``parts`` has the rows of each attempt by its file, where several files make one log.
+    ``epoch_length`` is what a step counter that starts again with each epoch counts up to, if told.
     """
 
     source: str
@@ -99,3 +100,4 @@ class Columns:
     unnamed: bool = False
     files: tuple[str, ...] = ()
     parts: tuple[tuple[str, NDArray[np.intp]], ...] = ()
+    epoch_length: int | None = None

@@ -54,6 +54,17 @@ def test_what_the_first_attempt_had_beyond_the_end_of_the_second_is_dropped(buil
     assert history.series["loss"].steps.tolist() == list(range(70))
 
 
+def test_an_earlier_record_told_again_at_the_end_is_no_resume(build: Build) -> None:
+    # Early stopping ends on the line of the best iteration.
+    log = falling(range(1, 61))
+    history = build([*log, log[54]])
+    assert history.series["loss"].steps.tolist() == list(range(1, 61))
+    assert history.resumes == []
+    assert "the last record is that of step 55 again" in messages(history, EventKind.STEPS)
+    assert build([*log, *falling([55], mark=1)]).resumes == [55]
+    assert build([*log, log[54], *falling([56], mark=1)]).resumes == [55]
+
+
 def test_it_is_told_how_many_losses_were_superseded(build: Build) -> None:
     def told(log: list[Record]) -> list[str]:
         return messages(build(log), EventKind.STEPS)

@@ -79,6 +79,12 @@ def test_it_is_found(symptom, slug: str, log: Log, manifest: dict[str, object], 
             "eval-gap-from-start", run(TRAIN, falling(5.0, 1.0)), {}, id="a gap that opens"
         ),
         pytest.param("eval-gap-from-start", EPOCHS, {}, id="an epoch is a long time"),
+        pytest.param(
+            "eval-gap-from-start",
+            {"step": EPOCHS["epoch"], "loss": EPOCHS["loss"], "eval_loss": EPOCHS["eval_loss"]},
+            {},
+            id="each step is evaluated, as epochs are",
+        ),
         pytest.param("eval-gap-from-start", run(QUICK, HEART), {}, id="learned by heart at once"),
         pytest.param(
             "eval-gap-from-start", run(TRAIN, 3 * TRAIN, first=200), {}, id="no early evaluation"

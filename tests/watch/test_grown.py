@@ -98,7 +98,15 @@ def test_a_log_in_pieces_is_the_same_log(
 
 def test_most_formats_of_lines_are_not_read_twice() -> None:
     growing = [one.name for one in READERS if one.growing() is not None]
-    again = {"alarms", "baselines", "hf-trainer-stdout", "markdown", "text", "yolo"}
+    again = {
+        "alarms",
+        "baselines",
+        "hf-trainer-stdout",
+        "markdown",
+        "printed-table",
+        "text",
+        "yolo",
+    }
     assert set(BY_LINES) - set(growing) == again
 
 

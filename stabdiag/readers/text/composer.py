@@ -1,4 +1,7 @@
-"""Composer: a line ``[batch=10/1000]:`` and the values below it, one a line."""
+"""Composer: a line ``[batch=10/1000]:`` and the values below it, one a line.
+
+A training that lasts for epochs counts its batches anew in each: ``[epoch=2][batch=10/50]:``.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +14,11 @@ GRAMMAR = Grammar(
     name="composer",
     step="step",
     kinds=(
-        # [epoch=1][batch=10/1000]: or [batch=10/1000]:
         Line(
-            pattern=re.compile(rb"\[batch=(\d{1,12})(?:/\d{1,12})?\]:?"),
-            names=("step",),
+            pattern=re.compile(
+                rb"\[(?:epoch=(\d{1,9})(?:/\d{1,9})?\]\[)?batch=(\d{1,12})(?:/\d{1,12})?\]:?"
+            ),
+            names=("epoch", "step"),
             begins=True,
             tells=False,
         ),

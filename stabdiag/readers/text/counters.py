@@ -32,11 +32,13 @@ _EPOCH_AND_BATCH: Final = re.compile(
 _OF_TRAINING: Final = re.compile(
     rb"(?<![A-Za-z])train(?:ing)?: {1,4}(\d{1,9}) {1,4}\[ {0,6}\d{1,12}/", re.IGNORECASE
 )
-# logging_writer.py:48] [30] loss=3.8, as clu writes it for Flax and T5X.
-_IN_BRACKETS: Final = re.compile(rb"\] \[(\d{1,12})\] (?=[A-Za-z_])")
+# logging_writer.py:48] [30] loss=3.8, as clu writes it for Flax and T5X; [30] and a tab before
+# train-logloss:0.5, as XGBoost and LightGBM begin a line. The label of a rank has a blank there.
+_IN_BRACKETS: Final = re.compile(rb"(?:\] \[(\d{1,12})\] |^\[(\d{1,12})\]\t)(?=[A-Za-z_])")
 
 STEP: Final = "step"
 EPOCH: Final = b"epoch"
+NTH: Final = b"N/"
 
 # Within each of these others may count from the start again, the coarsest last.
 COARSE: Final = (EPOCH, b"episode", b"round")
@@ -47,7 +49,7 @@ def counters_of(line: bytes) -> dict[bytes, tuple[int, int]]:
 
     That is a word, or for a position such as 10/600 what it counts up to.
     """
-    found = {b"N/" + one[2]: one.span(1) for one in POSITION.finditer(line)}
+    found = {NTH + one[2]: one.span(1) for one in POSITION.finditer(line)}
     positions = _TWO_POSITIONS.search(line) or _OF_TRAINING.search(line)
     if positions is not None:
         found[EPOCH] = positions.span(1)
@@ -57,7 +59,7 @@ def counters_of(line: bytes) -> dict[bytes, tuple[int, int]]:
         found |= {EPOCH: pair.span(epoch), b"[epoch, N]": pair.span(batch)}
     alone = _IN_BRACKETS.search(line)
     if alone is not None:
-        found[b"[N]"] = alone.span(1)
+        found[b"[N]"] = alone.span(1 if alone[1] is not None else 2)
     return found | {word_of(one): one.span(2) for one in COUNTER.finditer(line)}
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from stabdiag.readers.text.alarms import alarms
-from stabdiag.readers.text.counters import EPOCH, STEP
+from stabdiag.readers.text.counters import EPOCH, NTH, STEP, count_of
 from stabdiag.readers.text.grammar import Grammar
 from stabdiag.readers.text.measured import Heading, Measured
 from stabdiag.readers.text.names import LOSS
@@ -47,6 +47,13 @@ class Evidence:
         elif self.epochs:
             kinds = (Heading(counter=EPOCH, column=EPOCH.decode()), *kinds)
         return Grammar(name="text", step=STEP, kinds=kinds, joined=self.above)
+
+    @property
+    def epoch_length(self) -> int | None:
+        """What a position counts up to, should it start again with each epoch: 600 for 10/600."""
+        if self.counter is None or not self.counter.startswith(NTH):
+            return None
+        return count_of(self.counter.removeprefix(NTH))
 
     @property
     def certainty(self) -> str:

@@ -222,6 +222,17 @@ TEXT_READERS: Final = (
         last_resort=True,
     ),
     Reader(
+        name="printed-table",
+        title="a table printed row by row, as skorch, fastai, scikit-learn or Rich print it",
+        module=f"{_PACKAGE}.printed",
+        suffixes=(".log", ".txt", ".out"),
+        recognised="a heading with a loss, over rows of cells as it has names, a count the first",
+        loses="all tables but the largest, and what stands between the rows",
+        example="  epoch    train_loss    valid_loss     dur",
+        text=True,
+        last_resort=True,
+    ),
+    Reader(
         name="alarms",
         title="a log that tells only of overflows, or that a loss is not finite",
         module=f"{_PACKAGE}.alarms",

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from stabdiag.errors import NoUsableRecord
 from stabdiag.history import Event, EventKind
 from stabdiag.readers.text.clean import Text
+from stabdiag.readers.text.counters import EPOCH
 from stabdiag.readers.text.log import read_log
 from stabdiag.readers.text.look import evidence
 from stabdiag.readers.text.names import LOSS
@@ -24,6 +25,10 @@ if TYPE_CHECKING:
 # How far into the log evidence is looked for, and of how many lines it is good enough.
 _LOOKS: Final = (1 << 20, 1 << 24)
 _ENOUGH: Final = 3
+
+_BY_EPOCH: Final = Event(
+    kind=EventKind.STEPS, message="no step was logged: the epoch serves as the step"
+)
 
 
 def recognises(head: bytes, *, whole: bool) -> bool:
@@ -48,7 +53,9 @@ def read(stream: Stream) -> Columns:
         kind=EventKind.COLUMN,
         message=f"read by its names and values ({found.certainty}): {_about(found)}",
     )
-    return replace(columns, events=(told, *columns.events))
+    by_epoch = (_BY_EPOCH,) if found.counter == EPOCH else ()
+    events = (told, *by_epoch, *columns.events)
+    return replace(columns, events=events, epoch_length=found.epoch_length)
 
 
 def _about(found: Evidence) -> str:

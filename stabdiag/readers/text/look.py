@@ -37,12 +37,15 @@ _EXCERPT: Final = 2
 _UNCOUNTED: Final = 20
 _VALUES: Final = 10
 
+# So far above each loss its epoch is looked for.
+_BETWEEN: Final = 1 << 14
+
 # Above the losses headings are looked for so far; each stands for so many of them at most.
 _LOOK_ABOVE: Final = 1 << 22
 _LINES_BELOW: Final = 1.5
 
 
-# Of each line with a counter and a loss the epoch, if it tells one, and the count.
+# Of each line with a counter and a loss the epoch that it tells, or a line above it, and the count.
 _Counts: TypeAlias = list[tuple[int, int]]
 # What the counters of lines say, by the names on these.
 _Shapes: TypeAlias = dict[tuple[str, ...], list[dict[bytes, int]]]
@@ -80,8 +83,9 @@ def _seen(data: bytes, word: bytes, every: set[str]) -> _Seen:
     counters: dict[tuple[bytes, str], _Counts] = defaultdict(list)
     values: dict[str, list[bytes]] = defaultdict(list)
     shapes: _Shapes = defaultdict(list)
-    end = 0
+    end = epoch = 0
     for begin, line in islice(lines_with_a_loss(data, word), _LOOKED_AT):
+        epoch = _epoch_above(data[max(end, begin - _BETWEEN) : begin], epoch)
         spans = spans_of(line, word=word)
         named = [name for name in spans if "loss" in name.lower() and "scale" not in name.lower()]
         loss = next(iter(named), None)
@@ -92,16 +96,26 @@ def _seen(data: bytes, word: bytes, every: set[str]) -> _Seen:
             counts = {name: count_of(line[slice(*at)]) for name, at in counters_of(line).items()}
             shapes[tuple(spans)].append(counts)
             for name, count in counts.items():
-                counters[name, loss].append((counts.get(EPOCH, 0), count))
+                counters[name, loss].append((counts.get(EPOCH, epoch), count))
     return _Seen(counters=counters, values=values, shapes=shapes, end=end)
+
+
+def _epoch_above(between: bytes, epoch: int) -> int:
+    """Return the epoch that the lines above a loss tell last, or else the one before."""
+    if b"poch" in between or b"POCH" in between:
+        for name, count in headings_of(between):
+            epoch = count if name == EPOCH else epoch
+    return epoch
 
 
 def _evidence(data: bytes, seen: _Seen) -> Evidence | None:
     beside = _beside(seen.counters)
     trained = {name: one for name, one in seen.values.items() if not name.startswith(VALIDATED)}
     of_training = beside is not None and (beside.loss in trained or not trained)
-    if beside and of_training and (beside.rising == 1 or (EPOCH, beside.loss) in seen.counters):
-        return beside
+    if beside and of_training:
+        on_its_line = (EPOCH, beside.loss) in seen.counters
+        if on_its_line or (beside.rising == 1 and not beside.restarts):
+            return beside
     headings: dict[bytes, list[int]] = defaultdict(list)
     for name, count in headings_of(data[: min(seen.end, _LOOK_ABOVE)]):
         headings[name].append(count)

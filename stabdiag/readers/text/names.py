@@ -41,19 +41,21 @@ _TITLE: Final = (
 # What Python prints around a number: [1e-4], '1e-4', np.float64(2.31), tensor(2.31, device=…)
 _AROUND: Final = rb"(?:[\[\"']|(?:np\.float(?:16|32|64)|tensor|[Aa]rray)\()?"
 
-# Python fills the width of a NaN: nanxxx
-_AFTER: Final = rb"(?:(?<=[nN])x{1,4})?(?![\w./\[-]|:\w|,\d)"
+# Python fills the width of a NaN: nanxxx. Points after a number end the sentence, or go on to the
+# next: Loss: 2.31.. Accuracy: 0.5..
+_AFTER: Final = rb"(?:(?<=[nN])x{1,4}|(?<!\.)\.{1,3})?(?![\w./\[-]|:\w|,\d)"
 
-# loss: 2.31, "lr"=1e-4, grad norm: 0.5, loss is 2.31 – and loss 2.31 for words that are known to be
-# measured.
+# loss: 2.31, "lr"=1e-4, grad norm: 0.5, training's logloss: 0.5, loss is 2.31 – and loss 2.31 for
+# words that are known to be measured.
 PAIR: Final = re.compile(
-    rb"(?<!\d)(%b|[A-Za-z][\w./-]{0,60}(?: [a-z]\w{0,20}){0,2}?)(?:[\"']? ?[:=][ \t]{0,12}| is )"
-    rb"%b(%b)%b"
+    rb"(?<!\d)(%b|[A-Za-z][\w./-]{0,60}(?:'s)?(?: [a-z]\w{0,20}){0,2}?)"
+    rb"(?:[\"']? ?[:=][ \t]{0,12}| is )"
+    rb"%b(%b(?<!\.))%b"
     rb"|(?<![\w./-])"
     rb"((?:[A-Za-z]\w{0,20}[ /])?[\w./-]{0,40}?"
     rb"(?:[Ll]oss|lr|[Ll]earning [Rr]ate|[Nn]orm|ppl|[Aa]cc(?:uracy)?"
     rb"|[Cc]ost|xent|nll|NLL|bce|BCE|mse|MSE|elbo|ELBO))"
-    rb"\]?[ \t]{1,24}(%b)%b" % (_TITLE, _AROUND, NUMBER, _AFTER, NUMBER, _AFTER)
+    rb"\]?[ \t]{1,24}(%b(?<!\.))%b" % (_TITLE, _AROUND, NUMBER, _AFTER, NUMBER, _AFTER)
 )
 
 # Losses: x 0.272, y 0.254, total 15.143

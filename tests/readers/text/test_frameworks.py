@@ -482,6 +482,19 @@ class TestOthers:
         assert found["step"] == [1, 2]
         assert found["Eval metrics/eval/CrossEntropy"] == [3.75, None]
 
+    def test_composer_counts_its_batches_anew_in_each_epoch(self, tmp_path):
+        log = tmp_path / "log.txt"
+        log.write_text(
+            "".join(
+                f"[epoch={epoch}][batch={batch}/50]:\n\t Train loss/train/total: {9 - epoch}.5\n"
+                for epoch in (1, 2, 3)
+                for batch in range(10, 51, 10)
+            )
+        )
+        loss = stabdiag.read(log).series["loss"]
+        assert loss.steps.tolist() == list(range(10, 151, 10))
+        assert loss.values.tolist() == [8.5] * 5 + [7.5] * 5 + [6.5] * 5
+
 
 @pytest.mark.parametrize("name", ["megatron", "caffe", "text", "mllog"])
 def test_a_format_that_is_forced_on_another_log_says_so(name):
@@ -682,6 +695,47 @@ class TestMarkdown:
     )
     def test_what_is_none(self, text):
         assert not reader("markdown").recognises(text.encode(), whole=True)
+
+
+class TestPrintedTable:
+    HEADING = "epoch     train_loss  valid_loss  time    \n"
+
+    def test_a_number_wider_than_its_column(self, values):
+        rows = (
+            "0         17775.174805 2.963346    00:00   \n1         2.5         1.5         00:00\n"
+        )
+        found = values("printed-table", self.HEADING + rows * 2)
+        assert found["train_loss"] == [17775.174805, 2.5] * 2
+        assert found["valid_loss"] == [2.963346, 1.5] * 2
+
+    def test_a_heading_that_is_printed_again(self, values):
+        part = self.HEADING + "0         2.5         1.5         00:00\n" * 2
+        found = values("printed-table", part + "Better model found at epoch 0\n" + part)
+        assert found["epoch"] == [0] * 4
+
+    def test_cells_stand_below_their_names(self, values):
+        # An index has no name, and a cell that a row does not have leaves a gap.
+        indexed = "   epoch   loss\n" + "0      1  2.500\n1      2  2.125\n" * 2
+        assert values("printed-table", indexed) == {"epoch": [1, 2] * 2, "loss": [2.5, 2.125] * 2}
+        gaps = "epoch  val_loss   loss\n" + "    1     2.250  2.500\n    2            2.125\n" * 2
+        assert values("printed-table", gaps) == {
+            "epoch": [1, 2] * 2,
+            "val_loss": [2.25, None] * 2,
+            "loss": [2.5, 2.125] * 2,
+        }
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            HEADING + "0         2.5         1.5         00:00\n" * 2,
+            "model  loss  acc\n" + "resnet  2.5  0.5\n" * 9,
+            "epoch  acc\n" + "1  2.5\n" * 9,
+            "epoch  loss\n" + "1  none\n" * 9,
+            "epoch loss\n" + "1 2.5\n" * 9,
+        ],
+    )
+    def test_what_is_none(self, text):
+        assert not reader("printed-table").recognises(text.encode(), whole=True)
 
 
 @pytest.mark.parametrize(

@@ -72,12 +72,36 @@ def test_a_counter_that_starts_again_each_epoch(tmp_path):
     assert loss.steps.tolist() == list(range(10, 310, 10))
 
 
+def test_a_counter_that_starts_again_below_the_heading_of_each_epoch(tmp_path):
+    # Few lines an epoch, and a loss that jumps to where it began: no run begins anew there.
+    losses = [9 - n / 4 for n in range(24)] + [9 - n / 16 for n in range(12)]
+    path = tmp_path / "run.log"
+    path.write_text(
+        "".join(
+            f"Epoch {epoch + 1}\n----------\n"
+            + "".join(
+                f"loss: {loss:.6f}  [{200 * (at + 1):>5}/  800]\n"
+                for at, loss in enumerate(losses[4 * epoch : 4 * epoch + 4])
+            )
+            for epoch in range(9)
+        )
+    )
+    loss = stabdiag.read(path).series["loss"]
+    assert loss.steps.tolist() == list(range(200, 7201, 200))
+    assert loss.values.tolist() == losses
+
+
 def test_epochs_are_steps_where_there_is_nothing_finer(tmp_path):
     path = tmp_path / "run.log"
     path.write_text(log("Epoch {n}: train loss {loss}, val loss 2.5"), encoding="utf-8")
     history = stabdiag.read(path)
     assert history.series["loss"].steps.tolist() == list(range(1, 61))
     assert len(history.series["eval_loss"]) == 60
+    alone = tmp_path / "alone.log"
+    alone.write_text(log("Epoch {n}: train loss {loss}"), encoding="utf-8")
+    assert stabdiag.read(alone).counts_epochs
+    alone.write_text(log("Step {n}: train loss {loss}"), encoding="utf-8")
+    assert not stabdiag.read(alone).counts_epochs
 
 
 @pytest.mark.parametrize(
@@ -254,6 +278,55 @@ def test_what_begins_like_an_excerpt_is_looked_into_further(read):
     noise = "loading weights, please wait\n" * 40_000
     text = log("epoch {n} it {n}: loss {loss}", 2) + noise + log("epoch 3 it {n}: loss {loss}", 90)
     assert "92 lines" in read("text", text).events[0].message
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Epoch {n} is done, loss: {loss}.",
+        "Epoch: {n}/60.. Training Loss: {loss}.. Test Loss: 2.5.. ",
+    ],
+)
+def test_points_behind_a_number_are_not_its_own(tmp_path, line):
+    path = tmp_path / "run.log"
+    path.write_text(log(line), encoding="utf-8")
+    loss = stabdiag.read(path).series["loss"]
+    assert loss.steps.tolist() == list(range(1, 61))
+    assert loss.values.tolist() == [4 - n / 100 for n in range(1, 61)]
+
+
+@pytest.mark.parametrize(
+    ("positions", "steps"),
+    [
+        # tqdm draws a bar before the first step and after the last: both are one.
+        (range(41), list(range(121))),
+        ((1, 17, 40), [1, 17, 40, 41, 57, 80, 81, 97, 120]),
+        ((0, 10, 20, 30), list(range(0, 120, 10))),
+    ],
+)
+def test_the_length_of_an_epoch_is_what_its_bar_counts_to(tmp_path, positions, steps):
+    path = tmp_path / "run.log"
+    lines = [(epoch, at) for epoch in (1, 2, 3) for at in positions]
+    path.write_text(
+        "".join(f"Epoch {e}: {at}/40 [00:01<00:02, loss={9 - e - at / 64}]\n" for e, at in lines)
+    )
+    assert stabdiag.read(path).series["loss"].steps.tolist() == steps
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "[{n}]\ttrain-logloss:{loss}\teval-logloss:2.5",
+        "[{n}]\tvalid_0's binary_logloss: 2.5\ttraining's binary_logloss: {loss}",
+    ],
+)
+def test_rounds_of_boosting(tmp_path, line):
+    path = tmp_path / "run.log"
+    path.write_text(log(line), encoding="utf-8")
+    history = stabdiag.read(path)
+    assert history.series["loss"].steps.tolist() == list(range(1, 61))
+    assert history.series["loss"].values.tolist() == [4 - n / 100 for n in range(1, 61)]
+    assert history.series["eval_loss"].values.tolist() == [2.5] * 60
 
 
 def test_a_learning_rate_without_a_sign(values):
