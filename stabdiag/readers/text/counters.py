@@ -14,13 +14,13 @@ _COUNT: Final = rb"\d{1,3}(?:,\d{3}){1,4}|\d{1,12}"
 COUNTER: Final = re.compile(
     rb"(?<![A-Za-z])(global[ _]step|step|iteration|iter|itr|it(?=[:=]| {1,4}\d)|num_updates|update"
     rb"|mini[-_ ]?batch|batch(?:_idx|_id|_index)?|epoch|episode|ep|round)s?"
-    rb"(?:\([a-z]{1,10}\))?[\"']?(?:[\s:=#\[(.]{1,12}|\] {1,12})(%b)"
+    rb"(?:\([a-z]{1,10}\))?[\"']?(?:[\s:=#\[(.]{1,12}|\]:? {1,12})(%b)"
     rb"(?=(?:st|nd|rd|th)\b|(?![\d\w%%]|[.,]\d|-\d\d-))" % _COUNT,
     re.IGNORECASE,
 )
 # [ 640/60000 (1%)], 3/10 [00:01<00:02, and the bars that count 3.0it/10.0it.
 POSITION: Final = re.compile(
-    rb"(?<![\w./:,-])(%b)(?:\.0)?(?:it)?/ {0,6}(%b)(?![\d/:-]|\.[1-9])" % (_COUNT, _COUNT)
+    rb"(?<![\w./:,-])(%b)(?:\.0)?(?:it)? ?/ {0,6}(%b)(?![\d/:-]|\.[1-9])" % (_COUNT, _COUNT)
 )
 # [1/5][20/600], where the first is the epoch
 _TWO_POSITIONS: Final = re.compile(rb"\[ {0,6}(\d{1,9})/ {0,6}\d{1,9}\] ?\[ {0,6}\d{1,12}/")
@@ -28,8 +28,12 @@ _TWO_POSITIONS: Final = re.compile(rb"\[ {0,6}(\d{1,9})/ {0,6}\d{1,9}\] ?\[ {0,6
 _EPOCH_AND_BATCH: Final = re.compile(
     rb"\[ {0,6}(\d{1,9}), {1,6}(\d{1,12})\]|(\d{1,9})epoch:train:\d{1,12}-(\d{1,12})batch"
 )
-# logging_writer.py:48] [30] loss=3.8, as clu writes it for Flax and T5X.
-_IN_BRACKETS: Final = re.compile(rb"\] \[(\d{1,12})\] (?=[A-Za-z_])")
+# logging_writer.py:48] [30] loss=3.8, as clu writes it for Flax and T5X; and at the start of a line
+# [30]: train's l2:0.95, as LightGBM and XGBoost do.
+_IN_BRACKETS: Final = re.compile(rb"(?:^|\] )\[(\d{1,12})\]:?[ \t]{1,12}(?=[A-Za-z_])")
+# Batch 4/203700, as WeNet writes it: the epoch, and a batch of that.
+_BATCH: Final = re.compile(rb"(?<![A-Za-z])[Bb]atch \d{1,9}/(\d{1,12})(?![\d/])")
+BATCH_OF_EPOCH: Final = b"Batch epoch/N"
 
 STEP: Final = "step"
 EPOCH: Final = b"epoch"
@@ -49,8 +53,11 @@ def counters_of(line: bytes) -> dict[bytes, tuple[int, int]]:
         found[EPOCH] = positions.span(1)
     pair = _EPOCH_AND_BATCH.search(line)
     if pair is not None:
-        epoch, batch = (1, 2) if pair[1] is not None else (3, 4)
-        found |= {EPOCH: pair.span(epoch), b"[epoch, N]": pair.span(batch)}
+        at = (1, 2) if pair[1] is not None else (3, 4)
+        found |= {EPOCH: pair.span(at[0]), b"[epoch, N]": pair.span(at[1])}
+    batch = _BATCH.search(line)
+    if batch is not None:
+        found[BATCH_OF_EPOCH] = batch.span(1)
     alone = _IN_BRACKETS.search(line)
     if alone is not None:
         found[b"[N]"] = alone.span(1)

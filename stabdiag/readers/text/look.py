@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from stabdiag.readers.text.alarms import alarms
 from stabdiag.readers.text.counters import (
+    BATCH_OF_EPOCH,
     COARSE,
     EPOCH,
     STEP,
@@ -97,8 +98,9 @@ def _seen(data: bytes, word: bytes, every: set[str]) -> _Seen:
 
 
 def _evidence(data: bytes, seen: _Seen) -> Evidence | None:
-    beside = _beside(seen.counters)
     trained = {name: one for name, one in seen.values.items() if not name.startswith(VALIDATED)}
+    of_these = {key: counts for key, counts in seen.counters.items() if key[1] in trained}
+    beside = _beside(of_these) or _beside(seen.counters)
     of_training = beside is not None and (beside.loss in trained or not trained)
     if beside and of_training and (beside.rising == 1 or (EPOCH, beside.loss) in seen.counters):
         return beside
@@ -121,13 +123,14 @@ def _beside(counters: Mapping[tuple[bytes, str], _Counts]) -> Evidence | None:
     found = [
         _about(word, loss, counts)
         for (word, loss), counts in counters.items()
-        if len(set(counts)) >= _FEWEST and (is_word(word) or not _is_named(counts, loss, counters))
+        if len(set(counts)) >= _FEWEST and _may_count(word, loss, counters)
     ]
     # Of counters that stand on the same lines the finest tells the step, even if it starts over
     # with each epoch.
     found.sort(
         key=lambda one: (
             COARSE.index(one.counter) + 1 if one.counter in COARSE else 0,
+            one.counter != BATCH_OF_EPOCH,
             one.restarts,
             -one.lines,
             0 if one.counter and is_word(one.counter) else 1 / one.moves,
@@ -151,9 +154,17 @@ def _about(word: bytes, loss: str, counts: _Counts) -> Evidence:
     )
 
 
-def _is_named(counts: _Counts, loss: str, counters: Mapping[tuple[bytes, str], _Counts]) -> bool:
-    """Tell whether a position has a name, as in "Epoch 3/10": they are one counter."""
-    return any(counts == counters.get((word, loss)) for word in COARSE)
+def _may_count(word: bytes, loss: str, counters: Mapping[tuple[bytes, str], _Counts]) -> bool:
+    """Tell whether a counter may be that of the steps, by those that stand on the same lines."""
+    counts = counters[word, loss]
+    if word == BATCH_OF_EPOCH:
+        # What stays while the number before it goes on is how far that counts: Batch 10/600. And
+        # the batches of an evaluation are no steps.
+        before = counters.get((b"batch", loss), [])
+        goes_on = _moves([n for _, n in counts]) > _moves([n for _, n in before])
+        return goes_on and not loss.startswith(VALIDATED)
+    # A position may have a name, as in "Epoch 3/10": they are one counter.
+    return is_word(word) or all(counts != counters.get((one, loss)) for one in COARSE)
 
 
 def _excerpt(shapes: _Shapes, *, alarmed: bool = False) -> Evidence | None:
