@@ -79,7 +79,8 @@ def spans_of(line: bytes, counter: bytes | None = None, word: bytes = LOSS) -> S
     return {**pairs, **named}
 
 
-def _has_a_loss(names: Iterable[str]) -> bool:
+def has_a_loss(names: Iterable[str]) -> bool:
+    """Tell whether one of these is called a loss."""
     return any("loss" in name.lower() for name in names)
 
 
@@ -139,7 +140,7 @@ class Measured(Kind):
         """Return the spans of a line, none if it is not of this kind."""
         spans = spans_of(line, self.counter, self.word)
         counted = self.counter is None or STEP in spans
-        return spans if counted and _has_a_loss(spans) else {}
+        return spans if counted and has_a_loss(spans) else {}
 
     def _apart(self, line: bytes) -> tuple[tuple[str, ...], Cells] | None:
         """Return names and values of a line, or None if it is not of this kind."""
