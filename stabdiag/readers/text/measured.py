@@ -14,7 +14,16 @@ from stabdiag.readers.text.counters import (
     word_of,
 )
 from stabdiag.readers.text.grammar import Kind, Part
-from stabdiag.readers.text.names import LOSS, PAIR, VALIDATED, Spans, evaluated, listed, renamed
+from stabdiag.readers.text.names import (
+    LOSS,
+    PAIR,
+    VALIDATED,
+    Spans,
+    evaluated,
+    listed,
+    renamed,
+    trains,
+)
 from stabdiag.readers.text.ranks import LONGEST_LABEL
 from stabdiag.readers.text.shapes import by_names, pattern_of, usual_line
 
@@ -67,7 +76,9 @@ def spans_of(line: bytes, counter: bytes | None = None, word: bytes = LOSS) -> S
             pairs.setdefault(match[group - 1].decode("utf-8", "replace"), match.span(group))
     pairs |= listed(line)
     if first and evaluated(line, first):
-        pairs = {f"{VALIDATED}{name}": span for name, span in pairs.items()}
+        pairs = {
+            name if trains(name) else f"{VALIDATED}{name}": span for name, span in pairs.items()
+        }
     if word != LOSS:
         pairs = renamed(pairs, word)
     if counter is None:

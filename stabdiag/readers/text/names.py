@@ -72,6 +72,7 @@ _EVALUATION: Final = re.compile(
     rb"(?<![A-Za-z])(?:val|vali|valid|validation|eval|evaluation|test|dev|(?-i:CV))(?![A-Za-z_])",
     re.IGNORECASE,
 )
+_TRAINING: Final = re.compile(r"(?<![a-z])train(?:ing)?(?![a-z])", re.IGNORECASE)
 
 
 def listed(line: bytes) -> Spans:
@@ -88,6 +89,11 @@ def listed(line: bytes) -> Spans:
 def evaluated(line: bytes, first: int) -> bool:
     """Tell whether a word before the first name of a line says that it is of an evaluation."""
     return _EVALUATION.search(line, 0, first) is not None
+
+
+def trains(name: str) -> bool:
+    """Tell whether a name is of the training by a word, whatever stands before it on the line."""
+    return _TRAINING.search(name) is not None
 
 
 def renamed(pairs: Spans, word: bytes) -> Spans:

@@ -61,6 +61,11 @@ def test_an_evaluation_is_no_training_loss(values):
     assert found["loss"].count(None) == 5
 
 
+def test_what_says_that_it_is_of_the_training_is_no_evaluation(values):
+    found = values("text", log("INFO:my-test: Step {n} | train/loss: {loss} | acc: 0.5", 5))
+    assert set(found) == {"step", "train/loss", "val acc"}
+
+
 def test_a_counter_that_starts_again_each_epoch(tmp_path):
     lines = [
         f"Epoch [{epoch}/3], Step [{step * 10}/100], Loss: {4 - epoch / 2 - step / 50:.3f}\n"
