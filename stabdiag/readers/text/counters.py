@@ -10,12 +10,15 @@ if TYPE_CHECKING:
 
 # 3000, or 3,000
 _COUNT: Final = rb"\d{1,3}(?:,\d{3}){1,4}|\d{1,12}"
+# An epoch in other languages, and how often Chinese tutorials have trained.
+_OF_EPOCHS: Final = "epoca|época|Época|epoche|epoque|époque|Époque".encode()
+_OF_STEPS: Final = "训练次数|迭代次数".encode()
 # The word "it" is also tqdm's unit, and what follows that is a time: 12 it [00:01
 COUNTER: Final = re.compile(
     rb"(?<![A-Za-z])(global[ _]step|step|iteration|iter|itr|it(?=[:=]| {1,4}\d)|num_updates|update"
-    rb"|mini[-_ ]?batch|batch(?:_idx|_id|_index)?|epoch|episode|ep|round)s?"
+    rb"|mini[-_ ]?batch|batch(?:_idx|_id|_index)?|%b|epoch|episode|ep|round|%b)s?"
     rb"(?:\([a-z]{1,10}\))?[\"']?(?:[\s:=#\[(.]{1,12}|\]:? {1,12})(%b)"
-    rb"(?=(?:st|nd|rd|th)\b|(?![\d\w%%]|[.,]\d|-\d\d-))" % _COUNT,
+    rb"(?=(?:st|nd|rd|th)\b|(?![\d\w%%]|[.,]\d|-\d\d-))" % (_OF_EPOCHS, _OF_STEPS, _COUNT),
     re.IGNORECASE,
 )
 # [ 640/60000 (1%)], 3/10 [00:01<00:02, and the bars that count 3.0it/10.0it.
@@ -67,7 +70,7 @@ def counters_of(line: bytes) -> dict[bytes, tuple[int, int]]:
 def word_of(match: re.Match[bytes]) -> bytes:
     """Return what a counter that has a name is called here."""
     word = match[1].lower()
-    return EPOCH if word == b"ep" else word
+    return EPOCH if word == b"ep" or word in _OF_EPOCHS.split(b"|") else word
 
 
 def headings_of(data: bytes) -> Iterator[tuple[bytes, int]]:

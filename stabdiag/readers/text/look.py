@@ -30,8 +30,9 @@ _LOOKED_AT: Final = 500
 _FEWEST: Final = 3
 _RISING: Final = 0.8
 
-# So many lines make an excerpt that somebody pasted.
+# So many lines make an excerpt that somebody pasted, and one if it tells so much.
 _EXCERPT: Final = 2
+_MORE_THAN_PROSE: Final = 4
 
 # Losses that nothing counts are a log if so many lines have one of a name, of so many values: the
 # same one again and again stands in a program, or in prose.
@@ -67,12 +68,14 @@ def evidence(data: bytes) -> Evidence | None:
 class _Seen:
     """What lines with a loss say: their counters and its values by what they call it.
 
-    ``end`` is where the last of them begins.
+    ``not_finite`` are the shapes of lines that tell more than prose does beside a loss that is
+    NaN or infinite. ``end`` is where the last line begins.
     """
 
     counters: Mapping[tuple[bytes, str], _Counts]
     values: Mapping[str, list[bytes]]
     shapes: _Shapes
+    not_finite: _Shapes
     end: int
 
 
@@ -81,6 +84,7 @@ def _seen(data: bytes, word: bytes, every: set[str]) -> _Seen:
     counters: dict[tuple[bytes, str], _Counts] = defaultdict(list)
     values: dict[str, list[bytes]] = defaultdict(list)
     shapes: _Shapes = defaultdict(list)
+    not_finite: _Shapes = defaultdict(list)
     end = 0
     for begin, line in islice(lines_with_a_loss(data, word), _LOOKED_AT):
         spans = spans_of(line, word=word)
@@ -92,9 +96,13 @@ def _seen(data: bytes, word: bytes, every: set[str]) -> _Seen:
             values[loss].append(line[slice(*spans[loss])])
             counts = {name: count_of(line[slice(*at)]) for name, at in counters_of(line).items()}
             shapes[tuple(spans)].append(counts)
+            if len(spans) >= _MORE_THAN_PROSE and any(
+                line[slice(*spans[name])].lstrip(b"+-")[:1] in b"nNiI" for name in named
+            ):
+                not_finite[tuple(spans)].append(counts)
             for name, count in counts.items():
                 counters[name, loss].append((counts.get(EPOCH, 0), count))
-    return _Seen(counters=counters, values=values, shapes=shapes, end=end)
+    return _Seen(counters=counters, values=values, shapes=shapes, not_finite=not_finite, end=end)
 
 
 def _evidence(data: bytes, seen: _Seen) -> Evidence | None:
@@ -115,6 +123,7 @@ def _evidence(data: bytes, seen: _Seen) -> Evidence | None:
     found = _above(headings, seen.values) or _excerpt(seen.shapes)
     if found is None and seen.shapes and any(one.search(data) for one in alarms("loss", STEP)):
         found = _excerpt(seen.shapes, alarmed=True)
+    found = found or _excerpt(seen.not_finite, alarmed=True)
     return found or _uncounted(trained, seen.counters)
 
 
@@ -170,8 +179,8 @@ def _may_count(word: bytes, loss: str, counters: Mapping[tuple[bytes, str], _Cou
 def _excerpt(shapes: _Shapes, *, alarmed: bool = False) -> Evidence | None:
     """Return what speaks for an excerpt: lines of the same names, and a counter that only rises.
 
-    It is too short to see that in any other way. One line is enough, and any counter, if another
-    line says that the training went wrong.
+    It is too short to see that in any other way. One line is enough, and any counter, if it or
+    another line says that the training went wrong.
     """
     fewest = 1 if alarmed else _EXCERPT
     for names, lines in shapes.items():
@@ -184,11 +193,20 @@ def _excerpt(shapes: _Shapes, *, alarmed: bool = False) -> Evidence | None:
         words = [
             word for word in (lines[0] if finest else named) if all(word in one for one in lines)
         ]
-        for word in sorted(words, key=lambda word: word in COARSE):
+        words.sort(key=_coarseness)
+        for word in words:
             counts = [one[word] for one in lines]
             if len(counts) >= fewest and all(b > a for a, b in pairwise(counts)):
                 return Evidence(counter=word, loss=loss, lines=len(counts), rising=1.0)
     return None
+
+
+def _coarseness(word: bytes) -> tuple[bool, int]:
+    """Return what sorts counters of an excerpt: those with names go before positions.
+
+    Of positions one may be a date; what counts further is none.
+    """
+    return word in COARSE, 0 if is_word(word) else 99 - len(word)
 
 
 def _uncounted(

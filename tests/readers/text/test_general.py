@@ -365,6 +365,41 @@ def test_a_counter_of_the_training_goes_before_that_of_an_evaluation(values):
     assert [one for one in found["loss"] if one is not None] == [4, 3.9, 3.8, 3.7]
 
 
+@pytest.mark.parametrize(
+    ("line", "step"),
+    [
+        (
+            "08/03 22:09:24 - Epoch(train) [1][ 500/2931] lr: 2e-2 time: 0.05 loss: nan acc: 0.1",
+            500,
+        ),
+        ("Iter [4000/160000] lr: 2.5e-05, decode.loss: 0.07, aux.loss: nan, loss: nan", 4000),
+        ("Surrogate loss: nan KL: 0.1 Entropy: nan training epoch: 2 learning_rate: 0.0003", 2),
+    ],
+)
+def test_one_line_is_enough_if_its_loss_is_not_finite(tmp_path, line, step):
+    path = tmp_path / "run.log"
+    path.write_text(f"{line}\n", encoding="utf-8")
+    diagnosis = stabdiag.diagnose(path).diagnosis
+    assert (diagnosis.slug, diagnosis.step) == ("nan-dtype-unknown", step)
+
+
+@pytest.mark.parametrize(
+    "line", ["At epoch 3 the loss is nan, with lr: 0.1.", "step 3 loss: 2.5 lr: 0.1 acc: 0.2 n: 1"]
+)
+def test_one_line_that_is_no_log(line):
+    assert not recognises(line.encode(), whole=True)
+
+
+@pytest.mark.parametrize("word", ["Época", "época", "Epoca", "Epoche", "Époque"])
+def test_epochs_in_other_languages(values, word):
+    assert values("text", log(f"{word} {{n}} - loss: {{loss}}", 5))["step"] == [1, 2, 3, 4, 5]
+
+
+def test_how_often_a_chinese_tutorial_has_trained(values):
+    found = values("text", log("训练次数\uff1a{n}, Loss\uff1a{loss}", 5))
+    assert found["step"] == [1, 2, 3, 4, 5]
+
+
 def test_one_line_alone_is_told_so(tmp_path):
     path = tmp_path / "run.log"
     path.write_text("Iter [4000/160000] lr: 2.5e-05, loss: 2.5\n", encoding="utf-8")
