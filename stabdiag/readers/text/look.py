@@ -123,7 +123,8 @@ def _evidence(data: bytes, seen: _Seen) -> Evidence | None:
     found = _above(headings, seen.values) or _excerpt(seen.shapes)
     if found is None and seen.shapes and any(one.search(data) for one in alarms("loss", STEP)):
         found = _excerpt(seen.shapes, alarmed=True)
-    found = found or _excerpt(seen.not_finite, alarmed=True)
+    if found is None and 2 * _lines(seen.not_finite) >= _lines(seen.shapes):
+        found = _excerpt(seen.not_finite, alarmed=True)
     return found or _uncounted(trained, seen.counters)
 
 
@@ -199,6 +200,10 @@ def _excerpt(shapes: _Shapes, *, alarmed: bool = False) -> Evidence | None:
             if len(counts) >= fewest and all(b > a for a, b in pairwise(counts)):
                 return Evidence(counter=word, loss=loss, lines=len(counts), rising=1.0)
     return None
+
+
+def _lines(shapes: _Shapes) -> int:
+    return sum(map(len, shapes.values()))
 
 
 def _coarseness(word: bytes) -> tuple[bool, int]:

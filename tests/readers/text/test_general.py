@@ -384,10 +384,16 @@ def test_one_line_is_enough_if_its_loss_is_not_finite(tmp_path, line, step):
 
 
 @pytest.mark.parametrize(
-    "line", ["At epoch 3 the loss is nan, with lr: 0.1.", "step 3 loss: 2.5 lr: 0.1 acc: 0.2 n: 1"]
+    "text",
+    [
+        "At epoch 3 the loss is nan, with lr: 0.1.",
+        "step 3 loss: 2.5 lr: 0.1 acc: 0.2 n: 1",
+        "It says\nstep 3 loss: nan lr: 0.1 acc: 0.2 n: 1\n" + "and then, the loss: 0.5\n" * 3,
+    ],
+    ids=["prose", "finite", "quoted in prose"],
 )
-def test_one_line_that_is_no_log(line):
-    assert not recognises(line.encode(), whole=True)
+def test_one_line_that_is_no_log(text):
+    assert not recognises(text.encode(), whole=True)
 
 
 @pytest.mark.parametrize("word", ["Época", "época", "Epoca", "Epoche", "Époque"])
