@@ -415,6 +415,8 @@ def test_other_runs_in_an_exported_chart() -> None:
         (["step", "loss", "a/grad_norm", "b/grad_norm"], "grad_norm", None),
         (["step", "loss", "eval/grad_norm"], "grad_norm", None),
         (["step", "loss", "optimizer/norm"], "grad_norm", None),
+        (["step", "loss", "actor/param_norm"], "weight_norm", "actor/param_norm"),
+        (["step", "loss", "grad/param norm"], "weight_norm", None),
         (["loss", "timing_s/step"], "step", None),
         (["step", "a/b/total_loss", "a/vf_loss"], "loss", "a/b/total_loss"),
     ],

@@ -144,11 +144,16 @@ def _about_values(data: bytes) -> str:
     lines = Text(data, first_line=1).data.split(b"\n")
     found = Counter(name for line in lines if len(line) <= _LONGEST for name in spans_of(line))
     loss = next((name for name in found if "loss" in name.lower()), None)
-    if loss is not None:
-        stands = f"{found[loss]} lines" if found[loss] > 1 else "one line"
+    if loss is not None and found[loss] == 1:
         return (
-            f"a text log of no known framework; {loss!r} stands on {stands}, but neither there nor"
-            f" above it a step, iteration or epoch that rises; print one with it, or {_EXPORT}"
+            f"a text log of no known framework; {loss!r} stands on one line alone, which does not"
+            f" show a step, iteration or epoch that rises; give more of the log, or {_EXPORT}"
+        )
+    if loss is not None:
+        return (
+            f"a text log of no known framework; {loss!r} stands on {found[loss]} lines, but neither"
+            " there nor above it a step, iteration or epoch that rises; print one with it, or"
+            f" {_EXPORT}"
         )
     often = [repr(name) for name, count in found.most_common() if count >= _OFTEN]
     if often:

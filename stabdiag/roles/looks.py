@@ -32,6 +32,9 @@ _VAGUE: Final = frozenset(
     }
 )
 
+# What the weights divide, as char-rnn does: grad/param norm.
+_DIVIDED: Final = frozenset({"grad", "grads", "gradient", "gradients", "update", "updates"})
+
 # Losses that go along with that of the task, and say little of it.
 _AUXILIARY: Final = frozenset(
     {
@@ -96,6 +99,8 @@ def by_last_word(role: Role, names: Iterable[str]) -> list[str]:
         for name in names
         if "/" in name and last_word(name) in known and not is_evaluation(name)
     ]
+    if role.name == "weight_norm":
+        found = [name for name in found if normal(name.rpartition("/")[0]) not in _DIVIDED]
     if len({name.rpartition("/")[0] for name in found}) != 1:
         return []
     return sorted(found, key=lambda name: role.names.index(last_word(name)))[:1]

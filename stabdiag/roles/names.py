@@ -7,7 +7,8 @@ from enum import Enum
 from functools import lru_cache
 
 _EVALUATION = re.compile(
-    r"(^|_)(eval|evaluation|val|valid|validate|validation|test|testing|dev|heldout|holdout)(_|$)"
+    r"(^|_)(eval|evaluation|val|vali|valid|validate|validation|test|testing|dev|heldout|holdout)"
+    r"(_|$)"
 )
 
 # Where a word begins in trainLoss, LMLoss and L1Loss, but not in 3D_loss.
@@ -49,7 +50,7 @@ class Split(Enum):
     TRAINING = ("train", "training", "train_inner", "tr", "fit")
     VALIDATION = (
         *("val", "valid", "validation", "validate", "eval", "evaluation", "evaluate", "dev"),
-        *("holdout", "heldout", "held_out"),
+        *("vali", "holdout", "heldout", "held_out"),
     )
     TEST = ("test", "testing", "te")
 

@@ -92,7 +92,7 @@ ROLES: tuple[Role, ...] = (
             "attempted_loss_scale",
             *("loss_scale", "train_loss_scale", "amp_loss_scale", "train_samples_loss_scale"),
             *("grad_scale", "scaler_scale", "lossscale", "grad_scaler_scale", "amp_scale"),
-            "loss_scaler",
+            *("loss_scaler", "fp16_grad_scale", "fp16_loss_scale"),
         ),
     ),
     Role(
@@ -216,7 +216,7 @@ ROLES: tuple[Role, ...] = (
         name="eval_loss",
         meaning="loss on held-back data",
         names=(
-            *("eval_loss", "val_loss", "valid_loss", "validation_loss", "test_loss"),
+            *("eval_loss", "val_loss", "valid_loss", "validation_loss", "vali_loss", "test_loss"),
             *("lm_loss_validation", "validation_metrics_loss", "loss_eval_total", "dev_loss"),
             *("lm_loss_value", "tel", "validate_loss", "evaluation_loss"),
         ),

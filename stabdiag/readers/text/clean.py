@@ -15,6 +15,11 @@ _ANSI: Final = re.compile(
     rb"\x1b(?:\[[0-9;?]{0,32}[ -/]{0,4}[@-~]|\][^\x07\x1b\n]{0,256}\x07|[=>])"
 )
 
+# The signs of Chinese and Japanese texts, which are as wide as a letter there (Unicode, FF00 to
+# FF5E), and the plain ones.
+_WIDE: Final = {chr(ord(sign) + 0xFEE0).encode(): sign.encode() for sign in ":,;()[]=%/-.|#"}
+_WIDE_SIGN: Final = re.compile(b"|".join(_WIDE))
+
 _NO_BREAKS: Final = np.empty(0, dtype=np.int64)
 
 
@@ -23,7 +28,7 @@ class Text:
 
     ``data`` begins with a line end, so that a pattern can ask for the start of any line. A lone
     carriage return has become a line end in it, which ``line_at`` does not count. Where a log is
-    quoted, as mails and issues quote it, the sign of that is gone.
+    quoted, as mails and issues quote it, the sign of that is gone, and wide signs are plain.
     """
 
     def __init__(self, block: bytes, *, first_line: int) -> None:
@@ -37,6 +42,8 @@ class Text:
             if b"\r" in block:
                 self._breaks = _places(block, b"\r")
                 block = block.replace(b"\r", b"\n")
+        if b"\xef" in block:
+            block = _WIDE_SIGN.sub(lambda sign: _WIDE[sign[0]], block)
         self.data = b"\n" + block
         # A single byte is searched for much faster, and most logs do not have it.
         if b">" in self.data and b"\n> " in self.data:

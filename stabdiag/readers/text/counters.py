@@ -10,17 +10,20 @@ if TYPE_CHECKING:
 
 # 3000, or 3,000
 _COUNT: Final = rb"\d{1,3}(?:,\d{3}){1,4}|\d{1,12}"
+# An epoch in other languages, and how often Chinese tutorials have trained.
+_OF_EPOCHS: Final = "epoca|época|Época|epoche|epoque|époque|Époque".encode()
+_OF_STEPS: Final = "训练次数|迭代次数".encode()
 # The word "it" is also tqdm's unit, and what follows that is a time: 12 it [00:01
 COUNTER: Final = re.compile(
     rb"(?<![A-Za-z])(global[ _]step|step|iteration|iter|itr|it(?=[:=]| {1,4}\d)|num_updates|update"
-    rb"|mini[-_ ]?batch|batch(?:_idx|_id|_index)?|epoch|episode|ep|round)s?"
-    rb"(?:\([a-z]{1,10}\))?[\"']?(?:[\s:=#\[(.]{1,12}|\] {1,12})(%b)"
-    rb"(?=(?:st|nd|rd|th)\b|(?![\d\w%%]|[.,]\d|-\d\d-))" % _COUNT,
+    rb"|mini[-_ ]?batch|batch(?:_idx|_id|_index)?|%b|epoch|episode|ep|round|%b)s?"
+    rb"(?:\([a-z]{1,10}\))?[\"']?(?:[\s:=#\[(.]{1,12}|\]:? {1,12})(%b)"
+    rb"(?=(?:st|nd|rd|th)\b|(?![\d\w%%]|[.,]\d|-\d\d-))" % (_OF_EPOCHS, _OF_STEPS, _COUNT),
     re.IGNORECASE,
 )
 # [ 640/60000 (1%)], 3/10 [00:01<00:02, and the bars that count 3.0it/10.0it.
 POSITION: Final = re.compile(
-    rb"(?<![\w./:,-])(%b)(?:\.0)?(?:it)?/ {0,6}(%b)(?![\d/:-]|\.[1-9])" % (_COUNT, _COUNT)
+    rb"(?<![\w./:,-])(%b)(?:\.0)?(?:it)? ?/ {0,6}(%b)(?![\d/:-]|\.[1-9])" % (_COUNT, _COUNT)
 )
 # [1/5][20/600], where the first is the epoch
 _TWO_POSITIONS: Final = re.compile(rb"\[ {0,6}(\d{1,9})/ {0,6}\d{1,9}\] ?\[ {0,6}\d{1,12}/")
@@ -32,9 +35,14 @@ _EPOCH_AND_BATCH: Final = re.compile(
 _OF_TRAINING: Final = re.compile(
     rb"(?<![A-Za-z])train(?:ing)?: {1,4}(\d{1,9}) {1,4}\[ {0,6}\d{1,12}/", re.IGNORECASE
 )
-# logging_writer.py:48] [30] loss=3.8, as clu writes it for Flax and T5X; [30] and a tab before
-# train-logloss:0.5, as XGBoost and LightGBM begin a line. The label of a rank has a blank there.
-_IN_BRACKETS: Final = re.compile(rb"(?:\] \[(\d{1,12})\] |^\[(\d{1,12})\]\t)(?=[A-Za-z_])")
+# logging_writer.py:48] [30] loss=3.8, as clu writes it for Flax and T5X; and at the start of a line
+# [30]: train's l2:0.95, or a tab, as LightGBM and XGBoost do. A blank follows the label of a rank.
+_IN_BRACKETS: Final = re.compile(
+    rb"(?:\] \[(\d{1,12})\] |^\[(\d{1,12})\](?::[ \t]{1,12}|\t| {2,12}))(?=[A-Za-z_])"
+)
+# Batch 4/203700, as WeNet writes it: the epoch, and a batch of that.
+_BATCH: Final = re.compile(rb"(?<![A-Za-z])[Bb]atch \d{1,9}/(\d{1,12})(?![\d/])")
+BATCH_OF_EPOCH: Final = b"Batch epoch/N"
 
 STEP: Final = "step"
 EPOCH: Final = b"epoch"
@@ -55,8 +63,11 @@ def counters_of(line: bytes) -> dict[bytes, tuple[int, int]]:
         found[EPOCH] = positions.span(1)
     pair = _EPOCH_AND_BATCH.search(line)
     if pair is not None:
-        epoch, batch = (1, 2) if pair[1] is not None else (3, 4)
-        found |= {EPOCH: pair.span(epoch), b"[epoch, N]": pair.span(batch)}
+        at = (1, 2) if pair[1] is not None else (3, 4)
+        found |= {EPOCH: pair.span(at[0]), b"[epoch, N]": pair.span(at[1])}
+    batch = _BATCH.search(line)
+    if batch is not None:
+        found[BATCH_OF_EPOCH] = batch.span(1)
     alone = _IN_BRACKETS.search(line)
     if alone is not None:
         found[b"[N]"] = alone.span(1 if alone[1] is not None else 2)
@@ -66,7 +77,7 @@ def counters_of(line: bytes) -> dict[bytes, tuple[int, int]]:
 def word_of(match: re.Match[bytes]) -> bytes:
     """Return what a counter that has a name is called here."""
     word = match[1].lower()
-    return EPOCH if word == b"ep" else word
+    return EPOCH if word == b"ep" or word in _OF_EPOCHS.split(b"|") else word
 
 
 def headings_of(data: bytes) -> Iterator[tuple[bytes, int]]:

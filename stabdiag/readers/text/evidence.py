@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from stabdiag.readers.text.alarms import alarms
 from stabdiag.readers.text.counters import EPOCH, NTH, STEP, count_of
+from stabdiag.readers.text.evaluations import Evaluation
 from stabdiag.readers.text.grammar import Grammar
 from stabdiag.readers.text.measured import Heading, Measured
 from stabdiag.readers.text.names import LOSS
@@ -41,6 +42,8 @@ class Evidence:
         """What finds the records."""
         counter = None if self.above else self.counter
         kinds: tuple[Kind, ...] = (Measured(counter=counter, word=self.word),)
+        if counter is not None:
+            kinds = (*kinds, Evaluation(counter=counter, word=self.word))
         kinds = (*kinds, *alarms(self.total or self.loss, STEP))
         if self.above and self.counter is not None:
             kinds = (Heading(counter=self.counter), *kinds)

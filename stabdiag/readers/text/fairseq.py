@@ -66,6 +66,8 @@ GRAMMAR = Grammar(
             pattern=re.compile(rb"\| epoch \d{1,6} \| valid on (['\w][^\n]{1,4000}\n)"),
             pairs=_BARS,
             named=_of_validation,
+            # The first releases wrote it beside lines of the training that have no step.
+            tells=False,
         ),
         # NOTE: gradient overflow detected, ignoring gradient, setting loss scale to: 64.0
         Line(

@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 
 # A number as programs print it, NaN and infinity among them. What must follow it is the pattern's
 # concern: another rank's line may cut a number short.
-NUMBER: Final = rb"[-+]?(?:\d[\d.]{0,40}(?:[eE][-+]?\d{1,4})?|\.\d{1,40}|[nN][aA][nN]|[iI][nN][fF])"
+NUMBER: Final = (
+    rb"[-+]?(?:\d[\d.]{0,40}(?:[eE][-+]?\d{1,4})?|\.\d{1,40}|[nN][aA][nN]|[iI][nN][fF](?:inity)?)"
+)
 
 # The same where only a blank or the end of the line may follow: found in half the time.
 VALUE: Final = rb"[-+.\w]{1,40}(?!\S)"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from stabdiag.readers.text.alarms import alarms
 from stabdiag.readers.text.counters import (
+    BATCH_OF_EPOCH,
     COARSE,
     EPOCH,
     STEP,
@@ -29,8 +30,9 @@ _LOOKED_AT: Final = 500
 _FEWEST: Final = 3
 _RISING: Final = 0.8
 
-# So many lines make an excerpt that somebody pasted.
+# So many lines make an excerpt that somebody pasted, and one if it tells so much.
 _EXCERPT: Final = 2
+_MORE_THAN_PROSE: Final = 4
 
 # Losses that nothing counts are a log if so many lines have one of a name, of so many values: the
 # same one again and again stands in a program, or in prose.
@@ -69,12 +71,14 @@ def evidence(data: bytes) -> Evidence | None:
 class _Seen:
     """What lines with a loss say: their counters and its values by what they call it.
 
-    ``end`` is where the last of them begins.
+    ``not_finite`` are the shapes of lines that tell more than prose does beside a loss that is
+    NaN or infinite. ``end`` is where the last line begins.
     """
 
     counters: Mapping[tuple[bytes, str], _Counts]
     values: Mapping[str, list[bytes]]
     shapes: _Shapes
+    not_finite: _Shapes
     end: int
 
 
@@ -83,6 +87,7 @@ def _seen(data: bytes, word: bytes, every: set[str]) -> _Seen:
     counters: dict[tuple[bytes, str], _Counts] = defaultdict(list)
     values: dict[str, list[bytes]] = defaultdict(list)
     shapes: _Shapes = defaultdict(list)
+    not_finite: _Shapes = defaultdict(list)
     end = epoch = 0
     for begin, line in islice(lines_with_a_loss(data, word), _LOOKED_AT):
         epoch = _epoch_above(data[max(end, begin - _BETWEEN) : begin], epoch)
@@ -95,9 +100,13 @@ def _seen(data: bytes, word: bytes, every: set[str]) -> _Seen:
             values[loss].append(line[slice(*spans[loss])])
             counts = {name: count_of(line[slice(*at)]) for name, at in counters_of(line).items()}
             shapes[tuple(spans)].append(counts)
+            if len(spans) >= _MORE_THAN_PROSE and any(
+                line[slice(*spans[name])].lstrip(b"+-")[:1] in b"nNiI" for name in named
+            ):
+                not_finite[tuple(spans)].append(counts)
             for name, count in counts.items():
                 counters[name, loss].append((counts.get(EPOCH, epoch), count))
-    return _Seen(counters=counters, values=values, shapes=shapes, end=end)
+    return _Seen(counters=counters, values=values, shapes=shapes, not_finite=not_finite, end=end)
 
 
 def _epoch_above(between: bytes, epoch: int) -> int:
@@ -109,8 +118,9 @@ def _epoch_above(between: bytes, epoch: int) -> int:
 
 
 def _evidence(data: bytes, seen: _Seen) -> Evidence | None:
-    beside = _beside(seen.counters)
     trained = {name: one for name, one in seen.values.items() if not name.startswith(VALIDATED)}
+    of_these = {key: counts for key, counts in seen.counters.items() if key[1] in trained}
+    beside = _beside(of_these) or _beside(seen.counters)
     of_training = beside is not None and (beside.loss in trained or not trained)
     if beside and of_training:
         on_its_line = (EPOCH, beside.loss) in seen.counters
@@ -127,6 +137,8 @@ def _evidence(data: bytes, seen: _Seen) -> Evidence | None:
     found = _above(headings, seen.values) or _excerpt(seen.shapes)
     if found is None and seen.shapes and any(one.search(data) for one in alarms("loss", STEP)):
         found = _excerpt(seen.shapes, alarmed=True)
+    if found is None and 2 * _lines(seen.not_finite) >= _lines(seen.shapes):
+        found = _excerpt(seen.not_finite, alarmed=True)
     return found or _uncounted(trained, seen.counters)
 
 
@@ -135,13 +147,14 @@ def _beside(counters: Mapping[tuple[bytes, str], _Counts]) -> Evidence | None:
     found = [
         _about(word, loss, counts)
         for (word, loss), counts in counters.items()
-        if len(set(counts)) >= _FEWEST and (is_word(word) or not _is_named(counts, loss, counters))
+        if len(set(counts)) >= _FEWEST and _may_count(word, loss, counters)
     ]
     # Of counters that stand on the same lines the finest tells the step, even if it starts over
     # with each epoch.
     found.sort(
         key=lambda one: (
             COARSE.index(one.counter) + 1 if one.counter in COARSE else 0,
+            one.counter != BATCH_OF_EPOCH,
             one.restarts,
             -one.lines,
             0 if one.counter and is_word(one.counter) else 1 / one.moves,
@@ -165,16 +178,24 @@ def _about(word: bytes, loss: str, counts: _Counts) -> Evidence:
     )
 
 
-def _is_named(counts: _Counts, loss: str, counters: Mapping[tuple[bytes, str], _Counts]) -> bool:
-    """Tell whether a position has a name, as in "Epoch 3/10": they are one counter."""
-    return any(counts == counters.get((word, loss)) for word in COARSE)
+def _may_count(word: bytes, loss: str, counters: Mapping[tuple[bytes, str], _Counts]) -> bool:
+    """Tell whether a counter may be that of the steps, by those that stand on the same lines."""
+    counts = counters[word, loss]
+    if word == BATCH_OF_EPOCH:
+        # What stays while the number before it goes on is how far that counts: Batch 10/600. And
+        # the batches of an evaluation are no steps.
+        before = counters.get((b"batch", loss), [])
+        goes_on = _moves([n for _, n in counts]) > _moves([n for _, n in before])
+        return goes_on and not loss.startswith(VALIDATED)
+    # A position may have a name, as in "Epoch 3/10": they are one counter.
+    return is_word(word) or all(counts != counters.get((one, loss)) for one in COARSE)
 
 
 def _excerpt(shapes: _Shapes, *, alarmed: bool = False) -> Evidence | None:
     """Return what speaks for an excerpt: lines of the same names, and a counter that only rises.
 
-    It is too short to see that in any other way. One line is enough, and any counter, if another
-    line says that the training went wrong.
+    It is too short to see that in any other way. One line is enough, and any counter, if it or
+    another line says that the training went wrong.
     """
     fewest = 1 if alarmed else _EXCERPT
     for names, lines in shapes.items():
@@ -187,11 +208,24 @@ def _excerpt(shapes: _Shapes, *, alarmed: bool = False) -> Evidence | None:
         words = [
             word for word in (lines[0] if finest else named) if all(word in one for one in lines)
         ]
-        for word in sorted(words, key=lambda word: word in COARSE):
+        words.sort(key=_coarseness)
+        for word in words:
             counts = [one[word] for one in lines]
             if len(counts) >= fewest and all(b > a for a, b in pairwise(counts)):
                 return Evidence(counter=word, loss=loss, lines=len(counts), rising=1.0)
     return None
+
+
+def _lines(shapes: _Shapes) -> int:
+    return sum(map(len, shapes.values()))
+
+
+def _coarseness(word: bytes) -> tuple[bool, int]:
+    """Return what sorts counters of an excerpt: those with names go before positions.
+
+    Of positions one may be a date; what counts further is none.
+    """
+    return word in COARSE, 0 if is_word(word) else 99 - len(word)
 
 
 def _uncounted(

@@ -14,7 +14,16 @@ from stabdiag.readers.text.counters import (
     word_of,
 )
 from stabdiag.readers.text.grammar import Kind, Part
-from stabdiag.readers.text.names import LOSS, PAIR, VALIDATED, Spans, evaluated, listed, renamed
+from stabdiag.readers.text.names import (
+    LOSS,
+    PAIR,
+    VALIDATED,
+    Spans,
+    evaluated,
+    listed,
+    renamed,
+    trains,
+)
 from stabdiag.readers.text.ranks import LONGEST_LABEL
 from stabdiag.readers.text.shapes import by_names, pattern_of, usual_line
 
@@ -67,7 +76,9 @@ def spans_of(line: bytes, counter: bytes | None = None, word: bytes = LOSS) -> S
             pairs.setdefault(match[group - 1].decode("utf-8", "replace"), match.span(group))
     pairs |= listed(line)
     if first and evaluated(line, first):
-        pairs = {f"{VALIDATED}{name}": span for name, span in pairs.items()}
+        pairs = {
+            name if trains(name) else f"{VALIDATED}{name}": span for name, span in pairs.items()
+        }
     if word != LOSS:
         pairs = renamed(pairs, word)
     if counter is None:
@@ -79,7 +90,8 @@ def spans_of(line: bytes, counter: bytes | None = None, word: bytes = LOSS) -> S
     return {**pairs, **named}
 
 
-def _has_a_loss(names: Iterable[str]) -> bool:
+def has_a_loss(names: Iterable[str]) -> bool:
+    """Tell whether one of these is called a loss."""
     return any("loss" in name.lower() for name in names)
 
 
@@ -139,7 +151,7 @@ class Measured(Kind):
         """Return the spans of a line, none if it is not of this kind."""
         spans = spans_of(line, self.counter, self.word)
         counted = self.counter is None or STEP in spans
-        return spans if counted and _has_a_loss(spans) else {}
+        return spans if counted and has_a_loss(spans) else {}
 
     def _apart(self, line: bytes) -> tuple[tuple[str, ...], Cells] | None:
         """Return names and values of a line, or None if it is not of this kind."""

@@ -19,11 +19,11 @@ OTHER_LOSSES: Final = (
     *(b"cross_entropy", b"cross-entropy", b"cross entropy", b"crossentropy", b"CrossEntropy"),
     *(b"Cross-Entropy", b"Cross-entropy", b"Cross Entropy", b"Cross entropy", b"xent"),
     *(b"nll", b"NLL", b"cost", b"Cost", b"elbo", b"ELBO", b"objective", b"Objective"),
-    *(b"bce", b"BCE", b"mse", b"MSE"),
+    *(b"bce", b"BCE", b"mse", b"MSE", b"ce", b"CE"),
 )
 _OTHER_LOSS: Final = re.compile(
     r"((?:(?:val|valid|validation|eval|test|dev|train|training|tr|avg|average|mean|total)[ _/-])"
-    r"{0,2})(?:cross[ _-]?entropy|xent|nll|cost|elbo|objective|bce|mse)",
+    r"{0,2})(?:cross[ _-]?entropy|xent|nll|cost|elbo|objective|bce|mse|ce)",
     re.IGNORECASE,
 )
 
@@ -31,40 +31,49 @@ _OTHER_LOSS: Final = re.compile(
 VALIDATED: Final = "val "
 
 # Few words may follow one another with capitals: Generator Loss, Avg. Train Loss, Learning Rate,
-# Loss D. A logger's level is none of them.
+# Loss Scale, Loss D. A logger's level is none of them.
 _TITLE: Final = (
     rb"(?<![A-Za-z])(?:(?!INFO|DEBUG|WARN|ERROR)[A-Z][\w-]{0,20}\.? ){1,3}"
-    rb"(?:Loss|Rate|Cost|Entropy|Objective|MSE|BCE|NLL|ELBO)"
+    rb"(?:Loss|Rate|Norm|Scale|Cost|Entropy|Objective|MSE|BCE|NLL|ELBO)"
     rb"|[Ll]oss [A-Z]\w?(?![\w.])"
 )
 
-# What Python prints around a number: [1e-4], '1e-4', np.float64(2.31), tensor(2.31, device=…)
-_AROUND: Final = rb"(?:[\[\"']|(?:np\.float(?:16|32|64)|tensor|[Aa]rray)\()?"
+# What Python prints around a number: [1e-4], '1e-4', np.float64(2.31), tensor([2.31], device=…)
+_AROUND: Final = rb"(?:[\[\"']|(?:np\.float(?:16|32|64)|tensor|[Aa]rray)\(\[?)?"
+
+# A number, and not the full stop of the sentence that it ends.
+_NUMBER: Final = NUMBER.replace(rb"\d[\d.]{0,40}", rb"\d{1,40}(?:\.\d{0,40})?")
 
 # Python fills the width of a NaN: nanxxx. Points after a number end the sentence, or go on to the
 # next: Loss: 2.31.. Accuracy: 0.5..
-_AFTER: Final = rb"(?:(?<=[nN])x{1,4}|(?<!\.)\.{1,3})?(?![\w./\[-]|:\w|,\d)"
+_AFTER: Final = rb"(?:(?<=[nN])x{1,4}|\.{1,3}(?![\w.]))?(?![\w/\[-]|\.\S|:\w|,\d)"
+
+# What stands in place of a number begins no name: grad_norm: N/A loss: 2.31, loss_ctc inf lr 1e-4
+_NO_VALUE: Final = rb"(?:N/A|None|null|[nN]a[nN]|[iI]nf)[ \t]"
 
 # loss: 2.31, "lr"=1e-4, grad norm: 0.5, training's logloss: 0.5, loss is 2.31 – and loss 2.31 for
 # words that are known to be measured.
 PAIR: Final = re.compile(
-    rb"(?<!\d)(%b|[A-Za-z][\w./-]{0,60}(?:'s)?(?: [a-z]\w{0,20}){0,2}?)"
-    rb"(?:[\"']? ?[:=][ \t]{0,12}| is )"
-    rb"%b(%b(?<!\.))%b"
-    rb"|(?<![\w./-])"
+    rb"(?<![A-Za-z\d])(?<!N/)(?!%b)(%b|[A-Za-z][\w./-]{0,60}(?:'s)?(?: [a-z]\w{0,20}){0,2}?)"
+    rb"(?:[\"'\]]? ?[:=][ \t]{0,12}| is )%b(%b)%b"
+    rb"|(?<![\w./-])(?!%b)"
     rb"((?:[A-Za-z]\w{0,20}[ /])?[\w./-]{0,40}?"
     rb"(?:[Ll]oss|lr|[Ll]earning [Rr]ate|[Nn]orm|ppl|[Aa]cc(?:uracy)?"
     rb"|[Cc]ost|xent|nll|NLL|bce|BCE|mse|MSE|elbo|ELBO))"
-    rb"\]?[ \t]{1,24}(%b(?<!\.))%b" % (_TITLE, _AROUND, NUMBER, _AFTER, NUMBER, _AFTER)
+    rb"\]?[ \t]{1,24}%b(%b)%b"
+    % (_NO_VALUE, _TITLE, _AROUND, _NUMBER, _AFTER, _NO_VALUE, _AROUND, _NUMBER, _AFTER)
 )
 
 # Losses: x 0.272, y 0.254, total 15.143
 _LIST: Final = re.compile(rb"[Ll]osses: ([^\n\]]{1,1000})")
 _LISTED: Final = re.compile(rb"(?<![\w.])(\w{1,40}) (%b)(?=[,\]\s]|$)" % NUMBER)
 
+# CV is the set for cross-validation.
 _EVALUATION: Final = re.compile(
-    rb"(?<![A-Za-z])(?:val|valid|validation|eval|evaluation|test|dev)(?![A-Za-z_])", re.IGNORECASE
+    rb"(?<![A-Za-z])(?:val|vali|valid|validation|eval|evaluation|test|dev|(?-i:CV))(?![A-Za-z_])",
+    re.IGNORECASE,
 )
+_TRAINING: Final = re.compile(r"(?<![a-z])train(?:ing)?(?![a-z])", re.IGNORECASE)
 
 
 def listed(line: bytes) -> Spans:
@@ -81,6 +90,11 @@ def listed(line: bytes) -> Spans:
 def evaluated(line: bytes, first: int) -> bool:
     """Tell whether a word before the first name of a line says that it is of an evaluation."""
     return _EVALUATION.search(line, 0, first) is not None
+
+
+def trains(name: str) -> bool:
+    """Tell whether a name is of the training by a word, whatever stands before it on the line."""
+    return _TRAINING.search(name) is not None
 
 
 def renamed(pairs: Spans, word: bytes) -> Spans:

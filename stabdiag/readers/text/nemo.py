@@ -3,9 +3,33 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
 from stabdiag.readers.text.grammar import NUMBER, Grammar, Line
 from stabdiag.readers.text.log import functions_of, growing_by
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def _without_mean(name: str) -> str | None:
+    """Lightning's own mean of the losses is NaN where NeMo steps the optimizer itself."""
+    return None if name == "loss" else name
+
+
+def _bar(with_loss: bytes, named: Callable[[str], str | None]) -> Line:
+    """Return the progress bars that have NeMo's own loss, or have it not."""
+    # Epoch 0: 1%|… | 10/1000 [00:10<…, v_num=1, reduced_train_loss=10.90, global_step=9.000, …]
+    return Line(
+        pattern=re.compile(
+            rb"Epoch (\d{1,9}): (?=[^\n]{0,2000}global_step=)(%b[^\n]{0,2000}reduced_train_loss=)"
+            rb"[^\n\[]{0,400}\[([^\n]{1,2000})" % with_loss
+        ),
+        names=("epoch",),
+        pairs=re.compile(rb", ([\w][\w /.-]{0,80})=(%b)(?=[,\]])" % NUMBER),
+        named=named,
+    )
+
 
 GRAMMAR = Grammar(
     name="nemo",
@@ -19,14 +43,8 @@ GRAMMAR = Grammar(
             names=("epoch",),
             pairs=re.compile(rb"\| ([^:|\n]{1,80}): (%b)(?=\s)" % NUMBER),
         ),
-        # Epoch 0: 1%|… | 10/1000 [00:10<…, v_num=1, reduced_train_loss=10.90, global_step=9.000, …]
-        Line(
-            pattern=re.compile(
-                rb"Epoch (\d{1,9}): (?=[^\n]{0,2000}global_step=)[^\n\[]{0,400}\[([^\n]{1,2000})"
-            ),
-            names=("epoch",),
-            pairs=re.compile(rb", ([\w][\w /.-]{0,80})=(%b)(?=[,\]])" % NUMBER),
-        ),
+        _bar(b"?=", _without_mean),
+        _bar(b"?!", str),
     ),
     joined=True,
 )

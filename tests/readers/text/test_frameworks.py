@@ -751,3 +751,29 @@ def test_what_speaks_of_an_alarm_is_none(tmp_path, text):
     (tmp_path / "notes.txt").write_text(text * 3)
     with pytest.raises(NoUsableRecord):
         stabdiag.read(tmp_path / "notes.txt")
+
+
+def test_the_mean_that_lightning_draws_beside_nemos_loss_is_no_loss(values):
+    bar = "Epoch 0: 1%|▏ | {n}/1000 [00:01<09:00, loss={mean}, v_num=3, {own}global_step={n}.0]\n"
+
+    def bars(**parts: str) -> str:
+        return "".join(bar.format(n=n, **parts) for n in range(5))
+
+    found = values("nemo", bars(mean="nan", own="reduced_train_loss=3.91, "))
+    assert "loss" not in found
+    assert found["reduced_train_loss"] == [3.91] * 5
+    assert values("nemo", bars(mean="2.5", own="") + " ")["loss"] == [2.5] * 5
+
+
+def test_the_first_releases_of_fairseq_are_read_by_names_and_values(tmp_path):
+    lines = "".join(
+        f"| epoch 001  {n * 1000} / 8223 loss={4 - n / 10} (4.5), wps=962, gnorm=2.14\n"
+        for n in range(1, 9)
+    )
+    path = tmp_path / "run.log"
+    path.write_text(
+        f"{lines}| epoch 001 | valid on 'valid' subset | valid loss 1.94\n", encoding="utf-8"
+    )
+    history = stabdiag.read(path)
+    assert history.source.format == "text"
+    assert history.series["loss"].steps.tolist() == list(range(1000, 9000, 1000))

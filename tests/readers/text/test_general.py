@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import stabdiag
+from stabdiag.errors import NoUsableRecord
 from stabdiag.readers.text.general import recognises
 
 
@@ -58,6 +59,11 @@ def test_an_evaluation_is_no_training_loss(values):
     found = values("text", log("step {n} loss {loss}\n[Validation] step {n} loss: 9.5", 5))
     assert found["val loss"] == [None, 9.5] * 5
     assert found["loss"].count(None) == 5
+
+
+def test_what_says_that_it_is_of_the_training_is_no_evaluation(values):
+    found = values("text", log("INFO:my-test: Step {n} | train/loss: {loss} | acc: 0.5", 5))
+    assert set(found) == {"step", "train/loss", "val acc"}
 
 
 def test_a_counter_that_starts_again_each_epoch(tmp_path):
@@ -332,3 +338,149 @@ def test_rounds_of_boosting(tmp_path, line):
 def test_a_learning_rate_without_a_sign(values):
     line = "Iter {n}: Train loss {loss}, Learning Rate 7.000e-05, It/sec 0.2"
     assert values("text", log(line))["Learning Rate"] == [7e-5] * 60
+
+
+@pytest.mark.parametrize(
+    ("line", "name"),
+    [
+        ("iter: {n} total_grad_norm: N/A total_loss: {loss} (3.5)", "total_loss"),
+        ("iter: {n} grad_norm: None loss: {loss}", "loss"),
+        ("Training epoch {n}: Mean training loss: {loss}.  Mean: 91.75%.", "Mean training loss"),
+        ("[Iteration {n}] Throughput is 408.4 records/second. Loss is {loss}.", "Loss"),
+        ("epoch {n} loss tensor({loss}, device='cuda:0', grad_fn=<MulBackward0>)", "loss"),
+        ("epoch {n} loss: tensor([{loss}], device='cuda:0')", "loss"),
+        ("[epoch]: 1, [batch]: {n}, [loss]: {loss}", "loss"),
+        ("[{n}]\ttrain-logloss:{loss}\teval-logloss:9.5", "train-logloss"),
+        ("[{n}]:   training's binary_logloss: {loss}", "training's binary_logloss"),
+        ("epoch 010  {n} / 8223 loss={loss} (1.50), wps=962, wpb=908", "loss"),
+        ("Epoch\uff1a{n}\uff0cLoss\uff1a{loss}\uff08train\uff09", "Loss"),
+        ("Epoch {n} | lr=6.88E-02 | ce={loss} | ppl=1.1", "loss"),
+    ],
+)
+def test_how_losses_are_written(values, line, name):
+    found = values("text", log(line))
+    assert found[name] == [4 - n / 100 for n in range(1, 61)]
+    assert found["step"] == list(range(1, 61))
+
+
+def test_what_stands_for_no_number_begins_no_name(values):
+    found = values("text", log("step {n} loss {loss} loss_ctc inf lr 1e-4 norm: None acc: 0.5", 5))
+    assert found["lr"] == [1e-4] * 5
+    assert found["acc"] == [0.5] * 5
+
+
+def test_a_version_is_no_value(values):
+    assert "torch" not in values("text", log("step {n} loss {loss} torch: 2.13.0", 5))
+
+
+def test_infinity_is_written_out(values):
+    lines = log("Iteration {n} Loss is {loss}.", 5) + "Iteration 6 Loss is Infinity.\n"
+    assert values("text", lines)["Loss"][-1] == float("inf")
+
+
+def test_two_metrics_of_one_possessive_are_two(values):
+    found = values("text", log("[{n}]\ttraining's logloss: {loss}\tvalid_1's logloss: 9.5", 5))
+    assert found["valid_1's logloss"] == [9.5] * 5
+
+
+def test_norms_and_scales_with_capitals(tmp_path):
+    path = tmp_path / "run.log"
+    line = "Step {n} Loss: {loss} Weight Norm: 300 Grad Norm: 1.5 Loss Scale: 4096"
+    path.write_text(log(line), encoding="utf-8")
+    series = stabdiag.read(path).series
+    assert series["grad_norm"].values[0] == 1.5
+    assert series["weight_norm"].values[0] == 300
+    assert series["loss_scale"].values[0] == 4096
+
+
+def test_a_scale_of_the_gradient_tells_fp16(tmp_path):
+    path = tmp_path / "run.log"
+    lines = [log("Loss {loss} Global Step: {n} Fp16 Grad Scale: 16384", 40)]
+    lines += [f"Loss nan Global Step: {n} Fp16 Grad Scale:  0\n" for n in (41, 42)]
+    path.write_text("".join(lines), encoding="utf-8")
+    assert stabdiag.diagnose(path).diagnosis.slug == "nan-fp16-overflow"
+
+
+def batches_of_epochs(epochs: int = 4, each: int = 8) -> str:
+    return "".join(
+        f"TRAIN Batch {epoch}/{at * 100} loss {4 - epoch / 10 - at / 100:.2f} lr 1e-4 rank 0\n"
+        for epoch in range(epochs)
+        for at in range(each)
+    )
+
+
+def test_a_batch_behind_its_epoch_counts(tmp_path):
+    path = tmp_path / "run.log"
+    path.write_text(batches_of_epochs(), encoding="utf-8")
+    assert len(stabdiag.read(path).series["loss"]) == 32
+
+
+def test_a_batch_of_an_evaluation_counts_no_steps():
+    lines = batches_of_epochs().replace("TRAIN", "CV")
+    assert not recognises(lines.replace("0/", "7/").encode(), whole=True)
+
+
+def test_how_far_a_batch_counts_may_grow(values):
+    lines = (
+        f"Batch {batch}/{round_ * 100} loss {4 - round_ / 100}\n"
+        for round_ in range(1, 9)
+        for batch in range(1, 6)
+    )
+    assert values("text", "".join(lines))["step"][:6] == [1, 2, 3, 4, 5, 1]
+
+
+def test_a_counter_of_the_training_goes_before_that_of_an_evaluation(values):
+    lines = (
+        "".join(f"[CV] progress {at}/34 loss nan\n" for at in range(8)),
+        "".join(f"[TRAIN] progress {at}/275 loss {4 - at / 10}\n" for at in range(4)),
+    )
+    found = values("text", "".join(lines))
+    assert [one for one in found["loss"] if one is not None] == [4, 3.9, 3.8, 3.7]
+
+
+@pytest.mark.parametrize(
+    ("line", "step"),
+    [
+        (
+            "08/03 22:09:24 - Epoch(train) [1][ 500/2931] lr: 2e-2 time: 0.05 loss: nan acc: 0.1",
+            500,
+        ),
+        ("Iter [4000/160000] lr: 2.5e-05, decode.loss: 0.07, aux.loss: nan, loss: nan", 4000),
+        ("Surrogate loss: nan KL: 0.1 Entropy: nan training epoch: 2 learning_rate: 0.0003", 2),
+    ],
+)
+def test_one_line_is_enough_if_its_loss_is_not_finite(tmp_path, line, step):
+    path = tmp_path / "run.log"
+    path.write_text(f"{line}\n", encoding="utf-8")
+    diagnosis = stabdiag.diagnose(path).diagnosis
+    assert (diagnosis.slug, diagnosis.step) == ("nan-dtype-unknown", step)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "At epoch 3 the loss is nan, with lr: 0.1.",
+        "step 3 loss: 2.5 lr: 0.1 acc: 0.2 n: 1",
+        "It says\nstep 3 loss: nan lr: 0.1 acc: 0.2 n: 1\n" + "and then, the loss: 0.5\n" * 3,
+    ],
+    ids=["prose", "finite", "quoted in prose"],
+)
+def test_one_line_that_is_no_log(text):
+    assert not recognises(text.encode(), whole=True)
+
+
+@pytest.mark.parametrize("word", ["Época", "época", "Epoca", "Epoche", "Époque"])
+def test_epochs_in_other_languages(values, word):
+    assert values("text", log(f"{word} {{n}} - loss: {{loss}}", 5))["step"] == [1, 2, 3, 4, 5]
+
+
+def test_how_often_a_chinese_tutorial_has_trained(values):
+    found = values("text", log("训练次数\uff1a{n}, Loss\uff1a{loss}", 5))
+    assert found["step"] == [1, 2, 3, 4, 5]
+
+
+def test_one_line_alone_is_told_so(tmp_path):
+    path = tmp_path / "run.log"
+    path.write_text("Iter [4000/160000] lr: 2.5e-05, loss: 2.5\n", encoding="utf-8")
+    with pytest.raises(NoUsableRecord, match="stands on one line alone"):
+        stabdiag.read(path)

@@ -1,0 +1,112 @@
+"""Lines of an evaluation that do not have the counter of the steps: epochs end with them."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from stabdiag.readers.text.counters import counters_of, is_word
+from stabdiag.readers.text.grammar import Kind, Part
+from stabdiag.readers.text.measured import has_a_loss, spans_of
+from stabdiag.readers.text.names import LOSS, VALIDATED
+from stabdiag.readers.text.ranks import LONGEST_LABEL
+from stabdiag.roles import is_evaluation
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from stabdiag.readers.text.names import Spans
+
+    # Where a line begins, the line, and the spans of what it tells.
+    _Found = tuple[int, bytes, Spans]
+
+_LONGEST: Final = 2000
+
+# One of these is in every word for an evaluation.
+_WORDS: Final = (b"val", b"test", b"dev", b"cv")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evaluation(Kind):
+    """Lines with the loss of an evaluation, and without the counter that others have.
+
+    They are of the step before them. Where the same name comes again before the next line of the
+    training, the lines are of the batches of an evaluation, or of several: it is left out there.
+    """
+
+    counter: bytes
+    word: bytes = LOSS
+    tells: bool = False
+
+    def search(self, data: bytes) -> bool:
+        """Return whether there is such a line."""
+        return bool(self.find(data))
+
+    def find(self, data: bytes) -> list[Part]:
+        """Return all lines of this kind; those with the same names make one part."""
+        found: dict[tuple[str, ...], tuple[list[int], list[list[bytes]]]]
+        found = defaultdict(lambda: ([], []))
+        for stretch in self._stretches(data):
+            times = Counter(name for _, _, spans in stretch for name in spans)
+            for begin, line, spans in stretch:
+                once = [name for name in spans if times[name] == 1]
+                if has_a_loss(once):
+                    starts, cells = found[tuple(once)]
+                    starts.append(begin + min(LONGEST_LABEL, len(line) - 1))
+                    cells.append([line[slice(*spans[name])] for name in once])
+        return [
+            Part(names=names, starts=starts, cells=list(zip(*cells, strict=True)))
+            for names, (starts, cells) in found.items()
+        ]
+
+    def _stretches(self, data: bytes) -> Iterator[list[_Found]]:
+        """Yield the lines between two of the training."""
+        stretch: list[_Found] = []
+        end = 0
+        for one in self._lines(data):
+            begin, line, _ = one
+            if stretch and data.find(self.word, end, begin) >= 0:
+                yield stretch
+                stretch = []
+            stretch.append(one)
+            end = begin + len(line)
+        yield stretch
+
+    def _lines(self, data: bytes) -> Iterator[_Found]:
+        """Yield the lines of this kind, in order."""
+        for begin, line in _lines_with_a_word(data):
+            if self.word in line and len(line) <= _LONGEST and not self._has_the_counter(line):
+                spans = self._spans(line)
+                if spans:
+                    yield begin, line, spans
+
+    def _has_the_counter(self, line: bytes) -> bool:
+        """Tell whether a line has the counter; most are seen to have it by its word alone."""
+        if is_word(self.counter) and self.counter in line.lower():
+            return True
+        return self.counter in counters_of(line)
+
+    def _spans(self, line: bytes) -> Spans:
+        """Return the spans of what a line tells of an evaluation, none if it tells no loss."""
+        spans = {
+            name: span
+            for name, span in spans_of(line, word=self.word).items()
+            if name.startswith(VALIDATED) or is_evaluation(name)
+        }
+        return spans if has_a_loss(spans) else {}
+
+
+def _lines_with_a_word(data: bytes) -> Iterator[tuple[int, bytes]]:
+    """Yield each line that may be of an evaluation, and where it begins."""
+    plain = data.lower()
+    # What no line has costs no search of all of them.
+    words = [word for word in _WORDS if word in plain]
+    after = 0
+    for match in re.finditer(b"|".join(words), plain) if words else ():
+        if match.start() >= after:
+            begin = data.rfind(b"\n", 0, match.start()) + 1
+            after = data.find(b"\n", match.end())
+            after = after if after >= 0 else len(data)
+            yield begin, data[begin:after]

@@ -1,0 +1,53 @@
+"""Evaluations in logs of names and values, on lines of their own."""
+
+from __future__ import annotations
+
+import pytest
+
+import stabdiag
+
+EVALUATIONS = {
+    "with the epoch": "Epoch {epoch}, val loss: {loss}",
+    "beside the mean of the training": "Epoch {epoch}: train loss {train}, valid loss {loss}",
+    "alone": "Validation loss: {loss}",
+    "of PyTorch's MNIST": "\nTest set: Average loss: {loss}, Accuracy: 9000/10000 (90%)\n",
+    "a sentence": "Epoch {epoch}, val loss is {loss}, val mse is 0.5.",
+    "of time series": "Epoch: {epoch} | Train Loss: {train} Vali Loss: {loss} Test Loss: 9.5",
+}
+
+
+def epochs_with(line: str) -> str:
+    return "".join(
+        "".join(f"Epoch {epoch}, Step {at * 10}, loss: {4 - epoch / 10}\n" for at in range(1, 6))
+        + line.format(epoch=epoch, loss=5 - epoch / 10, train=4.5)
+        + "\n"
+        for epoch in range(8)
+    )
+
+
+@pytest.mark.parametrize("line", EVALUATIONS.values(), ids=EVALUATIONS)
+def test_an_evaluation_without_the_counter_is_of_the_step_before_it(tmp_path, line):
+    path = tmp_path / "run.log"
+    path.write_text(epochs_with(line), encoding="utf-8")
+    series = stabdiag.read(path).series
+    assert series["loss"].values.tolist() == [4 - epoch / 10 for epoch in range(8) for _ in "12345"]
+    assert series["eval_loss"].values.tolist() == [5 - epoch / 10 for epoch in range(8)]
+    assert series["eval_loss"].steps.tolist() == list(range(50, 450, 50))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "val batch loss: 0.5\nval batch loss: {loss}",
+        "best val loss: {loss}",
+        "Epoch {epoch}: train loss {loss}",
+        "validating {epoch}",
+    ],
+    ids=["of batches", "the best so far", "of the training", "none"],
+)
+def test_what_is_no_evaluation(tmp_path, line):
+    path = tmp_path / "run.log"
+    path.write_text(epochs_with(line), encoding="utf-8")
+    series = stabdiag.read(path).series
+    assert "eval_loss" not in series
+    assert len(series["loss"]) == 40
