@@ -26,6 +26,9 @@ _OUTLIER = 5.0
 # So many points at the end of a log show that a spike is over.
 _LAST = 3
 
+# So much of what followed is low where a loss was back late.
+_NEARLY_ALL = 0.8
+
 
 @dataclass(frozen=True, kw_only=True)
 class Reach:
@@ -110,7 +113,7 @@ def _recovery(x: Floats, at: int, level: float, slack: float, reach: int) -> int
     The loss is smoothed by its median over a fifth of the time to recover: one lucky point is no
     recovery.
     """
-    smooth = min(max(reach // 5, 3), 10)
+    smooth = _smoothing(reach)
     least = smooth // 2 + 1
     for back in range(at + 1, min(at + reach, len(x) - 1) + 1):
         soon = x[back : back + smooth]
@@ -121,6 +124,33 @@ def _recovery(x: Floats, at: int, level: float, slack: float, reach: int) -> int
         if last <= level + slack:
             return back
     return None
+
+
+def _smoothing(reach: int) -> int:
+    """Return over how many points a loss is smoothed that has so many to come back."""
+    return min(max(reach // 5, 3), 10)
+
+
+def back_after_all(x: Floats, spike: Spike, sigmas: float) -> int | None:
+    """Return by which position a loss that took too long was back, or None if it does not end so.
+
+    Args:
+        x: shape (n,), finite.
+        spike: one that had not recovered in its time.
+        sigmas: to within how many deviations of its base the loss has to come back.
+
+    The loss is smoothed by medians, as of one that was back in time; nearly all of them since have
+    to be low as well.
+    """
+    width = _smoothing(spike.end - spike.onset)
+    after = x[spike.end :]
+    skipped = len(after) % width
+    smooth = medians(after[skipped:].reshape(-1, width))
+    low = smooth <= spike.base + sigmas * spike.sigma
+    first = int(np.argmax(low)) if low.any() else 0
+    if not low.any() or not low[-1] or low[first:].mean() < _NEARLY_ALL:
+        return None
+    return spike.end + skipped + (first + 1) * width - 1
 
 
 def rise_points(x: Floats, at: int, reach: Reach) -> int:

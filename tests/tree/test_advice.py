@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,8 +18,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from numpy.typing import NDArray
+
     from stabdiag.report import Report
 
+    Ints = NDArray[np.int64]
     Log = dict[str, Any]
 
 
@@ -471,6 +475,46 @@ def resumed(log: Log, at: int, back: int, rise: Any) -> Log:
     again = {role: values.copy() for role, values in log.items()}
     again["loss"][back:] += rise
     return {role: np.concatenate([log[role][:at], again[role][back:]]) for role in log}
+
+
+@pytest.mark.parametrize(
+    ("every", "expected"),
+    [
+        (100, "Reload the checkpoint of step 300, the last before the spike at 400, only if it"),
+        (1000, "Keep the run going: no checkpoint is older, and the loss was back by step "),
+        (None, "Reload the last checkpoint before the spike at 400, only if it evaluates better"),
+    ],
+)
+def test_a_loss_that_was_back_late_is_weighed(
+    calm: Callable[..., Log], every: int | None, expected: str
+) -> None:
+    log = calm()
+    log["loss"][400:520] += 3.0
+    manifest = {"checkpoint_every": every} if every else {}
+    found = stabdiag.diagnose(log, manifest=manifest).diagnosis
+    assert (found.slug, found.step) == ("spike-persistent", 400)
+    assert found.first_action.startswith(expected)
+    told = re.search(r"came back, but only by step (\d+), and not within 50 steps", found.summary)
+    assert told is not None
+    assert 520 <= int(told[1]) <= 540
+    assert "restart with the clip threshold at 0.5" in found.next_actions[0]
+
+
+@pytest.mark.parametrize(
+    "up",
+    [
+        pytest.param(np.r_[400:520, 700:800], id="it is up again at the end"),
+        pytest.param(np.r_[400:560, 580:740], id="it was back for a moment alone"),
+        pytest.param(np.r_[400:800], id="it stayed up"),
+    ],
+)
+def test_a_loss_that_was_not_back_for_good_is_not(calm: Callable[..., Log], up: Ints) -> None:
+    log = calm()
+    log["loss"][up] += 3.0
+    found = stabdiag.diagnose(log, manifest={"checkpoint_every": 100}).diagnosis
+    assert found.slug == "spike-persistent"
+    assert "only by step" not in found.summary
+    assert "only if" not in found.first_action
 
 
 def test_a_jump_at_a_resume_has_the_resume_mended(calm: Callable[..., Log]) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from stabdiag.tree.advice import divergence, nan, plateau, precision, spike
+from stabdiag.tree.advice import divergence, lasting, nan, plateau, precision, spike
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -26,8 +26,8 @@ ADVICE: Final[Mapping[str, Callable[[Case, Mapping[str, Answer]], Advice]]] = {
     "spike-lr-jump": spike.lr_jump,
     "spike-duplicate-batch": spike.duplicate,
     "spike-recovered": spike.recovered,
-    "spike-persistent": spike.persistent,
-    "spike-unresolved": spike.unresolved,
+    "spike-persistent": lasting.persistent,
+    "spike-unresolved": lasting.unresolved,
     "gradient-overflow": precision.overflow,
     "loss-scale-static": precision.static,
     "loss-scale-collapsed": precision.collapsed,

@@ -1,0 +1,103 @@
+"""Advice on §2: spikes that lasted, or may yet."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from stabdiag.stats.shape import back_after_all
+from stabdiag.tree.advice.told import STATE, Told, told_of
+from stabdiag.tree.advice.words import Advice, batches_at, first_of, inner
+from stabdiag.tree.spike import focus, time_to_recover
+from stabdiag.tree.words import checkpoint_before
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from stabdiag.findings import Answer
+    from stabdiag.tree.case import Case
+
+
+def persistent(case: Case, answers: Mapping[str, Answer]) -> Advice:
+    """A loss that jumped and stayed up, at least for longer than it had."""
+    told, back = told_of(case), _back_late(case)
+    first = max(min(told.onset - 5, first_of(case, told.onset)), 0)
+    last = min(told.onset + case.recovery_steps, int(case.loss.steps[-1]))
+    # Nobody skips the batches of whole epochs.
+    skip: tuple[str, ...] = (
+        f"Skip the batches from step {first} to {last} on the way, "
+        "as a bad stretch of data may be to blame.",
+        "Stratify the batches before the restart.",
+    )
+    if case.history.counts_epochs:
+        skip = skip[1:]
+    restart: tuple[str, ...] = ()
+    act, time = told.restart, time_to_recover(case)
+    passed = f"It had not come back within {time}."
+    why = "The weights or the optimizer's moments are damaged, or the data changed."
+    if back is not None:
+        passed, why = f"It came back, but only by step {back}, and not within {time}.", ""
+        act = _weighed(case, told, back)
+        restart = (f"If it does, restart {told.how}.",)
+    if told.resumed is not None:
+        act = f"Resume at step {told.resumed} once more, and see that it loads {STATE}."
+        restart = (f"Should the loss jump again: {inner(told.restart)}",)
+    return Advice(
+        summary=" ".join(filter(None, (told.what, passed, told.cause or why))),
+        first=act,
+        then=(
+            *restart,
+            *skip,
+            "Find what raised the learning rate: a resume that set up another schedule, phases "
+            "that do not join, a change by hand."
+            if told.cause and told.resumed is None
+            else "Compare the learning rate at the onset with the schedule that was meant.",
+            "If no checkpoint is older than the onset, the cost is the full re-train.",
+        ),
+        step=told.onset,
+        reload=told.reload,
+        began=told.began,
+        remedies=told.remedies if told.resumed is None else (),
+    )
+
+
+def _back_late(case: Case) -> int | None:
+    """Return the step by which the loss was back after all, or None."""
+    at = back_after_all(case.loss.values, focus(case), case.limits.spike.recovery_sigma)
+    return None if at is None else case.at(at)
+
+
+def _weighed(case: Case, told: Told, back: int) -> str:
+    """Return what to do where the loss came back late: to reload costs all the steps since."""
+    if checkpoint_before(case.manifest, told.began).step == 0:
+        return f"Keep the run going: no checkpoint is older, and the loss was back by step {back}."
+    return (
+        f"{told.reload}, only if it evaluates better than the run does now: the loss was back by "
+        f"step {back}."
+    )
+
+
+def unresolved(case: Case, answers: Mapping[str, Answer]) -> Advice:
+    """A spike too close to the end of the log."""
+    told = told_of(case)
+    last = int(case.loss.steps[-1])
+    # Records may come so far apart that there are too few of them in that time.
+    enough = max(told.onset + case.recovery_steps, last + round(case.stride))
+    planned, first = case.manifest.total_steps, told.restart
+    if case.before_nan:
+        end = f"It had not recovered when the loss went NaN after step {last}."
+    else:
+        end = f"The log ends at step {last}, too early to tell whether it recovers."
+        if planned is None or planned > enough:
+            first = (
+                f"Run on to step {enough} if the run still can, and diagnose again; else: "
+                f"{inner(first)}"
+            )
+    return Advice(
+        summary=" ".join(filter(None, (told.what, end, told.cause))),
+        first=first,
+        then=(f"Look at {batches_at(case, told.onset, and_before=True)}.",),
+        step=told.onset,
+        reload=told.reload,
+        began=told.began,
+        remedies=told.remedies,
+    )

@@ -1,0 +1,75 @@
+"""What is told of every spike: what happened, why, and how to restart."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from stabdiag.findings import Remedy
+from stabdiag.tree.advice.words import clip, sentence
+from stabdiag.tree.causes import before
+from stabdiag.tree.spike import focus, start
+from stabdiag.tree.words import checkpoint_before, num, plural, sigmas
+
+if TYPE_CHECKING:
+    from stabdiag.tree.case import Case
+
+# What a resume has to bring back.
+STATE = "the optimizer's moments, the schedule, the scaler and the place in the data"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Told:
+    """A spike in words: its onset, what happened, why if that is clear, and ``how`` to restart.
+
+    ``reload`` names the checkpoint, from before ``began``; ``remedies`` are those of a restart.
+    ``resumed`` is the step of a resume just before the onset, if there was one and no jump of the
+    learning rate.
+    """
+
+    onset: int
+    what: str
+    cause: str
+    resumed: int | None
+    reload: str
+    began: int
+    how: str
+    restart: str
+    remedies: tuple[Remedy, ...]
+
+
+def told_of(case: Case) -> Told:
+    """Return what is told of the spike that the questions are about."""
+    spike = focus(case)
+    onset = case.at(spike.onset)
+    began = start(case)
+    how = f"{'without the jump, ' if began.cause else ''}with the clip threshold at {clip(case)}"
+    last = checkpoint_before(case.manifest, began.step)
+    resumed = None if began.cause else _resumed(case, onset)
+    others = len(case.spikes) - 1
+    also = f" {plural(others, 'more spike')} in this log." if others else ""
+    back = ""
+    if spike.recovered:
+        back = f" and was back after {plural(case.at(spike.end) - onset, 'step')}"
+    return Told(
+        onset=onset,
+        what=f"The loss rose from {num(spike.base)} to {num(spike.base + spike.height)} at step "
+        f"{case.at(spike.peak)} ({sigmas(spike.score)}){back}.{also}",
+        cause=sentence(began.cause) if began.cause else _at_resume(resumed),
+        resumed=resumed,
+        reload=last.reload(began.what),
+        began=began.step,
+        how=how,
+        remedies=(*((Remedy.RATE,) if began.cause else ()), Remedy.CLIP),
+        restart=f"{last.reload(began.what, how)}.",
+    )
+
+
+def _resumed(case: Case, onset: int) -> int | None:
+    """Return the step of the last resume shortly before an onset, or None."""
+    since = before(case, onset)
+    return max((step for step in case.history.resumes if since <= step <= onset), default=None)
+
+
+def _at_resume(step: int | None) -> str:
+    return "" if step is None else f"It began where the run resumed, at step {step}."
