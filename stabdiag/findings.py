@@ -99,7 +99,8 @@ class Finding:
     ``step`` is the onset, or None where there is none; ``question`` the one whose answer led here.
     ``reload`` tells which checkpoint to go back to, as an imperative clause, where the advice knows
     better than by the step, and ``began`` the step that it is from before, where that is not
-    ``step``; ``remedies`` what the first action sets about, first things first.
+    ``step``; ``remedies`` what the first action sets about, first things first; ``back`` the step
+    by which a loss had made good what it lost, where that took too long.
     """
 
     slug: str
@@ -116,6 +117,7 @@ class Finding:
     reload: str = ""
     began: int | None = None
     remedies: tuple[Remedy, ...] = ()
+    back: int | None = None
 
 
 def fails(severity: Severity, fail_on: str) -> bool:

@@ -49,7 +49,10 @@ def lost_by(report: Report, incident: Incident, clock: Clock | None) -> Lost:
     if report.diagnosis.severity is not Severity.ERROR:
         broke = "the run survived this" if _is_warning(report) else "nothing broke"
         return Lost(what=f"nothing has to be trained again: {broke}")
-    last, saved = incident.last, incident.checkpoint
+    last, saved, back = incident.last, incident.checkpoint, report.diagnosis.back
+    if back is not None:
+        what = f"from the onset at {incident.onset} to {back}, by which the loss was back"
+        return Lost(what=what, cost=cost_of(report, clock, incident.onset, back))
     if saved.step is None:
         since, what = incident.onset, f"from the onset at {incident.onset} to the end at {last}"
         what += "; which checkpoint is the last good one is not known"

@@ -183,6 +183,7 @@ def _finding(case: Case, slug: str, answers: dict[str, Answer]) -> Finding:
         reload=advice.reload,
         began=advice.began,
         remedies=advice.remedies,
+        back=advice.back,
         evidence={
             key: value for answer in answers.values() for key, value in answer.measured.items()
         },

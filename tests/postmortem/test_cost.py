@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
+import stabdiag
 from stabdiag.postmortem import postmortem
 from stabdiag.postmortem.study import study
 
@@ -110,3 +111,14 @@ def test_what_recovered_costs_nothing_again(diagnosed: Callable[[str], Report]) 
     lost = study(diagnosed("spike-lr-jump")).lost
     assert lost.cost is None
     assert lost.what == "nothing has to be trained again: the loss was back after 14 steps"
+
+
+def test_what_was_back_late_costs_the_steps_until_then() -> None:
+    at = np.arange(800)
+    loss = 2 + 2 * np.exp(-at / 200) + 0.05 * np.random.default_rng(0).standard_normal(800)
+    loss[400:520] += 3
+    report = stabdiag.diagnose({"loss": loss}, manifest={"checkpoint_every": 100})
+    assert report.diagnosis.slug == "spike-persistent"
+    cost = cost_of(report)
+    assert (cost.first, cost.last) == (400, report.diagnosis.back)
+    assert "by which the loss was back" in study(report).lost.what

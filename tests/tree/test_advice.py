@@ -497,6 +497,8 @@ def test_a_loss_that_was_back_late_is_weighed(
     told = re.search(r"came back, but only by step (\d+), and not within 50 steps", found.summary)
     assert told is not None
     assert 520 <= int(told[1]) <= 540
+    assert found.title == "Loss spike that recovered late"
+    assert found.back == int(told[1])
     assert "restart with the clip threshold at 0.5" in found.next_actions[0]
 
 

@@ -57,6 +57,8 @@ def persistent(case: Case, answers: Mapping[str, Answer]) -> Advice:
         reload=told.reload,
         began=told.began,
         remedies=told.remedies if told.resumed is None else (),
+        back=back,
+        title="" if back is None else "Loss spike that recovered late",
     )
 
 

@@ -33,8 +33,8 @@ class Advice:
 
     ``reload`` is the clause that names the checkpoint to go back to, whether or not the first
     action begins with it, and ``began`` the step that this checkpoint is from before, where that
-    is not the onset; ``remedies`` is what the first action sets about. ``title`` stands for the
-    outcome's where that would not be true of this run.
+    is not the onset; ``remedies`` is what the first action sets about, and ``back`` as in
+    ``Finding``. ``title`` stands for the outcome's where that would not be true of this run.
     """
 
     summary: str
@@ -44,6 +44,7 @@ class Advice:
     reload: str = ""
     began: int | None = None
     remedies: tuple[Remedy, ...] = ()
+    back: int | None = None
     title: str = ""
 
 
