@@ -26,7 +26,7 @@ from build_pictures import pictures
 import stabdiag
 from stabdiag.explain.pages import PAGES, page
 from stabdiag.formats import render
-from stabdiag.manifest_keys import KEYS
+from stabdiag.manifest.keys import KEYS
 from stabdiag.roles import ROLES
 
 if TYPE_CHECKING:

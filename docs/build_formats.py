@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from stabdiag.api import read
 from stabdiag.log_formats import log_formats
 from stabdiag.manifest import parse_manifest
-from stabdiag.manifest_keys import KEYS
+from stabdiag.manifest.keys import KEYS
 from stabdiag.roles import ROLES
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ import numpy as np
 from stabdiag.errors import NoUsableRecord
 from stabdiag.files import written_whole
 from stabdiag.manifest import parse_manifest
-from stabdiag.manifest_beside import NUMBERS, spellings
-from stabdiag.manifest_keys import KEYS, number
+from stabdiag.manifest.beside import NUMBERS, spellings
+from stabdiag.manifest.keys import KEYS, number
 from stabdiag.readers.converted import KEY, Told, as_metadata
 from stabdiag.words import plural
 

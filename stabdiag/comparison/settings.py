@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from stabdiag.compared import Bearing, Difference, Kind, Run
-from stabdiag.manifest_keys import KEYS, number, plain
+from stabdiag.manifest.keys import KEYS, number, plain
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 from stabdiag.errors import ManifestError
 from stabdiag.history import Event, EventKind
 from stabdiag.manifest import Manifest, parse_manifest
-from stabdiag.manifest_keys import KEYS
-from stabdiag.manifest_text import mapping_of
+from stabdiag.manifest.keys import KEYS
+from stabdiag.manifest.text import mapping_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping

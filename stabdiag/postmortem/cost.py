@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.manifest_beside import NUMBERS
-from stabdiag.manifest_keys import number, plain
+from stabdiag.manifest.beside import NUMBERS
+from stabdiag.manifest.keys import number, plain
 from stabdiag.stats.quantiles import median
 from stabdiag.tree.words import num, plural
 

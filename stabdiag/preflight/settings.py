@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from stabdiag.manifest_beside import EVAL_STRATEGY, NUMBERS, spellings
-from stabdiag.manifest_keys import number
+from stabdiag.manifest.beside import EVAL_STRATEGY, NUMBERS, spellings
+from stabdiag.manifest.keys import number
 
 if TYPE_CHECKING:
     from stabdiag.limits import Limits

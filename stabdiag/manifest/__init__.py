@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from stabdiag.errors import ManifestError, did_you_mean
-from stabdiag.manifest_beside import beside, in_force, spellings
-from stabdiag.manifest_fields import fields_of
-from stabdiag.manifest_keys import KEYS
-from stabdiag.manifest_text import mapping_of
+from stabdiag.manifest.beside import beside, in_force, spellings
+from stabdiag.manifest.fields import fields_of
+from stabdiag.manifest.keys import KEYS
+from stabdiag.manifest.text import mapping_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

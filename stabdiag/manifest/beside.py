@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from stabdiag.manifest_keys import flag, number, plain
+from stabdiag.manifest.keys import flag, number, plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

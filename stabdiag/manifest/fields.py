@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from stabdiag.manifest_beside import (
+from stabdiag.manifest.beside import (
     ARCHITECTURES,
     AUTOCAST,
     DIVISIBLE,
@@ -19,7 +19,7 @@ from stabdiag.manifest_beside import (
     SAVING,
     is_static,
 )
-from stabdiag.manifest_keys import KEYS, dtype_of, flag, number
+from stabdiag.manifest.keys import KEYS, dtype_of, flag, number
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
