@@ -176,9 +176,9 @@ def _chosen(place: Place, asked: _Asked) -> Found:
         beside = replace(beside, files=[*(one.key for one in files), *beside.files])
     else:
         beside = beside_member(place, log.path, entries)
-    taken = str(run or log.path)
+    taken = "the run of this folder" if run == PurePosixPath() else str(run or log.path)
     names = dict.fromkeys(str(stores.run_of(one) or one.path) for one in choice.others)
-    others = [name for name in names if name != taken]
+    others = [name for name in names if name != str(run or log.path)]
     told = [*_told(taken, others), *_archives(entries), *dict.fromkeys(place.notes)]
     return _with(columns, replace(beside, events=[*map(_event, told), *beside.events]))
 

@@ -1,9 +1,11 @@
-"""Runs that are kept in several files: TensorBoard's folders, MLflow's file store."""
+"""Runs that are kept in several files: TensorBoard's folders, MLflow's file store, DVCLive's."""
 
 from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING, Final
+
+from stabdiag.readers import dvclive
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
 
 TENSORBOARD: Final = "tensorboard"
 MLFLOW: Final = "mlflow-metric"
+_METRICS: Final = dvclive.METRICS.parts
 
 # Keras keeps what it trains and what it evaluates in folders of their own, of one run.
 _SIDES: Final = frozenset({"train", "training", "val", "valid", "validation", "eval", "test"})
@@ -32,7 +35,13 @@ def run_of(log: Log) -> PurePosixPath | None:
     if log.format == MLFLOW:
         above = [one for one in (folder, *folder.parents) if one.name == "metrics"]
         return above[-1].parent if above else None
+    if _is_of_dvclive(log.path):
+        return next(one.parent.parent for one in log.path.parents if one.parts[-2:] == _METRICS)
     return None
+
+
+def _is_of_dvclive(path: PurePosixPath) -> bool:
+    return path.suffix == dvclive.SUFFIX and any(one.parts[-2:] == _METRICS for one in path.parents)
 
 
 def files_of(
@@ -42,6 +51,13 @@ def files_of(
     if log.format == TENSORBOARD:
         events = [one for one in logs if one.format == TENSORBOARD]
         return [one.entry for one in events if _lies_in(run, one.path.parent)]
+    if _is_of_dvclive(log.path):
+        metrics = run / dvclive.METRICS
+        return [
+            one
+            for one in entries
+            if one.path.suffix == dvclive.SUFFIX and metrics in one.path.parents
+        ]
     folders = (run / "metrics", run / "params")
     return [one for one in entries if any(folder in one.path.parents for folder in folders)]
 
@@ -61,6 +77,8 @@ def read_run(
         from stabdiag.readers import tensorboard
 
         return tensorboard.read_files(inside, name)
+    if _is_of_dvclive(log.path):
+        return dvclive.read_run(inside, name)
     from stabdiag.readers import mlflow
 
     return mlflow.read_run(inside, name)

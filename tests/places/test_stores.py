@@ -163,3 +163,32 @@ def test_a_run_of_mlflow_by_its_id(monkeypatch):
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     with pytest.raises(LogError, match=r"mlflow://abc: "):
         read_place(["mlflow://abc"])
+
+
+@pytest.fixture
+def dvclive(put, tmp_path):
+    """A folder of DVCLive, in which the loss goes NaN at step 30."""
+    for metric, add in (("train/loss", 0.0), ("eval/loss", 1.0), ("lr", 2.0)):
+        values = (f"{n}\t{4 - n / 128 + add if n < 30 or add else 'nan'}" for n in range(40))
+        name = metric.rpartition("/")[2]
+        lines = "\n".join([f"step\t{name}", *values])
+        put(f"dvclive/plots/metrics/{metric}.tsv", f"{lines}\n", 90)
+    put("dvclive/plots/images/grid.png", b"\x89PNG", 90)
+    put("dvclive/metrics.json", '{"train": {"loss": 2.5}, "step": 39}', 10)
+    put("dvclive/params.yaml", "precision: bf16-mixed\n", 100)
+    return tmp_path
+
+
+def test_the_folder_of_dvclive(dvclive):
+    for place in (dvclive, dvclive / "dvclive"):
+        report = stabdiag.diagnose(place)
+        assert report.history.source.name == str(dvclive / "dvclive")
+        assert set(report.history.series) == {"loss", "eval_loss", "lr"}
+        assert (report.diagnosis.slug, report.diagnosis.step) == ("nan-bf16", 30)
+
+
+def test_a_metric_of_dvclive_that_is_none_is_told(dvclive, put):
+    put("dvclive/plots/metrics/words.tsv", "step\twords\n1\ta b\n2\tc d\n", 90)
+    columns = read_place([dvclive]).columns
+    assert columns.rows == 40
+    assert any("words.tsv" in note for note in columns.notes)
