@@ -8,6 +8,8 @@ from __future__ import annotations
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
+
 from stabdiag.errors import LogError
 from stabdiag.readers import csv
 from stabdiag.readers.points import Points
@@ -21,6 +23,9 @@ if TYPE_CHECKING:
 METRICS: Final = PurePosixPath("plots/metrics")
 SUFFIX: Final = ".tsv"
 _STEP: Final = "step"
+
+# Whole numbers above this are not told apart.
+_LARGEST: Final = 2.0**53
 
 
 def read_run(files: Iterable[tuple[PurePosixPath, Stream]], name: str) -> Columns:
@@ -45,7 +50,8 @@ def _take(points: Points, metric: str, table: Columns) -> bool:
     steps, values = table.load(_STEP), table.load(table.names[-1])
     if steps.is_text or values.is_text:
         return False
-    logged = steps.present & (values.present | values.null)
+    counts = steps.present & (np.abs(steps.values) < _LARGEST)
+    logged = counts & (values.present | values.null)
     at, told = steps.values[logged].tolist(), values.values[logged].tolist()
     for step, value in zip(at, told, strict=True):
         points.add(metric, int(step), value)

@@ -189,6 +189,8 @@ def test_the_folder_of_dvclive(dvclive):
 
 def test_a_metric_of_dvclive_that_is_none_is_told(dvclive, put):
     put("dvclive/plots/metrics/words.tsv", "step\twords\n1\ta b\n2\tc d\n", 90)
+    put("dvclive/plots/metrics/odd.tsv", "step\todd\n1\t2\ninf\t3\nnan\t4\n1e300\t5\n", 90)
     columns = read_place([dvclive]).columns
     assert columns.rows == 40
+    assert columns.load("odd").present.sum() == 1
     assert any("words.tsv" in note for note in columns.notes)
