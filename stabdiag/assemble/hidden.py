@@ -186,7 +186,10 @@ def _left_alone(
         suspicious = norm is not None and bool(
             (norm.present[rows] & ~np.isfinite(norm.values[rows])).all()
         )
-        if len(rows) >= absent_records or suspicious:
+        # A step whose gradient was measured had a loss: a blank cell is enough there, if it is not
+        # the last one, which a writer that was killed may have left.
+        blank = role == "grad_norm" and bool(loss.null[rows].all()) and rows[0] < len(absent) - 1
+        if len(rows) >= absent_records or suspicious or blank:
             records[rows] = True
     if not records.any():
         return None

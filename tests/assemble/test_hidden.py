@@ -61,6 +61,25 @@ def test_fewer_than_three_dropped_fields_are_a_hiccup(build: Build, rows: Rows) 
     assert grounds(history) == []
 
 
+@pytest.mark.parametrize("at", [[12], [12, 13], [12, 20], [58, 59]])
+def test_a_blank_cell_beside_a_gradient_norm_counts(
+    build: Build, rows: Rows, at: list[int]
+) -> None:
+    log = [without(r, "loss") if r["step"] in at else r for r in rows(60)]
+    history = build(log, "csv")
+    assert nan_steps(history) == at
+    assert "absent while grad_norm was logged on" in grounds(history)[-1]
+
+
+def test_a_blank_cell_at_the_end_may_be_a_cut(build: Build, rows: Rows) -> None:
+    assert nan_steps(build([*rows(29), without(rows(30)[-1], "loss")], "csv")) == []
+
+
+def test_blank_cells_beside_the_norms_of_a_finer_log_are_none(build: Build, rows: Rows) -> None:
+    log = [r if r["step"] % 2 == 0 else without(r, "loss") for r in rows(60)]
+    assert nan_steps(build(log, "csv")) == []
+
+
 def test_one_dropped_field_beside_a_nan_norm_counts(build: Build, rows: Rows) -> None:
     log = rows(30)
     log[12] = {"step": 12, "lr": 1e-3, "grad_norm": float("nan")}
