@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stabdiag.roles.choice import Assignment, assign, may_serve
-from stabdiag.roles.contested import contested
+from stabdiag.roles.contested import OF_OPPONENTS, contested
 from stabdiag.roles.looks import is_auxiliary
 from stabdiag.roles.names import (
     Split,
@@ -21,6 +21,7 @@ from stabdiag.roles.standin import StandIn, stand_ins
 from stabdiag.roles.table import ROLES, Role
 
 __all__ = [
+    "OF_OPPONENTS",
     "ROLES",
     "Assignment",
     "Role",

@@ -11,6 +11,9 @@ from stabdiag.roles.parts import DISCRIMINATOR, GENERATOR, is_of_opponents, oppo
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+# What the loss of a generator or of a discriminator is called.
+OF_OPPONENTS: Final = "the loss of one of two networks that train against each other"
+
 _POLICY: Final = frozenset({"policy", "actor", "pg", "surrogate"})
 _VALUE: Final = frozenset({"value", "vf", "v", "critic", "baseline"})
 _LOSS: Final = frozenset({"loss", "losses"})
@@ -41,7 +44,7 @@ def contested(loss: str, names: Sequence[str], *, has_reward: bool) -> str | Non
     others = [set(words_of(name)) for name in names if name != loss and not is_evaluation(name)]
     pair = is_of_opponents(loss) and opponent_of([*filter(is_of_opponents, names)]) is not None
     if _is_opponent(words) or pair or _is_one_of_two(set(words), others):
-        return "the loss of one of two networks that train against each other"
+        return OF_OPPONENTS
     parts = set().union(*(one for one in others if one & _LOSS))
     if set(words) <= _TOTAL and not has_reward and parts & _POLICY and parts & _VALUE:
         return "a sum that holds the loss of a policy"

@@ -63,6 +63,11 @@ class Spike:
     score: float
     recovered: bool | None
 
+    @property
+    def explodes(self) -> bool:
+        """Whether the loss grew by a factor that no mere shift does."""
+        return self.height > _EXPLODES * max(abs(self.base), self.sigma)
+
 
 def describe(
     x: Floats, base: Baseline, at: int, reach: Reach, atypical: NDArray[np.bool_] | None

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stabdiag.roles import OF_OPPONENTS
 from stabdiag.stats.shape import rise_points
 from stabdiag.tree.rises import climbs_before, climbs_on
 
@@ -21,7 +22,7 @@ def proper_spikes(case: Case, suspect: NDArray[np.bool_] | None) -> tuple[Spike,
 
     So are jumps of a loss that was climbing already: they are the climb's end, not its cause. What
     a logged cause began (``suspect``, for each loss) is a spike however long it climbs. Of a run
-    whose reward holds no loss is asked.
+    whose reward holds no loss is asked, and that of one of two opponents may shift.
     """
     if case.literal:
         return case.scan.spikes
@@ -39,6 +40,8 @@ def proper_spikes(case: Case, suspect: NDArray[np.bool_] | None) -> tuple[Spike,
         for spike in case.scan.spikes
         if spike.recovered or caused[spike.onset] or is_sudden(spike)
     ]
+    if case.history.contested == OF_OPPONENTS:
+        proper = [spike for spike in proper if spike.recovered or spike.explodes]
     stayed = next((spike for spike in proper if not spike.recovered), None)
     if stayed is not None and (
         climbs_before(case, stayed, proper)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from statistics import NormalDist
 from typing import TYPE_CHECKING
 
+from stabdiag.roles import OF_OPPONENTS
 from stabdiag.tree.causes import before, lr_panel, panels
 from stabdiag.tree.question import Question, Reply, no, unknown, yes
 from stabdiag.tree.reward import no_harm
@@ -123,6 +124,8 @@ def _why_none(case: Case) -> str:
     if scan.largest <= scan.limit:
         reach = f"reaches {_BEYOND}" if _is_drawn_out(case) else sigmas(scan.limit)
         return f"{highest}, and this run's own noise {reach}"
+    if scan.spikes and case.history.contested == OF_OPPONENTS:
+        return f"{highest}: the loss is {OF_OPPONENTS}, and may shift as they learn"
     if scan.spikes:
         return f"{highest}: it belongs to a climb, which section 4 is asked about"
     return f"{highest}, but is not far above them, or no more than this run does again and again"

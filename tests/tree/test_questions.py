@@ -545,6 +545,38 @@ def test_a_contested_loss_may_rise(calm: Callable[..., Log], column: str) -> Non
     assert report.diagnosis.slug == "healthy"
 
 
+@pytest.mark.parametrize("column", ["loss_D", "train/g_loss"])
+def test_the_loss_of_an_opponent_may_shift(calm: Callable[..., Log], column: str) -> None:
+    log = calm()
+    log[column] = log.pop("loss")
+    log[column][500:] += 2.0
+    report = stabdiag.diagnose(log)
+    answer = {answer.question: answer for answer in report.trail}["Q2.1"]
+    assert answer.verdict is Verdict.NO
+    assert "networks that train against each other, and may shift" in answer.because
+    assert report.diagnosis.slug == "healthy"
+
+
+@pytest.mark.parametrize(
+    ("column", "up", "slug"),
+    [
+        pytest.param(
+            "loss_D", np.where(np.arange(300) < 5, 3.0, 0.0), "spike-recovered", id="back"
+        ),
+        pytest.param("loss_D", 200.0, "spike-persistent", id="exploded"),
+        pytest.param("policy_loss", 2.0, "spike-persistent", id="of a policy"),
+        pytest.param("loss", 2.0, "spike-persistent", id="of no opponent"),
+    ],
+)
+def test_what_else_an_opponent_may_not_do(
+    calm: Callable[..., Log], column: str, up: Any, slug: str
+) -> None:
+    log = calm()
+    log[column] = log.pop("loss")
+    log[column][500:] += up
+    assert stabdiag.diagnose(log, columns={"loss": column}).diagnosis.slug == slug
+
+
 def test_a_total_beside_the_loss_of_a_policy_may_rise(calm: Callable[..., Log]) -> None:
     log = calm()
     log["loss"] += np.linspace(0, 4.0, 800)
