@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.assemble.hidden import Hidden, stretches
+from stabdiag.assemble.company import stretches
+from stabdiag.assemble.hidden import Hidden
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

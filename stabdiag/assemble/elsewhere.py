@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from stabdiag.assemble.hidden import last_of, stretches
+from stabdiag.assemble.company import last_of, stretches
 from stabdiag.history import Event, EventKind
 from stabdiag.roles import is_evaluation, words_of
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.assemble.hidden import has_a_rhythm
+from stabdiag.assemble.company import has_a_rhythm
 from stabdiag.history import Event, EventKind
 
 if TYPE_CHECKING:

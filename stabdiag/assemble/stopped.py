@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.assemble.hidden import WITH_LOSS, Hidden
+from stabdiag.assemble.company import WITH_LOSS
+from stabdiag.assemble.hidden import Hidden
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
