@@ -116,6 +116,8 @@ def _recurs(delimiter: str, first: str, below: Sequence[str]) -> bool:
     if delimiter == BLANKS or not 0 < count < _WIDE or not is_header(cells_of(first, delimiter)):
         return False
     rows = [cells_of(line, delimiter) for line in below if line.count(delimiter) == count]
+    if has_commas(rows, delimiter):
+        rows = list(map(with_points, rows))
     states = [meaning(cell)[0] for row in rows[:_PREAMBLE] for cell in row]
     return len(rows) >= _FEWEST_ROWS and states.count(NUMBER) > states.count(WORD)
 

@@ -116,7 +116,10 @@ def _read_points(document: Document, path: Path, tables: Tables) -> None:
         for bunch in document.bunches(together=False):
             lists += [one for one in bunch if isinstance(one, list)]
     finally:
-        names = _names_above(path, tables) or _header(lists) or _POINT
+        names = _names_above(path, tables)
+        if not names and (names := _header(lists)):
+            del lists[0]
+        names = names or _POINT
         rows = [dict(zip(names, one, strict=True)) for one in lists if len(one) == len(names)]
         pairs = [one for one in lists if len(one) == _PAIR]
         steps = [step for step, _ in pairs if isinstance(step, float)]

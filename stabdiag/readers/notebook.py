@@ -76,4 +76,5 @@ class _Tables(HTMLParser):
 
     def handle_data(self, data: str) -> None:
         if self._in_cell:
-            self.tables[-1][-1][-1] += " ".join(data.split())
+            # A bar within a cell would be the end of it.
+            self.tables[-1][-1][-1] += " ".join(data.replace("|", " ").split())

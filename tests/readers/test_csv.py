@@ -134,6 +134,12 @@ def test_lines_above_the_header(tmp_path, above, count, small):
     assert columns.notes == (f"{lines} above the header of the columns left out",)
 
 
+def test_decimal_commas_below_a_title(log):
+    columns = log("Run A, model B\nstep;loss\n1;2,5\n2;2,25\n3;2,125\n")
+    assert columns.names == ("step", "loss")
+    assert columns.load("loss").values.tolist() == [2.5, 2.25, 2.125]
+
+
 def test_a_table_in_a_frame(log):
     rows = "".join(f"| {n} | {3 - n / 8} |\n" for n in range(12))
     columns = log(f"+---+------+\n| step | loss |\n+---+------+\n{rows}+---+------+\n")

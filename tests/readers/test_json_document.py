@@ -259,6 +259,7 @@ def test_curves_of_charts(tmp_path, document, indent):
     history = read_run(path)
     assert history.series["loss"].steps.tolist() == [*range(0, 60, 2)]
     assert history.series["loss"].values.tolist() == LOSSES
+    assert history.source.records == len(LOSSES)
 
 
 def test_a_curve_over_other_than_whole_numbers_keeps_its_values(log):
@@ -267,12 +268,22 @@ def test_a_curve_over_other_than_whole_numbers_keeps_its_values(log):
 
 
 @INDENTS
-@pytest.mark.parametrize(("key", "called"), [("label", "a"), ("comment", "0")])
+@pytest.mark.parametrize(("key", "called"), [("label", "a #0"), ("comment", "0")])
 def test_runs_that_each_hold_their_lists(log, key, called, indent):
     runs = [{key: "a", "train_loss": LOSSES}, {key: "b", "train_loss": LOSSES[::-1]}]
     columns = log(json.dumps({"runs": runs}, indent=indent))
     assert columns.rows == 30
     assert values(columns, f"runs/{called}/train_loss") == LOSSES
+
+
+def test_the_losses_of_several_runs_make_no_sum(tmp_path):
+    path = tmp_path / "runs.json"
+    path.write_text(
+        json.dumps([{"name": "a", "loss": LOSSES}, {"name": "b", "loss": LOSSES[::-1]}])
+    )
+    history = read_run(path)
+    assert history.series["loss"].column == "a #0/loss"
+    assert history.series["loss"].values.tolist() == LOSSES
 
 
 @INDENTS

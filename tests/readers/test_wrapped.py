@@ -127,6 +127,14 @@ def test_a_table_of_a_notebook_has_no_line_too_many(tmp_path):
     assert (columns.rows, columns.bad_count) == (len(STEPS), 0)
 
 
+def test_a_bar_in_a_cell_of_a_table_ends_no_cell(tmp_path):
+    path = tmp_path / "train.ipynb"
+    rows = "".join(f"<tr><td>a|b</td><td>{n}</td><td>{9 - n}</td></tr>" for n in range(5))
+    table = f"<table><tr><th>Run</th><th>Step</th><th>Loss</th></tr>{rows}</table>"
+    path.write_text(json.dumps(notebook({"data": {"text/html": table}})))
+    assert read_columns(path).load("Loss").values.tolist() == [9, 8, 7, 6, 5]
+
+
 @pytest.mark.parametrize("text", ['{"cells": [{"cell_type": 1}', '{"cells": ["cell_type", 7]}'])
 def test_a_notebook_that_is_none(tmp_path, text):
     path = tmp_path / "train.ipynb"

@@ -24,6 +24,11 @@ if TYPE_CHECKING:
 
 _LONGEST: Final = 2000
 
+# Prose tells what to do if the loss is NaN; no log does.
+_CONDITION: Final = re.compile(
+    rb"(?<![A-Za-z])(?:if|when|unless|whether)(?![A-Za-z])[^:=]{0,60} is ", re.IGNORECASE
+)
+
 # One of these is in every word for an evaluation.
 _WORDS: Final = (b"val", b"test", b"dev", b"cv")
 
@@ -79,7 +84,7 @@ class Evaluation(Kind):
         for begin, line in _lines_with_a_word(data):
             if self.word in line and len(line) <= _LONGEST and not self._has_the_counter(line):
                 spans = self._spans(line)
-                if spans:
+                if spans and not _CONDITION.search(line):
                     yield begin, line, spans
 
     def _has_the_counter(self, line: bytes) -> bool:

@@ -42,8 +42,9 @@ def test_an_evaluation_without_the_counter_is_of_the_step_before_it(tmp_path, li
         "best val loss: {loss}",
         "Epoch {epoch}: train loss {loss}",
         "validating {epoch}",
+        "Then run eval. If loss is nan, lower the learning rate.",
     ],
-    ids=["of batches", "the best so far", "of the training", "none"],
+    ids=["of batches", "the best so far", "of the training", "none", "a condition"],
 )
 def test_what_is_no_evaluation(tmp_path, line):
     path = tmp_path / "run.log"
