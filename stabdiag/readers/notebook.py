@@ -38,8 +38,10 @@ def _outputs(cell: dict[str, Any]) -> Iterator[str]:
             yield f"{output['ename']}: {output.get('evalue', '')}"
 
 
-def _text(lines: str | list[str]) -> str:
-    return lines if isinstance(lines, str) else "".join(lines)
+def _text(lines: object) -> str:
+    if isinstance(lines, list):
+        return "".join(line for line in lines if isinstance(line, str))
+    return lines if isinstance(lines, str) else ""
 
 
 def _rows(html: str) -> Iterator[str]:

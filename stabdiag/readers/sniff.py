@@ -25,6 +25,8 @@ _LAST: Final = tuple(one for one in READERS if one.last_resort)
 
 def refuse_empty(stream: Stream) -> None:
     """Raise an error if there is nothing to read."""
+    if stream.under and not stream.head()[0].strip():
+        raise NoUsableRecord(f"{stream.name}: nothing was printed that is kept in it")
     if stream.peek(1):
         return
     if stream.notes:

@@ -135,6 +135,16 @@ def test_a_bar_in_a_cell_of_a_table_ends_no_cell(tmp_path):
     assert read_columns(path).load("Loss").values.tolist() == [9, 8, 7, 6, 5]
 
 
+def test_odd_outputs_and_none(tmp_path):
+    path = tmp_path / "train.ipynb"
+    odd = [{"text": None}, {"text": [1, "2\n"]}, {"data": {"text/html": 7}}]
+    path.write_text(json.dumps(notebook(*odd, OUTPUTS["printed"])))
+    assert read(path).series["loss"].values.tolist() == LOSSES
+    path.write_text(json.dumps(notebook()))
+    with pytest.raises(LogError, match="nothing was printed that is kept in it"):
+        read(path)
+
+
 @pytest.mark.parametrize("text", ['{"cells": [{"cell_type": 1}', '{"cells": ["cell_type", 7]}'])
 def test_a_notebook_that_is_none(tmp_path, text):
     path = tmp_path / "train.ipynb"
