@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.findings import Severity
+from stabdiag.findings import Remedy, Severity
 from stabdiag.stats.levels import levels
 from stabdiag.stats.quantiles import median
 from stabdiag.stats.rolling import MAD_TO_SIGMA
@@ -91,6 +91,7 @@ def _with_rate(case: Case, evidence: Evidence) -> Evidence:
         evidence,
         because=f"{evidence.because[:-1]}; the learning rate is 0 all that time.",
         first="Find out what sets the learning rate to 0: no step changes the weights.",
+        remedies=(Remedy.RATE,),
         then=(
             "Log the learning rate with more digits, if it may be smaller than those written.",
             evidence.first,
