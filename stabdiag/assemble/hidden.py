@@ -87,7 +87,7 @@ def _zero_beside_nan(loss: Column, company: Mapping[str, Column]) -> Hidden | No
         return None
     return Hidden(
         records=records,
-        grounds="it is exactly 0.0 beside a gradient norm that is not finite",
+        grounds="the loss is exactly 0.0 beside a gradient norm that is not finite",
     )
 
 
@@ -96,7 +96,7 @@ def _never_a_number(loss: Column, company: Mapping[str, Column], evaluation: Mas
     training = any_of(list(company.values()), like=evaluation) & ~evaluation
     if training.sum() < _NEVER or not loss.null[training].all():
         return None
-    return Hidden(records=training, grounds="it was written as null in every training record")
+    return Hidden(records=training, grounds="the loss was written as null in every training record")
 
 
 def _written_null(
@@ -122,7 +122,7 @@ def _written_null(
             records &= ~(alone & of_another_kind())
     if not records.any():
         return None
-    return Hidden(records=records, grounds="it was written as null")
+    return Hidden(records=records, grounds="the loss was written as null")
 
 
 def _left_alone(
@@ -150,7 +150,7 @@ def _left_alone(
             records[rows] = True
     if not records.any():
         return None
-    return Hidden(records=records, grounds=f"it is absent while {role} was logged on")
+    return Hidden(records=records, grounds=f"the loss is absent while {role} was logged on")
 
 
 def _empty_records(
@@ -171,7 +171,8 @@ def _empty_records(
     if not records.any():
         return None
     return Hidden(
-        records=records, grounds="it is absent from records that hold nothing else of training"
+        records=records,
+        grounds="the loss is absent from records that hold nothing else of training",
     )
 
 

@@ -137,7 +137,9 @@ def learning_rate(seen: Seen) -> Tick:
         "Add a warm-up, or lengthen it; take a gentler schedule.",
     )
     if found is not None:
-        return crossed(slug, title, f"{found.title} ({found.slug}).", found.first_action, *do)
+        # A rate that is 0 is not lowered.
+        lower = () if peak == 0 else do
+        return crossed(slug, title, f"{found.title} ({found.slug}).", found.first_action, *lower)
     warmup = seen.warmup
     if warmup is not None:
         return ticked(slug, title, f"{warmup[0].upper()}{warmup[1:]}, and no finding blames it.")

@@ -57,6 +57,7 @@ def _finding(symptom: Symptom, evidence: Evidence) -> Finding:
         section="symptom",
         question="",
         title=symptom.title,
+        remedies=evidence.remedies,
         summary=evidence.because,
         first_action=evidence.first,
         next_actions=evidence.then,

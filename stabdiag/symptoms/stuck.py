@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.findings import Severity
+from stabdiag.findings import Remedy, Severity
 from stabdiag.stats.levels import levels
 from stabdiag.stats.quantiles import median
 from stabdiag.stats.rolling import MAD_TO_SIGMA
@@ -42,6 +42,11 @@ _FINE = 1e-4
 _STUCK = 0.5
 _DIGITS = 3
 
+# What is advised of a learning rate that is not known.
+_STEPS = "Check that the optimizer steps, and with a learning rate that is not 0."
+_LOWER = "Divide the learning rate by 10: one far too high also ends at chance."
+_RANGE = "Run a learning-rate range test: too low crawls, too high bounces."
+
 _ONE_BATCH = "Train on one batch alone: the loss has to go to zero."
 
 
@@ -71,7 +76,7 @@ def loss_constant(case: Case) -> Evidence | None:
         "have requires_grad and are in the optimizer.",
         then=(
             "Look for a detach(), a no_grad() or an .item() between the model and the loss.",
-            "Check that the optimizer steps, and with a learning rate that is not 0.",
+            _STEPS,
             _ONE_BATCH,
         ),
     )
@@ -86,10 +91,11 @@ def _with_rate(case: Case, evidence: Evidence) -> Evidence:
         evidence,
         because=f"{evidence.because[:-1]}; the learning rate is 0 all that time.",
         first="Find out what sets the learning rate to 0: no step changes the weights.",
+        remedies=(Remedy.RATE,),
         then=(
             "Log the learning rate with more digits, if it may be smaller than those written.",
             evidence.first,
-            *evidence.then,
+            *(act for act in evidence.then if act not in (_STEPS, _LOWER, _RANGE)),
         ),
     )
 
@@ -132,7 +138,7 @@ def plateau_at_chance(case: Case) -> Evidence | None:
                 "Check that labels belong to their inputs, and are not all of one class.",
                 "Check the loss: its reduction, its mask, the shift of its targets.",
                 "Check requires_grad, and that the optimizer holds the parameters.",
-                "Divide the learning rate by 10: one far too high also ends at chance.",
+                _LOWER,
             ),
         )
         return _with_rate(case, found)
@@ -171,7 +177,7 @@ def not_learning(case: Case) -> Evidence | None:
             "Check that labels are not shuffled, targets not shifted, and the loss not masked "
             "where it counts.",
             "Check requires_grad, and that the optimizer holds the parameters, adapters above all.",
-            "Run a learning-rate range test: too low crawls, too high bounces.",
+            _RANGE,
             "Check initialisation and where the normalisation layers stand; take out label "
             "smoothing and other regularisation.",
         ),

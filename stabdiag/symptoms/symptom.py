@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from stabdiag.findings import Scalar, Severity
+from stabdiag.findings import Remedy, Scalar, Severity
 from stabdiag.history import EventKind
 
 if TYPE_CHECKING:
@@ -19,13 +19,17 @@ MESSAGE = "message"
 
 @dataclass(frozen=True, kw_only=True)
 class Evidence:
-    """Why a symptom holds, and what to do: one sentence with the run's numbers, the actions."""
+    """Why a symptom holds, and what to do: one sentence with the run's numbers, the actions.
+
+    ``remedies`` is what they set about, where that is not what this symptom's usually do.
+    """
 
     because: str
     first: str
     then: tuple[str, ...]
     step: int | None = None
     measured: Mapping[str, Scalar] = field(default_factory=dict)
+    remedies: tuple[Remedy, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

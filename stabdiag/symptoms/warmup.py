@@ -45,8 +45,8 @@ def lr_no_warmup(case: Case) -> Evidence | None:
     step = int(loss.steps[at])
     return Evidence(
         because=f"The learning rate is at {num(first)}, {first / peak:.0%} of its peak, at step "
-        f"{int(lr.steps[0])} already, and the loss went from {num(begun)} up to {num(high)} by step"
-        f" {step}.",
+        f"{int(lr.steps[0])} already, and the loss went up: from {num(begun)} to no less "
+        f"than {num(high)} at each of {_ROW} logged points from step {step} on.",
         step=int(lr.steps[0]),
         measured={"first_lr": first, "peak_lr": peak, "first_loss": begun, "early_loss": high},
         first=f"Begin again with a linear warm-up to {num(peak)} over at least {_warmup(case)} "

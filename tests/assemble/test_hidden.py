@@ -96,7 +96,7 @@ def test_a_written_null(build: Build, rows: Rows, company: bool, format: str) ->
     history = build(log, format)
     assert nan_steps(history) == [12]
     assert grounds(history) == [
-        "1 loss counts as NaN, from step 12 on, though not written so: it was written as null"
+        "1 loss counts as NaN, from step 12 on, though not written so: the loss was written as null"
     ]
 
 

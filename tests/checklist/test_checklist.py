@@ -214,3 +214,14 @@ def test_a_log_that_begins_late_shows_no_warmup():
     at = np.arange(200)
     log = {"step": 50_000 + at, "loss": 2.0 - at / 1000, "lr": np.full(200, 1e-3)}
     assert diagnosed(log, {})["learning-rate"].state is State.UNKNOWN
+
+
+def test_a_learning_rate_of_0_is_a_matter_of_the_rate_and_not_lowered():
+    at = np.arange(400)
+    log = {"step": at, "loss": np.full(400, 2.5), "lr": np.zeros(400)}
+    sheet = checklist(stabdiag.diagnose(log))
+    ticks = {tick.slug: tick for tick in sheet.ticks}
+    rate = ticks["learning-rate"]
+    assert rate.state is State.CROSSED
+    assert rate.do == ("Find out what sets the learning rate to 0: no step changes the weights.",)
+    assert ticks["data"].state is State.UNKNOWN

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -228,6 +229,7 @@ def test_a_learning_rate_of_0_is_told_beside_a_constant_loss(symptom) -> None:
     found = symptom("loss-constant", still)
     assert found.summary.endswith("to the last digit; the learning rate is 0 all that time.")
     assert found.first_action.startswith("Find out what sets the learning rate to 0")
+    assert not any("that is not 0" in action for action in found.next_actions)
     moving = symptom("loss-constant", log(np.full(N, 2.5), lr=np.full(N, 1e-3)))
     assert moving.first_action.startswith("Check at step 0 that the parameters change")
     # It says all that the other one would.
@@ -261,6 +263,8 @@ def test_a_learning_rate_of_0_needs_no_long_run(symptom, slug, loss) -> None:
     short = log(loss[:40], lr=np.zeros(40))
     found = symptom(slug, short)
     assert found.first_action.startswith("Find out what sets the learning rate to 0")
+    # A rate that is 0 can be neither too high nor divided by 10.
+    assert not re.search("too high|not 0|by 10", " ".join(found.next_actions))
     assert found.summary.endswith("; the learning rate is 0 all that time.")
     assert symptom(slug, log(loss[:40], lr=np.full(40, 1e-3))) is None
     # What falls has a rate, whatever the log says.

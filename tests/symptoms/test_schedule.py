@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -135,6 +136,17 @@ def test_without_a_manifest_it_is_unknown(symptom, slug: str, missing: tuple[str
 def test_a_short_run_is_told_a_short_warm_up(symptom, total: int, warmup: int) -> None:
     found = symptom("lr-no-warmup", run(cosine(0, N), SURGING), {"total_steps": total})
     assert found.first_action.endswith(f"over at least {warmup} steps.")
+
+
+def test_the_level_that_the_loss_went_up_to_is_that_of_the_points_it_names(symptom) -> None:
+    log = run(cosine(0, N), SURGING)
+    told = re.search(
+        r"to no less than (\S+) at each of 3 logged points from step (\d+) on",
+        symptom("lr-no-warmup", log).summary,
+    )
+    assert told is not None
+    at = int(np.searchsorted(log["step"], int(told[2])))
+    assert min(log["loss"][at : at + 3]) == pytest.approx(float(told[1]), rel=1e-3)
 
 
 def test_its_clip_threshold_is_that_of_the_tree(symptom) -> None:

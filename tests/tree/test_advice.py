@@ -499,7 +499,16 @@ def test_a_loss_that_was_back_late_is_weighed(
     assert 520 <= int(told[1]) <= 540
     assert found.title == "Loss spike that recovered late"
     assert found.back == int(told[1])
-    assert "restart with the clip threshold at 0.5" in found.next_actions[0]
+    kept = found.first_action.startswith("Keep the run going")
+    again = "If it happens again, clip the gradient norm at 0.5."
+    weighed = "If it does, restart with the clip threshold at 0.5."
+    assert found.next_actions[0] == (again if kept else weighed)
+    # Who keeps the run going does not restart it, nor skips batches on the way.
+    words = " ".join(found.next_actions)
+    assert ("restart" in words or "Skip" in words) is not kept
+    assert (found.remedies == ()) is kept
+    # What the manifest tells of the checkpoints is no question any more.
+    assert ("If no checkpoint is older" in words) is (every is None)
 
 
 @pytest.mark.parametrize(
@@ -577,6 +586,10 @@ def test_a_learning_rate_of_0_is_not_halved(calm: Callable[..., Log]) -> None:
     assert "The learning rate was 0 by then" in found.summary
     assert "check the data" in found.first_action
     assert not any("learning rate" in action for action in found.next_actions)
+    straining(log)
+    strained = stabdiag.diagnose(log).diagnosis
+    assert strained.slug == "divergence-grad-norm-rising"
+    assert strained.next_actions == ()
 
 
 def test_no_checkpoint_is_asked_for_from_before_the_first_step(calm: Callable[..., Log]) -> None:
@@ -588,6 +601,34 @@ def test_no_checkpoint_is_asked_for_from_before_the_first_step(calm: Callable[..
     log["loss"][:] = np.nan
     late = stabdiag.diagnose(log, manifest={"dtype": "fp32"}).diagnosis
     assert late.first_action.startswith("Reload the last checkpoint from before this log")
+
+
+def test_weight_norms_that_are_logged_are_not_to_be_logged(calm: Callable[..., Log]) -> None:
+    log = calm()
+    straining(log)
+    logged = stabdiag.diagnose(log).diagnosis
+    assert logged.slug == "divergence-grad-norm-rising"
+    assert logged.next_actions[-1].startswith("Check the weight norms for drift")
+    del log["weight_norm/attn"]
+    found = stabdiag.diagnose(log).diagnosis
+    assert found.slug == "divergence-grad-norm-rising"
+    assert found.next_actions[-1].endswith("log weight norms per group.")
+
+
+def test_the_batches_of_a_blow_up_are_all_that_a_line_stands_for(calm: Callable[..., Log]) -> None:
+    log = calm()
+    log["loss"][580:] += 30.0
+    log["loss"][600:] = np.nan
+    del log["grad_norm"]
+    sparse = {role: values[::10] for role, values in log.items()}
+    found = stabdiag.diagnose(sparse, manifest={"dtype": "fp32"}).diagnosis
+    assert "Inspect the batches of steps 591 to 600." in found.next_actions
+    every = stabdiag.diagnose(log, manifest={"dtype": "fp32"}).diagnosis
+    assert "Inspect the batches of steps 598 to 600." in every.next_actions
+    sparse["epoch"] = np.arange(80) + 1
+    del sparse["step"]
+    epochs = stabdiag.diagnose(sparse, manifest={"dtype": "fp32"}).diagnosis
+    assert any("Inspect what changed at epoch 61" in action for action in epochs.next_actions)
 
 
 def test_of_epochs_no_single_batch_is_to_be_looked_at(calm: Callable[..., Log]) -> None:

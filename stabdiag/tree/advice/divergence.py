@@ -142,19 +142,23 @@ def grad_norm_rising(case: Case, answers: Mapping[str, Answer]) -> Advice:
     told, answer = _told(case), answers["Q4.4"]
     data = f"check the data from step {told.first} on: order, labels, sources"
     what, act = told.what, f"halve the learning rate{now_lr(case, told.first)}"
-    then: tuple[str, ...] = (sentence(data),)
+    drift = "Check for drift from the initialization: log weight norms per group."
+    if case.history.group("weight_norm"):
+        drift = "Check the weight norms for drift from the initialization."
+    then: tuple[str, ...] = (
+        sentence(data),
+        f"Clip the gradient norm at {clip(case)}.",
+        drift,
+    )
     remedies = (Remedy.RATE,)
     if answers["Q4.2"].measured.get("lr_last") == 0.0:
+        # Weights that stand still do not drift, and no clipping changes them.
         what += f" {_STOOD_STILL}"
         act, then, remedies = data, (), (Remedy.DATA,)
     return Advice(
         summary=f"{what} {sentence(answer.because)}",
         first=f"{told.reload}, and {act}.",
-        then=(
-            *then,
-            f"Clip the gradient norm at {clip(case)}.",
-            "Check for drift from the initialization: log weight norms per group.",
-        ),
+        then=then,
         step=told.first,
         reload=told.reload,
         began=min(told.began, told.first),

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from stabdiag.stats.shape import back_after_all
 from stabdiag.tree.advice.told import STATE, Told, told_of
-from stabdiag.tree.advice.words import Advice, batches_at, first_of, inner
+from stabdiag.tree.advice.words import Advice, batches_at, clip, first_of, inner
 from stabdiag.tree.spike import focus, time_to_recover
 from stabdiag.tree.words import checkpoint_before
 
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
     from stabdiag.findings import Answer
     from stabdiag.tree.case import Case
+
+_FULL_COST = "If no checkpoint is older than the onset, the cost is the full re-train."
 
 
 def persistent(case: Case, answers: Mapping[str, Answer]) -> Advice:
@@ -31,13 +33,19 @@ def persistent(case: Case, answers: Mapping[str, Answer]) -> Advice:
     if case.history.counts_epochs:
         skip = skip[1:]
     restart: tuple[str, ...] = ()
-    act, time = told.restart, time_to_recover(case)
+    older = checkpoint_before(case.manifest, told.began).step
+    act, remedies, time = told.restart, told.remedies, time_to_recover(case)
+    # A cadence that is known tells whether a checkpoint is older, and the first action says it.
+    cost = (_FULL_COST,) if older is None else ()
     passed = f"It had not come back within {time}."
     why = "The weights or the optimizer's moments are damaged, or the data changed."
     if back is not None:
         passed, why = f"It came back, but only by step {back}, and not within {time}.", ""
-        act = _weighed(case, told, back)
+        act = _weighed(told, older, back)
         restart = (f"If it does, restart {told.how}.",)
+        if older == 0:
+            restart = (f"If it happens again, clip the gradient norm at {clip(case)}.",)
+            skip, remedies = (), ()
     if told.resumed is not None:
         act = f"Resume at step {told.resumed} once more, and see that it loads {STATE}."
         restart = (f"Should the loss jump again: {inner(told.restart)}",)
@@ -51,12 +59,12 @@ def persistent(case: Case, answers: Mapping[str, Answer]) -> Advice:
             "that do not join, a change by hand."
             if told.cause and told.resumed is None
             else "Compare the learning rate at the onset with the schedule that was meant.",
-            "If no checkpoint is older than the onset, the cost is the full re-train.",
+            *cost,
         ),
         step=told.onset,
         reload=told.reload,
         began=told.began,
-        remedies=told.remedies if told.resumed is None else (),
+        remedies=remedies if told.resumed is None else (),
         back=back,
         title="" if back is None else "Loss spike that recovered late",
     )
@@ -68,9 +76,9 @@ def _back_late(case: Case) -> int | None:
     return None if at is None else case.at(at)
 
 
-def _weighed(case: Case, told: Told, back: int) -> str:
+def _weighed(told: Told, older: int | None, back: int) -> str:
     """Return what to do where the loss came back late: to reload costs all the steps since."""
-    if checkpoint_before(case.manifest, told.began).step == 0:
+    if older == 0:
         return f"Keep the run going: no checkpoint is older, and the loss was back by step {back}."
     return (
         f"{told.reload}, only if it evaluates better than the run does now: the loss was back by "

@@ -6,7 +6,17 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from stabdiag.findings import Remedy
-from stabdiag.tree.advice.words import Advice, clip, inner, logged_at, now_lr, outer, sentence
+from stabdiag.tree.advice.words import (
+    Advice,
+    batches_at,
+    clip,
+    first_of,
+    inner,
+    logged_at,
+    now_lr,
+    outer,
+    sentence,
+)
 from stabdiag.tree.origin import (
     FirstBad,
     Origin,
@@ -77,7 +87,7 @@ def _by_evidence(case: Case, bad: FirstBad, start: Origin, reload: str) -> Advic
             first=f"{_reload(case, bad, start, how)}.",
             then=(
                 "Lengthen the warm-up: it is the cheapest cure for an early blow-up.",
-                f"Inspect the batches of steps {_blew_up_from(bad, start)} to {bad.step}.",
+                sentence(f"inspect {_suspects(case, bad, start)}"),
                 "If it happens again, clip gradients by value at ±100 as well.",
             ),
             remedies=(Remedy.RATE, Remedy.CLIP),
@@ -98,11 +108,16 @@ def _by_evidence(case: Case, bad: FirstBad, start: Origin, reload: str) -> Advic
     )
 
 
-def _blew_up_from(bad: FirstBad, start: Origin) -> int:
-    """Return the step from which on batches are suspect: the surge's, or two before the NaN."""
+def _suspects(case: Case, bad: FirstBad, start: Origin) -> str:
+    """Return the batches to inspect: from the surge on, or from two before the NaN."""
+    if case.history.counts_epochs:
+        return batches_at(case, bad.step)
     if start.surged_from is not None:
-        return start.surged_from
-    return max(_first(bad, start) - 2, 0)
+        first = first_of(case, start.surged_from)
+    else:
+        gone = _first(bad, start)
+        first = max(min(gone - 2, first_of(case, gone)), 0)
+    return f"the batches of steps {first} to {bad.step}"
 
 
 def _how_it_blew_up(case: Case, start: Origin) -> str:
