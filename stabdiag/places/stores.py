@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from stabdiag.readers import dvclive
-
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import PurePosixPath
@@ -18,7 +16,10 @@ if TYPE_CHECKING:
 
 TENSORBOARD: Final = "tensorboard"
 MLFLOW: Final = "mlflow-metric"
-_METRICS: Final = dvclive.METRICS.parts
+
+# Where DVCLive keeps a table for each metric.
+_METRICS: Final = ("plots", "metrics")
+_TABLE: Final = ".tsv"
 
 # Keras keeps what it trains and what it evaluates in folders of their own, of one run.
 _SIDES: Final = frozenset({"train", "training", "val", "valid", "validation", "eval", "test"})
@@ -41,7 +42,7 @@ def run_of(log: Log) -> PurePosixPath | None:
 
 
 def _is_of_dvclive(path: PurePosixPath) -> bool:
-    return path.suffix == dvclive.SUFFIX and any(one.parts[-2:] == _METRICS for one in path.parents)
+    return path.suffix == _TABLE and any(one.parts[-2:] == _METRICS for one in path.parents)
 
 
 def files_of(
@@ -52,12 +53,8 @@ def files_of(
         events = [one for one in logs if one.format == TENSORBOARD]
         return [one.entry for one in events if _lies_in(run, one.path.parent)]
     if _is_of_dvclive(log.path):
-        metrics = run / dvclive.METRICS
-        return [
-            one
-            for one in entries
-            if one.path.suffix == dvclive.SUFFIX and metrics in one.path.parents
-        ]
+        metrics = run.joinpath(*_METRICS)
+        return [one for one in entries if one.path.suffix == _TABLE and metrics in one.path.parents]
     folders = (run / "metrics", run / "params")
     return [one for one in entries if any(folder in one.path.parents for folder in folders)]
 
@@ -78,6 +75,8 @@ def read_run(
 
         return tensorboard.read_files(inside, name)
     if _is_of_dvclive(log.path):
+        from stabdiag.readers import dvclive
+
         return dvclive.read_run(inside, name)
     from stabdiag.readers import mlflow
 

@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from stabdiag.readers.columns import Columns
     from stabdiag.readers.source import Stream
 
-METRICS: Final = PurePosixPath("plots/metrics")
-SUFFIX: Final = ".tsv"
+_METRICS: Final = PurePosixPath("plots/metrics")
 _STEP: Final = "step"
 
 # Whole numbers above this are not told apart.
@@ -33,7 +32,7 @@ def read_run(files: Iterable[tuple[PurePosixPath, Stream]], name: str) -> Column
     points = Points()
     notes: list[str] = []
     for path, stream in files:
-        metric = str(path.relative_to(METRICS).with_suffix(""))
+        metric = str(path.relative_to(_METRICS).with_suffix(""))
         try:
             taken = _take(points, metric, csv.read(stream))
         except LogError:
