@@ -146,6 +146,17 @@ def test_a_table_in_a_frame(log):
     assert columns.load("loss").values.tolist() == [3 - n / 8 for n in range(12)]
 
 
+@pytest.mark.parametrize("small", [-1, 1 << 20])
+def test_the_rules_of_a_table_are_no_records(tmp_path, small):
+    path = tmp_path / "run.csv"
+    rows = "".join(f"|{n}|{3 - n / 8}|\n" for n in range(12))
+    path.write_text(f"|step|loss|\n|---|---|\n{rows}|---|---|\n")
+    with open_stream(path) as stream:
+        columns = csv.read(stream, small=small)
+    assert (columns.rows, columns.bad_count) == (12, 0)
+    assert columns.load("loss").values.tolist() == [3 - n / 8 for n in range(12)]
+
+
 def test_lines_of_names_and_numbers_are_no_table(log):
     lines = "".join(f"step={n},loss={3 - n / 8},lr=0.5\n" for n in range(5))
     columns = log(lines)

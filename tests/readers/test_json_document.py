@@ -237,6 +237,13 @@ def test_records_under_their_numbers(log, key, counter, indent):
     assert columns.config == {"seed": 1}
 
 
+def test_settings_under_their_numbers_stay_settings(log):
+    layers = {f"{n}": {"width": 8.0 * n} for n in range(4)}
+    columns = log({"layers": layers, "loss": LOSSES})
+    assert columns.config == {f"layers.{n}.width": 8.0 * n for n in range(4)}
+    assert values(columns, "loss") == LOSSES
+
+
 @pytest.mark.parametrize("key", ["fold_{}", "client{}", "{}_lr", "run {}"])
 def test_what_else_has_a_number_is_no_step(log, key):
     columns = log({key.format(n): {"loss": 9.0 - n} for n in range(1, 6)})

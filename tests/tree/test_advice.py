@@ -515,6 +515,7 @@ def test_a_loss_that_was_back_late_is_weighed(
     "up",
     [
         pytest.param(np.r_[400:520, 700:800], id="it is up again at the end"),
+        pytest.param(np.r_[400:520, 790:800], id="it is up again in the last steps"),
         pytest.param(np.r_[400:560, 580:740], id="it was back for a moment alone"),
         pytest.param(np.r_[400:800], id="it stayed up"),
     ],
