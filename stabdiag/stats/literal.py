@@ -51,6 +51,7 @@ def literal_spikes(x: Floats, window: int, reach: Reach, sigmas: float) -> Spike
                 end=end,
                 base=float(mean[at]),
                 sigma=float(sigma[at]),
+                level=float(mean[at]),
                 height=float(x[peak] - mean[at]),
                 score=float(scores[peak]),
                 recovered=True if len(back) else (False if complete else None),

@@ -48,10 +48,10 @@ class Reach:
 class Spike:
     """One spike, as positions in the array it was found in.
 
-    ``base`` and ``sigma`` are mean and deviation frozen from before the onset; ``score`` is the
-    largest rise above the local trend in units of the local, robust deviation. ``recovered`` is
-    None where the log ends too early to tell, and ``end`` the point where it had recovered, or that
-    up to which it was watched.
+    ``base`` and ``sigma`` are mean and deviation frozen from before the onset, ``level`` what was
+    expected at the onset; ``score`` is how far the peak lies above that level, in units of the
+    local, robust deviation. ``recovered`` is None where the log ends too early to tell, and ``end``
+    the point where it had recovered, or that up to which it was watched.
     """
 
     onset: int
@@ -59,6 +59,7 @@ class Spike:
     end: int
     base: float
     sigma: float
+    level: float
     height: float
     score: float
     recovered: bool | None
@@ -81,19 +82,22 @@ def describe(
         reach: how long to watch, in points.
         atypical: points, shape (n,), that are no part of what a spike has to come back to.
     """
-    level, sigma = _frozen(x, base, at, reach, atypical)
+    mean, sigma = _frozen(x, base, at, reach, atypical)
     stop = min(at + reach.recovery, len(x))
-    back = _recovery(x, at, level, reach.recovery_sigma * sigma, reach.recovery)
+    back = _recovery(x, at, mean, reach.recovery_sigma * sigma, reach.recovery)
     end = stop if back is None else back
     peak = at + int(np.argmax(x[at : max(end, at + 1)]))
     complete = at + reach.recovery <= len(x)
+    lately = x[max(at - reach.window, 0) : at]
     return Spike(
         onset=at,
         peak=peak,
         end=end,
-        base=level,
+        base=mean,
         sigma=sigma,
-        height=float(x[peak] - level),
+        # A trend that is drawn on may run past all that was logged.
+        level=float(np.clip(base.level[at], lately.min(), lately.max())),
+        height=float(x[peak] - mean),
         score=float((x[peak] - base.level[at]) / base.sigma[at]),
         recovered=True if back is not None else (False if complete else None),
     )

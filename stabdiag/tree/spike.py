@@ -95,7 +95,7 @@ def _is_there_a_spike(case: Case) -> Reply:
     rose = f"{counted}; " if seen.count else ""
     rose += (
         f"from step {case.at(worst.onset)} on the loss rose to "
-        f"{num(worst.height + worst.base)} from {num(worst.base)}, {sigmas(worst.score)}"
+        f"{num(worst.height + worst.base)} from {num(worst.level)}, {sigmas(worst.score)}"
     )
     if worst.score > scan.limit:
         why = f", and this run's own noise reaches {sigmas(scan.limit)}"

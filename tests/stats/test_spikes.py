@@ -49,6 +49,24 @@ def test_a_single_point(at: int) -> None:
     assert spike.score > scan(x).limit
 
 
+def test_a_spike_in_a_descent_rises_from_where_the_loss_was_and_not_from_the_mean_before() -> None:
+    x = 0.3 + 2.0 * np.exp(-np.arange(120) / 30)
+    x += 0.02 * np.random.default_rng(0).standard_normal(120)
+    x[90:93] += 3.0
+    (spike,) = find_spikes(x, Reach(window=100, least=30, recovery=50), 3.0, 0.01, 0.02).spikes
+    assert spike.base > 0.7
+    assert spike.level == pytest.approx(x[85:90].mean(), abs=0.05)
+
+
+def test_the_level_of_a_steep_descent_is_not_drawn_on_below_all_losses() -> None:
+    x = np.concatenate([np.geomspace(1.0, 1e-3, 60), np.full(60, 1e-3)])
+    for at in range(60, 75):
+        spiked = x.copy()
+        spiked[at] = 5.0
+        for spike in scan(spiked).spikes:
+            assert spike.level >= 1e-3
+
+
 def test_a_spike_of_a_few_points_begins_with_the_first_of_them() -> None:
     # Windows of eight points see it from before, and one in sixty began at such a point.
     for seed in range(200):

@@ -53,7 +53,7 @@ def told_of(case: Case) -> Told:
         back = f" and was back after {plural(case.at(spike.end) - onset, 'step')}"
     return Told(
         onset=onset,
-        what=f"The loss rose from {num(spike.base)} to {num(spike.base + spike.height)} at step "
+        what=f"The loss rose from {num(spike.level)} to {num(spike.base + spike.height)} at step "
         f"{case.at(spike.peak)} ({sigmas(spike.score)}){back}.{also}",
         cause=sentence(began.cause) if began.cause else _at_resume(resumed),
         resumed=resumed,
