@@ -67,8 +67,9 @@ def loss_constant(case: Case) -> Evidence | None:
     if coarse and not stuck:
         return None
     value, first = num(float(x[-1])), int(steps[start])
+    which = "each of the last" if start else "all"
     found = Evidence(
-        because=f"The loss is {value} at each of the last {count} logged points, from step {first} "
+        because=f"The loss is {value} at {which} {count} logged points, from step {first} "
         f"to {int(steps[-1])}, to the last digit.",
         step=first,
         measured={"loss": float(x[-1]), "points": count},

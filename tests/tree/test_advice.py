@@ -544,6 +544,19 @@ def test_a_jump_at_a_resume_has_the_resume_mended(calm: Callable[..., Log]) -> N
     assert "the next resume loads the optimizer's moments" in recovered.first_action
 
 
+def test_a_jump_at_a_resume_that_was_back_late_lets_the_run_go_on(
+    calm: Callable[..., Log],
+) -> None:
+    log = resumed(calm(), 450, 400, np.where(np.arange(400) < 120, 3.0, 0.0))
+    found = stabdiag.diagnose(log, manifest={"checkpoint_every": 100}).diagnosis
+    assert found.title == "Loss spike that recovered late"
+    assert found.first_action.startswith("Keep the run going, and see that the next resume loads")
+    assert f"back by step {found.back}." in found.first_action
+    words = " ".join([found.first_action, *found.next_actions])
+    assert "Reload" not in words
+    assert "Skip" not in words
+
+
 def test_a_jump_long_after_a_resume_is_not_its_doing(calm: Callable[..., Log]) -> None:
     log = resumed(calm(), 350, 300, np.where(np.arange(500) < 200, 0.0, 3.0))
     found = stabdiag.diagnose(log).diagnosis

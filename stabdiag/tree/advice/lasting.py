@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from stabdiag.stats.shape import back_after_all
@@ -13,77 +14,101 @@ from stabdiag.tree.words import checkpoint_before
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from stabdiag.findings import Answer
+    from stabdiag.findings import Answer, Remedy
     from stabdiag.tree.case import Case
 
 _FULL_COST = "If no checkpoint is older than the onset, the cost is the full re-train."
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Course:
+    """What to do about a loss that stayed up: at once, then, and with which settings."""
+
+    act: str
+    then: tuple[str, ...] = ()
+    remedies: tuple[Remedy, ...] = ()
+
+
 def persistent(case: Case, answers: Mapping[str, Answer]) -> Advice:
     """A loss that jumped and stayed up, at least for longer than it had."""
     told, back = told_of(case), _back_late(case)
-    first = max(min(told.onset - 5, first_of(case, told.onset)), 0)
-    last = min(told.onset + case.recovery_steps, int(case.loss.steps[-1]))
-    # Nobody skips the batches of whole epochs.
-    skip: tuple[str, ...] = (
-        f"Skip the batches from step {first} to {last} on the way, "
-        "as a bad stretch of data may be to blame.",
-        "Stratify the batches before the restart.",
-    )
-    if case.history.counts_epochs:
-        skip = skip[1:]
-    restart: tuple[str, ...] = ()
     older = checkpoint_before(case.manifest, told.began).step
-    act, remedies, time = told.restart, told.remedies, time_to_recover(case)
-    # A cadence that is known tells whether a checkpoint is older, and the first action says it.
-    cost = (_FULL_COST,) if older is None else ()
+    if told.resumed is None:
+        course = _course(case, told, older, back)
+    else:
+        course = _after_resume(case, told, back)
+    time = time_to_recover(case)
     passed = f"It had not come back within {time}."
     why = "The weights or the optimizer's moments are damaged, or the data changed."
     if back is not None:
         passed, why = f"It came back, but only by step {back}, and not within {time}.", ""
-        act = _weighed(told, older, back)
-        restart = (f"If it does, restart {told.how}.",)
-        if older == 0:
-            restart = (f"If it happens again, clip the gradient norm at {clip(case)}.",)
-            skip, remedies = (), ()
-    if told.resumed is not None:
-        act = f"Resume at step {told.resumed} once more, and see that it loads {STATE}."
-        restart = (f"Should the loss jump again: {inner(told.restart)}",)
     return Advice(
         summary=" ".join(filter(None, (told.what, passed, told.cause or why))),
-        first=act,
+        first=course.act,
         then=(
-            *restart,
-            *skip,
+            *course.then,
             "Find what raised the learning rate: a resume that set up another schedule, phases "
             "that do not join, a change by hand."
             if told.cause and told.resumed is None
             else "Compare the learning rate at the onset with the schedule that was meant.",
-            *cost,
+            # A cadence that is known tells whether a checkpoint is older: the first action says it.
+            *((_FULL_COST,) if older is None else ()),
         ),
         step=told.onset,
         reload=told.reload,
         began=told.began,
-        remedies=remedies if told.resumed is None else (),
+        remedies=course.remedies,
         back=back,
         title="" if back is None else "Loss spike that recovered late",
     )
+
+
+def _course(case: Case, told: Told, older: int | None, back: int | None) -> _Course:
+    """Return what to do: to reload, or to weigh that where the loss came back late."""
+    if back is None:
+        return _Course(act=told.restart, then=_skipped(case, told), remedies=told.remedies)
+    if older == 0:
+        act = f"Keep the run going: no checkpoint is older, and the loss was back by step {back}."
+        return _Course(act=act, then=(_again(case),))
+    return _Course(
+        act=f"{told.reload}, only if it evaluates better than the run does now: the loss was back "
+        f"by step {back}.",
+        then=(f"If it does, restart {told.how}.", *_skipped(case, told)),
+        remedies=told.remedies,
+    )
+
+
+def _after_resume(case: Case, told: Told, back: int | None) -> _Course:
+    """Return what to do about a loss that jumped where the run resumed."""
+    if back is not None:
+        act = f"Keep the run going, and see that the next resume loads {STATE}: the loss was back "
+        return _Course(act=f"{act}by step {back}.", then=(_again(case),))
+    return _Course(
+        act=f"Resume at step {told.resumed} once more, and see that it loads {STATE}.",
+        then=(f"Should the loss jump again: {inner(told.restart)}", *_skipped(case, told)),
+    )
+
+
+def _again(case: Case) -> str:
+    return f"If it happens again, clip the gradient norm at {clip(case)}."
+
+
+def _skipped(case: Case, told: Told) -> tuple[str, ...]:
+    """Return what to do about the batches on the way; nobody skips those of whole epochs."""
+    first = max(min(told.onset - 5, first_of(case, told.onset)), 0)
+    last = min(told.onset + case.recovery_steps, int(case.loss.steps[-1]))
+    skip = (
+        f"Skip the batches from step {first} to {last} on the way, "
+        "as a bad stretch of data may be to blame.",
+        "Stratify the batches before the restart.",
+    )
+    return skip[1:] if case.history.counts_epochs else skip
 
 
 def _back_late(case: Case) -> int | None:
     """Return the step by which the loss was back after all, or None."""
     at = back_after_all(case.loss.values, focus(case), case.limits.spike.recovery_sigma)
     return None if at is None else case.at(at)
-
-
-def _weighed(told: Told, older: int | None, back: int) -> str:
-    """Return what to do where the loss came back late: to reload costs all the steps since."""
-    if older == 0:
-        return f"Keep the run going: no checkpoint is older, and the loss was back by step {back}."
-    return (
-        f"{told.reload}, only if it evaluates better than the run does now: the loss was back by "
-        f"step {back}."
-    )
 
 
 def unresolved(case: Case, answers: Mapping[str, Answer]) -> Advice:
