@@ -18,7 +18,7 @@ from page_tables import (
     percent,
     table,
 )
-from scoring import Scored, by_fault, done, setting, share
+from scoring import CAUSES, LASTING, Scored, by_fault, done, setting, share
 from side_by_side import Row
 
 SPLITS = {
@@ -83,6 +83,13 @@ def summary(scored: Sequence[Scored], rows: Sequence[Row]) -> Iterable[str]:
         f"does best: {percent(best.both, best.runs)} ([side by side](#side-by-side))."
     )
     yield headline(scored)
+    spikes = [one for one in scored if one.run.recovered is not None]
+    found = [one for one in spikes if one.slug in CAUSES | LASTING]
+    told = share("", found, lambda one: one.told_recovery)
+    yield (
+        "A spike that was not found counts as wrong about its recovery, too. Of the "
+        f"{told.runs} that were found, {percent(told.hits, told.runs)} are told right."
+    )
     yield (
         "A *leaf* is one of the [outcomes](outcomes.md), a *section* one of the four families: "
         "NaN, spike, mixed precision, divergence. The intervals are 95 %: Wilson's, as if the runs "
