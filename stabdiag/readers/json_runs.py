@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections import defaultdict
+from typing import TYPE_CHECKING, Final, TypeAlias
 
-from stabdiag.roles import assign
+from stabdiag.roles import assign, is_evaluation
+from stabdiag.roles.parts import opponent_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from stabdiag.readers.nested import Record
+    from stabdiag.readers.pieces import Piece
+
+Path: TypeAlias = tuple[str, ...]
 
 # A record may hold the learning rates of its groups; a list of more values is a column.
 LONG: Final = 16
@@ -39,6 +44,31 @@ def lists_of(records: Sequence[Record]) -> dict[tuple[str, str], list[object]]:
         (name, key): values
         for name, found in zip(called, lists, strict=True)
         for key, values in found.items()
+    }
+
+
+def told_apart(columns: dict[Path, list[Piece]]) -> dict[Path, list[Piece]]:
+    """Number runs that lie side by side, each with a loss: {"sgd": {"loss": […]}, "adam": …}.
+
+    By their names alone, their losses would be parts of one.
+    """
+    levels = list(zip(*(path[:-1] for path in columns), strict=False))
+    shared = next((at for at, keys in enumerate(levels) if len(set(keys)) > 1), len(levels))
+    members: dict[str, list[Path]] = defaultdict(list)
+    for path in columns:
+        members["/".join(path[shared : shared + 1])].append(path)
+    runs = [
+        name
+        for name, paths in members.items()
+        if not is_evaluation(f"{name}/loss")
+        and _has_a_loss("/".join(p[shared + 1 :]) for p in paths)
+    ]
+    if len(runs) < 2 or opponent_of([f"{name}/loss" for name in runs]):
+        return columns
+    number = {name: f"{name} #{n}" for n, name in enumerate(runs)}
+    return {
+        (*path[:shared], number.get(path[shared], path[shared]), *path[shared + 1 :]): pieces
+        for path, pieces in columns.items()
     }
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from stabdiag.readers.columns import BadLine
 from stabdiag.readers.json_keyed import join_keyed, take_keyed
-from stabdiag.readers.json_runs import lists_of
+from stabdiag.readers.json_runs import lists_of, told_apart
 from stabdiag.readers.json_stream import Broken, Document
 from stabdiag.readers.nested import Record, flattened
 from stabdiag.readers.pieces import Piece, Rows, piece_of, rows_of, stretched
@@ -67,6 +67,7 @@ def read_tables(stream: Stream) -> Tables:
     except Broken as broken:
         tables.bad.append(BadLine(line=document.line(), reason=str(broken)))
     join_keyed(tables.columns)
+    tables.columns = told_apart(tables.columns)
     if len(bare) == 1 and not tables.indexed:
         tables.indexed, tables.counter = take_keyed(tables.values)
     if not (tables.records or tables.columns or tables.indexed) and any(bare):

@@ -293,6 +293,27 @@ def test_the_losses_of_several_runs_make_no_sum(tmp_path):
     assert history.series["loss"].values.tolist() == LOSSES
 
 
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_the_losses_of_runs_by_name_make_no_sum(tmp_path, wrapped):
+    runs = {
+        "sgd": {"loss": LOSSES, "val_loss": LOSSES},
+        "adam": {"loss": LOSSES[::-1], "val_loss": LOSSES},
+    }
+    path = tmp_path / "runs.json"
+    path.write_text(json.dumps({"results": runs} if wrapped else runs))
+    history = read_run(path)
+    assert history.series["loss"].column.endswith("sgd #0/loss")
+    assert history.series["loss"].values.tolist() == LOSSES
+    assert any("adam #1/loss" in event.message for event in history.events)
+
+
+@pytest.mark.parametrize("names", [("train", "val"), ("generator", "discriminator")])
+def test_splits_and_opponents_by_name_are_one_run(tmp_path, names):
+    path = tmp_path / "run.json"
+    path.write_text(json.dumps({name: {"loss": LOSSES} for name in names}))
+    assert read_run(path).series["loss"].column in ("train/loss", "discriminator/loss")
+
+
 @INDENTS
 def test_lists_under_their_epochs_follow_each_other(log, indent):
     document = {f"epoch_{n}": {"loss": LOSSES[3 * n : 3 * n + 3]} for n in (2, 0, 1, 3)}
