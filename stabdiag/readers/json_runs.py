@@ -60,8 +60,9 @@ def told_apart(columns: dict[Path, list[Piece]]) -> dict[Path, list[Piece]]:
     runs = [
         name
         for name, paths in members.items()
-        if not is_evaluation(f"{name}/loss")
-        and _has_a_loss("/".join(p[shared + 1 :]) for p in paths)
+        if not any(map(str.isdigit, name))  # which is told apart as it is
+        and not is_evaluation(f"{name}/loss")
+        and _has_a_loss("/".join(path[shared + 1 :]) for path in paths)
     ]
     if len(runs) < 2 or opponent_of([f"{name}/loss" for name in runs]):
         return columns
