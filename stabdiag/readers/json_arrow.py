@@ -23,6 +23,7 @@ from stabdiag.readers.blocks import line_count
 from stabdiag.readers.json_rows import read_lines
 from stabdiag.readers.pieces import Piece, Rows
 from stabdiag.readers.words import ABSENT, NULL
+from stabdiag.roles import assign
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -137,6 +138,9 @@ def _certain(table: pa.Table, block: bytes) -> bool:
     nested = any(map(types.is_struct, schema.types))
     lists = [kind for kind in _leaf_types(schema) if types.is_list(kind)]
     if (nested or lists) and b"null" in block:
+        return False
+    # Of epochs that hold the records or the losses of their steps.
+    if lists and "epoch" in assign(leaves(schema)).columns:
         return False
     if any(types.is_temporal(kind.value_type) for kind in lists):
         return False

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
 from stabdiag.readers.columns import INDEX
 from stabdiag.readers.unnamed import FEWEST
 from stabdiag.roles import ROLES, assign, normal
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from stabdiag.readers.pieces import Piece
+    from collections.abc import Callable, Mapping
 
 Path: TypeAlias = tuple[str, ...]
+Chunk = TypeVar("Chunk")
 # The values by number, under the keys that lead to them without the one that has the number.
 Numbered: TypeAlias = dict[Path, tuple[list[int], list[object]]]
 
@@ -57,22 +56,31 @@ def take_keyed(values: dict[Path, object]) -> tuple[Numbered, str]:
     return {}, "step"
 
 
-def join_keyed(columns: dict[Path, list[Piece]]) -> None:
+def join_keyed(
+    lists: dict[Path, list[Chunk]], tell_of_a_loss: Callable[[Mapping[Path, list[Chunk]]], bool]
+) -> None:
     """Put lists that stand under epochs one after the other: {"epoch_1": {"loss": […]}, …}.
 
-    Under a number alone may as well stand a fold.
+    Under a number alone may as well stand a fold. ``tell_of_a_loss`` is asked of what there would
+    be, by its name without the epoch.
     """
     found: dict[Path, dict[int, Path]] = defaultdict(dict)
-    for path in columns:
+    for path in lists:
         for place, key in enumerate(path):
             counted = None if key.isdigit() else number_of(key)
             if counted is not None:
                 found[*path[:place], *path[place + 1 :]][counted[1]] = path
                 break
-    series = {name: at for name, at in found.items() if name and len(at) >= FEWEST}
-    if "loss" in assign("/".join(name) for name in series).columns:
-        for name, at in series.items():
-            columns[name] = [piece for number in sorted(at) for piece in columns.pop(at[number])]
+    joined = {
+        name: [chunk for number in sorted(at) for chunk in lists[at[number]]]
+        for name, at in found.items()
+        if len(at) > 1
+    }
+    if joined and tell_of_a_loss(joined):
+        for name, chunks in joined.items():
+            for path in found[name].values():
+                del lists[path]
+            lists[name] = chunks
 
 
 def _pop(values: dict[Path, object], at: Mapping[int, Path]) -> tuple[list[int], list[object]]:

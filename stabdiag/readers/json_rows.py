@@ -7,6 +7,7 @@ import re
 from typing import Final
 
 from stabdiag.readers.columns import BadLine
+from stabdiag.readers.json_epochs import steps_of
 from stabdiag.readers.nested import Record, flattened
 from stabdiag.readers.pieces import Rows, rows_of
 
@@ -46,6 +47,9 @@ def read_lines(block: bytes) -> tuple[Rows, list[BadLine], int]:
             records += found
             if reason:
                 bad.append(BadLine(line=number, reason=reason))
+    steps = steps_of(records)
+    if steps:
+        return rows_of(*flattened(steps)), bad, len(lines)
     if block.count(b"{") > len(records):
         records, order = flattened(records)
         return rows_of(records, order), bad, len(lines)

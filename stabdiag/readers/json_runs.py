@@ -5,19 +5,17 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from stabdiag.roles import assign, is_evaluation
+from stabdiag.readers.json_epochs import has_a_loss, is_column
+from stabdiag.roles import is_evaluation
 from stabdiag.roles.parts import opponent_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from stabdiag.readers.nested import Record
     from stabdiag.readers.pieces import Piece
 
 Path: TypeAlias = tuple[str, ...]
-
-# A record may hold the learning rates of its groups; a list of more values is a column.
-LONG: Final = 16
 
 # Nobody draws, or trains and keeps, so many at once.
 _MOST: Final = 200
@@ -29,7 +27,7 @@ _NAMES: Final = ("name", "label", "title", "id", "run")
 def lists_of(records: Sequence[Record]) -> dict[tuple[str, str], list[object]]:
     """Return the lists that lie in objects, by the name or number of each; none if in records."""
     lists = [
-        {key: one for key, one in record.items() if isinstance(one, list) and _is_column(one)}
+        {key: one for key, one in record.items() if isinstance(one, list) and is_column(one)}
         for record in records
     ]
     if len(records) > _MOST or not all(lists):
@@ -38,7 +36,7 @@ def lists_of(records: Sequence[Record]) -> dict[tuple[str, str], list[object]]:
     called = [str(number) for number in range(len(records))]
     if len(set(told)) == len(told):
         # Not parts of one loss, which would differ in one word.
-        runs = sum(map(_has_a_loss, lists)) > 1
+        runs = sum(map(has_a_loss, lists)) > 1
         called = [f"{name} #{n}" if runs else str(name) for n, name in enumerate(told)]
     return {
         (name, key): values
@@ -62,7 +60,7 @@ def told_apart(columns: dict[Path, list[Piece]]) -> dict[Path, list[Piece]]:
         for name, paths in members.items()
         if not any(map(str.isdigit, name))  # which is told apart as it is
         and not is_evaluation(f"{name}/loss")
-        and _has_a_loss("/".join(path[shared + 1 :]) for path in paths)
+        and has_a_loss("/".join(path[shared + 1 :]) for path in paths)
     ]
     if len(runs) < 2 or opponent_of([f"{name}/loss" for name in runs]):
         return columns
@@ -71,11 +69,3 @@ def told_apart(columns: dict[Path, list[Piece]]) -> dict[Path, list[Piece]]:
         (*path[:shared], number.get(path[shared], path[shared]), *path[shared + 1 :]): pieces
         for path, pieces in columns.items()
     }
-
-
-def _has_a_loss(names: Iterable[str]) -> bool:
-    return "loss" in assign(names).columns
-
-
-def _is_column(values: list[object]) -> bool:
-    return len(values) > LONG and not any(isinstance(one, list | dict) for one in values)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from stabdiag.readers.columns import BadLine
+from stabdiag.readers.json_epochs import has_a_loss, steps_of
 from stabdiag.readers.json_keyed import join_keyed, take_keyed
 from stabdiag.readers.json_runs import lists_of, told_apart
 from stabdiag.readers.json_stream import Broken, Document
@@ -15,7 +16,7 @@ from stabdiag.readers.pieces import Piece, Rows, piece_of, rows_of, stretched
 from stabdiag.readers.unnamed import A_TIME, FEWEST, may_be_steps
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from stabdiag.readers.source import Stream
 
@@ -66,7 +67,8 @@ def read_tables(stream: Stream) -> Tables:
                 tables.values.update(single)
     except Broken as broken:
         tables.bad.append(BadLine(line=document.line(), reason=str(broken)))
-    join_keyed(tables.columns)
+    join_keyed(tables.columns, lambda lists: has_a_loss(map("/".join, filter(None, lists))))
+    join_keyed(tables.records, _hold_a_loss)
     tables.columns = told_apart(tables.columns)
     if len(bare) == 1 and not tables.indexed:
         tables.indexed, tables.counter = take_keyed(tables.values)
@@ -74,6 +76,10 @@ def read_tables(stream: Stream) -> Tables:
         # Objects one after the other, each over several lines: every one is a record.
         tables.records[()] = [rows_of([record for record in bare if record])]
     return tables
+
+
+def _hold_a_loss(lists: Mapping[Path, list[Rows]]) -> bool:
+    return has_a_loss(name for chunks in lists.values() for chunk in chunks for name in chunk.names)
 
 
 def _walk(document: Document, path: Path, tables: Tables, single: dict[Path, object]) -> None:
@@ -172,6 +178,8 @@ def _read_records(document: Document, path: Path, tables: Tables) -> None:
             else:
                 return
     finally:
+        if not chunks:
+            records = steps_of(records) or records
         lists = lists_of(records) if records and not chunks else {}
         tables.columns |= {(*path, *name): [piece_of(values)] for name, values in lists.items()}
         if records and not lists:

@@ -40,7 +40,7 @@ READERS: Final = (
         module="stabdiag.readers.jsonl",
         suffixes=(".jsonl", ".ndjson", ".json"),
         recognised="a line among the first that is one JSON object",
-        loses="lists of more than one number, but for their first",
+        loses="lists of numbers, but for their first; not those of the losses of an epoch's steps",
         example='{"step": 100, "loss": 2.31, "grad_norm": 0.84, "lr": 0.0003}',
     ),
     Reader(

@@ -1,0 +1,119 @@
+"""Epochs that hold the records, or the lists, of their steps."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from stabdiag.readers import jsonl, read_columns
+from stabdiag.readers.columns import Columns
+from stabdiag.readers.json_epochs import steps_of
+from stabdiag.readers.source import Stream
+
+STEPS = 20
+LOSSES = [3 - 0.01 * n for n in range(5 * STEPS)]
+
+
+def part(epoch: int) -> list[float]:
+    return LOSSES[epoch * STEPS : (epoch + 1) * STEPS]
+
+
+def records(epoch: int) -> list[dict[str, float]]:
+    return [{"batch": n, "loss": loss} for n, loss in enumerate(part(epoch))]
+
+
+def with_records(epoch: int) -> dict[str, object]:
+    return {"epoch": epoch, "batches": records(epoch), "val": {"loss": 2.0}}
+
+
+def with_lists(epoch: int) -> dict[str, object]:
+    return {
+        "epoch": epoch,
+        "train": {"losses": part(epoch), "lr": [0.1] * STEPS},
+        "val": {"loss": 2.0},
+    }
+
+
+def read_text(tmp_path: Path, text: str, name: str) -> Columns:
+    path = tmp_path / name
+    path.write_text(text)
+    return read_columns(path)
+
+
+@pytest.mark.parametrize("epoch", [with_records, with_lists])
+@pytest.mark.parametrize("name", ["run.json", "run.jsonl"])
+def test_the_steps_of_all_epochs_are_read_in_order(
+    tmp_path: Path, epoch: Callable[[int], dict[str, object]], name: str
+) -> None:
+    epochs = [epoch(n) for n in range(5)]
+    whole = json.dumps({"history": epochs}, indent=1)
+    text = whole if name == "run.json" else "\n".join(map(json.dumps, epochs)) + "\n"
+    columns = read_text(tmp_path, text, name)
+    prefix = "train/" if epoch is with_lists else ""
+    loss = columns.load(f"{prefix}{'losses' if prefix else 'loss'}")
+    assert loss.values.tolist() == LOSSES
+    # What is told of an epoch is known at its end.
+    assert columns.load("val/loss").present.nonzero()[0].tolist() == [
+        STEPS * n + STEPS - 1 for n in range(5)
+    ]
+    assert columns.load("epoch").values.tolist() == [n // STEPS for n in range(5 * STEPS)]
+
+
+@pytest.mark.parametrize("epoch", [with_records, with_lists])
+def test_both_readers_of_json_lines_read_the_same(
+    epoch: Callable[[int], dict[str, object]],
+) -> None:
+    data = b"".join(json.dumps(epoch(n)).encode() + b"\n" for n in range(5))
+    fast, slow = (
+        jsonl.read(Stream("run.jsonl", io.BytesIO(data)), small=small) for small in (0, 1 << 20)
+    )
+    assert fast.rows == slow.rows == 5 * STEPS
+    assert fast.names == slow.names
+
+
+@pytest.mark.parametrize("within", [None, "train"])
+def test_records_under_their_epochs_follow_each_other(tmp_path: Path, within: str | None) -> None:
+    document = {
+        f"epoch_{n}": {within: records(n), "val_loss": 2.0} if within else records(n)
+        for n in (3, 0, 4, 1, 2)
+    }
+    columns = read_text(tmp_path, json.dumps(document), "run.json")
+    assert columns.load("loss").values.tolist() == LOSSES
+
+
+def test_records_of_folds_do_not(tmp_path: Path) -> None:
+    folds = {f"fold_{n}": records(n) for n in range(3)}
+    columns = read_text(tmp_path, json.dumps(folds), "run.json")
+    assert columns.rows == STEPS
+
+
+@pytest.mark.parametrize(
+    "epochs",
+    [
+        pytest.param([], id="nothing"),
+        pytest.param([{"epoch": 0.0, "loss": 2.5}], id="no list"),
+        pytest.param(
+            [{"fold": 0.0, "losses": part(0)}, {"fold": 1.0, "losses": part(1)}], id="folds"
+        ),
+        pytest.param([{"epoch": 1.0, "losses": part(0)}] * 2, id="runs"),
+        pytest.param([{"epoch": 0.0, "loss": 2.5, "class_loss": part(0)}], id="classes"),
+        pytest.param([{"epoch": 0.0, "losses": [0.5, 0.25]}], id="few"),
+        pytest.param([{"epoch": 0.0, "val": [{"loss": 2.5}]}], id="evaluation"),
+    ],
+)
+def test_what_are_no_epochs_of_steps(epochs: list[dict[str, object]]) -> None:
+    assert steps_of(epochs) == []
+
+
+def test_an_epoch_without_its_list_has_no_steps() -> None:
+    epochs: list[dict[str, object]] = [
+        {"epoch": 0.0, "batches": [{"loss": 2.5}]},
+        {"epoch": 1.0, "batches": []},
+        {"epoch": 2.0},
+        {"epoch": 3.0, "batches": [{"loss": 2.25}, None]},
+    ]
+    assert [step["loss"] for step in steps_of(epochs)] == [2.5, 2.25]
