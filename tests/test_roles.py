@@ -514,3 +514,10 @@ def test_a_reward_tells_more_than_that_a_sum_holds_a_policy() -> None:
     names = ["loss", "policy_loss", "value_loss"]
     assert contested("loss", names, has_reward=True) is None
     assert contested("policy_loss", names, has_reward=True) == "the loss of a policy"
+
+
+@pytest.mark.parametrize(
+    "total", ["losses/total", "losses_total", "loss/overall", "all_losses_combined"]
+)
+def test_of_several_losses_the_total_is_taken(total: str) -> None:
+    assert assign(["losses/ce", "losses/kl", total, "losses/aux"]).columns["loss"] == total

@@ -42,6 +42,7 @@ _AUXILIARY: Final = frozenset(
         *("commit", "commitment", "balance", "balancing", "router", "penalty", "decay", "tv"),
     }
 )
+_TOTAL: Final = frozenset({"total", "overall", "combined"})
 _PLAIN: Final = frozenset({"loss", "losses", "train", "training", "mean", "avg"})
 
 # So many other losses are looked into: a log of thousands of columns pays for those it uses.
@@ -112,7 +113,14 @@ def by_looks(role: Role, names: Iterable[str]) -> list[str]:
         # Of several parts of a loss the total is most likely the one that is called so, or the one
         # with the shortest name.
         like = [name for name in names if is_a_loss(name)]
-        return sorted(like, key=lambda name: (last_word(name) not in role.names, len(normal(name))))
+        return sorted(
+            like,
+            key=lambda name: (
+                _TOTAL.isdisjoint(words_of(name)),
+                last_word(name) not in role.names,
+                len(normal(name)),
+            ),
+        )
     if role.name == "lr":
         like = [name for name in names if is_an_lr(name)]
         return sorted(like, key=lambda name: not _BOUNDS_OF_LR.isdisjoint(words_of(name)))
