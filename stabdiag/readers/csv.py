@@ -177,17 +177,9 @@ def _unwound(stream: Stream) -> Stream:
     head, _ = stream.head()
     if head == _with_line_ends(head):
         return stream
-    inner = stream.unpacked(_LineEnds(stream))
-    inner.wanted = stream.wanted
-    return inner
-
-
-@dataclass(frozen=True)
-class _LineEnds:
-    stream: Stream
-
-    def read(self, size: int, /) -> bytes:
-        return self.stream.read(size).replace(b"\r", b"\n")
+    return stream.rewritten(
+        data.replace(b"\r", b"\n") for data in iter(partial(stream.read, BLOCK), b"")
+    )
 
 
 def _dialect(stream: Stream) -> Dialect:

@@ -13,7 +13,7 @@ from stabdiag.errors import LogError
 from stabdiag.readers.columns import every_column
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from types import TracebackType
 
     from stabdiag.readers.columns import Wanted
@@ -62,7 +62,7 @@ class Stream:
 
     def peek(self, size: int) -> bytes:
         """Return the next bytes, up to ``size``, without using them up."""
-        parts = [self._ahead]
+        parts = [self._ahead] if self._ahead else []
         missing = size - len(self._ahead)
         while missing > 0 and (more := self._more(missing)):
             parts.append(more)
@@ -72,17 +72,9 @@ class Stream:
 
     def read(self, size: int) -> bytes:
         """Return the next bytes, up to ``size``; fewer only at the end."""
-        found, self._ahead = self._ahead[:size], self._ahead[size:]
-        if not found:
-            found = self._more(size)
-        if len(found) == size or not found:
-            return found
-        parts = [found]
-        missing = size - len(found)
-        while missing > 0 and (more := self._more(missing)):
-            parts.append(more)
-            missing -= len(more)
-        return b"".join(parts)
+        found = self.peek(size)
+        self._ahead = self._ahead[size:]
+        return found
 
     def head(self) -> tuple[bytes, bool]:
         """Return the first lines without using them up, and whether they are all there is.
@@ -126,10 +118,11 @@ class Stream:
                     file.write(data)
             yield copy
 
-    def unpacked(self, raw: Raw) -> Stream:
-        """Return a stream of the bytes that these unpack to."""
-        inner = Stream(self.name, raw)
+    def rewritten(self, pieces: Iterable[bytes]) -> Stream:
+        """Return a stream like this one that gives other bytes, such as its own unpacked."""
+        inner = Stream(self.name, _Pieces(pieces))
         inner.notes = self.notes
+        inner.wanted = self.wanted
         return inner
 
     def _more(self, size: int) -> bytes:
@@ -159,6 +152,19 @@ def open_stream(source: str | os.PathLike[str]) -> Stream:
         raise LogError(f"{name}: may not be read by you; change its permissions") from error
     except (OSError, ValueError) as error:
         raise LogError(f"{name}: cannot be opened ({_reason(error)}); check the path") from error
+
+
+class _Pieces:
+    """Bytes that come in pieces of any length, to be read in others."""
+
+    def __init__(self, pieces: Iterable[bytes]) -> None:
+        self._pieces = filter(None, pieces)
+        self._ready = b""
+
+    def read(self, size: int, /) -> bytes:
+        ready = self._ready or next(self._pieces, b"")
+        self._ready = ready[size:]
+        return ready[:size]
 
 
 class _KeptOpen:

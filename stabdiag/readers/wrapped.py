@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from typing import TYPE_CHECKING, Final
 
 from stabdiag.readers.json_rows import decode_line
@@ -10,8 +9,10 @@ from stabdiag.readers.nested import flattened
 from stabdiag.roles import assign
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     from stabdiag.readers.nested import Record
-    from stabdiag.readers.source import Raw, Stream
+    from stabdiag.readers.source import Stream
 
 # Under which key the line stands: Docker's, loggers', journald's, Google's and Loki's.
 _KEYS: Final = ("log", "message", "msg", "MESSAGE", "text", "textPayload", "line", "event")
@@ -21,9 +22,10 @@ _LOOKED_AT: Final = (1 << 12, 1 << 20)
 _FEWEST: Final = 3
 _NEARLY_ALL: Final = 0.9
 
+_PIECE: Final = 1 << 20
+
 # Who has these knows what a record means without its text.
 _TELLING: Final = ("loss", "eval_loss", "grad_norm", "loss_scale", "reward")
-
 
 # What stands near the start of every notebook.
 _NOTEBOOK: Final = (b'"cells"', b'"cell_type"')
@@ -37,7 +39,10 @@ def unwrapped(stream: Stream) -> Stream:
         from stabdiag.readers.notebook import printed
 
         text = printed(stream)
-        return stream if text is None else _within(stream, io.BytesIO(text), "outputs")
+        if text is None:
+            return stream
+        pieces = (text[at : at + _PIECE] for at in range(0, len(text), _PIECE))
+        return _under("outputs", stream, pieces)
     # A look at a few lines spares nearly all logs the second one.
     key = ""
     records: list[Record] = []
@@ -50,11 +55,11 @@ def unwrapped(stream: Stream) -> Stream:
             return stream
     # Docker leaves a line its end, and cuts a long one into several records.
     ends = any(str(record.get(key)).endswith("\n") for record in records)
-    return _within(stream, _Lines(stream, key, end="" if ends else "\n"), key)
+    return _under(key, stream, _lines(stream, key, end="" if ends else "\n"))
 
 
-def _within(stream: Stream, raw: Raw, key: str) -> Stream:
-    inner = stream.unpacked(raw)
+def _under(key: str, stream: Stream, pieces: Iterable[bytes]) -> Stream:
+    inner = stream.rewritten(pieces)
     inner.under = key
     return inner
 
@@ -75,31 +80,18 @@ def _records(line: bytes) -> list[Record]:
     return decode_line(line.decode("utf-8", "replace"))[0] if line.strip() else []
 
 
-class _Lines:
-    """The lines that stand in JSON; where none does, a line stays as it is."""
+def _lines(stream: Stream, key: str, *, end: str) -> Iterator[bytes]:
+    """Yield the lines that stand in JSON; where none does, a line stays as it is."""
+    rest = b""
+    while data := stream.read(_PIECE):
+        *lines, rest = (rest + data).split(b"\n")
+        yield b"".join(_inner(line, key, end) for line in lines)
+    if rest:
+        yield _inner(rest, key, end)
 
-    def __init__(self, stream: Stream, key: str, *, end: str) -> None:
-        self._stream = stream
-        self._key = key
-        self._end = end
-        self._rest = b""
-        self._ready = b""
 
-    def read(self, size: int, /) -> bytes:
-        while not self._ready:
-            data = self._stream.read(max(size, 1 << 16))
-            *lines, self._rest = (self._rest + data).split(b"\n")
-            if not data:
-                lines, self._rest = [self._rest] if self._rest else [], b""
-            self._ready = b"".join(map(self._line, lines))
-            if not data:
-                break
-        found, self._ready = self._ready[:size], self._ready[size:]
-        return found
-
-    def _line(self, line: bytes) -> bytes:
-        texts = [record.get(self._key) for record in _records(line)]
-        texts = [text for text in texts if isinstance(text, str)]
-        if not texts:
-            return line + b"\n"
-        return "".join(f"{text}{self._end}" for text in texts).encode("utf-8", "replace")
+def _inner(line: bytes, key: str, end: str) -> bytes:
+    texts = [text for record in _records(line) if isinstance(text := record.get(key), str)]
+    if not texts:
+        return line + b"\n"
+    return "".join(f"{text}{end}" for text in texts).encode("utf-8", "replace")
