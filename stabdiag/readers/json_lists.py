@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from stabdiag.readers.columns import INDEX
-from stabdiag.readers.pieces import Piece, Rows, piece_of, stretched
+from stabdiag.readers.pieces import Piece, Rows, piece_of, piece_of_numbers, stretched
 from stabdiag.readers.words import NULL, NUMBER
 from stabdiag.roles import assign
 
@@ -119,8 +120,7 @@ def beside_steps(tables: Tables) -> dict[Path, tuple[Ints, Piece]]:
 
 def _unmeasured(piece: Piece) -> Piece:
     nothing = np.isnan(piece.values) & (piece.states == NUMBER)
-    states = np.where(nothing, NULL, piece.states).astype(np.uint8)
-    return Piece(values=piece.values, states=states, words=piece.words)
+    return replace(piece, states=np.where(nothing, NULL, piece.states).astype(np.uint8))
 
 
 def by_step(found: dict[Path, tuple[Ints, Piece]], counter: str) -> Rows:
@@ -138,6 +138,5 @@ def by_step(found: dict[Path, tuple[Ints, Piece]], counter: str) -> Rows:
     ):
         counter = INDEX
     if counter not in chunk.parts:
-        states = np.full(len(steps), NUMBER, dtype=np.uint8)
-        chunk.parts[counter] = [(None, Piece(values=steps.astype(np.float64), states=states))]
+        chunk.parts[counter] = [(None, piece_of_numbers(steps.astype(np.float64)))]
     return chunk

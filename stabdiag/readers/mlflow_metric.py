@@ -61,7 +61,6 @@ def read(stream: Stream) -> Columns:
 
 
 def _chunk(lines: list[tuple[bytes, ...]], metric: str) -> Rows:
-    chunk = Rows(rows=len(lines))
-    for name, column in zip(("timestamp", metric, "step"), zip(*lines, strict=True), strict=True):
-        chunk.parts[name] = [(None, piece_of_cells([cell.decode() for cell in column]))]
-    return chunk
+    names = ("timestamp", metric, "step")
+    columns = zip(*([cell.decode() for cell in line] for line in lines), strict=True)
+    return Rows.of(dict(zip(names, map(piece_of_cells, columns), strict=True)))

@@ -32,7 +32,7 @@ def read(stream: Stream) -> Columns:
     from stabdiag.readers.arrow import leaf, leaves, piece_of_array
     from stabdiag.readers.converted import from_metadata
     from stabdiag.readers.pandas_index import counted_index
-    from stabdiag.readers.pieces import Single, join
+    from stabdiag.readers.pieces import Rows, join
     from stabdiag.readers.words import NULL
 
     name = stream.name
@@ -57,13 +57,13 @@ def read(stream: Stream) -> Columns:
 
     def load(column: str) -> Column:
         if column in index:
-            return join([Single(name=column, of=index[column])], column)
+            return join([Rows.of(index)], column)
         path = places[column]
         told = f"{name}: column {' '.join(column.split())}"
         try:
             table = file.read(columns=[schema.field(path[0]).name])
             chunks = [
-                Single(name=column, of=piece_of_array(leaf(part, path[1:]), missing=NULL))
+                Rows.of({column: piece_of_array(leaf(part, path[1:]), missing=NULL)})
                 for part in table.column(0).chunks
             ]
         except (pa.ArrowException, OSError) as error:

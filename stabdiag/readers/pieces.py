@@ -7,7 +7,6 @@ column than its neighbours do. What a column is in the end, numbers or words, is
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from itertools import compress
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -16,7 +15,7 @@ from stabdiag.readers.columns import Column
 from stabdiag.readers.words import ABSENT, NULL, NUMBER, WORD, meaning, meaning_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -51,9 +50,14 @@ class Chunk(Protocol):
         """Return the block's piece of a column, or None if it has none."""
 
 
-def piece_of_numbers(numbers: NDArray[np.float64]) -> Piece:
-    """Return the piece that nothing but numbers makes."""
-    return Piece(values=numbers, states=np.full(len(numbers), NUMBER, dtype=np.uint8))
+def piece_of_numbers(
+    numbers: NDArray[np.float64], gaps: NDArray[np.bool_] | None = None, *, gap: int = NULL
+) -> Piece:
+    """Return the piece that numbers make; where there are ``gaps``, they have the state ``gap``."""
+    states = np.full(len(numbers), NUMBER, dtype=np.uint8)
+    if gaps is not None:
+        states[gaps] = gap
+    return Piece(values=numbers, states=states)
 
 
 def piece_of(values: Sequence[object]) -> Piece:
@@ -63,7 +67,7 @@ def piece_of(values: Sequence[object]) -> Piece:
             return piece_of_numbers(np.array(values, dtype=np.float64))
         except OverflowError:
             pass
-    return _from_meanings(map(meaning_of, values), len(values))
+    return piece_of_meanings(map(meaning_of, values))
 
 
 def piece_of_cells(cells: Sequence[str]) -> Piece:
@@ -74,16 +78,16 @@ def piece_of_cells(cells: Sequence[str]) -> Piece:
             return piece_of_numbers(np.array(list(map(float, cells)), dtype=np.float64))
         except ValueError:
             pass
-    return _from_meanings(map(meaning, cells), len(cells))
+    return piece_of_meanings(map(meaning, cells))
 
 
-def _from_meanings(meanings: Iterable[tuple[int, float, str]], count: int) -> Piece:
-    states, values, words = zip(*meanings, strict=True) if count else ((), (), ())
-    codes = np.array(states, dtype=np.uint8)
+def piece_of_meanings(meanings: Iterable[tuple[int, float, str]]) -> Piece:
+    """Return the piece that entries make, given as state, number and word (``words.meaning``)."""
+    entries = list(meanings)
     return Piece(
-        values=np.array(values, dtype=np.float64),
-        states=codes,
-        words=list(compress(words, (codes == WORD).tolist())),
+        values=np.array([number for _, number, _ in entries], dtype=np.float64),
+        states=np.array([state for state, _, _ in entries], dtype=np.uint8),
+        words=[word for state, _, word in entries if state == WORD],
     )
 
 
@@ -163,6 +167,12 @@ class Rows:
     rows: int
     parts: dict[str, list[tuple[NDArray[np.intp] | None, Piece]]] = field(default_factory=dict)
 
+    @classmethod
+    def of(cls, pieces: Mapping[str, Piece]) -> Rows:
+        """Return the chunk of columns that all have an entry in each row."""
+        rows = len(next(iter(pieces.values())).values)
+        return cls(rows=rows, parts={name: [(None, piece)] for name, piece in pieces.items()})
+
     @property
     def names(self) -> Sequence[str]:
         """The columns in the order in which they first appear."""
@@ -203,25 +213,3 @@ def rows_of(records: Sequence[dict[str, object]], order: Sequence[str] | None = 
 def _printable(name: str) -> str:
     """Return the name without halves of characters, which JSON can spell and no output can."""
     return name if name.isascii() else name.encode("utf-8", "replace").decode()
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Single:
-    """A chunk of one column."""
-
-    name: str
-    of: Piece
-
-    @property
-    def rows(self) -> int:
-        """How many entries the column has."""
-        return len(self.of.values)
-
-    @property
-    def names(self) -> Sequence[str]:
-        """The one column."""
-        return [self.name]
-
-    def piece(self, name: str) -> Piece | None:
-        """Return the column's piece."""
-        return self.of if name == self.name else None
