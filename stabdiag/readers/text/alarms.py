@@ -82,4 +82,4 @@ _ALONE: tuple[Kind, ...] = (
 GRAMMAR = Grammar(name="alarms", step="step", kinds=_ALONE)
 
 # Not as it grows: what comes next may have the losses, and is another format then.
-recognises, read = functions_of(GRAMMAR)
+recognises, read, _ = functions_of(GRAMMAR)

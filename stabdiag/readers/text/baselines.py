@@ -15,14 +15,12 @@ Each table is a record; names below a section are joined with it: ``rollout/ep_r
 from __future__ import annotations
 
 import re
-from collections import defaultdict
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from stabdiag.readers.blocks import Block, blocks
-from stabdiag.readers.text.clean import Text
-from stabdiag.readers.text.grammar import Grammar, Kind, Part
-from stabdiag.readers.text.log import TextLog
+from stabdiag.readers.text.grammar import Grammar, Kind, Part, parts_of
+from stabdiag.readers.text.log import TextLog, functions_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -44,29 +42,18 @@ _SIZE: Final = 1 << 16
 
 @dataclass(frozen=True, kw_only=True)
 class _Tables(Kind):
-    """The tables; those with the same names make one part."""
+    """The tables of a log, each as if it were one line."""
 
     begins: bool = True
 
     def search(self, data: bytes) -> bool:
         """Return whether there is a table of a training."""
-        return any(
-            sum(_TRAINING.search(name) is not None for name in table) and len(table) > 1
-            for _, table in _tables(data)
-        )
+        tables = (table for _, table in _tables(data))
+        return any(len(table) > 1 and any(map(_TRAINING.search, table)) for table in tables)
 
     def find(self, data: bytes) -> list[Part]:
-        """Return all tables."""
-        shapes: dict[tuple[str, ...], tuple[list[int], list[tuple[bytes, ...]]]]
-        shapes = defaultdict(lambda: ([], []))
-        for place, table in _tables(data):
-            starts, cells = shapes[tuple(table)]
-            starts.append(place)
-            cells.append(tuple(table.values()))
-        return [
-            Part(names=names, starts=starts, cells=list(zip(*cells, strict=True)))
-            for names, (starts, cells) in shapes.items()
-        ]
+        """Return all tables; those with the same names make one part."""
+        return parts_of(_tables(data))
 
 
 def _tables(data: bytes) -> Iterator[tuple[int, dict[str, bytes]]]:
@@ -94,10 +81,8 @@ def _tables(data: bytes) -> Iterator[tuple[int, dict[str, bytes]]]:
 
 GRAMMAR: Final = Grammar(name="baselines", step="step", kinds=(_Tables(),), joined=True)
 
-
-def recognises(head: bytes, *, whole: bool) -> bool:
-    """Return whether there is a table of a training."""
-    return GRAMMAR.recognises(Text(head, first_line=1).data)
+# Not as it grows: its blocks are cut between tables.
+recognises = functions_of(GRAMMAR)[0]
 
 
 def read(stream: Stream) -> Columns:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 from stabdiag.readers.text.grammar import NUMBER, VALUE, Grammar, Line, Step
-from stabdiag.readers.text.log import functions_of, growing_by
+from stabdiag.readers.text.log import functions_of
 
 # … OVERFLOW! Rank 0 Skipping step. Attempted loss scale: 32, reducing to 16
 # … Attempted loss scale: 65536, but hysteresis is 2. Reducing hysteresis to 1
@@ -84,5 +84,4 @@ GRAMMAR = Grammar(
     config=re.compile(rb":print\] {1,4}(\w{1,80}) [. ]{1,80}([^\n]{1,200})"),
 )
 
-recognises, read = functions_of(GRAMMAR)
-growing = growing_by(GRAMMAR)
+recognises, read, growing = functions_of(GRAMMAR)

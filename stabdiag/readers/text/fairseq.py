@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from stabdiag.readers.text.grammar import NUMBER, VALUE, Grammar, Line, Step
-from stabdiag.readers.text.log import functions_of, growing_by
+from stabdiag.readers.text.log import functions_of
 
 _MEMBERS = re.compile(rb'"([^"\n]{1,80})": "?(%b)"?[,}]' % NUMBER)
 _EQUALS = re.compile(rb"([\w.]{1,80})=(%b)(?=[,\s])" % NUMBER)
@@ -80,5 +80,4 @@ GRAMMAR = Grammar(
     ),
 )
 
-recognises, read = functions_of(GRAMMAR)
-growing = growing_by(GRAMMAR)
+recognises, read, growing = functions_of(GRAMMAR)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from stabdiag.readers.text.shapes import by_names, found_by, usual_shape, whole
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     Cells = Sequence[bytes | None]
 
@@ -50,6 +50,19 @@ class Part:
     cells: Sequence[Cells]
 
 
+def parts_of(lines: Iterable[tuple[int, Mapping[str, bytes]]]) -> list[Part]:
+    """Return the parts that lines make, each given by where it starts and its cells by name."""
+    by_names: dict[tuple[str, ...], tuple[list[int], list[Cells]]] = defaultdict(lambda: ([], []))
+    for start, line in lines:
+        starts, rows = by_names[tuple(line)]
+        starts.append(start)
+        rows.append(list(line.values()))
+    return [
+        Part(names=names, starts=starts, cells=list(zip(*rows, strict=True)))
+        for names, (starts, rows) in by_names.items()
+    ]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Kind(ABC):
     """One kind of line.
@@ -69,9 +82,9 @@ class Kind(ABC):
     def find(self, data: bytes) -> list[Part]:
         """Return all lines of this kind."""
 
-    @abstractmethod
     def search(self, data: bytes) -> bool:
         """Return whether there is such a line."""
+        return bool(self.find(data))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from copy import copy
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from stabdiag.errors import NoUsableRecord
 from stabdiag.readers.blocks import LONGEST_LINE, blocks
@@ -30,15 +30,10 @@ _BLOCK: Final = 1 << 16
 _CONFIG_WITHIN: Final = 1 << 24
 
 
-class Recognises(Protocol):
-    """Tells whether the head of a file is of a format."""
-
-    def __call__(self, head: bytes, *, whole: bool) -> bool:
-        """Return whether it is; ``whole`` says that the head is all there is."""
-
-
-def functions_of(grammar: Grammar) -> tuple[Recognises, Callable[[Stream], Columns]]:
-    """Return the two functions that the module of a format has: ``recognises`` and ``read``."""
+def functions_of(
+    grammar: Grammar,
+) -> tuple[Callable[..., bool], Callable[[Stream], Columns], Callable[[], TextLog]]:
+    """Return what the module of a format exports: ``recognises``, ``read`` and ``growing``."""
 
     def recognises(head: bytes, *, whole: bool) -> bool:
         return grammar.recognises(Text(head, first_line=1).data)
@@ -46,12 +41,7 @@ def functions_of(grammar: Grammar) -> tuple[Recognises, Callable[[Stream], Colum
     def read(stream: Stream) -> Columns:
         return read_log(stream, grammar)
 
-    return recognises, read
-
-
-def growing_by(grammar: Grammar) -> Callable[[], TextLog]:
-    """Return the function that a module has whose logs can be read as they grow."""
-    return lambda: TextLog(grammar)
+    return recognises, read, lambda: TextLog(grammar)
 
 
 def read_log(stream: Stream, grammar: Grammar, *, size: int = _BLOCK) -> Columns:

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Final
 
 from stabdiag.errors import NoUsableRecord
 from stabdiag.readers.columns import SHOWN, BadLine, Columns
-from stabdiag.readers.pieces import Rows, join
+from stabdiag.readers.pieces import join
+from stabdiag.readers.text.cells import rows_of
 from stabdiag.readers.text.clean import Text
-from stabdiag.readers.text.table import piece_of
+from stabdiag.readers.text.names import is_a_loss
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -59,9 +60,7 @@ def read(stream: Stream) -> Columns:
             f"{stream.name}: no record could be read; expected a table such as | Epoch | Loss |"
             " over |---|---| and rows"
         )
-    rows = Rows(rows=len(table.rows))
-    for name, cells in zip(table.names, zip(*table.rows, strict=True), strict=True):
-        rows.parts.setdefault(name, [(None, piece_of(cells))])
+    rows = rows_of(table.names, table.rows)
     bad = (
         BadLine(line=page.line_at(place), reason=f"{count} cells instead of {len(table.names)}")
         for place, count in table.bad[:SHOWN]
@@ -90,7 +89,7 @@ def _tables(data: bytes) -> Iterator[_Table]:
         begin = match.start(2) - 1
         names = tuple(cell.decode("utf-8", "replace") for cell in _cells(match[1]))
         is_rule = b"-" in match[2] and len(_cells(match[2])) == len(names) > 1
-        if is_rule and any("loss" in name.lower() for name in names):
+        if is_rule and any(map(is_a_loss, names)):
             table = _table(data, names, match.end() + 1)
             yield table
             begin = table.end

@@ -9,7 +9,7 @@ import re
 
 from stabdiag.readers.text.alarms import detectron2
 from stabdiag.readers.text.grammar import NUMBER, Grammar, Line
-from stabdiag.readers.text.log import functions_of, growing_by
+from stabdiag.readers.text.log import functions_of
 
 GRAMMAR = Grammar(
     name="maskrcnn",
@@ -24,5 +24,4 @@ GRAMMAR = Grammar(
     ),
 )
 
-recognises, read = functions_of(GRAMMAR)
-growing = growing_by(GRAMMAR)
+recognises, read, growing = functions_of(GRAMMAR)

@@ -20,6 +20,7 @@ from stabdiag.readers.text.names import (
     VALIDATED,
     Spans,
     evaluated,
+    is_a_loss,
     listed,
     renamed,
     trains,
@@ -29,7 +30,7 @@ from stabdiag.readers.text.shapes import by_names, pattern_of, usual_line
 
 if TYPE_CHECKING:
     import re
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     from stabdiag.readers.text.grammar import Cells
 
@@ -90,11 +91,6 @@ def spans_of(line: bytes, counter: bytes | None = None, word: bytes = LOSS) -> S
     return {**pairs, **named}
 
 
-def has_a_loss(names: Iterable[str]) -> bool:
-    """Tell whether one of these is called a loss."""
-    return any("loss" in name.lower() for name in names)
-
-
 @dataclass(frozen=True, kw_only=True)
 class Heading(Kind):
     """Lines without a loss that tell the step of those below them, or another column."""
@@ -103,10 +99,6 @@ class Heading(Kind):
     column: str = STEP
     is_record: bool = False
     holds_below: bool = True
-
-    def search(self, data: bytes) -> bool:
-        """Return whether there is such a line."""
-        return bool(self.find(data))
 
     def find(self, data: bytes) -> list[Part]:
         """Return all lines of this kind."""
@@ -131,10 +123,6 @@ class Measured(Kind):
     counter: bytes | None
     word: bytes = LOSS
 
-    def search(self, data: bytes) -> bool:
-        """Return whether there is such a line."""
-        return bool(self.find(data))
-
     def find(self, data: bytes) -> list[Part]:
         """Return all lines of this kind; those with the same names make one part."""
         after, lines = [], []
@@ -151,7 +139,7 @@ class Measured(Kind):
         """Return the spans of a line, none if it is not of this kind."""
         spans = spans_of(line, self.counter, self.word)
         counted = self.counter is None or STEP in spans
-        return spans if counted and has_a_loss(spans) else {}
+        return spans if counted and any(map(is_a_loss, spans)) else {}
 
     def _apart(self, line: bytes) -> tuple[tuple[str, ...], Cells] | None:
         """Return names and values of a line, or None if it is not of this kind."""

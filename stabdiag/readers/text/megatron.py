@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from stabdiag.readers.text.deepspeed import SCALE
 from stabdiag.readers.text.grammar import NUMBER, Grammar, Line, Part
-from stabdiag.readers.text.log import functions_of, growing_by
+from stabdiag.readers.text.log import functions_of
 
 _FIELDS = re.compile(rb"([^:|\n]{1,80}): {0,20}(%b) {0,4}\|" % NUMBER)
 
@@ -75,5 +75,4 @@ GRAMMAR = Grammar(
     config=re.compile(rb"\W(\w{1,80}) \.{3,80} ([^\n]{1,200})"),
 )
 
-recognises, read = functions_of(GRAMMAR)
-growing = growing_by(GRAMMAR)
+recognises, read, growing = functions_of(GRAMMAR)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections import defaultdict
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, TypeGuard
 
-from stabdiag.readers.text.grammar import Grammar, Kind, Part
-from stabdiag.readers.text.log import functions_of, growing_by
+from stabdiag.readers.text.grammar import Grammar, Kind, Part, parts_of
+from stabdiag.readers.text.log import functions_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,16 +32,7 @@ class _Marked(Kind):
 
     def find(self, data: bytes) -> list[Part]:
         """Return all lines that carry measurements."""
-        shapes: dict[tuple[str, ...], tuple[list[int], list[tuple[bytes, ...]]]]
-        shapes = defaultdict(lambda: ([], []))
-        for place, record in _records(data):
-            starts, rows = shapes[tuple(record)]
-            starts.append(place)
-            rows.append(tuple(record.values()))
-        return [
-            Part(names=names, starts=starts, cells=list(zip(*rows, strict=True)))
-            for names, (starts, rows) in shapes.items()
-        ]
+        return parts_of(_records(data))
 
 
 def _records(data: bytes) -> Iterator[tuple[int, dict[str, bytes]]]:
@@ -95,5 +85,4 @@ def _cell(value: float) -> bytes:
 
 GRAMMAR = Grammar(name="mllog", step="step", kinds=(_Marked(),), joined=True)
 
-recognises, read = functions_of(GRAMMAR)
-growing = growing_by(GRAMMAR)
+recognises, read, growing = functions_of(GRAMMAR)

@@ -76,6 +76,11 @@ _EVALUATION: Final = re.compile(
 _TRAINING: Final = re.compile(r"(?<![a-z])train(?:ing)?(?![a-z])", re.IGNORECASE)
 
 
+def is_a_loss(name: str) -> bool:
+    """Tell whether a name is that of a loss, of whatever part or data."""
+    return "loss" in name.lower()
+
+
 def listed(line: bytes) -> Spans:
     """Return the losses of a line that lists them after that word, with no signs between."""
     found = _LIST.search(line) if b"osses: " in line else None

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from stabdiag.readers.text.grammar import NUMBER, Grammar, Line
-from stabdiag.readers.text.log import functions_of, growing_by
+from stabdiag.readers.text.log import functions_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -49,5 +49,4 @@ GRAMMAR = Grammar(
     joined=True,
 )
 
-recognises, read = functions_of(GRAMMAR)
-growing = growing_by(GRAMMAR)
+recognises, read, growing = functions_of(GRAMMAR)

@@ -19,9 +19,10 @@ from typing import TYPE_CHECKING, Final
 
 from stabdiag.errors import NoUsableRecord
 from stabdiag.readers.columns import Columns
-from stabdiag.readers.pieces import Rows, join
+from stabdiag.readers.pieces import join
+from stabdiag.readers.text.cells import rows_of
 from stabdiag.readers.text.clean import Text
-from stabdiag.readers.text.table import piece_of
+from stabdiag.readers.text.names import LOSS, is_a_loss
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -71,7 +72,7 @@ class _Table:
                 break
         else:
             row = [_below(name, words) for name in self.heading]
-        told = [cell for name, cell in zip(self.names, row, strict=True) if _is_loss(name)]
+        told = [cell for name, cell in zip(self.names, row, strict=True) if is_a_loss(name)]
         if not any(cell is not None and _NUMBER.fullmatch(cell) for cell in told):
             return None
         return [None if cell is None else cell.encode() for cell in row]
@@ -90,9 +91,7 @@ def read(stream: Stream) -> Columns:
             f"{stream.name}: no record could be read; expected a heading such as epoch, train_loss"
             " over rows of as many cells, two blanks or bars between them"
         )
-    rows = Rows(rows=len(table.rows))
-    for name, cells in zip(table.names, zip(*table.rows, strict=True), strict=True):
-        rows.parts.setdefault(name, [(None, piece_of(cells))])
+    rows = rows_of(table.names, table.rows)
     return Columns(
         source=stream.name,
         format="printed-table",
@@ -104,7 +103,7 @@ def read(stream: Stream) -> Columns:
 
 
 def _largest(data: bytes) -> _Table | None:
-    if b"oss" not in data:
+    if LOSS not in data:
         return None
     largest = max(_tables(data), key=lambda one: len(one.rows), default=None)
     return largest if largest is not None and len(largest.rows) >= _FEWEST else None
@@ -115,7 +114,7 @@ def _tables(data: bytes) -> list[_Table]:
     found: list[_Table] = []
     table: _Table | None = None
     for line in Text(data, first_line=1).data.split(b"\n"):
-        named = b"oss" in line
+        named = LOSS in line
         if len(line) > _LONGEST_LINE or not (named or (table and _COUNTED.match(line))):
             continue
         text = line.decode("utf-8", "replace")
@@ -134,12 +133,8 @@ def _is_heading(cells: _Cells) -> bool:
     return (
         len(set(names)) == len(names) > 1
         and all(_NAME.fullmatch(name) for name in names)
-        and any(_is_loss(name) for name in names[1:])
+        and any(map(is_a_loss, names[1:]))
     )
-
-
-def _is_loss(name: str) -> bool:
-    return "loss" in name.lower()
 
 
 def _below(name: re.Match[str], cells: Sequence[re.Match[str]]) -> str | None:

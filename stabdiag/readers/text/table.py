@@ -2,62 +2,30 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from stabdiag.readers.pieces import Piece, Rows
+from stabdiag.readers.pieces import Piece, Rows, piece_of_numbers
 from stabdiag.readers.text.bars import TOTAL, totals_of_training
+from stabdiag.readers.text.cells import piece_of
 from stabdiag.readers.text.clock import CLOCK, seconds_at
 from stabdiag.readers.text.grammar import Grammar, Kind, Part
 from stabdiag.readers.text.ranks import NO_RANK, of_one_rank, ranks_of
 from stabdiag.readers.text.steps import filled
-from stabdiag.readers.words import ABSENT, NUMBER, WORD, meaning
+from stabdiag.readers.words import ABSENT, NUMBER, WORD
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from numpy.typing import NDArray
 
-    from stabdiag.readers.text.grammar import Cells
-
     Ints = NDArray[np.int64]
     Floats = NDArray[np.float64]
 
 # What each record of training has, under this name, where there are bars.
 LOSS: Final = "loss"
-
-_NOTHING: Final = (ABSENT, np.nan, "")
-_THOUSANDS: Final = re.compile(rb",(?=\d{3}(?:\D|$))")
-
-
-def piece_of(cells: Cells) -> Piece:
-    """Return the piece that cells make; None is a cell that its line does not have."""
-    # int() takes half the time of float(), and gives up at the first cell that is no whole number.
-    for number in (int, float):
-        try:
-            read = map(number, cells)  # type: ignore[arg-type]  # None is caught
-            values = np.fromiter(read, np.float64, len(cells))
-        except (TypeError, ValueError, OverflowError):
-            continue
-        return Piece(values=values, states=np.full(len(cells), NUMBER, dtype=np.uint8))
-    return _from_meanings(cells)
-
-
-def _from_meanings(cells: Cells) -> Piece:
-    meanings = [_NOTHING if cell is None else _meaning(cell) for cell in cells]
-    return Piece(
-        values=np.array([one[1] for one in meanings], dtype=np.float64),
-        states=np.array([one[0] for one in meanings], dtype=np.uint8),
-        words=[one[2] for one in meanings if one[0] == WORD],
-    )
-
-
-def _meaning(cell: bytes) -> tuple[int, float, str]:
-    """Return what a cell means; the thousands of a number may be set apart: 7,012."""
-    return meaning((_THOUSANDS.sub(b"", cell) if b"," in cell else cell).decode("utf-8", "replace"))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -104,8 +72,7 @@ class Table:
         pieces = {name: piece_of(cells) for name, cells in zip(part.names, part.cells, strict=True)}
         clock = seconds_at(data, part.starts) if kind.is_record else None
         if clock is not None:
-            states = np.where(np.isnan(clock), ABSENT, NUMBER).astype(np.uint8)
-            pieces.setdefault(CLOCK, Piece(values=clock, states=states))
+            pieces.setdefault(CLOCK, piece_of_numbers(clock, np.isnan(clock), gap=ABSENT))
         given = pieces.get(self._grammar.step)
         steps = np.full(len(at), np.nan)
         if given is not None:
@@ -165,8 +132,7 @@ class Table:
         rows = Rows(rows=count)
         known = ~np.isnan(steps)
         if known.any():
-            states = np.where(known, NUMBER, ABSENT).astype(np.uint8)
-            rows.parts[self._grammar.step] = [(None, Piece(values=steps, states=states))]
+            rows.parts[self._grammar.step] = [(None, piece_of_numbers(steps, ~known, gap=ABSENT))]
         start = 0
         for one in stored:
             where = row[start : start + len(one.at)]
@@ -217,10 +183,8 @@ def _tell_what_stands_above(stored: list[_Stored], places: Ints, step: str, rows
         values = np.concatenate([part.pieces[name].values for part in parts])
         above = np.searchsorted(at, places, side="right") - 1
         where = np.flatnonzero(above >= 0)
-        states = np.full(len(where), NUMBER, dtype=np.uint8)
-        rows.parts.setdefault(name, []).append(
-            (where, Piece(values=values[above[where]], states=states))
-        )
+        piece = piece_of_numbers(values[above[where]])
+        rows.parts.setdefault(name, []).append((where, piece))
 
 
 def _each(values: list[int] | list[bool], stored: list[_Stored]) -> Ints:

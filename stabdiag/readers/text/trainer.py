@@ -67,7 +67,7 @@ GRAMMAR = Grammar(
     config=re.compile(rb"(%b)(?: \([^)\n]{1,80}\))? = ([\d,]{1,20})" % _TOLD),
 )
 
-recognises, _read = functions_of(GRAMMAR)
+recognises, _read, _ = functions_of(GRAMMAR)
 
 
 def read(stream: Stream) -> Columns:
