@@ -14,8 +14,8 @@ from stabdiag.history import Event, EventKind
 from stabdiag.readers.text.clean import Text
 from stabdiag.readers.text.counters import EPOCH
 from stabdiag.readers.text.log import read_log
-from stabdiag.readers.text.look import evidence
 from stabdiag.readers.text.names import LOSS
+from stabdiag.readers.text.search import evidence
 
 if TYPE_CHECKING:
     from stabdiag.readers.columns import Columns
