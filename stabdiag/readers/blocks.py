@@ -23,6 +23,7 @@ BLOCK: Final = 1 << 21
 
 # No logger writes such a line; a file without line ends must not be gathered without end.
 LONGEST_LINE: Final = 1 << 26
+TOO_LONG: Final = f"longer than {LONGEST_LINE >> 20} MB"
 
 _THREADS: Final = 8
 

@@ -7,7 +7,7 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Final
 
 from stabdiag.errors import LogError, NoUsableRecord
-from stabdiag.readers.blocks import BLOCK, LONGEST_LINE, Block, blocks, in_order, line_count
+from stabdiag.readers.blocks import BLOCK, TOO_LONG, Block, blocks, in_order, line_count
 from stabdiag.readers.columns import SHOWN, BadLine, Columns
 from stabdiag.readers.csv_cells import BLANKS
 from stabdiag.readers.csv_dialect import Dialect, dialect_of
@@ -15,6 +15,7 @@ from stabdiag.readers.csv_rows import Parsed, read_lines
 from stabdiag.readers.csv_unnamed import about_words, assumed, is_bare_header, table_of
 from stabdiag.readers.pieces import Chunk, Rows, join
 from stabdiag.readers.source import open_stream
+from stabdiag.words import plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -36,42 +37,29 @@ def recognises(head: bytes, *, whole: bool) -> bool:
     return dialect_of(text, whole=whole) is not None or table_of(text) is not None
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Result:
-    chunk: Chunk
-    parsed: Parsed
-    under: tuple[str, ...]
-
-
 @dataclass(kw_only=True)
-class _Fast:
-    """The work on one block, Arrow first, under the header that holds by now."""
+class _Work:
+    """The work on one block, under the header that holds by now: with Arrow, if it is ``fast``."""
 
     delimiter: str
     names: tuple[str, ...]
+    commas: bool
     wanted: Wanted
+    fast: bool
     texts: set[str] = field(default_factory=set)
 
-    def __call__(self, block: Block) -> _Result:
-        from stabdiag.readers.csv_arrow import read_block
+    def __call__(self, block: Block) -> Parsed:
+        names = self.names
+        if block.too_long:
+            bad = [BadLine(line=1, reason=TOO_LONG)]
+            return Parsed(chunk=Rows(rows=0), under=names, names=names, lines=1, bad=bad)
+        if self.fast:
+            from stabdiag.readers.csv_arrow import read_block
 
-        under = self.names
-        if not block.too_long:
-            table = read_block(block.data, under, self.delimiter, self.texts, self.wanted)
+            table = read_block(block.data, names, self.delimiter, self.texts, self.wanted)
             if table is not None:
-                parsed = Parsed(chunk=Rows(rows=0), lines=table.rows, names=under)
-                return _Result(chunk=table, parsed=parsed, under=under)
-        return _tolerant(block, under, self.delimiter)
-
-
-def _tolerant(
-    block: Block, names: tuple[str, ...], delimiter: str, *, commas: bool = False
-) -> _Result:
-    data = b"\n" if block.too_long else block.data
-    parsed = read_lines(data, names, delimiter, commas=commas)
-    if block.too_long:
-        parsed.bad = [BadLine(line=1, reason=f"longer than {LONGEST_LINE >> 20} MB")]
-    return _Result(chunk=parsed.chunk, parsed=parsed, under=names)
+                return Parsed(chunk=table, under=names, names=names, lines=table.rows)
+        return read_lines(block.data, names, self.delimiter, commas=self.commas)
 
 
 def read(stream: Stream, *, small: int = SMALL, size: int = BLOCK) -> Columns:
@@ -90,17 +78,16 @@ def read(stream: Stream, *, small: int = SMALL, size: int = BLOCK) -> Columns:
     repeated: list[int] = []
     renamed: list[int] = []
     bad_count, lines = 0, dialect.lines
-    for result in _results(stream, dialect, size, fast=fast):
-        parsed = result.parsed
+    for parsed in _results(stream, dialect, size, fast=fast):
         bad_count += len(parsed.bad)
         bad += [one.moved(lines) for one in parsed.bad[: SHOWN - len(bad)]]
         repeated += [lines + line for line in parsed.repeated]
         renamed += [lines + line for line in parsed.renamed]
         lines += parsed.lines
-        if result.chunk.rows:
-            chunks.append(result.chunk)
+        if parsed.chunk.rows:
+            chunks.append(parsed.chunk)
             if slab is not None:
-                slab.take(result.chunk)
+                slab.take(parsed.chunk)
     if not chunks:
         raise NoUsableRecord(
             f"{stream.name}: no record could be read; expected lines of"
@@ -204,26 +191,25 @@ def _dialect(stream: Stream) -> Dialect:
     raise NoUsableRecord(f"{stream.name}: no record could be read; {why}")
 
 
-def _results(stream: Stream, dialect: Dialect, size: int, *, fast: bool) -> Iterator[_Result]:
-    work = _Fast(delimiter=dialect.delimiter, names=dialect.names, wanted=stream.wanted)
+def _results(stream: Stream, dialect: Dialect, size: int, *, fast: bool) -> Iterator[Parsed]:
+    work = _Work(
+        delimiter=dialect.delimiter,
+        names=dialect.names,
+        commas=dialect.commas,
+        wanted=stream.wanted,
+        fast=fast,
+    )
     cut = blocks(stream, size=size)
-    if fast:
-        for block, found in in_order(work, cut):
-            # A block under another header than its predecessors left was read too early.
-            result = found if found.under == work.names else work(block)
-            work.names = result.parsed.names
-            yield result
-    else:
-        for block in cut:
-            result = _tolerant(block, work.names, work.delimiter, commas=dialect.commas)
-            work.names = result.parsed.names
-            yield result
+    for block, found in in_order(work, cut) if fast else ((one, work(one)) for one in cut):
+        # A block under another header than its predecessors left was read too early.
+        parsed = found if found.under == work.names else work(block)
+        work.names = parsed.names
+        yield parsed
 
 
 def _about_headers(above: int, repeated: list[int], renamed: list[int]) -> Iterator[str]:
     if above:
-        lines = "1 line" if above == 1 else f"{above} lines"
-        yield f"{lines} above the header of the columns left out"
+        yield f"{plural(above, 'line')} above the header of the columns left out"
     if repeated:
         yield f"the header stands again {_at(repeated)}: several logs in one file"
     if renamed:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -13,6 +13,9 @@ from stabdiag.readers.csv_cells import cells_of, is_next_header, is_rule, names_
 from stabdiag.readers.csv_commas import with_points
 from stabdiag.readers.pieces import Rows, piece_of_cells
 
+if TYPE_CHECKING:
+    from stabdiag.readers.pieces import Chunk
+
 # A quoted cell may run over as many lines; an unpaired quote must not swallow the file.
 _LINES_OF_A_CELL: Final = 50
 _LONGEST_QUOTED: Final = 1 << 14
@@ -20,12 +23,16 @@ _LONGEST_QUOTED: Final = 1 << 14
 
 @dataclass(kw_only=True)
 class Parsed:
-    """What a block holds; ``names`` is the header that holds after it."""
+    """What a block holds that was read ``under`` one header, and the ``names`` that hold after it.
 
-    chunk: Rows
+    ``repeated`` and ``renamed`` are the lines on which a header stands: the same, or another.
+    """
+
+    chunk: Chunk
+    under: tuple[str, ...]
+    names: tuple[str, ...]
+    lines: int
     bad: list[BadLine] = field(default_factory=list)
-    lines: int = 0
-    names: tuple[str, ...] = ()
     repeated: list[int] = field(default_factory=list)
     renamed: list[int] = field(default_factory=list)
 
@@ -38,7 +45,7 @@ def read_lines(
     last_is_cut = bool(lines[-1])
     if not last_is_cut:
         lines.pop()
-    parsed = Parsed(chunk=Rows(rows=0), lines=len(lines), names=names)
+    parsed = Parsed(chunk=Rows(rows=0), under=names, names=names, lines=len(lines))
     sections: list[tuple[tuple[str, ...], list[list[str]]]] = [(names, [])]
     at = 0
     while at < len(lines):

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from stabdiag.errors import NoUsableRecord
-from stabdiag.readers.blocks import BLOCK, LONGEST_LINE, Block, blocks, in_order
+from stabdiag.readers.blocks import BLOCK, TOO_LONG, Block, blocks, in_order
 from stabdiag.readers.columns import SHOWN, BadLine, Columns
 from stabdiag.readers.json_config import told_at_the_head, with_config
 from stabdiag.readers.json_rows import decode_line, read_lines
@@ -72,7 +72,7 @@ class _Fast:
 def _tolerant(block: Block) -> _Result:
     chunk, bad, lines = read_lines(b"\n" if block.too_long else block.data)
     if block.too_long:
-        bad = [BadLine(line=1, reason=f"longer than {LONGEST_LINE >> 20} MB")]
+        bad = [BadLine(line=1, reason=TOO_LONG)]
     return _Result(chunk=chunk, lines=lines, bad=bad)
 
 

@@ -7,7 +7,7 @@ from copy import copy
 from typing import TYPE_CHECKING, Final
 
 from stabdiag.errors import NoUsableRecord
-from stabdiag.readers.blocks import LONGEST_LINE, blocks
+from stabdiag.readers.blocks import TOO_LONG, blocks
 from stabdiag.readers.columns import SHOWN, BadLine, Columns
 from stabdiag.readers.pieces import join
 from stabdiag.readers.text.bars import told_in
@@ -69,8 +69,7 @@ class TextLog:
         """Read one more block."""
         grammar = self._grammar
         if block.too_long:
-            reason = f"longer than {LONGEST_LINE >> 20} MB"
-            self._bad.append(BadLine(line=self._line, reason=reason))
+            self._bad.append(BadLine(line=self._line, reason=TOO_LONG))
         text = Text(b"\n" if block.too_long else block.data, first_line=self._line)
         found = [(kind, part) for kind in grammar.kinds for part in kind.find(text.data)]
         if grammar.config is not None and not self._table and self._offset < _CONFIG_WITHIN:
