@@ -9,6 +9,7 @@ from typing import Final
 from stabdiag.places.listing import DEEPEST, is_skipped
 from stabdiag.readers.compressed import unpacked
 from stabdiag.readers.source import Stream
+from stabdiag.words import plural
 
 # What a tar header takes, and where in it the format is named.
 _BLOCK: Final = 512
@@ -40,5 +41,5 @@ def is_wanted(path: PurePosixPath) -> bool:
 
 def left_out(count: int) -> str:
     """Say how many members are no files in the archive."""
-    members = "1 member" if count == 1 else f"{count} members"
+    members = plural(count, "member")
     return f"{members} of the archive left out: links, devices, or paths that lead out of it"

@@ -19,6 +19,7 @@ from stabdiag.readers.columns import every_column
 from stabdiag.readers.refusals import archive_of
 from stabdiag.readers.registry import reader
 from stabdiag.readers.source import STANDARD_INPUT, Stream, open_stream
+from stabdiag.words import plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -218,7 +219,7 @@ def _nothing(place: Place, entries: Sequence[Entry], format: str | None) -> str:
         archive = archive_of(place.name, [str(one.path) for one in entries])
         if archive is not None:
             return archive
-    files = "1 file" if len(entries) == 1 else f"{len(entries)} files"
+    files = plural(len(entries), "file")
     what = "a log" if format is None else f"a log in the format {format}"
     told = [f"{place.name}: no file in it is {what} ({files} looked at)", *_archives(entries)]
     told += dict.fromkeys(place.notes)

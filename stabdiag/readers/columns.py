@@ -24,6 +24,9 @@ SHOWN: Final = 20
 # What pandas calls the column of row numbers that it writes without a name.
 INDEX: Final = "index"
 
+# From here on floats do not tell whole numbers apart.
+EXACT: Final = 2.0**53
+
 
 def every_column(_name: str) -> bool:
     """Want all columns, whatever their names."""

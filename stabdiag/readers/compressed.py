@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from stabdiag.errors import LogError
 from stabdiag.readers.bombs import Gauge
@@ -12,12 +12,14 @@ if TYPE_CHECKING:
 
     from stabdiag.readers.source import Stream
 
+SUFFIXES: Final = (".gz", ".bz2", ".xz", ".zst")
+
 # What is read, and what is unpacked of it, at a time: bzip2 can make a gigabyte of 64 kB.
-_BITE = 1 << 16
-_MOUTHFUL = 1 << 20
+_BITE: Final = 1 << 16
+_MOUTHFUL: Final = 1 << 20
 
 # xz -9 needs 65 MB; a header can ask for 4 GB.
-_XZ_MEMORY = 1 << 28
+_XZ_MEMORY: Final = 1 << 28
 
 
 class Decompressor(Protocol):
@@ -94,7 +96,7 @@ def _xz() -> Decompressor:
     return lzma.LZMADecompressor(memlimit=_XZ_MEMORY)
 
 
-_PACKINGS: tuple[tuple[bytes, str, Callable[[], Decompressor]], ...] = (
+_PACKINGS: Final[tuple[tuple[bytes, str, Callable[[], Decompressor]], ...]] = (
     (b"\x1f\x8b", "gzip", _gzip),
     (b"BZh", "bzip2", _bzip2),
     (b"\xfd7zXZ\x00", "xz", _xz),

@@ -91,7 +91,7 @@ def dialect_of(head: bytes, *, whole: bool) -> Dialect | None:
 
 
 def _tells_of_a_loss(dialect: Dialect) -> bool:
-    return not assign(dialect.names).columns.keys().isdisjoint(("loss", "eval_loss"))
+    return assign(dialect.names).has("loss", "eval_loss")
 
 
 def _dialects(head: bytes, lines: Sequence[str], places: Sequence[int]) -> Iterator[Dialect]:

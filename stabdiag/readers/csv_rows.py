@@ -12,6 +12,7 @@ from stabdiag.readers.columns import BadLine
 from stabdiag.readers.csv_cells import cells_of, is_next_header, is_rule, names_of
 from stabdiag.readers.csv_commas import with_points
 from stabdiag.readers.pieces import Rows, piece_of_cells
+from stabdiag.words import plural
 
 if TYPE_CHECKING:
     from stabdiag.readers.pieces import Chunk
@@ -101,7 +102,7 @@ def _is_open(text: str, delimiter: str) -> bool:
 def _why(found: int, expected: int, *, cut: bool) -> str:
     if cut:
         return "breaks off"
-    return f"{found} cell{'s' * (found != 1)} under a header of {expected}"
+    return f"{plural(found, 'cell')} under a header of {expected}"
 
 
 def _chunk(sections: list[tuple[tuple[str, ...], list[list[str]]]]) -> Rows:

@@ -19,7 +19,8 @@ from stabdiag.roles import assign
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from stabdiag.readers.json_tables import Path, Tables
+    from stabdiag.readers.json_keyed import Path
+    from stabdiag.readers.json_tables import Tables
     from stabdiag.readers.source import Stream
 
 # So many lists are named that hold nothing.
@@ -59,8 +60,8 @@ def read(stream: Stream) -> Columns:
 
 def _tells_of_a_loss(chunks: list[Rows]) -> bool:
     """Tell whether a table has a loss, or what a run without one is told by."""
-    roles = assign(chain.from_iterable(chunk.names for chunk in chunks)).columns
-    return not roles.keys().isdisjoint(("loss", "eval_loss", "loss_scale", "grad_norm"))
+    names = chain.from_iterable(chunk.names for chunk in chunks)
+    return assign(names).has("loss", "eval_loss", "loss_scale", "grad_norm")
 
 
 def _widen(records: list[Rows], listed: Rows) -> None:

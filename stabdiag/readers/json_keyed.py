@@ -50,9 +50,9 @@ def take_keyed(values: dict[Path, object]) -> tuple[Numbered, str]:
                 break
     for counter, found_by_name in taken.items():
         series = {name: at for name, at in found_by_name.items() if name and len(at) >= FEWEST}
-        columns = assign("/".join(name) for name in series).columns
-        if not columns.keys().isdisjoint(("loss", "eval_loss")):
-            called = INDEX if counter in columns else counter
+        assigned = assign("/".join(name) for name in series)
+        if assigned.has("loss", "eval_loss"):
+            called = INDEX if assigned.has(counter) else counter
             return {name: _pop(values, at) for name, at in series.items()}, called
     return {}, "step"
 
@@ -70,7 +70,7 @@ def join_keyed(columns: dict[Path, list[Piece]]) -> None:
                 found[*path[:place], *path[place + 1 :]][counted[1]] = path
                 break
     series = {name: at for name, at in found.items() if name and len(at) >= FEWEST}
-    if "loss" in assign("/".join(name) for name in series).columns:
+    if assign("/".join(name) for name in series).has("loss"):
         for name, at in series.items():
             columns[name] = [piece for number in sorted(at) for piece in columns.pop(at[number])]
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from stabdiag.readers.columns import INDEX
+from stabdiag.readers.columns import EXACT, INDEX
 from stabdiag.readers.pieces import Piece, Rows, piece_of, piece_of_numbers, stretched
 from stabdiag.readers.words import NULL, NUMBER
 from stabdiag.roles import assign
@@ -17,15 +17,13 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from stabdiag.readers.json_tables import Path, Tables
+    from stabdiag.readers.json_keyed import Path
+    from stabdiag.readers.json_tables import Tables
 
     Ints = NDArray[np.int64]
 
 # Lists are about as long as the longest from this share of its length on.
 _ABOUT: Final = 0.5
-
-# Whole numbers above this are not told apart.
-_LARGEST: Final = 2.0**53
 
 # What lists of steps, and of the values beside them, are called.
 _BESIDE: Final = (("steps", "values"), ("x", "y"))
@@ -56,7 +54,7 @@ def _usual(lengths: Mapping[Path, int]) -> int:
     longest = max(lengths.values(), default=0)
     for length in sorted(set(lengths.values()), reverse=True):
         names = ["/".join(path) for path, one in lengths.items() if one == length]
-        if length >= _ABOUT * longest and "loss" in assign(names).columns:
+        if length >= _ABOUT * longest and assign(names).has("loss"):
             return length
     return longest
 
@@ -87,7 +85,7 @@ def indexed(tables: Tables) -> dict[Path, tuple[Ints, Piece]]:
 
 def _whole(numbers: NDArray[np.floating]) -> Ints | None:
     """Return steps as integers, or None where they are none."""
-    if not (np.all(np.abs(numbers) < _LARGEST) and np.array_equal(numbers, np.floor(numbers))):
+    if not (np.all(np.abs(numbers) < EXACT) and np.array_equal(numbers, np.floor(numbers))):
         return None
     return numbers.astype(np.int64)
 
@@ -131,11 +129,9 @@ def by_step(found: dict[Path, tuple[Ints, Piece]], counter: str) -> Rows:
     chunk = Rows(rows=len(steps))
     for path, (keys, piece) in found.items():
         chunk.parts["/".join(path)] = [(np.searchsorted(steps, keys), piece)]
-    roles = assign(chunk.parts).columns
     # What pandas counts the rows by says less than a step of their own.
-    if not roles.keys().isdisjoint(("step", "epoch")) and np.array_equal(
-        steps, np.arange(len(steps))
-    ):
+    counts_rows = np.array_equal(steps, np.arange(len(steps)))
+    if counts_rows and assign(chunk.parts).has("step", "epoch"):
         counter = INDEX
     if counter not in chunk.parts:
         chunk.parts[counter] = [(None, piece_of_numbers(steps.astype(np.float64)))]

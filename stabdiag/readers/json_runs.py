@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from stabdiag.roles import assign
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from stabdiag.readers.nested import Record
 
@@ -33,17 +33,13 @@ def lists_of(records: Sequence[Record]) -> dict[tuple[str, str], list[object]]:
     called = [str(number) for number in range(len(records))]
     if len(set(told)) == len(told):
         # Not parts of one loss, which would differ in one word.
-        runs = sum(map(_has_a_loss, lists)) > 1
+        runs = sum(assign(names).has("loss") for names in lists) > 1
         called = [f"{name} #{n}" if runs else str(name) for n, name in enumerate(told)]
     return {
         (name, key): values
         for name, found in zip(called, lists, strict=True)
         for key, values in found.items()
     }
-
-
-def _has_a_loss(names: Iterable[str]) -> bool:
-    return "loss" in assign(names).columns
 
 
 def _is_column(values: list[object]) -> bool:

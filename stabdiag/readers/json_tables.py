@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from stabdiag.readers.columns import BadLine
-from stabdiag.readers.json_keyed import join_keyed, take_keyed
+from stabdiag.readers.json_keyed import Path, join_keyed, take_keyed
 from stabdiag.readers.json_runs import lists_of
 from stabdiag.readers.json_stream import Broken, Document
 from stabdiag.readers.nested import Record, flattened
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from stabdiag.readers.source import Stream
-
-Path = tuple[str, ...]
 
 # So many records are held as Python's objects before they become arrays.
 _RECORDS: Final = 20_000

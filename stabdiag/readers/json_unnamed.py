@@ -11,7 +11,8 @@ from stabdiag.readers.words import NUMBER
 from stabdiag.roles import Split, split_of
 
 if TYPE_CHECKING:
-    from stabdiag.readers.json_tables import Path, Tables
+    from stabdiag.readers.json_keyed import Path
+    from stabdiag.readers.json_tables import Tables
     from stabdiag.readers.pieces import Piece
 
 # What may stand beside the losses, and does not say that they are something else.

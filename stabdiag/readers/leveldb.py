@@ -11,6 +11,8 @@ import struct
 import zlib
 from typing import TYPE_CHECKING, Final
 
+from stabdiag.words import plural
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -50,8 +52,8 @@ class Records:
         name = self._stream.name
         found = []
         if self._damaged:
-            places = "places" if self._damaged > 1 else "place"
-            found.append(f"{name} is damaged in {self._damaged} {places}: what lies there is lost")
+            places = plural(self._damaged, "place")
+            found.append(f"{name} is damaged in {places}: what lies there is lost")
         if self._cut:
             found.append(f"{name} breaks off inside a record; all before that is read")
         return tuple(found)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from stabdiag.readers.blocks import blocks
 from stabdiag.readers.points import Points
 from stabdiag.readers.words import number_of
+from stabdiag.words import plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -63,8 +64,8 @@ def _read_metric(metric: str, stream: Stream, points: Points) -> list[str]:
                 points.add(metric, int(found[3] or 0), value, time=int(found[1]))
     notes = list(stream.notes)
     if unreadable:
-        lines_were = "lines were" if unreadable > 1 else "line was"
-        notes.append(f"{unreadable} {lines_were} not readable in the metric {metric}")
+        were = plural(unreadable, "line was", "lines were")
+        notes.append(f"{were} not readable in the metric {metric}")
     if rest:
         notes.append(f"the metric {metric} breaks off inside a line; all before that is read")
     return notes

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from stabdiag.errors import NoUsableRecord
 from stabdiag.readers import refusals
+from stabdiag.readers.compressed import SUFFIXES
 from stabdiag.readers.registry import READERS, Reader, reader
 
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ def _by_suffix(name: str, head: bytes, *, whole: bool) -> Reader | None:
     if whole and not head.strip():
         return None
     stem = name.lower()
-    for packed in (".gz", ".bz2", ".xz", ".zst"):
+    for packed in SUFFIXES:
         stem = stem.removesuffix(packed)
     for one in map(reader, _PROMISED):
         if stem.endswith(one.suffixes):

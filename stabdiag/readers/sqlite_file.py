@@ -24,6 +24,11 @@ def reason(damage: Exception) -> str:
     return str(damage) or "a length in it is wrong"
 
 
+def damaged(damage: Exception) -> tuple[str, ...]:
+    """Return a note on metrics that could not be read to their end."""
+    return (f"the metrics are damaged ({reason(damage)}): read as far as they go",)
+
+
 def cut_off(path: Path, name: str) -> tuple[str, ...]:
     """Return a note if a database has fewer pages than it says."""
     size, _, pages = _header(path)

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from stabdiag.words import plural
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -78,10 +80,8 @@ class Frames:
         name = self._stream.name
         found = []
         if self._damaged:
-            records, are = ("records", "are") if self._damaged > 1 else ("record", "is")
-            found.append(
-                f"{self._damaged} {records} of {name} {are} damaged (wrong checksum) and left out"
-            )
+            records = plural(self._damaged, f"record of {name} is", f"records of {name} are")
+            found.append(f"{records} damaged (wrong checksum) and left out")
         if self._lost:
             found.append(f"{self._lost} bytes of {name} are damaged: no record is found in them")
         if self._cut:

@@ -10,7 +10,7 @@ from stabdiag.history import Event, EventKind
 from stabdiag.readers.columns import Columns
 from stabdiag.readers.nested import Record, flattened
 from stabdiag.readers.pieces import join, rows_of
-from stabdiag.readers.sqlite_file import DAMAGE, reason
+from stabdiag.readers.sqlite_file import DAMAGE, damaged
 
 if TYPE_CHECKING:
     import sqlite3
@@ -68,16 +68,13 @@ def _chunks(database: sqlite3.Connection, key: str, run: str) -> tuple[list[Rows
         for step, metrics in database.execute(_RECORDS.format(key), [run]):
             records.append({_STEP: step, **_decoded(metrics)})
             if len(records) == _BUNCH:
-                chunks.append(_chunk(records))
+                chunks.append(rows_of(*flattened(records)))
                 records = []
     except DAMAGE as error:
-        damage = (f"the metrics are damaged ({reason(error)}): read as far as they go",)
-    return [*chunks, *([_chunk(records)] if records else [])], damage
-
-
-def _chunk(records: list[Record]) -> Rows:
-    flat, names = flattened(records)
-    return rows_of(flat, names)
+        damage = damaged(error)
+    if records:
+        chunks.append(rows_of(*flattened(records)))
+    return chunks, damage
 
 
 def _config(database: sqlite3.Connection, key: str, run: str) -> dict[str, object]:

@@ -8,6 +8,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Final
 
 from stabdiag.history import Event, EventKind
+from stabdiag.readers.compressed import SUFFIXES
 from stabdiag.readers.source import STANDARD_INPUT
 from stabdiag.roles import assign, is_evaluation, normal
 
@@ -26,8 +27,6 @@ _LOSSES: Final = re.compile(
     r"loss|train|log(?:_|$|s)|hist|curve|metric|nll|cost|error|run(?:_|$|s)|trace"
 )
 
-_PACKED: Final = (".gz", ".bz2", ".xz", ".zst")
-
 # What a file holds whose name says so, and which is no loss.
 _MEASURE: Final = re.compile(
     r"(?:^|_)(?:acc|accs|accurac(?:y|ies)|rewards?|returns?|scores?|f1|auc|iou|dice|psnr|ssim|bleu"
@@ -41,7 +40,7 @@ def name_of_values(source: str) -> str:
     if source == STANDARD_INPUT:
         return "loss"
     path = PurePath(source)
-    stem = PurePath(path.stem).stem if path.suffix in _PACKED else path.stem
+    stem = PurePath(path.stem).stem if path.suffix in SUFFIXES else path.stem
     if assign([stem]).columns or _MEASURE.search(normal(stem)):
         return stem
     if is_evaluation(stem):
@@ -51,7 +50,7 @@ def name_of_values(source: str) -> str:
 
 def is_of_losses(source: str) -> bool:
     """Tell whether the numbers of a file may be losses, by its name."""
-    return not assign([name_of_values(source)]).columns.keys().isdisjoint(("loss", "eval_loss"))
+    return assign([name_of_values(source)]).has("loss", "eval_loss")
 
 
 def may_be_losses(numbers: Sequence[float]) -> bool:

@@ -11,7 +11,6 @@ from stabdiag.readers.pieces import join
 from stabdiag.readers.wandb_history import History, decoded
 
 if TYPE_CHECKING:
-    from stabdiag.readers.columns import Column
     from stabdiag.readers.source import Stream
     from stabdiag.readers.wandb_console import Console
 
@@ -84,15 +83,12 @@ class _Run:
         # The members of a record stand in no order of their own.
         names = sorted({name for chunk in chunks for name in chunk.names})
 
-        def load(column: str) -> Column:
-            return join(chunks, column)
-
         return Columns(
             source=name,
             format="wandb",
             names=tuple(names),
             rows=sum(chunk.rows for chunk in chunks),
-            load=load,
+            load=lambda column: join(chunks, column),
             notes=notes,
             events=(*self._console.events(), *self._end()),
             config=self._config,

@@ -72,8 +72,7 @@ def _key_of(records: list[Record]) -> str:
     key = next((key for key in keys if len({str(r.get(key)) for r in records}) > few), "")
     flat, _ = flattened(records)
     names = {name for r in flat for name, value in r.items() if isinstance(value, float | list)}
-    told = assign(sorted(names)).columns
-    return key if told.keys().isdisjoint(_TELLING) else ""
+    return "" if assign(sorted(names)).has(*_TELLING) else key
 
 
 def _records(line: bytes) -> list[Record]:

@@ -21,7 +21,9 @@ from stabdiag.roles.names import (
     names_measurements,
     names_results,
     normal,
+    run_of,
     tells_split,
+    without_run,
 )
 from stabdiag.roles.parts import about_opponents, opponent_of, parts_of
 from stabdiag.roles.standin import may_stand_in
@@ -55,6 +57,10 @@ class Assignment:
     parts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     other_losses: tuple[str, ...] = ()
 
+    def has(self, *roles: str) -> bool:
+        """Tell whether some column serves one of these roles."""
+        return not self.columns.keys().isdisjoint(roles)
+
 
 def may_serve(name: str) -> bool:
     """Tell whether a column may be looked at, whatever other columns there are.
@@ -65,7 +71,7 @@ def may_serve(name: str) -> bool:
     return (
         key in _NAMES
         or key.partition("_")[2] in _NAMES
-        or normal(_without_run(name)) in _NAMES
+        or normal(without_run(name)) in _NAMES
         or last_word(name) in _NAMES
         or "loss" in key
         or key.removeprefix("train_").startswith(_PREFIXES)
@@ -168,7 +174,7 @@ def _by_name(names: Sequence[str]) -> dict[str, str]:
     for name in names:
         found.setdefault(normal(name), name)
     for name in names:
-        found.setdefault(normal(_without_run(name)), name)
+        found.setdefault(normal(without_run(name)), name)
     section = section_of(names)
     for name in names if section else ():
         found.setdefault(normal(name).removeprefix(f"{section}_"), name)
@@ -176,12 +182,7 @@ def _by_name(names: Sequence[str]) -> dict[str, str]:
 
 
 def _is_known(name: str, role: Role) -> bool:
-    return normal(name) in role.names or normal(_without_run(name)) in role.names
-
-
-def _without_run(name: str) -> str:
-    """Return the name of the metric: W&B puts that of the run before it when it exports a chart."""
-    return name.rpartition(" - ")[2]
+    return normal(name) in role.names or normal(without_run(name)) in role.names
 
 
 def _about_looks(looks: Mapping[str, Sequence[str]]) -> list[str]:
@@ -205,15 +206,10 @@ def _listed(words: Sequence[str]) -> str:
 
 def _about_other_runs(taken: str, names: list[str]) -> list[str]:
     """Say which other runs a table has, as where W&B exports a chart of several."""
-    run, _, metric = taken.rpartition(" - ")
-    if not run:
-        return []
-    others = [
-        name.rpartition(" - ")[0]
-        for name in names
-        if name != taken and name.rpartition(" - ")[2] == metric and " - " in name
-    ]
-    if not others:
+    run, metric = run_of(taken), without_run(taken)
+    others = [run_of(name) for name in names if name != taken and without_run(name) == metric]
+    others = [one for one in others if one]
+    if not (run and others):
         return []
     shown = ", ".join(others[:3]) + (", …" if len(others) > 3 else "")
     from shlex import quote

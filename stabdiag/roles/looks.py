@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from stabdiag.roles.names import is_evaluation, normal, without_evaluation, words_of
+from stabdiag.roles.names import is_evaluation, normal, run_of, without_evaluation, words_of
 from stabdiag.roles.table import ROLES
 
 if TYPE_CHECKING:
@@ -142,6 +143,5 @@ def section_of(names: Sequence[str]) -> str:
 
 def other_losses(taken: str, names: Iterable[str]) -> tuple[str, ...]:
     """Return the first few columns of the same run that look like a training loss as well."""
-    run = taken.rpartition(" - ")[0]
-    like = [name for name in names if is_a_loss(name) and name.rpartition(" - ")[0] == run]
-    return tuple(like[:_OTHERS])
+    like = (name for name in names if is_a_loss(name) and run_of(name) == run_of(taken))
+    return tuple(islice(like, _OTHERS))

@@ -73,6 +73,16 @@ def words_of(name: str) -> list[str]:
     return [word for word in normal(name).split("_") if word]
 
 
+def run_of(name: str) -> str:
+    """Return the run that a column is of, where W&B has exported a chart: ``run - train/loss``."""
+    return name.rpartition(" - ")[0]
+
+
+def without_run(name: str) -> str:
+    """Return the name of a column without that of its run; see ``run_of``."""
+    return name.rpartition(" - ")[2]
+
+
 def is_setting(name: str) -> bool:
     """Tell whether a column holds a setting of the run by its section, as ``config/lr`` does."""
     return _SETTINGS.search(name) is not None

@@ -10,6 +10,7 @@ from stabdiag.roles.names import (
     is_setting,
     normal,
     without_evaluation,
+    without_run,
 )
 from stabdiag.roles.parts import about_opponents, is_of_opponents, opponent_of
 
@@ -64,7 +65,7 @@ def may_stand_in(name: str) -> bool:
 
 def _measure(name: str) -> str | None:
     """Return which measure a column of the training is; an empty one where it is just ``train``."""
-    key = normal(name.rpartition(" - ")[2])
+    key = normal(without_run(name))
     if key in ("train", "training"):
         return ""
     bare = next((key.removeprefix(one) for one in _TRAINING if key.startswith(one)), key)

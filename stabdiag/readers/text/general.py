@@ -16,6 +16,7 @@ from stabdiag.readers.text.counters import EPOCH
 from stabdiag.readers.text.log import read_log
 from stabdiag.readers.text.names import LOSS
 from stabdiag.readers.text.search import evidence
+from stabdiag.words import plural
 
 if TYPE_CHECKING:
     from stabdiag.readers.columns import Columns
@@ -60,7 +61,7 @@ def read(stream: Stream) -> Columns:
 
 def _about(found: Evidence) -> str:
     """Return what speaks for a log, in words."""
-    lines = "1 line" if found.lines == 1 else f"{found.lines} lines"
+    lines = plural(found.lines, "line")
     if found.counter is None:
         counted = f"{lines} or more, and no step with any"
     else:

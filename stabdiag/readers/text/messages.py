@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from stabdiag.history import Event, EventKind
 from stabdiag.readers.text.clean import inert
+from stabdiag.words import plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -151,10 +152,8 @@ class Messages:
             ]
             more = self._counts[title] - len(told)
             if more:
-                lines = "line" if more == 1 else "lines"
-                made[-1] = replace(
-                    made[-1], message=f"{made[-1].message} (and {more} more such {lines})"
-                )
+                also = f"(and {plural(more, 'more such line')})"
+                made[-1] = replace(made[-1], message=f"{made[-1].message} {also}")
             events += made
         return tuple(sorted(events, key=lambda event: event.line or 0))
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from stabdiag.readers.columns import EXACT
 from stabdiag.readers.pieces import Piece, Rows, piece_of_numbers
 from stabdiag.readers.text.bars import TOTAL, totals_of_training
 from stabdiag.readers.text.cells import piece_of
@@ -76,7 +77,7 @@ class Table:
         given = pieces.get(self._grammar.step)
         steps = np.full(len(at), np.nan)
         if given is not None:
-            whole = (given.states == NUMBER) & (np.abs(given.values) < 2.0**53)
+            whole = (given.states == NUMBER) & (np.abs(given.values) < EXACT)
             steps[whole] = given.values[whole]
         self._stored.append(
             _Stored(
