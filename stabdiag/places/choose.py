@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from typing import TypeVar
 
-    from stabdiag.places.look import Log
+    from stabdiag.places.logs import Log
 
     Item = TypeVar("Item")
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Collection
 
-    from stabdiag.places.look import Log
+    from stabdiag.places.logs import Log
 
 # The rank of a low-rank adapter is none of a process.
 _RANK: Final = re.compile(r"(?<![a-z])(?<!lora.)rank[-_.=]?(\d{1,6})(?!\d)", re.IGNORECASE)
@@ -43,7 +43,7 @@ def ranks_in(source: str | os.PathLike[str]) -> list[Path]:
         return []
     from stabdiag.places.choose import choose
     from stabdiag.places.folder import Folder
-    from stabdiag.places.look import logs_in
+    from stabdiag.places.logs import logs_in
 
     place = Folder(folder)
     jobs: dict[str, dict[int, list[Log]]] = {}

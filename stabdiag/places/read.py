@@ -12,8 +12,8 @@ from stabdiag.errors import LogError, NoUsableRecord
 from stabdiag.history import Event, EventKind
 from stabdiag.manifest import Manifest
 from stabdiag.places import stores
-from stabdiag.places.configured import Beside, beside_file, beside_member, beside_url
-from stabdiag.places.members import is_tar, is_zip
+from stabdiag.places.archives import is_tar, is_zip
+from stabdiag.places.beside import Beside, beside_file, beside_member, beside_url
 from stabdiag.readers import read_stream
 from stabdiag.readers.columns import every_column
 from stabdiag.readers.refusals import archive_of
@@ -155,7 +155,7 @@ def _chosen(place: Place, asked: _Asked) -> Found:
     """Read the best log of a place with many files."""
     from stabdiag.places.choose import choose
     from stabdiag.places.folder import Folder
-    from stabdiag.places.look import logs_in
+    from stabdiag.places.logs import logs_in
 
     entries = place.entries()
     logs = logs_in(place, entries)

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from pathlib import PurePosixPath
 
     from stabdiag.places.listing import Entry
-    from stabdiag.places.look import Log
+    from stabdiag.places.logs import Log
     from stabdiag.readers.columns import Columns
     from stabdiag.readers.source import Stream
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import tarfile
 from typing import TYPE_CHECKING, Any
 
+from stabdiag.places.archives import inside, is_wanted, left_out
 from stabdiag.places.listing import MOST_FILES, Entry
-from stabdiag.places.members import inside, is_wanted, left_out
 from stabdiag.readers.compressed import unpacked
 from stabdiag.readers.source import Stream
 

@@ -10,8 +10,8 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from stabdiag.errors import LogError
+from stabdiag.places.archives import inside, is_wanted, left_out
 from stabdiag.places.listing import MOST_FILES, Entry
-from stabdiag.places.members import inside, is_wanted, left_out
 from stabdiag.readers.compressed import inflated
 from stabdiag.readers.source import Stream
 
