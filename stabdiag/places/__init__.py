@@ -1,4 +1,4 @@
-"""From what the user names to the columns of one log, and the manifest that lies beside it.
+"""Find the log in what the user names, and read its columns and the manifest beside it.
 
 A place is a file, standard input, a folder, an archive, a URL, or several of these for one run.
 """

@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 # No configuration is larger.
 _LARGEST: Final = 1 << 20
 
-# What a person wrote for us goes first …
+# What a person wrote for this program comes first …
 _OURS: Final = "manifest.json"
 
-# … then what the run was started with, then what its model is.
+# … then the arguments that the run was started with, then the configuration of its model.
 _NAMES: Final = (
     *("training_args.json", "training_args.yaml", "train_args.json", "trainer_config.json"),
     *("args.json", "args.yaml", "opt.yaml", "arguments.json"),
@@ -40,7 +40,7 @@ _NAMES: Final = (
     *("ds_config.json", "deepspeed_config.json"),
 )
 
-# Folders that a run keeps its logs in, below its own.
+# Names of folders in which a run keeps its logs, below its own folder.
 _INNER: Final = re.compile(
     r"logs?|tensorboard|tb|tb_logs|events|csv|metrics|stats|vis_data|runs|train|files"
     r"|(checkpoint|version|epoch|step|run)[-_].*|rank[-_]?\d+|\d{8}_\d{6}",
@@ -50,7 +50,7 @@ _INNER: Final = re.compile(
 
 @dataclass(frozen=True, kw_only=True)
 class Beside:
-    """What lies beside a log: the manifest, what is to be told of it, the files that were read."""
+    """The manifest from files beside a log, events about these, and the files that were read."""
 
     manifest: Manifest = field(default_factory=Manifest)
     events: Sequence[Event] = ()
@@ -97,19 +97,19 @@ def beside_member(place: Place, log: PurePosixPath, entries: Iterable[Entry]) ->
 
 
 def beside_url(remote: Remote) -> Beside:
-    """Look beside a file behind a URL for the manifest alone: each name is a request."""
+    """Look beside a file behind a URL, only for a manifest, since each name costs a request."""
     names = map(PurePosixPath, _written_for(remote.name))
     manifest, _ = _manifest(
         [names],
         lambda path: remote.read_beside(str(path), _LARGEST),
         lambda path: f"{remote.name.rpartition('/')[0]}/{path}",
     )
-    # Nothing is told: a server may answer with a page of its own, whatever is asked for.
+    # No events: a server may answer with a page of its own, whatever is asked for.
     return Beside(manifest=manifest)
 
 
 def _paths(log: PurePosixPath, root: PurePosixPath) -> Iterator[list[PurePosixPath]]:
-    """Yield where a log's configuration may lie, the most telling first; of each list one counts.
+    """Yield where a log's configuration may lie, the best first; of each list one file counts.
 
     Args:
         log: the log's path.
@@ -121,7 +121,7 @@ def _paths(log: PurePosixPath, root: PurePosixPath) -> Iterator[list[PurePosixPa
 
 
 def _written_for(log: str) -> list[str]:
-    """Return the names that a manifest written for a log may have; the first one counts."""
+    """Return the names that the manifest of a log may have; the first file found counts."""
     name = PurePosixPath(log).name
     stems = (PurePosixPath(name).stem, name.partition(".")[0])
     return [*(f"{stem}.{_OURS}" for stem in dict.fromkeys(stems) if stem), _OURS]
@@ -147,12 +147,12 @@ def _manifest(
     read: Callable[[PurePosixPath], bytes | None],
     name: Callable[[PurePosixPath], str] = str,
 ) -> tuple[Manifest, list[Event]]:
-    """Return what the configurations beside a log tell together, and what could not be read.
+    """Return the manifest that all configurations make, and what could not be read.
 
     Args:
-        paths: where one may lie, the most telling first; of each list only the first one counts.
+        paths: where one may lie, the best first; of each list only the first file counts.
         read: returns what a file holds, or None where there is none or it is too large.
-        name: returns what a report calls a file.
+        name: returns the name of a file in a report.
     """
     known, events = Manifest(), list[Event]()
     for alternatives in paths:
@@ -163,7 +163,7 @@ def _manifest(
         try:
             told = parse_manifest(_of_the_training(mapping_of(name(path), data)), name(path))
         except ManifestError as error:
-            # Beside a log may lie a file of the same name that is something else.
+            # A file of this name beside a log may be something else.
             events.append(Event(kind=EventKind.PLACE, message=f"not used as manifest: {error}"))
             continue
         if any(getattr(told, key.name) is not None for key in KEYS):
@@ -172,7 +172,7 @@ def _manifest(
 
 
 def _of_the_training(raw: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a model's configuration without the dtype of its weights: training has its own."""
+    """Drop the dtype of a model's weights, since training has a dtype of its own."""
     if "model_type" in raw or "architectures" in raw:
         return {key: one for key, one in raw.items() if key not in ("torch_dtype", "dtype")}
     return raw

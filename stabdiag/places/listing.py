@@ -1,4 +1,4 @@
-"""What lies in a place: files by their path in it, whatever the place is."""
+"""What all places have in common: they list files by path, and open them as streams."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from stabdiag.readers.source import Stream
 
-# So many files are listed, and so many levels deep is looked for them.
+# How many files are listed, and how many levels deep.
 MOST_FILES: Final = 10_000
 DEEPEST: Final = 6
 
@@ -48,9 +48,9 @@ class Place(Protocol):
         """Return the files in the place."""
 
     def streams(self, entries: Sequence[Entry]) -> Generator[tuple[Entry, Stream]]:
-        """Open one file after the other, in the order of the place; each before the next is."""
+        """Open one file after the other; each stream has to be read before the next is asked for."""
 
 
 def is_skipped(folder: str) -> bool:
-    """Tell whether a folder of this name holds no logs; Hydra keeps the configuration hidden."""
+    """Tell whether a folder of this name holds neither logs nor Hydra's configuration."""
     return folder in _NO_LOGS or (folder.startswith(".") and folder != ".hydra")

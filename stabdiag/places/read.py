@@ -1,4 +1,4 @@
-"""A place is opened, the best log in it chosen and read, and what lies beside it looked for."""
+"""Open a place, choose and read the best log in it, and look for what lies beside that."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from stabdiag.places.listing import Entry, Place
     from stabdiag.readers.columns import Columns, Wanted
 
-# What is looked at to tell an archive: the header of its first member, packed.
+# How many bytes are looked at to recognise an archive: the header of its first member, packed.
 _HEAD: Final = 1 << 16
 
-# So many logs that were not taken are named.
+# How many of the logs that were not taken are named.
 _SHOWN: Final = 3
 
 _ARCHIVES: Final = (".tar", ".tgz", ".zip", ".tar.gz", ".tar.bz2", ".tar.xz", ".tar.zst")
@@ -46,7 +46,7 @@ class Found:
 
 @dataclass(frozen=True, kw_only=True)
 class _Asked:
-    """What is asked of a log: its format, if it is not to be recognised, and its columns."""
+    """How a log is to be read: its format, unless that is to be recognised, and which columns."""
 
     format: str | None
     wanted: Wanted
@@ -192,13 +192,13 @@ def _only(place: Place, entry: Entry, asked: _Asked) -> Columns:
 
 
 def _with(columns: Columns, beside: Beside) -> Found:
-    """Return columns with what lies beside them; what is told of the place comes first."""
+    """Return columns with what lies beside them; the events of the place come first."""
     events, files = (*beside.events, *columns.events), (*columns.files, *beside.files)
     return Found(columns=replace(columns, events=events, files=files), manifest=beside.manifest)
 
 
 def _told(taken: str, others: Sequence[str]) -> Iterator[str]:
-    """Yield which of several logs was taken."""
+    """Say which of several logs was taken."""
     if others:
         shown = ", ".join(others[:_SHOWN])
         more = f" and {len(others) - _SHOWN} more" if len(others) > _SHOWN else ""

@@ -1,4 +1,4 @@
-"""Runs that are kept in several files: TensorBoard's folders, MLflow's file store, DVCLive's."""
+"""Runs in several files: TensorBoard's folders, MLflow's file store, and DVCLive's tables."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ MLFLOW: Final = "mlflow-metric"
 _METRICS: Final = ("plots", "metrics")
 _TABLE: Final = ".tsv"
 
-# Keras keeps what it trains and what it evaluates in folders of their own, of one run.
+# Keras has folders of their own for the training and the evaluation of a run.
 _SIDES: Final = frozenset({"train", "training", "val", "valid", "validation", "eval", "test"})
 
-# PyTorch's add_hparams writes to a folder below that of the run, named by the time.
+# PyTorch's add_hparams writes to a folder below that of the run, which is named by the time.
 _HYPER_PARAMETERS: Final = re.compile(r"\d{9,11}\.\d+")
 
 
 def run_of(log: Log) -> PurePosixPath | None:
-    """Return the folder of the run that a log is one file of; None where the log is one file."""
+    """Return the folder of the run that a log is a part of; None if the log is one file."""
     folder = log.path.parent
     if log.format == TENSORBOARD:
         return folder.parent if folder.name.lower() in _SIDES else folder

@@ -1,4 +1,4 @@
-"""Arrow arrays as pieces of columns."""
+"""Turn Arrow arrays into pieces of columns."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 Field: TypeAlias = Any
 
-# Below this many texts Python is done before the import of pyarrow.compute is.
+# Python reads up to this many texts in less time than pyarrow.compute takes to import.
 _FEW_TEXTS: Final = 20_000
 
 
 def leaves(schema: pa.Schema) -> dict[str, tuple[int, ...]]:
-    """Return where each column lies: the members of a struct are named ``outer/inner``."""
+    """Return the path to each column; a member of a struct is named ``outer/inner``."""
     found: dict[str, tuple[int, ...]] = {}
     for place in range(len(schema)):
         _descend(schema.field(place), (place,), "", found)
@@ -44,7 +44,7 @@ def _descend(
 
 
 def leaf(array: Array, path: tuple[int, ...]) -> Array:
-    """Return the array that lies at a path of struct members, null where its struct is."""
+    """Return the array at a path of struct members; it is null where its struct is."""
     for place in path:
         array = array.flatten()[place]
     return array
@@ -82,7 +82,7 @@ def valid(array: Array) -> NDArray[np.bool_]:
 
 
 def numbers_of(array: Array) -> NDArray[Any]:
-    """Return the numbers of an array, not copied; arbitrary ones where it is null.
+    """Return the numbers of an array without a copy; where it is null they are arbitrary.
 
     ``Array.to_numpy`` would import pandas.
     """

@@ -1,4 +1,4 @@
-"""Unpacking of gzip, bzip2, xz and Zstandard, up to the cut where a file breaks off."""
+"""Unpack gzip, bzip2, xz and Zstandard, up to the cut where a file breaks off."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 SUFFIXES: Final = (".gz", ".bz2", ".xz", ".zst")
 
-# What is read, and what is unpacked of it, at a time: bzip2 can make a gigabyte of 64 kB.
+# How many bytes are read at a time, and how many are unpacked: bzip2 makes a gigabyte of 64 kB.
 _BITE: Final = 1 << 16
 _MOUTHFUL: Final = 1 << 20
 
@@ -23,7 +23,7 @@ _XZ_MEMORY: Final = 1 << 28
 
 
 class Decompressor(Protocol):
-    """What ``bz2`` and ``lzma`` have in common."""
+    """The decompressors of ``bz2`` and ``lzma``, and ``_Zlib``."""
 
     @property
     def eof(self) -> bool:
@@ -31,14 +31,14 @@ class Decompressor(Protocol):
 
     @property
     def needs_input(self) -> bool:
-        """Whether nothing more comes out before more goes in."""
+        """Whether more packed bytes are needed before anything more can be unpacked."""
 
     @property
     def unused_data(self) -> bytes:
-        """The bytes after that end."""
+        """The bytes after that end, which belong to the next packed stream."""
 
     def decompress(self, data: bytes, max_length: int) -> bytes:
-        """Return what these bytes unpack to, as far as it is settled, up to a length."""
+        """Return what these bytes unpack to, at most ``max_length`` bytes of it."""
 
 
 def unpacked(stream: Stream) -> Stream:
@@ -58,7 +58,7 @@ def inflated(stream: Stream) -> Stream:
 
 
 class _Zlib:
-    """``zlib`` with the habits of ``bz2`` and ``lzma``."""
+    """``zlib`` with the interface of ``bz2`` and ``lzma``."""
 
     def __init__(self, wbits: int) -> None:
         import zlib
@@ -163,7 +163,7 @@ def _zstandard(stream: Stream) -> Iterator[bytes]:
 
 
 class _File:
-    """The little of a file object that Arrow asks for."""
+    """As much of a file object as Arrow asks for."""
 
     closed = False
 

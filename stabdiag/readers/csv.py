@@ -30,7 +30,7 @@ SMALL: Final = 1 << 19
 
 
 def recognises(head: bytes, *, whole: bool) -> bool:
-    """Return whether the head of a file is CSV, its header missing or not."""
+    """Return whether the head of a file is CSV, with a header or without."""
     text = _with_line_ends(head.removeprefix(b"\xef\xbb\xbf"))
     if text.lstrip()[:1] in {b"{", b"["}:
         return False
@@ -65,7 +65,7 @@ class _Work:
 def read(stream: Stream, *, small: int = SMALL, size: int = BLOCK) -> Columns:
     """Read a stream of CSV; a log of up to ``small`` bytes without Arrow.
 
-    Columns that are not wanted stay text: to make numbers of them takes most of the time.
+    Columns that are not wanted are not parsed: that is what takes most of the time.
     """
     stream = _unwound(stream)
     dialect = _dialect(stream)
@@ -116,9 +116,9 @@ def read(stream: Stream, *, small: int = SMALL, size: int = BLOCK) -> Columns:
 def _with_unwanted(
     load: Callable[[str], Column], path: Path, wanted: Wanted, rows: int
 ) -> Callable[[str], Column]:
-    """Return what loads the columns that were not wanted as well: the file is read again for them.
+    """Return a loader of all columns; for those that were not wanted the file is read again.
 
-    That is seldom asked for. A log that has grown meanwhile does not tell.
+    That is seldom asked for. If the log has grown meanwhile, these columns are empty.
     """
 
     @cache
@@ -132,17 +132,17 @@ def _with_unwanted(
     return load_any
 
 
-# Columns that are gathered in one place while a log is read.
+# A log of up to this many columns is gathered in a slab while it is read.
 _MOST_MOVED: Final = 200
 
 
 def _slab(stream: Stream, dialect: Dialect) -> Slab:
     """Return what gathers a log's numbers, with room for as many records as its size suggests.
 
-    There is none for what comes through a pipe, nor for a log of so many columns that it has few
-    records: to drop one from a table, Arrow goes through them all. Steps have fewer digits at the
-    head of a log, so there are mostly fewer records than that; a twentieth is added for the others.
-    A record takes two bytes a cell or more, whatever the head is like.
+    There is no room for what comes through a pipe, nor for a log of very many columns: to drop one
+    from a table, Arrow goes through them all. The number of records is estimated from the head of
+    the log, with a twentieth added; mostly there are fewer, since steps have more digits further
+    down. Whatever the head is like, a record takes at least two bytes a cell.
     """
     from stabdiag.readers.csv_arrow import Slab
 
@@ -155,12 +155,12 @@ def _slab(stream: Stream, dialect: Dialect) -> Slab:
 
 
 def _with_line_ends(head: bytes) -> bytes:
-    """Return the head of a file with line ends, where old programs wrote carriage returns alone."""
+    """Return the head of a file with newlines, where old programs wrote carriage returns alone."""
     return head if b"\n" in head else head.replace(b"\r", b"\n")
 
 
 def _unwound(stream: Stream) -> Stream:
-    """Return a stream with line ends, where old programs wrote carriage returns alone."""
+    """Return a stream with newlines, where old programs wrote carriage returns alone."""
     head, _ = stream.head()
     if head == _with_line_ends(head):
         return stream

@@ -1,4 +1,4 @@
-"""What a CSV file looks like: its delimiter, its header, and whether it is one at all."""
+"""Tell whether a file is CSV, and find its delimiter and its header."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
 
 _FEWEST_ROWS: Final = 3
 
-# So many lines may stand above a header, a title or settings, if it has no more cells than that.
+# How many lines, such as a title or settings, may stand above a header, and how wide that may be.
 _PREAMBLE: Final = 10
 _WIDE: Final = 1000
 
-# How many lines below the header are looked at, and how many of them may have another width.
+# How many lines below the header are looked at, and which share may have another width.
 LINES: Final = 50
 _RAGGED: Final = 0.2
 
@@ -45,7 +45,7 @@ class Dialect:
     """The delimiter and the first header; ``start`` is where the records begin.
 
     ``commas`` says that the comma is the decimal point, as in what Excel writes in most of Europe.
-    So many lines ``above`` the header are neither blank nor comments: a title, or settings.
+    ``above`` is how many lines above the header are neither blank nor comments, as a title is.
     ``ends_open`` says that each line ends in a delimiter, and ``has_index`` that the first column
     has no name and counts the rows, as pandas writes it. ``assumed`` says what columns without
     names are taken for.
@@ -62,7 +62,7 @@ class Dialect:
     assumed: Event | None = None
 
     def shown(self, names: Iterable[str]) -> dict[str, str]:
-        """Return the columns by the names under which they are told of; see ``ends_open``."""
+        """Return the columns by the names that a user sees; see ``ends_open`` and ``has_index``."""
         own = {name: name for name in names}
         if self.ends_open:
             own.pop(unnamed(len(self.names)), None)
@@ -111,7 +111,7 @@ def _dialects(head: bytes, lines: Sequence[str], places: Sequence[int]) -> Itera
 
 
 def _recurs(delimiter: str, first: str, below: Sequence[str]) -> bool:
-    """Return whether a line below others heads a table: of numbers, and words are fewer."""
+    """Return whether a line below others is the header of a table of mostly numbers."""
     count = first.count(delimiter)
     if delimiter == BLANKS or not 0 < count < _WIDE or not is_header(cells_of(first, delimiter)):
         return False
@@ -165,7 +165,7 @@ def _divided(
 
 
 def _is_table(header: list[str], rows: list[list[str]]) -> bool:
-    """Return whether all lines have as many cells, as no text for people has.
+    """Return whether all lines have the same number of cells, as no prose has.
 
     The first has names alone, or numbers alone where the names stand in a comment above it.
     """
@@ -180,7 +180,7 @@ def _counts(rows: list[list[str]]) -> bool:
 
 
 def are_records(rows: list[list[str]], width: int) -> bool:
-    """Return whether nearly all rows are so wide, and their cells mostly numbers."""
+    """Return whether nearly all rows have this width, and most of their cells are numbers."""
     fitting = [row for row in rows if len(row) == width or (len(row) == width + 1 and not row[-1])]
     if not fitting or len(rows) - len(fitting) > max(1, _RAGGED * len(rows)):
         return False

@@ -17,7 +17,7 @@ from stabdiag.words import plural
 if TYPE_CHECKING:
     from stabdiag.readers.pieces import Chunk
 
-# A quoted cell may run over as many lines; an unpaired quote must not swallow the file.
+# A quoted cell may run over this many lines: an unpaired quote must not swallow the file.
 _LINES_OF_A_CELL: Final = 50
 _LONGEST_QUOTED: Final = 1 << 14
 
@@ -76,14 +76,14 @@ def read_lines(
 
 
 def _row(lines: list[str], at: int, delimiter: str) -> tuple[list[str], int]:
-    """Return the cells of a row, and how many further lines its quoted cells take."""
+    """Return the cells of a row, and how many more lines its quoted cells run over."""
     text = lines[at].rstrip("\r")
     if not _is_open(text, delimiter):
         return cells_of(text, delimiter), 0
     longer = [text]
     for more, line in enumerate(lines[at + 1 : at + _LINES_OF_A_CELL], start=1):
         longer.append(line.rstrip("\r"))
-        # What has no quote ends no cell, and is not looked through again for each that is open.
+        # A line without a quote ends no cell, so the whole need not be searched again for it.
         if '"' in line:
             # The line ends go: a cell of several lines is a text, and only compared.
             whole = " ".join(longer)

@@ -41,7 +41,7 @@ def read_run(files: Iterable[tuple[PurePosixPath, Stream]], name: str) -> Column
 
 
 def _take(points: Points, metric: str, table: Columns) -> bool:
-    """Take the points of a metric, if it is one; what was written as blank was no number."""
+    """Take the points of a metric, if the table is one; a blank value was NaN."""
     if _STEP not in table.names or len(table.names) < 2:
         return False
     steps, values = table.load(_STEP), table.load(table.names[-1])

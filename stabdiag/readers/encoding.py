@@ -16,7 +16,7 @@ _PIECE = 1 << 20
 
 
 def decoded(stream: Stream) -> Stream:
-    """Return a stream of UTF-8 where the bytes are marked as UTF-16, or the stream itself."""
+    """Return the stream in UTF-8 if it begins with a byte order mark of UTF-16, else itself."""
     encoding = _MARKS.get(stream.peek(2))
     if encoding is None:
         return stream

@@ -1,4 +1,4 @@
-"""One JSON document: a list of records, or an object of columns, wherever in it they lie."""
+"""One JSON document: a list of records or an object of columns, at any depth."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from stabdiag.readers.json_tables import Tables
     from stabdiag.readers.source import Stream
 
-# So many lists are named that hold nothing.
+# How many lists are named that hold nothing.
 _NAMED: Final = 3
 
 
@@ -33,7 +33,7 @@ def recognises(head: bytes, *, whole: bool) -> bool:
 
 
 def read(stream: Stream) -> Columns:
-    """Read the largest table of a document that tells of a loss, or else the largest."""
+    """Read the largest table of a document that has a loss, or else the largest one."""
     tables = read_tables(stream)
     config = {".".join(path): value for path, value in tables.values.items()}
     events = named(tables, stream.name)
@@ -59,13 +59,13 @@ def read(stream: Stream) -> Columns:
 
 
 def _tells_of_a_loss(chunks: list[Rows]) -> bool:
-    """Tell whether a table has a loss, or what a run without one is told by."""
+    """Tell whether a table has a loss, or something else that a run can be judged by."""
     names = chain.from_iterable(chunk.names for chunk in chunks)
     return assign(names).has("loss", "eval_loss", "loss_scale", "grad_norm")
 
 
 def _widen(records: list[Rows], listed: Rows) -> None:
-    """Give records what stands beside them: lists with a number for each."""
+    """Add to records the lists beside them that have a number for each record."""
     known = set(chain.from_iterable(chunk.names for chunk in records))
     for name in listed.names:
         whole = listed.piece(name)
@@ -86,7 +86,7 @@ def columns_of(
     format: str,
     config: Mapping[str, object],
 ) -> Columns:
-    """Return the columns that some records of a document make."""
+    """Return the columns of some records of a document."""
     rows = _count(chunks)
     if not rows:
         raise NoUsableRecord(f"{stream.name}: {_why_nothing(tables)}")

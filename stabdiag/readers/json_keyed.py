@@ -1,4 +1,4 @@
-"""What stands under its step: {"epoch_1": {"loss": 2.5, …}, …}, as pandas writes by index."""
+"""Values under numbered keys: {"epoch_1": {"loss": 2.5, …}, …}, as pandas writes by index."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ if TYPE_CHECKING:
     from stabdiag.readers.pieces import Piece
 
 Path: TypeAlias = tuple[str, ...]
-# The values by number, under the keys that lead to them without the one that has the number.
+# Numbers and their values, by the path of keys without the numbered one.
 Numbered: TypeAlias = dict[Path, tuple[list[int], list[object]]]
 
 _KEY: Final = re.compile(r"(\D{0,30}?)[\W_]*(\d{1,15})", re.ASCII)
 
-# A fold, a client or a layer has a number, too, which is no step.
+# Other things are numbered, too: a fold, a client or a layer.
 _COUNTERS: Final = {
     name: role.name for role in ROLES if role.name in ("step", "epoch") for name in role.names
 } | {"": "step"}
 
 
 def number_of(key: str) -> tuple[str, int] | None:
-    """Return what a key counts, ``step`` or ``epoch``, and its number; None if it does not."""
+    """Return what a key counts, ``step`` or ``epoch``, and its number; else None."""
     found = _KEY.fullmatch(key)
     counter = _COUNTERS.get(normal(found[1])) if found else None
     return (counter, int(found[2])) if found and counter else None
 
 
 def take_keyed(values: dict[Path, object]) -> tuple[Numbered, str]:
-    """Take the values that stand under numbers out of all, if a loss is among them.
+    """Take the values under numbered keys out of all values, if a loss is among them.
 
     Returns:
         the values by number, and what the numbers count.
@@ -58,9 +58,9 @@ def take_keyed(values: dict[Path, object]) -> tuple[Numbered, str]:
 
 
 def join_keyed(columns: dict[Path, list[Piece]]) -> None:
-    """Put lists that stand under epochs one after the other: {"epoch_1": {"loss": […]}, …}.
+    """Concatenate the lists that stand under epochs: {"epoch_1": {"loss": […]}, …}.
 
-    Under a number alone may as well stand a fold.
+    A key that is only a number may as well be that of a fold.
     """
     found: dict[Path, dict[int, Path]] = defaultdict(dict)
     for path in columns:

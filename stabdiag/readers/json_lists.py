@@ -1,4 +1,4 @@
-"""The lists of a JSON document as one table: side by side, or by the steps that stand with them."""
+"""The lists of a JSON document as one table: side by side, or by the steps beside them."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
 
     Ints = NDArray[np.int64]
 
-# Lists are about as long as the longest from this share of its length on.
+# A list that is at least this share of the longest is about as long.
 _ABOUT: Final = 0.5
 
-# What lists of steps, and of the values beside them, are called.
+# The names of lists of steps, and of the lists of values beside them.
 _BESIDE: Final = (("steps", "values"), ("x", "y"))
 
 
 def side_by_side(tables: Tables, notes: list[str]) -> Rows:
-    """Return the longest lists as columns; one that breaks off fills the first of the rows."""
+    """Return the longest lists as columns; one that breaks off fills the first rows only."""
     lengths = {path: sum(len(p.values) for p in ps) for path, ps in tables.columns.items()}
     # A list that breaks off says nothing of how long it was.
     rows = max(lengths.values(), default=0) if tables.bad else _usual(lengths)
@@ -47,7 +47,7 @@ def side_by_side(tables: Tables, notes: list[str]) -> Rows:
 
 
 def _usual(lengths: Mapping[Path, int]) -> int:
-    """Return how long the longest lists are, or those about as long that have the loss.
+    """Return the length of the longest lists, or of those about as long that have the loss.
 
     An evaluation before the first step makes its list longer.
     """
@@ -60,7 +60,7 @@ def _usual(lengths: Mapping[Path, int]) -> int:
 
 
 def indexed(tables: Tables) -> dict[Path, tuple[Ints, Piece]]:
-    """Return the values that stand under whole numbers: {"loss": {"0": 2.5, "1": 2.4}, …}.
+    """Return the values under keys that are whole numbers: {"loss": {"0": 2.5, "1": 2.4}, …}.
 
     Megatron's own tests keep a run so, as {"lm loss": {"start_step": 1, …, "values": {…}}}, with a
     list for the values in their older form; a NaN there says that nothing was measured.
@@ -122,7 +122,7 @@ def _unmeasured(piece: Piece) -> Piece:
 
 
 def by_step(found: dict[Path, tuple[Ints, Piece]], counter: str) -> Rows:
-    """Return the values of each step, or what else ``counter`` names, as records."""
+    """Return a record for each step, or for each of what else ``counter`` names."""
     if not found:
         return Rows(rows=0)
     steps = np.unique(np.concatenate([keys for keys, _ in found.values()]))

@@ -1,4 +1,4 @@
-"""Lists of JSON objects that each hold whole lists: folds, runs, or the curves of a chart."""
+"""Lists of JSON objects that each hold whole columns: folds, runs, or the curves of a chart."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ if TYPE_CHECKING:
 # A record may hold the learning rates of its groups; a list of more values is a column.
 LONG: Final = 16
 
-# Nobody draws, or trains and keeps, so many at once.
+# Nobody draws or keeps more curves or runs at once.
 _MOST: Final = 200
 
-# What an object may go by.
+# The keys that an object may be named by.
 _NAMES: Final = ("name", "label", "title", "id", "run")
 
 
 def lists_of(records: Sequence[Record]) -> dict[tuple[str, str], list[object]]:
-    """Return the lists that lie in objects, by the name or number of each; none if in records."""
+    """Return the columns in objects, by the object's name or number; none if these are records."""
     lists = [
         {key: one for key, one in record.items() if isinstance(one, list) and _is_column(one)}
         for record in records

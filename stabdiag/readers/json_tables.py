@@ -1,4 +1,4 @@
-"""What a JSON document holds: records, columns, and single values by the way to each of them."""
+"""What a JSON document holds: records, columns and single values, each by its path of keys."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
     from stabdiag.readers.source import Stream
 
-# So many records are held as Python's objects before they become arrays.
+# How many records are held as Python objects before they become arrays.
 _RECORDS: Final = 20_000
 
-# Logs lie no deeper; what does is taken as one value.
+# No log lies deeper: what does is taken as one value.
 _DEEPEST: Final = 20
 
 _POINT: Final = ("wall_time", "step", "value")
@@ -74,7 +74,7 @@ def read_tables(stream: Stream) -> Tables:
 
 
 def _walk(document: Document, path: Path, tables: Tables, single: dict[Path, object]) -> None:
-    """Take one value apart, as far as tables may lie in it."""
+    """Read one value, and keep the tables that lie in it."""
     opening = document.peek()
     if opening == "{" and len(path) < _DEEPEST:
         for key in document.members():
@@ -129,7 +129,7 @@ def _read_points(document: Document, path: Path, tables: Tables) -> None:
 
 
 def _names_above(path: Path, tables: Tables) -> Sequence[str]:
-    """Take the names of the columns whose rows lie there, as pandas writes them above."""
+    """Take the names of the columns for rows at a path, as pandas writes them above these."""
     pieces = tables.columns.get((*path[:-1], "columns"), []) if path[-1:] == ("data",) else []
     names = stretched(pieces).words
     if not names or len(names) < sum(len(piece.values) for piece in pieces):

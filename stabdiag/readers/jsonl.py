@@ -23,15 +23,15 @@ if TYPE_CHECKING:
 # 50 MB/s, Arrow 150 MB/s after 40 ms or more for the import (measured on two cores).
 SMALL: Final = 1 << 21
 
-# So many blocks that Arrow refuses, none that it reads, and it is not asked any more.
+# After this many blocks that Arrow refuses, and none that it reads, it is not asked any more.
 _PATIENCE: Final = 4
 
-# A first line that breaks off is no reason to give up on the ones below it.
+# How many lines are looked at: the first one may break off.
 _LINES: Final = 20
 
 
 def recognises(head: bytes, *, whole: bool) -> bool:
-    """Return whether a line at the head of a file is one JSON object, and the file not another."""
+    """Return whether one of the first lines is a JSON object, and the file no JSON document."""
     text = head.removeprefix(b"\xef\xbb\xbf")
     lines = [line.strip() for line in text.split(b"\n", _LINES + 1)]
     if not whole and len(lines) > 1:
@@ -78,7 +78,7 @@ def _tolerant(block: Block) -> _Result:
 
 @dataclass(kw_only=True)
 class JsonLines:
-    """JSON lines that were read so far; what is appended to the log is read by ``add``."""
+    """The JSON lines that were read so far; ``add`` reads what is appended to the log."""
 
     work: Callable[[Block], _Result]
     chunks: list[Chunk] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""Columns that are in memory already: DataFrames, Arrow tables, mappings of arrays."""
+"""Columns from objects in memory: DataFrames, Arrow tables, mappings of arrays, records."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _EXPECTED = "expected a DataFrame, an Arrow table, a mapping of arrays or a list of records"
 
-# What needs no look: most values are of these types.
+# Most values are of these types, and need no conversion.
 _BASIC: Final = frozenset({float, int, bool, str, type(None)})
 
 
@@ -93,7 +93,7 @@ def _piece(values: Any) -> Piece:
 
 
 def _plain(values: Iterable[object]) -> list[object]:
-    """Return Python's own numbers for those of NumPy and other libraries, and texts for times."""
+    """Convert numbers of NumPy and other libraries to Python's, and times to texts."""
     return [v if type(v) in _BASIC else _basic(v) for v in values]
 
 
@@ -101,7 +101,7 @@ def _basic(value: Any) -> object:
     if isinstance(value, list | tuple):
         return _plain(value)
     if isinstance(value, date | np.datetime64):
-        # What is missing among times is not equal to itself.
+        # A missing time is not equal to itself.
         return str(value) if value == value else None
     if isinstance(value, timedelta | np.timedelta64):
         return value / timedelta(seconds=1) if value == value else None

@@ -44,12 +44,12 @@ def read_run(files: Iterable[tuple[PurePosixPath, Stream]], name: str) -> Column
 
 
 def settings(parameters: Mapping[str, str]) -> dict[str, object]:
-    """Return the parameters of a run by names whose levels a manifest can tell."""
+    """Return the parameters of a run under dotted names, as a manifest has them."""
     return {name.replace("/", "."): value for name, value in parameters.items()}
 
 
 def _read_metric(metric: str, stream: Stream, points: Points) -> list[str]:
-    """Take the points of a metric, and return what there is to be said about its file."""
+    """Take the points of a metric, and return notes about its file."""
     unreadable = 0
     rest = b""
     for block in blocks(stream):

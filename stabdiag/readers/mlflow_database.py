@@ -53,7 +53,7 @@ def value_of(value: float, *, is_nan: bool = False) -> float:
 
 
 def _points(database: sqlite3.Connection, run: str) -> tuple[Points, tuple[str, ...]]:
-    """Return the points of a run; where index or table is damaged, those that can be reached."""
+    """Return the points of a run, and notes; if it is damaged, the points that can be read."""
     points = Points()
     try:
         _take(points, database.execute(_POINTS.format(""), [run]))

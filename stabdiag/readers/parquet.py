@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from stabdiag.readers.columns import Column
     from stabdiag.readers.source import Stream
 
-# What a number takes once it is read.
+# How many bytes a number takes once it is read.
 _WIDTH: Final = 8
 
 
@@ -92,7 +92,7 @@ def read(stream: Stream) -> Columns:
 
 
 def _unpacked(metadata: Any) -> int:
-    """Return how many bytes a column takes once it is read, or all of them before that."""
+    """Return how many bytes a file unpacks to: one column of numbers, or all pages if more."""
     groups = (metadata.row_group(number) for number in range(metadata.num_row_groups))
     column: int = metadata.num_rows * _WIDTH
     every: int = sum(group.total_byte_size for group in groups)

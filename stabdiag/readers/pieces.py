@@ -1,7 +1,7 @@
 """Columns put together from pieces: a log is read in blocks, and each block yields its piece.
 
-A block may come from Arrow or from the tolerant row reader, and may see another type in the same
-column than its neighbours do. What a column is in the end, numbers or words, is decided here alone.
+A block may come from Arrow or from the tolerant reader, and may have another type in a column than
+its neighbours do. Whether a column holds numbers or words in the end is decided here alone.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ _PLAIN = frozenset({float, int, bool})
 class Piece:
     """A stretch of one column.
 
-    ``states`` says of each entry whether it is absent, a number, null or a word (``words.py``);
-    ``values`` holds the numbers, ``words`` the words in their order.
+    ``states`` says whether each entry is absent, a number, null or a word (see ``words.py``);
+    ``values`` holds the numbers, and ``words`` the words in their order.
     """
 
     values: NDArray[np.float64]
@@ -71,7 +71,7 @@ def piece_of(values: Sequence[object]) -> Piece:
 
 
 def piece_of_cells(cells: Sequence[str]) -> Piece:
-    """Return the piece that written cells make."""
+    """Return the piece that cells make, which are texts."""
     joined = "".join(cells)
     if "_" not in joined and joined.isascii():
         try:
@@ -92,7 +92,7 @@ def piece_of_meanings(meanings: Iterable[tuple[int, float, str]]) -> Piece:
 
 
 def stretched(pieces: Sequence[Piece]) -> Piece:
-    """Return the one piece that several make, one after the other."""
+    """Return several pieces joined into one."""
     return Piece(
         values=np.concatenate([np.empty(0), *(piece.values for piece in pieces)]),
         states=np.concatenate([np.empty(0, np.uint8), *(piece.states for piece in pieces)]),
@@ -120,7 +120,7 @@ def join(chunks: Sequence[Chunk], name: str) -> Column:
 
 
 def _column(values: NDArray[np.float64], states: NDArray[np.uint8], words: Sequence[str]) -> Column:
-    """Return numbers; where words outnumber them, what times or positions they spell, or codes."""
+    """Return a column of numbers; if words outnumber them, of times, positions or codes."""
     numbers = states == NUMBER
     null = states == NULL
     if len(words) <= np.count_nonzero(numbers):
@@ -159,9 +159,10 @@ def _spelt(numbers: NDArray[np.float64], states: NDArray[np.uint8], *, is_time: 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Rows:
-    """A chunk in which each column knows the rows that have it.
+    """A chunk in which each column has its own rows, or all of them (None).
 
-    A log in which every record has other keys thus costs what its records cost, not their product.
+    A log whose records all have different keys thus takes memory for its entries alone, not for a
+    table of all rows and all columns.
     """
 
     rows: int
@@ -211,5 +212,5 @@ def rows_of(records: Sequence[dict[str, object]], order: Sequence[str] | None = 
 
 
 def _printable(name: str) -> str:
-    """Return the name without halves of characters, which JSON can spell and no output can."""
+    """Return the name without lone surrogates, which JSON can spell and no output can."""
     return name if name.isascii() else name.encode("utf-8", "replace").decode()

@@ -1,4 +1,4 @@
-"""Where bytes come from: a file or standard input, with one line for each way to fail."""
+"""Streams of bytes, from a file or standard input; each way to fail has its own message."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _LINES_OF_A_HEAD = 20
 
 
 class Raw(Protocol):
-    """Whatever gives bytes in turn, and nothing at the end."""
+    """Anything that gives bytes when it is read, and none at its end."""
 
     def read(self, size: int, /) -> bytes:
         """Return up to ``size`` bytes."""
@@ -33,12 +33,11 @@ class Raw(Protocol):
 class Stream:
     """Bytes that can be looked at before they are read.
 
-    ``under`` is the key of JSON records under which the lines stood, if they did: the name is then
-    that of the records.
+    If the lines of the log stood under a key of JSON records, ``under`` is that key.
     """
 
     def __init__(self, name: str, raw: Raw, *, path: Path | None = None) -> None:
-        """Take bytes from ``raw``; ``path`` is given where they lie in a file just as they are."""
+        """Read from ``raw``; ``path`` is that of a file with exactly these bytes, if any."""
         self.name = name
         self.path = path
         self.notes: list[str] = []
@@ -79,7 +78,7 @@ class Stream:
     def head(self) -> tuple[bytes, bool]:
         """Return the first lines without using them up, and whether they are all there is.
 
-        A line of 10,000 columns takes some 300 kB, so few line ends make for a longer look.
+        A line of 10,000 columns takes some 300 kB: where there are few lines, more is read.
         """
         for size in (1 << 16, 1 << 22):
             head = self.peek(size)
@@ -101,10 +100,10 @@ class Stream:
 
     @contextmanager
     def on_disk(self, suffix: str = "") -> Iterator[Path]:
-        """Give the path of a file that holds the bytes, for libraries that want one.
+        """Give the path of a file that holds the bytes, for libraries that need one.
 
-        It is the log itself where it lies on a disk just as it is, else a copy that goes with the
-        context.
+        It is the log itself if that lies on disk as it is, else a copy that is deleted when the
+        context ends.
         """
         if self.path is not None:
             yield self.path

@@ -25,11 +25,11 @@ _COUNT: Final = "SELECT COUNT(DISTINCT {}) FROM metrics NOT INDEXED"
 _RECORDS: Final = "SELECT step, metrics FROM metrics NOT INDEXED WHERE {} = ? ORDER BY id"
 _CONFIG: Final = "SELECT config FROM configs WHERE {} = ?"
 
-# Trackio counts its records where it is given no step, as it is not by the HF Trainer, which logs
-# its own; by this name that one goes first, as beside W&B's.
+# Where Trackio is given no step, it counts the records. The HF Trainer gives it none, but logs a
+# step of its own, which is preferred to a column of this name, as with W&B.
 _STEP: Final = "_step"
 
-# So many records are gathered before they are put into columns.
+# How many records are gathered before they are put into columns.
 _BUNCH: Final = 4096
 
 
@@ -60,7 +60,7 @@ def read(database: sqlite3.Connection, source: str, notes: tuple[str, ...]) -> C
 
 
 def _chunks(database: sqlite3.Connection, key: str, run: str) -> tuple[list[Rows], tuple[str, ...]]:
-    """Return the records of a run; of a damaged table those before the damage."""
+    """Return the records of a run; if the table is damaged, those before the damage."""
     chunks: list[Rows] = []
     records: list[Record] = []
     damage: tuple[str, ...] = ()

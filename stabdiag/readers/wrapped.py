@@ -1,4 +1,4 @@
-"""Logs whose lines were put into JSON by what collected them: Docker, a JSON logger, a notebook."""
+"""Logs whose lines were wrapped in JSON, by Docker, a JSON logger or a notebook."""
 
 from __future__ import annotations
 
@@ -14,25 +14,26 @@ if TYPE_CHECKING:
     from stabdiag.readers.nested import Record
     from stabdiag.readers.source import Stream
 
-# Under which key the line stands: Docker's, loggers', journald's, Google's and Loki's.
+# The keys of the line, as Docker, loggers, journald, Google and Loki name it.
 _KEYS: Final = ("log", "message", "msg", "MESSAGE", "text", "textPayload", "line", "event")
 
-# So much is looked at, and so many lines differ if there are as many.
+# How far is looked, the fewest different lines (of as many), and the share of records that have to
+# have the key.
 _LOOKED_AT: Final = (1 << 12, 1 << 20)
 _FEWEST: Final = 3
 _NEARLY_ALL: Final = 0.9
 
 _PIECE: Final = 1 << 20
 
-# Who has these knows what a record means without its text.
+# Records with these columns need no text: they are the log themselves.
 _TELLING: Final = ("loss", "eval_loss", "grad_norm", "loss_scale", "reward")
 
-# What stands near the start of every notebook.
+# Keys near the start of every notebook.
 _NOTEBOOK: Final = (b'"cells"', b'"cell_type"')
 
 
 def unwrapped(stream: Stream) -> Stream:
-    """Return the stream of the lines that stand in JSON, or the stream itself."""
+    """Return the stream of the lines that are wrapped in JSON, or the stream itself."""
     if stream.peek(64).lstrip()[:1] != b"{":
         return stream
     if all(mark in stream.head()[0] for mark in _NOTEBOOK):
@@ -65,7 +66,7 @@ def _under(key: str, stream: Stream, pieces: Iterable[bytes]) -> Stream:
 
 
 def _key_of(records: list[Record]) -> str:
-    """Return the key of the lines if there is nothing but these to tell of a training."""
+    """Return the key of the lines, if nothing else in the records is about a training."""
     enough = max(1, _NEARLY_ALL * len(records))
     keys = (key for key in _KEYS if sum(isinstance(r.get(key), str) for r in records) >= enough)
     few = min(len(records), _FEWEST) - 1
@@ -80,7 +81,7 @@ def _records(line: bytes) -> list[Record]:
 
 
 def _lines(stream: Stream, key: str, *, end: str) -> Iterator[bytes]:
-    """Yield the lines that stand in JSON; where none does, a line stays as it is."""
+    """Yield the lines that are wrapped in JSON; a line that wraps none stays as it is."""
     rest = b""
     while data := stream.read(_PIECE):
         *lines, rest = (rest + data).split(b"\n")

@@ -1,4 +1,4 @@
-"""Stable-Baselines, OpenAI's baselines and their kin: tables of two columns between dashes.
+"""Stable-Baselines, OpenAI's baselines and similar: tables of two columns between dashes.
 
 ::
 
@@ -32,10 +32,10 @@ _DASHES: Final = b"-" * 8
 _RULE: Final = re.compile(rb"\n(?:[^\n|]{0,60}[ :])?-{8,200}[ \t]{0,8}(?=\n|$)")
 _ROW: Final = re.compile(rb"\n[^\n|]{0,60}\|([^\n|]{1,100})\|([^\n|]{0,100})\|(?=\s|$)")
 
-# What a table of a training has, as against one of settings.
+# Names in a table of a training, as opposed to one of settings.
 _TRAINING: Final = re.compile(r"loss|rew|timesteps|n_?updates")
 
-# Rows that are waited for: a table that is longer is none.
+# How many bytes are held until the table in them ends: no table is longer.
 _LONGEST: Final = 1 << 18
 _SIZE: Final = 1 << 16
 
@@ -71,7 +71,7 @@ def _tables(data: bytes) -> Iterator[tuple[int, dict[str, bytes]]]:
             name, value = row[1].decode("utf-8", "replace"), row[2].strip()
             if name.strip().endswith("/") and not value:
                 section = name.strip()
-            # What stands indented below no section belongs to one that was cut off.
+            # An indented row without a section above it belongs to a table that was cut off.
             elif section or not name.startswith("  "):
                 place = place if table else row.start(1)
                 table.setdefault(f"{section}{name.strip()}", value)
@@ -81,7 +81,7 @@ def _tables(data: bytes) -> Iterator[tuple[int, dict[str, bytes]]]:
 
 GRAMMAR: Final = Grammar(name="baselines", step="step", kinds=(_Tables(),), joined=True)
 
-# Not as it grows: its blocks are cut between tables.
+# It is not read as it grows, since its blocks have to be cut between tables.
 recognises = functions_of(GRAMMAR)[0]
 
 

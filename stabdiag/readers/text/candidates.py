@@ -1,4 +1,4 @@
-"""The counters that may tell the steps of any text, and how well each of them does."""
+"""The counters that may be the steps of a text, and the evidence for each of them."""
 
 from __future__ import annotations
 
@@ -18,31 +18,30 @@ if TYPE_CHECKING:
     Counters = Mapping[tuple[bytes, str], Counts]
     Values = Mapping[str, list[bytes]]
 
-# A counter takes so many different values, and rises in so large a share of its moves.
+# The fewest different values of a counter, and the share of its moves in which it has to rise.
 _FEWEST: Final = 3
 _RISING: Final = 0.8
 
-# So many lines make an excerpt that somebody pasted.
+# The fewest lines of an excerpt that somebody pasted.
 _EXCERPT: Final = 2
 
-# Losses that nothing counts are a log if so many lines have one of a name, of so many values: the
-# same one again and again stands in a program, or in prose.
+# The fewest lines, and different values, of one loss that make a log without a counter: the same
+# value again and again stands in a program, or in prose.
 _UNCOUNTED: Final = 20
 _VALUES: Final = 10
 
-# A heading stands above so many lines with a loss at most, on average.
+# How many lines with a loss may stand below a heading, on average.
 _LINES_BELOW: Final = 1.5
 
 
 def beside(counters: Counters) -> Evidence | None:
-    """Return what speaks for the best counter on the lines of a loss."""
+    """Return the evidence for the best counter on the lines of a loss."""
     found = [
         _about(word, loss, counts)
         for (word, loss), counts in counters.items()
         if len(set(counts)) >= _FEWEST and _may_count(word, loss, counters)
     ]
-    # Of counters that stand on the same lines the finest tells the step, even if it starts over
-    # with each epoch.
+    # Of counters on the same lines the finest one is the step, even if it restarts with each epoch.
     found.sort(
         key=lambda one: (
             COARSE.index(one.counter) + 1 if one.counter in COARSE else 0,
@@ -57,7 +56,7 @@ def beside(counters: Counters) -> Evidence | None:
 
 
 def above(headings: Mapping[bytes, list[int]], values: Values) -> Evidence | None:
-    """Return what speaks for a counter on lines of its own, above those of a loss."""
+    """Return the evidence for a counter on lines of its own, above those of a loss."""
     if not values:
         return None
     loss, lines = _most_told(values)
@@ -71,15 +70,15 @@ def above(headings: Mapping[bytes, list[int]], values: Values) -> Evidence | Non
 
 
 def excerpt(shapes: Shapes, *, alarmed: bool = False) -> Evidence | None:
-    """Return what speaks for an excerpt: lines of the same names, and a counter that only rises.
+    """Return the evidence in an excerpt: lines of the same names, and a counter that only rises.
 
-    It is too short to see that in any other way. One line is enough, and any counter, if it or
-    another line says that the training went wrong (``alarmed``).
+    It is too short for any other evidence. One line is enough, and any counter, if it or another
+    line says that the training went wrong (``alarmed``).
     """
     fewest = 1 if alarmed else _EXCERPT
     for names, lines in shapes.items():
         named = [word for word in lines[0] if is_word(word)]
-        # A position counts where nothing else does, but the epoch that it stands in.
+        # A position counts only if there is no word but that of its epoch.
         finest = alarmed or (named and all(word in COARSE for word in named))
         words = [
             word for word in (lines[0] if finest else named) if all(word in one for one in lines)
@@ -93,9 +92,9 @@ def excerpt(shapes: Shapes, *, alarmed: bool = False) -> Evidence | None:
 
 
 def uncounted(values: Values, counters: Counters) -> Evidence | None:
-    """Return what speaks for losses that nothing counts: that there are many, and of many values.
+    """Return the evidence in losses without a counter: that there are many, of many values.
 
-    A counter that moves, but does not rise, says that they are not in order.
+    A counter that moves but does not rise shows that they are not in order.
     """
     if not values:
         return None
@@ -113,7 +112,7 @@ def rising(counts: list[int]) -> float:
 
 
 def _rising_within(counts: Counts) -> float:
-    """Return the same of the moves from one line to the next of the same epoch."""
+    """Return the same for the moves within an epoch."""
     steps = [after[1] - before[1] for before, after in pairwise(counts) if before[0] == after[0]]
     return sum(step > 0 for step in steps) / max(sum(step != 0 for step in steps), 1)
 
@@ -123,7 +122,7 @@ def _moves(counts: list[int]) -> int:
 
 
 def _most_told(values: Values) -> tuple[str, int]:
-    """Return the loss that stands on most lines, and their number."""
+    """Return the loss on most lines, and the number of these."""
     loss = max(values, key=lambda name: len(values[name]))
     return loss, len(values[loss])
 
@@ -143,11 +142,11 @@ def _about(word: bytes, loss: str, counts: Counts) -> Evidence:
 
 
 def _may_count(word: bytes, loss: str, counters: Counters) -> bool:
-    """Tell whether a counter may be that of the steps, by those that stand on the same lines."""
+    """Tell whether a counter may be that of the steps, given the others on the same lines."""
     counts = counters[word, loss]
     if word == BATCH_OF_EPOCH:
-        # What stays while the number before it goes on is how far that counts: Batch 10/600. And
-        # the batches of an evaluation are no steps.
+        # If it stays while the number before it moves, it is a total: Batch 10/600. And the batches
+        # of an evaluation are no steps.
         before = counters.get((b"batch", loss), [])
         goes_on = _moves([n for _, n in counts]) > _moves([n for _, n in before])
         return goes_on and not loss.startswith(VALIDATED)
@@ -156,8 +155,8 @@ def _may_count(word: bytes, loss: str, counters: Counters) -> bool:
 
 
 def _coarseness(word: bytes) -> tuple[bool, int]:
-    """Return what sorts counters of an excerpt: those with names go before positions.
+    """Return a sort key for the counters of an excerpt: words come before positions.
 
-    Of positions one may be a date; what counts further is none.
+    A position may be a date; one with a larger total is not.
     """
     return word in COARSE, 0 if is_word(word) else 99 - len(word)

@@ -1,7 +1,7 @@
 """DeepSpeed: the steps that it reports, and the loss scale with each overflow.
 
-The line of an overflow names no step: it is that of the next one. The scale before it and the scale
-after it make two records, so that a fall is seen even where nothing told of the growth.
+The line of an overflow names no step: it belongs to the next one. The scales before and after it
+make two records, so that a fall is seen even if nothing was printed when the scale had grown.
 """
 
 from __future__ import annotations

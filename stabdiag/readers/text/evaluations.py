@@ -1,4 +1,4 @@
-"""Lines of an evaluation that do not have the counter of the steps: epochs end with them."""
+"""Lines of an evaluation without a counter of steps, as stand at the end of an epoch."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ if TYPE_CHECKING:
 
 _LONGEST: Final = 2000
 
-# Prose tells what to do if the loss is NaN; no log does.
+# Prose says what to do if the loss is NaN; no log does.
 _CONDITION: Final = re.compile(
     rb"(?<![A-Za-z])(?:if|when|unless|whether)(?![A-Za-z])[^:=]{0,60} is ", re.IGNORECASE
 )
 
-# One of these is in every word for an evaluation.
+# Every word for an evaluation contains one of these.
 _WORDS: Final = (b"val", b"test", b"dev", b"cv")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Evaluation(Kind):
-    """Lines with the loss of an evaluation, and without the counter that others have.
+    """Lines with the loss of an evaluation, and without the counter that other lines have.
 
-    They are of the step before them. Where the same name comes again before the next line of the
-    training, the lines are of the batches of an evaluation, or of several: it is left out there.
+    They belong to the step before them. A name that recurs before the next line of the training is
+    left out there: these lines are of the batches of an evaluation, or of several evaluations.
     """
 
     counter: bytes
@@ -97,7 +97,7 @@ class Evaluation(Kind):
 def _lines_with_a_word(data: bytes) -> Iterator[tuple[int, bytes]]:
     """Yield each line that may be of an evaluation, and where it begins."""
     plain = data.lower()
-    # What no line has costs no search of all of them.
+    # A word that does not occur at all is left out of the pattern.
     words = [word for word in _WORDS if word in plain]
     after = 0
     for match in re.finditer(b"|".join(words), plain) if words else ():

@@ -1,4 +1,4 @@
-"""fairseq: JSON and text, of steps, epochs and validations, and the overflows between them."""
+"""fairseq: steps, epochs and validations as JSON or text, and the overflows between them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _BARS = re.compile(rb"\| ([\w.]{1,80}) (%b)(?= \||\s)" % NUMBER)
 
 
 def _of_epoch(name: str) -> str:
-    """The mean of an epoch is no loss of a step, but its step is a step."""
+    """Name a value of an epoch: its mean loss is not that of a step, but its step is a step."""
     bare = name.removeprefix("train_")
     return bare if bare in ("num_updates", "epoch") else f"train_{bare}"
 

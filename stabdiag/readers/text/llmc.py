@@ -1,4 +1,4 @@
-"""llm.c: the lines of its ``main.log``, and those that it prints."""
+"""llm.c: the lines of its ``main.log``, and those on standard output."""
 
 from __future__ import annotations
 

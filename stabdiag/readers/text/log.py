@@ -1,4 +1,4 @@
-"""The engine: a text log read by one grammar."""
+"""The engine that reads a text log by a grammar."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from stabdiag.readers.source import Stream
     from stabdiag.readers.text.grammar import Grammar
 
-# Measured from 32 kB to 4 MB: the matches of a larger block do not fit the processor's caches.
+# The best of 32 kB to 4 MB: the matches of a larger block do not fit into the processor's caches.
 _BLOCK: Final = 1 << 16
 
-# Arguments are looked for up to so far into a log that has no record yet.
+# How far into a log without records arguments are searched for.
 _CONFIG_WITHIN: Final = 1 << 24
 
 
@@ -36,7 +36,7 @@ def functions_of(
     """Return what the module of a format exports: ``recognises``, ``read`` and ``growing``."""
 
     def recognises(head: bytes, *, whole: bool) -> bool:
-        return grammar.recognises(Text(head, first_line=1).data)
+        return grammar.recognises(Text(head).data)
 
     def read(stream: Stream) -> Columns:
         return read_log(stream, grammar)
@@ -53,7 +53,7 @@ def read_log(stream: Stream, grammar: Grammar, *, size: int = _BLOCK) -> Columns
 
 
 class TextLog:
-    """A text log as far as it was read; what is appended to it is read by ``add``."""
+    """A text log as far as it was read; ``add`` reads what is appended to it."""
 
     def __init__(self, grammar: Grammar) -> None:
         """Read by ``grammar``."""
@@ -117,7 +117,7 @@ class TextLog:
 
 
 def _arguments(pattern: re.Pattern[bytes], data: bytes) -> Mapping[str, object]:
-    """Return the arguments that the log prints, each as the value that it spells."""
+    """Return the arguments that the log prints, with their values."""
     found: dict[str, object] = {}
     for name, value in pattern.findall(data):
         spelt = _value(value.decode("utf-8", "replace"))

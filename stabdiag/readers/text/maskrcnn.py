@@ -1,6 +1,6 @@
 """maskrcnn-benchmark and detectron2: ``eta: 0:45:00  iter: 50  loss: 1.5025 (2.2399)  lr: …``.
 
-Of two numbers the first is taken: the median of the last twenty, the second is the mean of all.
+Of two numbers, the first is taken, a median of the last twenty; the second is the mean of all.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _MARK = b":::MLLOG {"
 _LONGEST = 20_000
 
-# Under which name a benchmark tells the place in the training, the best first.
+# The names under which benchmarks log the place in the training, the best first.
 _CLOCKS = ("step", "step_num", "iteration", "samples_count", "epoch_num", "epoch_count")
 
 _MEASURED = ("loss", "eval", "throughput", "accuracy", "error", "tracked_stats", "learning_rate")
@@ -24,7 +24,7 @@ _MEASURED = ("loss", "eval", "throughput", "accuracy", "error", "tracked_stats",
 
 @dataclass(frozen=True, kw_only=True)
 class _Marked(Kind):
-    """The marked lines that carry a measurement: those that tell when it was taken."""
+    """The marked lines with a measurement and the step or epoch at which it was taken."""
 
     def search(self, data: bytes) -> bool:
         """Return whether there is a marked line."""

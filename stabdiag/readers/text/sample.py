@@ -14,10 +14,10 @@ from stabdiag.readers.text.names import is_a_loss
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-# So many lines are looked at.
+# How many lines are looked at.
 _LOOKED_AT: Final = 500
 
-# The epoch of a loss is looked for so many bytes above it.
+# How many bytes above a loss its epoch is searched for.
 _BETWEEN: Final = 1 << 14
 
 # A line with as many values is more than prose.

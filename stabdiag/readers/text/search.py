@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from stabdiag.readers.text.evidence import Evidence
     from stabdiag.readers.text.sample import Sample, Shapes
 
-# Headings are looked for in so many bytes above the last loss.
+# In how many bytes at the head of the text headings are searched for.
 _LOOK_ABOVE: Final = 1 << 22
 
 
 def evidence(data: bytes) -> Evidence | None:
-    """Return what speaks for the lines being a log, or None if it is not enough.
+    """Return the evidence that lines are a log, or None if there is not enough.
 
-    Only where nothing is called a loss may it be called by another name.
+    The loss may have another name, such as a cost, only if nothing is called a loss.
     """
     for word in (LOSS, *(word for word in OTHER_LOSSES if word in data)):
         sample = sample_of(data, word)
@@ -60,7 +60,7 @@ def _evidence(data: bytes, sample: Sample) -> Evidence | None:
 
 
 def _alarming(data: bytes, sample: Sample) -> Evidence | None:
-    """Return what speaks for an excerpt that says that the training went wrong."""
+    """Return the evidence in an excerpt that says that the training went wrong."""
     found = None
     if sample.shapes and any(line.search(data) for line in alarms("loss", STEP)):
         found = excerpt(sample.shapes, alarmed=True)

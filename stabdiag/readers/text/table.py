@@ -1,4 +1,4 @@
-"""Records put together from the lines that a grammar found, in the order of the log."""
+"""Put the lines that a grammar found together into records, in the order of the log."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     Ints = NDArray[np.int64]
     Floats = NDArray[np.float64]
 
-# What each record of training has, under this name, where there are bars.
+# The name of the loss of training in the logs that have bars.
 LOSS: Final = "loss"
 
 
@@ -42,7 +42,7 @@ class _Stored:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Finished:
-    """All records, and where in the log which step was reached: places rising, and steps."""
+    """All records, and the steps at rising places in the log."""
 
     rows: Rows
     places: Ints
@@ -56,7 +56,7 @@ class Finished:
 
 
 class Table:
-    """Gathers lines block by block."""
+    """Gathers the lines of all blocks."""
 
     def __init__(self, grammar: Grammar) -> None:
         """Take the lines of ``grammar``."""
@@ -67,7 +67,7 @@ class Table:
         return any(one.kind.is_record for one in self._stored)
 
     def add(self, kind: Kind, part: Part, data: bytes, offset: int) -> None:
-        """Keep lines that were found in the data, which lie ``offset`` bytes into the log."""
+        """Keep lines that were found in ``data``, which begins ``offset`` bytes into the log."""
         at = np.array(part.starts, dtype=np.int64)
         ranks = ranks_of(data, part.starts)
         pieces = {name: piece_of(cells) for name, cells in zip(part.names, part.cells, strict=True)}
@@ -96,7 +96,7 @@ class Table:
         return other
 
     def finished(self, total: float | None = None) -> Finished:
-        """Return the records in the order of the log, each line of several ranks once.
+        """Return the records in the order of the log; of the lines of several ranks, one counts.
 
         ``total`` is how many steps the log announces.
         """
@@ -139,7 +139,7 @@ class Table:
             where = row[start : start + len(one.at)]
             start += len(one.at)
             for name, piece in one.pieces.items():
-                # What a line does not have another line of the same record may have.
+                # Another line of the same record may have what this one lacks.
                 taken = (where >= 0) & (piece.states != ABSENT)
                 if name == self._grammar.step or not taken.any():
                     continue
@@ -149,7 +149,7 @@ class Table:
 
 
 def _without_other_bars(stored: list[_Stored], told: float | None) -> list[_Stored]:
-    """Take the steps from lines that count to another total than training does."""
+    """Remove the steps of bars that count to another total than those of training."""
     bars = [one for one in stored if not one.kind.is_record and TOTAL in one.pieces]
     if not bars:
         return stored
@@ -173,7 +173,7 @@ def _without_other_bars(stored: list[_Stored], told: float | None) -> list[_Stor
 
 
 def _tell_what_stands_above(stored: list[_Stored], places: Ints, step: str, rows: Rows) -> None:
-    """Give records the columns of the lines above them that make no record themselves."""
+    """Give records the columns of the lines above them that hold for all below."""
     told: dict[str, list[_Stored]] = {}
     for one in stored:
         for name in one.pieces if one.kind.holds_below else ():
@@ -199,7 +199,7 @@ def _taken(piece: Piece, which: NDArray[np.bool_]) -> Piece:
 
 
 def _new_records(steps: Floats, begins: Ints) -> NDArray[np.bool_]:
-    """Tell which lines begin a record: those that say so, and those of another step."""
+    """Tell which lines begin a record: those marked so, and those of another step."""
     new = begins.astype(bool)
     if len(new):
         new[0] = True
