@@ -48,7 +48,7 @@ class Place(Protocol):
         """Return the files in the place."""
 
     def streams(self, entries: Sequence[Entry]) -> Generator[tuple[Entry, Stream]]:
-        """Open one file after the other; each stream has to be read before the next is asked for."""
+        """Open one file after the other; each has to be read before the next is asked for."""
 
 
 def is_skipped(folder: str) -> bool:

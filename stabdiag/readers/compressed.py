@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from stabdiag.errors import LogError
@@ -54,7 +55,7 @@ def unpacked(stream: Stream) -> Stream:
 
 def inflated(stream: Stream) -> Stream:
     """Return the stream of the bytes that a member of a ZIP archive unpacks to."""
-    return stream.rewritten(_members(stream, "packed", lambda: _Zlib(wbits=-15)))
+    return stream.rewritten(_members(stream, "packed", partial(_Zlib, wbits=-15)))
 
 
 class _Zlib:
@@ -80,10 +81,6 @@ class _Zlib:
         return found
 
 
-def _gzip() -> Decompressor:
-    return _Zlib(wbits=31)
-
-
 def _bzip2() -> Decompressor:
     import bz2
 
@@ -97,7 +94,7 @@ def _xz() -> Decompressor:
 
 
 _PACKINGS: Final[tuple[tuple[bytes, str, Callable[[], Decompressor]], ...]] = (
-    (b"\x1f\x8b", "gzip", _gzip),
+    (b"\x1f\x8b", "gzip", partial(_Zlib, wbits=31)),
     (b"BZh", "bzip2", _bzip2),
     (b"\xfd7zXZ\x00", "xz", _xz),
 )

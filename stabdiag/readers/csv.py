@@ -13,7 +13,7 @@ from stabdiag.readers.csv_cells import BLANKS
 from stabdiag.readers.csv_dialect import Dialect, dialect_of
 from stabdiag.readers.csv_rows import Parsed, read_lines
 from stabdiag.readers.csv_unnamed import about_words, assumed, is_bare_header, table_of
-from stabdiag.readers.pieces import Chunk, Rows, join
+from stabdiag.readers.pieces import Chunk, Rows, join, names_in, rows_in
 from stabdiag.readers.source import open_stream
 from stabdiag.words import plural
 
@@ -94,8 +94,8 @@ def read(stream: Stream, *, small: int = SMALL, size: int = BLOCK) -> Columns:
             f" {len(dialect.names)} cells below the header"
         )
     stream.notes += _about_headers(dialect.above, repeated, renamed)
-    names = dialect.shown(name for chunk in chunks for name in chunk.names)
-    rows = sum(chunk.rows for chunk in chunks)
+    names = dialect.shown(names_in(chunks))
+    rows = rows_in(chunks)
     load: Callable[[str], Column] = partial(join if slab is None else slab.join, chunks)
     if fast and stream.path is not None:
         load = _with_unwanted(load, stream.path, stream.wanted, rows)

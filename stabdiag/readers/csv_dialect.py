@@ -20,7 +20,7 @@ from stabdiag.readers.csv_cells import (
     rows_of,
     unnamed,
 )
-from stabdiag.readers.csv_commas import has_commas, with_points
+from stabdiag.readers.csv_commas import pointed
 from stabdiag.readers.words import NUMBER, WORD, meaning
 from stabdiag.roles import assign
 
@@ -116,8 +116,7 @@ def _recurs(delimiter: str, first: str, below: Sequence[str]) -> bool:
     if delimiter == BLANKS or not 0 < count < _WIDE or not is_header(cells_of(first, delimiter)):
         return False
     rows = [cells_of(line, delimiter) for line in below if line.count(delimiter) == count]
-    if has_commas(rows, delimiter):
-        rows = list(map(with_points, rows))
+    rows, _ = pointed(rows, delimiter)
     states = [meaning(cell)[0] for row in rows[:_PREAMBLE] for cell in row]
     return len(rows) >= _FEWEST_ROWS and states.count(NUMBER) > states.count(WORD)
 
@@ -138,9 +137,7 @@ def _divided(
     rows = rows[: next(again, len(rows))]
     if delimiter == BLANKS and not _is_table(header, rows):
         return None
-    commas = has_commas(rows, delimiter)
-    if commas:
-        rows = list(map(with_points, rows))
+    rows, commas = pointed(rows, delimiter)
     if is_header(header) and are_records(rows, len(header)):
         return Dialect(
             delimiter=delimiter,

@@ -16,7 +16,7 @@ from stabdiag.readers.csv_cells import (
     offset,
     rows_of,
 )
-from stabdiag.readers.csv_commas import has_commas, with_points
+from stabdiag.readers.csv_commas import pointed
 from stabdiag.readers.csv_dialect import LINES, Dialect, are_records
 from stabdiag.readers.unnamed import FEWEST, may_be_losses, may_be_steps, name_of_values, taken_as
 from stabdiag.readers.words import NUMBER, WORD, meaning
@@ -57,10 +57,7 @@ def table_of(head: bytes) -> Table | None:
         return None
     content = [lines[place] for place in places]
     for delimiter in (*DELIMITERS, BLANKS):
-        rows = rows_of(content, delimiter)
-        commas = has_commas(rows, delimiter)
-        if commas:
-            rows = list(map(with_points, rows))
+        rows, commas = pointed(rows_of(content, delimiter), delimiter)
         table = Table(delimiter=delimiter, commas=commas, rows=rows, above=places[0])
         width = len(rows[0]) if rows else 0
         if delimiter == BLANKS:

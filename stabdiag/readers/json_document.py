@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from stabdiag.errors import NoUsableRecord
@@ -13,7 +12,7 @@ from stabdiag.readers.json_lists import beside_steps, by_step, indexed, side_by_
 from stabdiag.readers.json_shapes import holds_history, is_document
 from stabdiag.readers.json_tables import read_tables
 from stabdiag.readers.json_unnamed import named
-from stabdiag.readers.pieces import Piece, Rows, join
+from stabdiag.readers.pieces import Piece, Rows, join, names_in, rows_in
 from stabdiag.roles import assign
 
 if TYPE_CHECKING:
@@ -44,12 +43,12 @@ def read(stream: Stream) -> Columns:
         )
     stepped = by_step(indexed(tables) | beside_steps(tables), tables.counter)
     listed = side_by_side(tables, stream.notes)
-    best = max(tables.records, key=lambda path: _count(tables.records[path]), default=())
+    best = max(tables.records, key=lambda path: rows_in(tables.records[path]), default=())
     records = tables.records.get(best, [])
-    if records and listed.rows == _count(records):
+    if records and listed.rows == rows_in(records):
         _widen(records, listed)
     # Of tables of one size the records go first, and lists that tell of no step last.
-    by_size = sorted((records, [stepped], [listed]), key=_count, reverse=True)
+    by_size = sorted((records, [stepped], [listed]), key=rows_in, reverse=True)
     taken = next(filter(_tells_of_a_loss, by_size), by_size[0])
     if taken is records:
         _note_others(tables, best, stream.notes)
@@ -60,13 +59,12 @@ def read(stream: Stream) -> Columns:
 
 def _tells_of_a_loss(chunks: list[Rows]) -> bool:
     """Tell whether a table has a loss, or something else that a run can be judged by."""
-    names = chain.from_iterable(chunk.names for chunk in chunks)
-    return assign(names).has("loss", "eval_loss", "loss_scale", "grad_norm")
+    return assign(names_in(chunks)).has("loss", "eval_loss", "loss_scale", "grad_norm")
 
 
 def _widen(records: list[Rows], listed: Rows) -> None:
     """Add to records the lists beside them that have a number for each record."""
-    known = set(chain.from_iterable(chunk.names for chunk in records))
+    known = set(names_in(records))
     for name in listed.names:
         whole = listed.piece(name)
         if whole is None or whole.words or name in known:
@@ -87,13 +85,13 @@ def columns_of(
     config: Mapping[str, object],
 ) -> Columns:
     """Return the columns of some records of a document."""
-    rows = _count(chunks)
+    rows = rows_in(chunks)
     if not rows:
         raise NoUsableRecord(f"{stream.name}: {_why_nothing(tables)}")
     columns = Columns(
         source=stream.name,
         format=format,
-        names=tuple(dict.fromkeys(chain.from_iterable(chunk.names for chunk in chunks))),
+        names=names_in(chunks),
         rows=rows,
         load=lambda name: join(chunks, name),
         bad_lines=tuple(tables.bad[:SHOWN]),
@@ -120,10 +118,6 @@ def _why_nothing(tables: Tables) -> str:
         f"no record could be read{why}; expected a JSON list of records, such as"
         ' [{"step": 1, "loss": 2.5}, …], or lists of values by name'
     )
-
-
-def _count(chunks: list[Rows]) -> int:
-    return sum(chunk.rows for chunk in chunks)
 
 
 def _note_others(tables: Tables, taken: Path, notes: list[str]) -> None:

@@ -11,7 +11,7 @@ from stabdiag.readers.unnamed import FEWEST
 from stabdiag.roles import ROLES, assign, normal
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from stabdiag.readers.pieces import Piece
 
@@ -40,16 +40,7 @@ def take_keyed(values: dict[Path, object]) -> tuple[Numbered, str]:
     Returns:
         the values by number, and what the numbers count.
     """
-    taken: dict[str, dict[Path, dict[int, Path]]] = defaultdict(lambda: defaultdict(dict))
-    for path in values:
-        for place, key in enumerate(path):
-            found = number_of(key)
-            if found is not None:
-                counter, number = found
-                taken[counter][(*path[:place], *path[place + 1 :])][number] = path
-                break
-    for counter, found_by_name in taken.items():
-        series = {name: at for name, at in found_by_name.items() if name and len(at) >= FEWEST}
+    for counter, series in _by_counter(values, bare=True).items():
         assigned = assign("/".join(name) for name in series)
         if assigned.has("loss", "eval_loss"):
             called = INDEX if assigned.has(counter) else counter
@@ -62,17 +53,30 @@ def join_keyed(columns: dict[Path, list[Piece]]) -> None:
 
     A key that is only a number may as well be that of a fold.
     """
-    found: dict[Path, dict[int, Path]] = defaultdict(dict)
-    for path in columns:
+    for series in _by_counter(columns, bare=False).values():
+        if assign("/".join(name) for name in series).has("loss"):
+            for name, at in series.items():
+                lists = [columns.pop(at[number]) for number in sorted(at)]
+                columns[name] = [piece for pieces in lists for piece in pieces]
+
+
+def _by_counter(paths: Iterable[Path], *, bare: bool) -> dict[str, dict[Path, dict[int, Path]]]:
+    """Return paths with a numbered key, by what it counts, the other keys, and its number.
+
+    ``bare`` says whether a key may be a number alone.
+    """
+    found: dict[str, dict[Path, dict[int, Path]]] = defaultdict(lambda: defaultdict(dict))
+    for path in paths:
         for place, key in enumerate(path):
-            counted = None if key.isdigit() else number_of(key)
+            counted = number_of(key) if bare or not key.isdigit() else None
             if counted is not None:
-                found[*path[:place], *path[place + 1 :]][counted[1]] = path
+                counter, number = counted
+                found[counter][*path[:place], *path[place + 1 :]][number] = path
                 break
-    series = {name: at for name, at in found.items() if name and len(at) >= FEWEST}
-    if assign("/".join(name) for name in series).has("loss"):
-        for name, at in series.items():
-            columns[name] = [piece for number in sorted(at) for piece in columns.pop(at[number])]
+    return {
+        counter: {name: at for name, at in series.items() if name and len(at) >= FEWEST}
+        for counter, series in found.items()
+    }
 
 
 def _pop(values: dict[Path, object], at: Mapping[int, Path]) -> tuple[list[int], list[object]]:

@@ -11,7 +11,7 @@ from stabdiag.readers.columns import SHOWN, BadLine, Columns
 from stabdiag.readers.json_config import told_at_the_head, with_config
 from stabdiag.readers.json_rows import decode_line, read_lines
 from stabdiag.readers.json_shapes import is_document
-from stabdiag.readers.pieces import join
+from stabdiag.readers.pieces import join, names_in, rows_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -110,14 +110,14 @@ class JsonLines:
         chunks = self.chunks
         if not chunks:
             raise NoUsableRecord(_nothing(stream.name, self.bad))
-        names = tuple(dict.fromkeys(name for chunk in chunks for name in chunk.names))
+        names = names_in(chunks)
         if not names:
             raise NoUsableRecord(f"{stream.name}: nothing was logged yet, its records are empty")
         columns = Columns(
             source=stream.name,
             format="jsonl",
             names=names,
-            rows=sum(chunk.rows for chunk in chunks),
+            rows=rows_in(chunks),
             load=lambda name: join(chunks, name),
             bad_lines=tuple(self.bad),
             bad_count=self.bad_count,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from stabdiag.errors import NoUsableRecord
 from stabdiag.readers.blocks import blocks
 from stabdiag.readers.columns import SHOWN, BadLine, Columns
-from stabdiag.readers.pieces import Rows, join, piece_of_cells
+from stabdiag.readers.pieces import Rows, join, names_in, piece_of_cells, rows_in
 from stabdiag.readers.source import STANDARD_INPUT
 
 if TYPE_CHECKING:
@@ -51,8 +51,8 @@ def read(stream: Stream) -> Columns:
     return Columns(
         source=stream.name,
         format="mlflow-metric",
-        names=tuple(chunks[0].names),
-        rows=sum(chunk.rows for chunk in chunks),
+        names=names_in(chunks),
+        rows=rows_in(chunks),
         load=lambda name: join(chunks, name),
         bad_lines=tuple(bad[:SHOWN]),
         bad_count=len(bad),

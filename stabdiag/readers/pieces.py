@@ -100,11 +100,21 @@ def stretched(pieces: Sequence[Piece]) -> Piece:
     )
 
 
+def names_in(chunks: Iterable[Chunk]) -> tuple[str, ...]:
+    """Return the columns of all chunks, in the order in which they first appear."""
+    return tuple(dict.fromkeys(name for chunk in chunks for name in chunk.names))
+
+
+def rows_in(chunks: Iterable[Chunk]) -> int:
+    """Return how many records all chunks hold."""
+    return sum(chunk.rows for chunk in chunks)
+
+
 def join(chunks: Sequence[Chunk], name: str) -> Column:
     """Return the whole column that the chunks' pieces make."""
     if len(chunks) == 1 and (whole := chunks[0].piece(name)) is not None:
         return _column(whole.values, whole.states, whole.words)
-    rows = sum(chunk.rows for chunk in chunks)
+    rows = rows_in(chunks)
     values = np.empty(rows)
     states = np.zeros(rows, dtype=np.uint8)
     words: list[str] = []

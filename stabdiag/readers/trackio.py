@@ -9,7 +9,7 @@ from stabdiag.errors import NoUsableRecord
 from stabdiag.history import Event, EventKind
 from stabdiag.readers.columns import Columns
 from stabdiag.readers.nested import Record, flattened
-from stabdiag.readers.pieces import join, rows_of
+from stabdiag.readers.pieces import join, names_in, rows_in, rows_of
 from stabdiag.readers.sqlite_file import DAMAGE, damaged
 
 if TYPE_CHECKING:
@@ -50,8 +50,8 @@ def read(database: sqlite3.Connection, source: str, notes: tuple[str, ...]) -> C
     return Columns(
         source=source,
         format="sqlite",
-        names=tuple(dict.fromkeys(name for chunk in chunks for name in chunk.names)),
-        rows=sum(chunk.rows for chunk in chunks),
+        names=names_in(chunks),
+        rows=rows_in(chunks),
         load=lambda column: join(chunks, column),
         notes=(*notes, *damage),
         events=tuple(events),

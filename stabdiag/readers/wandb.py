@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from stabdiag.errors import NoUsableRecord
 from stabdiag.history import Event, EventKind
 from stabdiag.readers.columns import Columns
-from stabdiag.readers.pieces import join
+from stabdiag.readers.pieces import join, names_in, rows_in
 from stabdiag.readers.wandb_history import History, decoded
 
 if TYPE_CHECKING:
@@ -80,14 +80,11 @@ class _Run:
         if not chunks:
             why = f" ({notes[0]})" if notes else ""
             raise NoUsableRecord(f"{name}: no record could be read; the run logged nothing{why}")
-        # The members of a record have no order.
-        names = sorted({name for chunk in chunks for name in chunk.names})
-
         return Columns(
             source=name,
             format="wandb",
-            names=tuple(names),
-            rows=sum(chunk.rows for chunk in chunks),
+            names=tuple(sorted(names_in(chunks))),  # the members of a record have no order
+            rows=rows_in(chunks),
             load=lambda column: join(chunks, column),
             notes=notes,
             events=(*self._console.events(), *self._end()),

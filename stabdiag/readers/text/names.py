@@ -13,8 +13,8 @@ Spans: TypeAlias = dict[str, tuple[int, int]]
 # The part of loss, Loss, train_loss, … that every line with a loss contains.
 LOSS: Final = b"oss"
 
-# What a log may call its loss if it calls nothing a loss, in the order of preference: an error, such
-# as mse, is as often a metric as it is a loss.
+# What a log may call its loss if it calls nothing a loss, in the order of preference: an error,
+# such as mse, is as often a metric as it is a loss.
 OTHER_LOSSES: Final = (
     *(b"cross_entropy", b"cross-entropy", b"cross entropy", b"crossentropy", b"CrossEntropy"),
     *(b"Cross-Entropy", b"Cross-entropy", b"Cross Entropy", b"Cross entropy", b"xent"),
