@@ -200,7 +200,8 @@ def _results(stream: Stream, dialect: Dialect, size: int, *, fast: bool) -> Iter
         fast=fast,
     )
     cut = blocks(stream, size=size)
-    for block, found in in_order(work, cut) if fast else ((one, work(one)) for one in cut):
+    results = in_order(work, cut) if fast else ((one, work(one)) for one in cut)
+    for block, found in results:
         # A block under another header than its predecessors left was read too early.
         parsed = found if found.under == work.names else work(block)
         work.names = parsed.names

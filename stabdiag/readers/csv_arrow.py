@@ -20,7 +20,7 @@ from stabdiag.readers import pieces
 from stabdiag.readers.arrow import numbers_of, piece_of_array
 from stabdiag.readers.arrow_texts import Array
 from stabdiag.readers.blocks import line_count
-from stabdiag.readers.columns import Column, every_column
+from stabdiag.readers.columns import Column
 from stabdiag.readers.csv_cells import unnamed
 from stabdiag.readers.pieces import piece_of_numbers
 from stabdiag.readers.words import NULL
@@ -141,7 +141,7 @@ def read_block(
     names: tuple[str, ...],
     delimiter: str,
     texts: set[str],
-    wanted: Wanted = every_column,
+    wanted: Wanted,
 ) -> Table | None:
     """Return the block as Arrow reads it, or None if the tolerant reader has to read it.
 

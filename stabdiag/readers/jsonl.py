@@ -14,7 +14,7 @@ from stabdiag.readers.json_shapes import is_document
 from stabdiag.readers.pieces import join, names_in, rows_in
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from stabdiag.readers.pieces import Chunk
     from stabdiag.readers.source import Stream
@@ -138,19 +138,11 @@ def read(stream: Stream, *, small: int = SMALL, size: int = BLOCK) -> Columns:
     whole = len(stream.peek(small + 1)) <= small
     config = told_at_the_head(stream.head()[0])
     lines = JsonLines(work=_tolerant if whole else _Fast(), config=config)
-    for result in _results(lines.work, stream, size, at_once=not whole):
+    cut = blocks(stream, size=size)
+    found = ((one, lines.work(one)) for one in cut) if whole else in_order(lines.work, cut)
+    for _, result in found:
         lines.take(result)
     return lines.columns(stream)
-
-
-def _results(
-    work: Callable[[Block], _Result], stream: Stream, size: int, *, at_once: bool
-) -> Iterator[_Result]:
-    cut = blocks(stream, size=size)
-    if at_once:
-        yield from (result for _, result in in_order(work, cut))
-    else:
-        yield from map(work, cut)
 
 
 def _nothing(name: str, bad: list[BadLine]) -> str:

@@ -99,7 +99,7 @@ class Stream:
         return b"".join(parts)
 
     @contextmanager
-    def on_disk(self, suffix: str = "") -> Iterator[Path]:
+    def on_disk(self) -> Iterator[Path]:
         """Give the path of a file that holds the bytes, for libraries that need one.
 
         It is the log itself if that lies on disk as it is, else a copy that is deleted when the
@@ -111,7 +111,7 @@ class Stream:
         import tempfile
 
         with tempfile.TemporaryDirectory(prefix="stabdiag-") as folder:
-            copy = Path(folder) / f"log{suffix}"
+            copy = Path(folder) / "log"
             with copy.open("wb") as file:
                 while data := self.read(1 << 22):
                     file.write(data)

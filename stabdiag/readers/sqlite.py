@@ -27,7 +27,7 @@ def read(stream: Stream) -> Columns:
     from stabdiag.readers import mlflow_database, trackio
     from stabdiag.readers.sqlite_file import DAMAGE, cut_off, opened, reason
 
-    with stream.on_disk(".db") as path:
+    with stream.on_disk() as path:
         notes = (*stream.notes, *cut_off(path, stream.name))
         try:
             with opened(path) as database:

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
     Ints = NDArray[np.int64]
-    Ranks = Ints
 
 # The rank of a line that names none.
 NO_RANK: Final = -1
@@ -35,7 +34,7 @@ _LONGEST_PREFIX: Final = 400
 _SAMPLE: Final = 32
 
 
-def ranks_of(data: bytes, starts: Sequence[int]) -> Ranks | None:
+def ranks_of(data: bytes, starts: Sequence[int]) -> Ints | None:
     """Return the rank that each line names before the place given, or None if none does."""
     if not any(_rank(data, start) >= 0 for start in starts[:_SAMPLE]):
         return None
@@ -50,7 +49,7 @@ def _rank(data: bytes, start: int) -> int:
     return int(next(filter(None, label.groups()))) if label else NO_RANK
 
 
-def of_one_rank(kinds: Ints, steps: Floats, ranks: Ranks) -> NDArray[np.bool_]:
+def of_one_rank(kinds: Ints, steps: Floats, ranks: Ints) -> NDArray[np.bool_]:
     """Return which lines count, all of shape (lines,), in the order of the log.
 
     Of each kind of line those of one rank count: the rank with the most steps, the first one of
