@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Final
 
 from stabdiag.errors import LogError, NoUsableRecord
 from stabdiag.readers.blocks import BLOCK, TOO_LONG, Block, blocks, in_order, line_count
+from stabdiag.readers.chunks import Chunk, Rows, join, names_in, rows_in
 from stabdiag.readers.columns import SHOWN, BadLine, Columns
 from stabdiag.readers.csv_cells import BLANKS
 from stabdiag.readers.csv_dialect import Dialect, dialect_of
 from stabdiag.readers.csv_rows import Parsed, read_lines
 from stabdiag.readers.csv_unnamed import about_words, assumed, is_bare_header, table_of
-from stabdiag.readers.pieces import Chunk, Rows, join, names_in, rows_in
 from stabdiag.readers.source import open_stream
 from stabdiag.words import plural
 

@@ -16,10 +16,10 @@ import pyarrow as pa
 from pyarrow import csv as arrow_csv
 from pyarrow import types
 
-from stabdiag.readers import pieces
 from stabdiag.readers.arrow import numbers_of, piece_of_array
 from stabdiag.readers.arrow_texts import Array
 from stabdiag.readers.blocks import line_count
+from stabdiag.readers.chunks import join
 from stabdiag.readers.columns import Column
 from stabdiag.readers.csv_cells import unnamed
 from stabdiag.readers.pieces import piece_of_numbers
@@ -30,8 +30,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from stabdiag.readers.chunks import Chunk
     from stabdiag.readers.columns import Wanted
-    from stabdiag.readers.pieces import Chunk, Piece
+    from stabdiag.readers.pieces import Piece
 
 _COLUMN: Final = re.compile(r"In CSV column #(\d+)")
 
@@ -118,7 +119,7 @@ class Slab:
         for chunk in chunks:
             numbers = chunk.numbers(name) if isinstance(chunk, Table) else None
             if numbers is None:
-                return pieces.join(chunks, name)
+                return join(chunks, name)
             parts += numbers
         return _all_numbers(np.concatenate(parts))
 

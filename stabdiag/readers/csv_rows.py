@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from stabdiag.readers.chunks import Rows
 from stabdiag.readers.columns import BadLine
 from stabdiag.readers.csv_cells import cells_of, is_next_header, is_rule, names_of
 from stabdiag.readers.csv_commas import with_points
-from stabdiag.readers.pieces import Rows, piece_of_cells
+from stabdiag.readers.pieces import piece_of_cells
 from stabdiag.words import plural
 
 if TYPE_CHECKING:
-    from stabdiag.readers.pieces import Chunk
+    from stabdiag.readers.chunks import Chunk
 
 # A quoted cell may run over this many lines: an unpaired quote must not swallow the file.
 _LINES_OF_A_CELL: Final = 50

@@ -6,13 +6,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from stabdiag.errors import NoUsableRecord
+from stabdiag.readers.chunks import Rows, join, names_in, rows_in
 from stabdiag.readers.columns import SHOWN, Columns
 from stabdiag.readers.json_config import with_config
 from stabdiag.readers.json_lists import beside_steps, by_step, indexed, side_by_side
 from stabdiag.readers.json_shapes import holds_history, is_document
 from stabdiag.readers.json_tables import read_tables
 from stabdiag.readers.json_unnamed import named
-from stabdiag.readers.pieces import Piece, Rows, join, names_in, rows_in
+from stabdiag.readers.pieces import Piece
 from stabdiag.roles import assign
 
 if TYPE_CHECKING:

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from stabdiag.readers.chunks import Rows
 from stabdiag.readers.columns import EXACT, INDEX
-from stabdiag.readers.pieces import Piece, Rows, piece_of, piece_of_numbers, stretched
+from stabdiag.readers.pieces import Piece, piece_of, piece_of_numbers, stretched
 from stabdiag.readers.words import NULL, NUMBER
 from stabdiag.roles import assign
 

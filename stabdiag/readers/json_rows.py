@@ -6,9 +6,9 @@ import json
 import re
 from typing import Final
 
+from stabdiag.readers.chunks import Rows, rows_of
 from stabdiag.readers.columns import BadLine
 from stabdiag.readers.nested import Record, flattened
-from stabdiag.readers.pieces import Rows, rows_of
 
 # Integers become floats at once, which spares them the limit on the digits of an int.
 DECODER: Final = json.JSONDecoder(strict=False, parse_int=float)

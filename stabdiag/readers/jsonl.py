@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Final
 
 from stabdiag.errors import NoUsableRecord
 from stabdiag.readers.blocks import BLOCK, TOO_LONG, Block, blocks, in_order
+from stabdiag.readers.chunks import join, names_in, rows_in
 from stabdiag.readers.columns import SHOWN, BadLine, Columns
 from stabdiag.readers.json_config import told_at_the_head, with_config
 from stabdiag.readers.json_rows import decode_line, read_lines
 from stabdiag.readers.json_shapes import is_document
-from stabdiag.readers.pieces import join, names_in, rows_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from stabdiag.readers.pieces import Chunk
+    from stabdiag.readers.chunks import Chunk
     from stabdiag.readers.source import Stream
 
 # Up to this size the tolerant reader is done before Arrow is imported and done: it reads some

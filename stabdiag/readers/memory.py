@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import numpy as np
 
 from stabdiag.errors import LogError, NoUsableRecord
+from stabdiag.readers.chunks import Rows, join, rows_of
 from stabdiag.readers.columns import Columns
 from stabdiag.readers.nested import flattened
-from stabdiag.readers.pieces import Rows, join, piece_of, piece_of_numbers, rows_of
+from stabdiag.readers.pieces import piece_of, piece_of_numbers
 from stabdiag.readers.words import NULL
 
 if TYPE_CHECKING:

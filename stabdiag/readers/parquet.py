@@ -30,9 +30,9 @@ def read(stream: Stream) -> Columns:
 
     # Here and not above: every binary file is held against this recogniser first.
     from stabdiag.readers.arrow import leaf, leaves, piece_of_array
+    from stabdiag.readers.chunks import Rows, join
     from stabdiag.readers.converted import from_metadata
     from stabdiag.readers.pandas_index import counted_index
-    from stabdiag.readers.pieces import Rows, join
     from stabdiag.readers.words import NULL
 
     name = stream.name

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Final
 
 from stabdiag.errors import NoUsableRecord
 from stabdiag.history import Event, EventKind
+from stabdiag.readers.chunks import join, names_in, rows_in, rows_of
 from stabdiag.readers.columns import Columns
 from stabdiag.readers.nested import Record, flattened
-from stabdiag.readers.pieces import join, names_in, rows_in, rows_of
 from stabdiag.readers.sqlite_file import DAMAGE, damaged
 
 if TYPE_CHECKING:
     import sqlite3
 
-    from stabdiag.readers.pieces import Rows
+    from stabdiag.readers.chunks import Rows
 
 TABLES: Final = frozenset({"metrics", "configs"})
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from stabdiag.errors import NoUsableRecord
 from stabdiag.history import Event, EventKind
+from stabdiag.readers.chunks import join, names_in, rows_in
 from stabdiag.readers.columns import Columns
-from stabdiag.readers.pieces import join, names_in, rows_in
 from stabdiag.readers.wandb_history import History, decoded
 
 if TYPE_CHECKING:

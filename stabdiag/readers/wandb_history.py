@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from stabdiag.readers.pieces import Rows, piece_of
+from stabdiag.readers.chunks import Rows
+from stabdiag.readers.pieces import piece_of
 
 if TYPE_CHECKING:
     from stabdiag.readers.pieces import Piece

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from stabdiag.readers.pieces import Piece, Rows, piece_of_meanings, piece_of_numbers
+from stabdiag.readers.chunks import Rows
+from stabdiag.readers.pieces import Piece, piece_of_meanings, piece_of_numbers
 from stabdiag.readers.words import ABSENT, meaning
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 
 from stabdiag.errors import NoUsableRecord
 from stabdiag.readers.blocks import TOO_LONG, blocks
+from stabdiag.readers.chunks import join
 from stabdiag.readers.columns import SHOWN, BadLine, Columns
-from stabdiag.readers.pieces import join
 from stabdiag.readers.text.bars import told_in
 from stabdiag.readers.text.clean import Text
 from stabdiag.readers.text.messages import Messages

@@ -18,8 +18,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from stabdiag.errors import NoUsableRecord
+from stabdiag.readers.chunks import join
 from stabdiag.readers.columns import Columns
-from stabdiag.readers.pieces import join
 from stabdiag.readers.text.cells import rows_of
 from stabdiag.readers.text.clean import Text
 from stabdiag.readers.text.names import LOSS, is_a_loss

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from stabdiag.readers.chunks import Rows
 from stabdiag.readers.columns import EXACT
-from stabdiag.readers.pieces import Piece, Rows, piece_of_numbers
+from stabdiag.readers.pieces import Piece, piece_of_numbers
 from stabdiag.readers.text.bars import TOTAL, totals_of_training
 from stabdiag.readers.text.cells import piece_of
 from stabdiag.readers.text.clock import CLOCK, seconds_at
