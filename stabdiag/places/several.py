@@ -70,7 +70,7 @@ def one_log(files: Sequence[Columns], name: str) -> Columns:
         source=name,
         format=" + ".join(dict.fromkeys(part.columns.format for part in parts)),
         names=tuple(dict.fromkeys(name for part in parts for name in part.names)),
-        rows=1 + max((int(where.max()) for where in rows if len(where)), default=-1),
+        rows=_count(rows),
         load=lambda column: _load(parts, rows, column),
         bad_lines=tuple(bad for part in parts for bad in part.columns.bad_lines)[:_SHOWN],
         bad_count=sum(part.columns.bad_count for part in parts),
@@ -176,9 +176,14 @@ def _rows(training: list[_Part], beside: list[_Part]) -> list[Rows]:
     return rows
 
 
+def _count(rows: Sequence[Rows]) -> int:
+    """Return how many rows the whole has."""
+    return 1 + max((int(where.max()) for where in rows if len(where)), default=-1)
+
+
 def _load(parts: Sequence[_Part], rows: Sequence[Rows], name: str) -> Column:
     """Return a column of the whole; words count only where no file has numbers."""
-    total = 1 + max((int(where.max()) for where in rows if len(where)), default=-1)
+    total = _count(rows)
     values = np.full(total, np.nan)
     present, null = np.zeros(total, bool), np.zeros(total, bool)
     found = [

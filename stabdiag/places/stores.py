@@ -36,13 +36,10 @@ def run_of(log: Log) -> PurePosixPath | None:
     if log.format == MLFLOW:
         above = [one for one in (folder, *folder.parents) if one.name == "metrics"]
         return above[-1].parent if above else None
-    if _is_of_dvclive(log.path):
-        return next(one.parent.parent for one in log.path.parents if one.parts[-2:] == _METRICS)
+    if log.path.suffix == _TABLE:
+        above = [one for one in log.path.parents if one.parts[-2:] == _METRICS]
+        return above[0].parent.parent if above else None
     return None
-
-
-def _is_of_dvclive(path: PurePosixPath) -> bool:
-    return path.suffix == _TABLE and any(one.parts[-2:] == _METRICS for one in path.parents)
 
 
 def files_of(
@@ -52,11 +49,11 @@ def files_of(
     if log.format == TENSORBOARD:
         events = [one for one in logs if one.format == TENSORBOARD]
         return [one.entry for one in events if _lies_in(run, one.path.parent)]
-    if _is_of_dvclive(log.path):
-        metrics = run.joinpath(*_METRICS)
-        return [one for one in entries if one.path.suffix == _TABLE and metrics in one.path.parents]
-    folders = (run / "metrics", run / "params")
-    return [one for one in entries if any(folder in one.path.parents for folder in folders)]
+    if log.format == MLFLOW:
+        folders = {run / "metrics", run / "params"}
+        return [one for one in entries if folders.intersection(one.path.parents)]
+    metrics = run.joinpath(*_METRICS)
+    return [one for one in entries if one.path.suffix == _TABLE and metrics in one.path.parents]
 
 
 def _lies_in(run: PurePosixPath, folder: PurePosixPath) -> bool:
@@ -74,10 +71,10 @@ def read_run(
         from stabdiag.readers import tensorboard
 
         return tensorboard.read_files(inside, name)
-    if _is_of_dvclive(log.path):
-        from stabdiag.readers import dvclive
+    if log.format == MLFLOW:
+        from stabdiag.readers import mlflow
 
-        return dvclive.read_run(inside, name)
-    from stabdiag.readers import mlflow
+        return mlflow.read_run(inside, name)
+    from stabdiag.readers import dvclive
 
-    return mlflow.read_run(inside, name)
+    return dvclive.read_run(inside, name)
