@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
+from stabdiag.errors import LogError
+
 if TYPE_CHECKING:
-    from collections.abc import Generator, Sequence
+    from collections.abc import Callable, Generator, Iterable, Sequence
     from pathlib import PurePosixPath
 
     from stabdiag.readers.source import Stream
@@ -49,6 +51,20 @@ class Place(Protocol):
 
     def streams(self, entries: Sequence[Entry]) -> Generator[tuple[Entry, Stream]]:
         """Open one file after the other; each has to be read before the next is asked for."""
+
+
+def opened(
+    entries: Iterable[Entry], opening: Callable[[Entry], Stream], notes: list[str]
+) -> Generator[tuple[Entry, Stream]]:
+    """Open one file after the other; what cannot be opened is left out, with a note."""
+    for entry in entries:
+        try:
+            stream = opening(entry)
+        except LogError as error:
+            notes.append(str(error))
+            continue
+        with stream:
+            yield entry, stream
 
 
 def is_skipped(folder: str) -> bool:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias
 from urllib.parse import urlsplit
 
 from stabdiag.errors import LogError, did_you_mean
-from stabdiag.places.listing import DEEPEST, MOST_FILES, Entry, is_skipped
+from stabdiag.places.listing import DEEPEST, MOST_FILES, Entry, is_skipped, opened
 from stabdiag.readers.source import Stream
 
 if TYPE_CHECKING:
@@ -112,15 +112,10 @@ class Remote:
                 )
 
     def streams(self, entries: Sequence[Entry]) -> Generator[tuple[Entry, Stream]]:
-        """Open one file after the other; what cannot be opened is left out, with a note."""
-        for entry in entries:
-            try:
-                stream = self._open(entry.key, f"{self.name}/{entry.path}")
-            except LogError as error:
-                self.notes.append(str(error))
-                continue
-            with stream:
-                yield entry, stream
+        """Open one file after the other."""
+        return opened(
+            entries, lambda one: self._open(one.key, f"{self.name}/{one.path}"), self.notes
+        )
 
     def _open(self, path: str, name: str) -> Stream:
         how = {"block_size": 0} if self._is_web() else {}  # 0: from begin to end, in one request

@@ -22,9 +22,7 @@ _LINE: Final = re.compile(rb"(\d{10,16}) ([-+.0-9A-Za-z]{1,32}) (\d{1,18})\r?", 
 
 def recognises(head: bytes, *, whole: bool) -> bool:
     """Return whether each line is a time in milliseconds, a value and a step."""
-    *lines, last = head.rstrip(b"\n").split(b"\n") if whole else head.split(b"\n")
-    if whole:
-        lines.append(last)
+    lines = head.rstrip(b"\n").split(b"\n") if whole else head.split(b"\n")[:-1]
     fitting = sum(_LINE.fullmatch(line) is not None for line in lines)
     # A line may break off where the writer was killed.
     return fitting > 0 and len(lines) - fitting <= 1

@@ -9,7 +9,7 @@ from stabdiag.roles.names import is_evaluation, words_of
 from stabdiag.roles.parts import DISCRIMINATOR, GENERATOR, is_of_opponents, opponent_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
 # How the loss of a generator or of a discriminator is described.
 OF_OPPONENTS: Final = "the loss of one of two networks that train against each other"
@@ -63,13 +63,13 @@ def _is_opponent(words: list[str]) -> bool:
     return before or any(len(word) > 1 or alone for word in found)
 
 
-def _is_one_of_two(words: set[str], others: Iterable[set[str]]) -> bool:
+def _is_one_of_two(words: set[str], others: Sequence[set[str]]) -> bool:
     """Tell whether a loss and another of the log are a generator's and a discriminator's.
 
     The other is a loss if it says so, or if only that word tells it from the first.
     """
-    for mine, theirs in ((GENERATOR, DISCRIMINATOR), (DISCRIMINATOR, GENERATOR)):
-        for other in others if words & mine else ():
-            if other & theirs and (other & _LOSS or other - theirs == words - mine):
-                return True
-    return False
+    return any(
+        words & mine and other & theirs and (other & _LOSS or other - theirs == words - mine)
+        for mine, theirs in ((GENERATOR, DISCRIMINATOR), (DISCRIMINATOR, GENERATOR))
+        for other in others
+    )

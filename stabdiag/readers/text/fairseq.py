@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from stabdiag.readers.text.deepspeed import SKIPPED
 from stabdiag.readers.text.grammar import NUMBER, VALUE, Grammar, Line, Step
 from stabdiag.readers.text.log import functions_of
 
@@ -73,7 +74,7 @@ GRAMMAR = Grammar(
         Line(
             pattern=re.compile(rb"setting loss scale to: (%b)" % VALUE),
             names=("loss_scale",),
-            fixed={"skipped_step": b"1"},
+            fixed=SKIPPED,
             step=Step.NEXT,
             tells=False,
         ),

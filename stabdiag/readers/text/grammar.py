@@ -146,8 +146,7 @@ class Line(Kind):
     ) -> list[Part]:
         """Take names and values apart; lines with the same names make one part."""
         own, tails = columns[:-1], [tail or b"" for tail in columns[-1]]
-        usual = usual_shape(tails, pairs)
-        names, pattern = (usual.names, usual.pattern) if usual else ((), None)
+        names, pattern = usual_shape(tails, pairs)
 
         def apart(tail: bytes) -> tuple[tuple[bytes, ...], Cells] | None:
             found = pairs.findall(tail)

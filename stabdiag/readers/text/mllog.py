@@ -68,11 +68,7 @@ def _is_measured(key: str) -> bool:
 
 
 def _clock(metadata: dict[str, object]) -> float | None:
-    for name in _CLOCKS:
-        value = metadata.get(name)
-        if _is_number(value):
-            return value
-    return None
+    return next(filter(_is_number, map(metadata.get, _CLOCKS)), None)
 
 
 def _is_number(value: object) -> TypeGuard[float]:

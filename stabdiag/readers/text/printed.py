@@ -139,7 +139,5 @@ def _is_heading(cells: _Cells) -> bool:
 
 def _below(name: re.Match[str], cells: Sequence[re.Match[str]]) -> str | None:
     """Return the cell below a name, which overlaps with its width."""
-    for cell in cells:
-        if cell.start() < name.end() and name.start() < cell.end():
-            return cell[0]
-    return None
+    below = (one for one in cells if one.start() < name.end() and name.start() < one.end())
+    return next((cell[0] for cell in below), None)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from dataclasses import dataclass
 from itertools import accumulate, chain, islice
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -34,14 +33,6 @@ _LOOSE: Final = re.compile(rb"(\d[\d.,:]*)|( +)")
 # A value: any characters of which numbers are made, nan and inf included, which takes half the time
 # of a pattern for numbers. Whether it is one is seen when it is read.
 _VALUE: Final = rb"([-+.,\deEnNaAiIfF]{1,40})"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Shape:
-    """Names, and the pattern whose groups are their values."""
-
-    names: tuple[bytes, ...]
-    pattern: re.Pattern[bytes]
 
 
 def whole(pattern: re.Pattern[bytes]) -> re.Pattern[bytes]:
@@ -118,15 +109,20 @@ def usual_line(lines: Sequence[bytes | None]) -> bytes | None:
     return line if line is not None and len(line) <= _LONGEST else None
 
 
-def usual_shape(lines: Sequence[bytes | None], pairs: re.Pattern[bytes]) -> Shape | None:
-    """Return the shape that most lines are likely to have; ``pairs`` finds name and value."""
+def usual_shape(
+    lines: Sequence[bytes | None], pairs: re.Pattern[bytes]
+) -> tuple[tuple[bytes, ...], re.Pattern[bytes] | None]:
+    """Return the names that most lines are likely to have, and the pattern that finds their values.
+
+    ``pairs`` finds a name and its value. Without a pattern there are no names.
+    """
     line = usual_line(lines)
     found = list(pairs.finditer(line)) if line else []
     if line is None or not found:
-        return None
+        return (), None
     names, values = ([match.span(group) for match in found] for group in (1, 2))
     pattern = pattern_of(line, values, names)
-    return pattern and Shape(names=tuple(match[1] for match in found), pattern=pattern)
+    return (tuple(match[1] for match in found), pattern) if pattern else ((), None)
 
 
 def pattern_of(
