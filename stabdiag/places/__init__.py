@@ -1,11 +1,11 @@
-"""From what the user names to the columns of one log, and the manifest that lies beside it.
+"""Find the log in what the user names, and read its columns and the manifest beside it.
 
 A place is a file, standard input, a folder, an archive, a URL, or several of these for one run.
 """
 
 from __future__ import annotations
 
-from stabdiag.places.configured import Beside, beside_file
+from stabdiag.places.beside import Beside, beside_file
 from stabdiag.places.read import Found, read_place
 
 __all__ = ["Beside", "Found", "beside_file", "read_place"]

@@ -1,9 +1,14 @@
-"""The manifest and the training arguments that lie beside a log."""
+"""What a run was configured to do, from the files that lie beside its log.
+
+These are the manifest, which a person wrote for this program, and the arguments, hyper-parameters
+and configurations that training programs write.
+"""
 
 from __future__ import annotations
 
 import re
-from pathlib import PurePosixPath
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Final
 
 from stabdiag.errors import ManifestError
@@ -13,16 +18,19 @@ from stabdiag.manifest.keys import KEYS
 from stabdiag.manifest.text import mapping_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from stabdiag.places.listing import Entry, Place
+    from stabdiag.places.remote import Remote
 
 # No configuration is larger.
-LARGEST: Final = 1 << 20
+_LARGEST: Final = 1 << 20
 
-# What a person wrote for us goes first …
+# What a person wrote for this program comes first …
 _OURS: Final = "manifest.json"
 
-# … then what the run was started with, then what its model is.
-NAMES: Final = (
+# … then the arguments that the run was started with, then the configuration of its model.
+_NAMES: Final = (
     *("training_args.json", "training_args.yaml", "train_args.json", "trainer_config.json"),
     *("args.json", "args.yaml", "opt.yaml", "arguments.json"),
     *("hparams.yaml", "hparams.yml", "hparams.json"),
@@ -32,7 +40,7 @@ NAMES: Final = (
     *("ds_config.json", "deepspeed_config.json"),
 )
 
-# Folders that a run keeps its logs in, below its own.
+# Names of folders in which a run keeps its logs, below its own folder.
 _INNER: Final = re.compile(
     r"logs?|tensorboard|tb|tb_logs|events|csv|metrics|stats|vis_data|runs|train|files"
     r"|(checkpoint|version|epoch|step|run)[-_].*|rank[-_]?\d+|\d{8}_\d{6}",
@@ -40,16 +48,83 @@ _INNER: Final = re.compile(
 )
 
 
-def written_for(log: str) -> list[str]:
-    """Return the names that a manifest written for a log may have; the first one counts."""
-    name = PurePosixPath(log).name
-    stems = (PurePosixPath(name).stem, name.partition(".")[0])
-    return [*(f"{stem}.{_OURS}" for stem in dict.fromkeys(stems) if stem), _OURS]
+@dataclass(frozen=True, kw_only=True)
+class Beside:
+    """The manifest from files beside a log, events about these, and the files that were read."""
+
+    manifest: Manifest = field(default_factory=Manifest)
+    events: Sequence[Event] = ()
+    files: Sequence[str] = ()
 
 
 def is_manifest(name: str) -> bool:
     """Tell whether a file of this name is no log but a configuration."""
-    return name in (*NAMES, _OURS) or name.endswith(f".{_OURS}")
+    return name in (*_NAMES, _OURS) or name.endswith(f".{_OURS}")
+
+
+def beside_file(log: Path, root: Path) -> Beside:
+    """Look beside a file, and in the folders above it up to ``root``."""
+    files = []
+
+    def read(path: PurePosixPath) -> bytes | None:
+        file = Path(path)
+        try:
+            if not file.is_file() or file.stat().st_size > _LARGEST or file == log:
+                return None
+            data = file.read_bytes()
+        except OSError:
+            return None
+        files.append(str(file))
+        return data
+
+    paths = _paths(PurePosixPath(log.as_posix()), PurePosixPath(root.as_posix()))
+    manifest, events = _manifest(paths, read)
+    return Beside(manifest=manifest, events=events, files=files)
+
+
+def beside_member(place: Place, log: PurePosixPath, entries: Iterable[Entry]) -> Beside:
+    """Look beside a log among the files of its place."""
+    lying = {one.path: one for one in entries}
+    paths = list(_paths(log, PurePosixPath()))
+    texts: dict[PurePosixPath, bytes] = {}
+    there = [lying[path] for names in paths for path in names if path in lying]
+    for entry, stream in place.streams(there):
+        text = stream.peek(_LARGEST + 1)
+        if len(text) <= _LARGEST:
+            texts[entry.path] = text
+    manifest, events = _manifest(paths, texts.get, lambda path: f"{place.name}/{path}")
+    return Beside(manifest=manifest, events=events)
+
+
+def beside_url(remote: Remote) -> Beside:
+    """Look beside a file behind a URL, only for a manifest, since each name costs a request."""
+    names = map(PurePosixPath, _written_for(remote.name))
+    manifest, _ = _manifest(
+        [names],
+        lambda path: remote.read_beside(str(path), _LARGEST),
+        lambda path: f"{remote.name.rpartition('/')[0]}/{path}",
+    )
+    # No events: a server may answer with a page of its own, whatever is asked for.
+    return Beside(manifest=manifest)
+
+
+def _paths(log: PurePosixPath, root: PurePosixPath) -> Iterator[list[PurePosixPath]]:
+    """Yield where a log's configuration may lie, the best first; of each list one file counts.
+
+    Args:
+        log: the log's path.
+        root: the folder, archive or URL that the user named.
+    """
+    for number, folder in enumerate(_folders(log, root)):
+        ours = _written_for(log.name) if number == 0 else [_OURS]
+        yield from ([folder / name for name in names] for names in (ours, *([n] for n in _NAMES)))
+
+
+def _written_for(log: str) -> list[str]:
+    """Return the names that the manifest of a log may have; the first file found counts."""
+    name = PurePosixPath(log).name
+    stems = (PurePosixPath(name).stem, name.partition(".")[0])
+    return [*(f"{stem}.{_OURS}" for stem in dict.fromkeys(stems) if stem), _OURS]
 
 
 def _folders(log: PurePosixPath, root: PurePosixPath) -> Iterator[PurePosixPath]:
@@ -67,29 +142,17 @@ def _folders(log: PurePosixPath, root: PurePosixPath) -> Iterator[PurePosixPath]
         yield folder.parent
 
 
-def paths(log: PurePosixPath, root: PurePosixPath) -> Iterator[list[PurePosixPath]]:
-    """Yield where a log's configuration may lie, the most telling first; of each list one counts.
-
-    Args:
-        log: the log's path.
-        root: the folder, archive or URL that the user named.
-    """
-    for number, folder in enumerate(_folders(log, root)):
-        ours = written_for(log.name) if number == 0 else [_OURS]
-        yield from ([folder / name for name in names] for names in (ours, *([n] for n in NAMES)))
-
-
-def manifest_beside(
+def _manifest(
     paths: Iterable[Iterable[PurePosixPath]],
     read: Callable[[PurePosixPath], bytes | None],
     name: Callable[[PurePosixPath], str] = str,
 ) -> tuple[Manifest, list[Event]]:
-    """Return what the configurations beside a log tell together, and what could not be read.
+    """Return the manifest that all configurations make, and what could not be read.
 
     Args:
-        paths: where one may lie, the most telling first; of each list only the first one counts.
+        paths: where one may lie, the best first; of each list only the first file counts.
         read: returns what a file holds, or None where there is none or it is too large.
-        name: returns what a report calls a file.
+        name: returns the name of a file in a report.
     """
     known, events = Manifest(), list[Event]()
     for alternatives in paths:
@@ -100,7 +163,7 @@ def manifest_beside(
         try:
             told = parse_manifest(_of_the_training(mapping_of(name(path), data)), name(path))
         except ManifestError as error:
-            # Beside a log may lie a file of the same name that is something else.
+            # A file of this name beside a log may be something else.
             events.append(Event(kind=EventKind.PLACE, message=f"not used as manifest: {error}"))
             continue
         if any(getattr(told, key.name) is not None for key in KEYS):
@@ -109,7 +172,7 @@ def manifest_beside(
 
 
 def _of_the_training(raw: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a model's configuration without the dtype of its weights: training has its own."""
+    """Drop the dtype of a model's weights, since training has a dtype of its own."""
     if "model_type" in raw or "architectures" in raw:
         return {key: one for key, one in raw.items() if key not in ("torch_dtype", "dtype")}
     return raw

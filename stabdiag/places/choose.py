@@ -23,14 +23,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from typing import TypeVar
 
-    from stabdiag.places.look import Log
+    from stabdiag.places.logs import Log
 
     Item = TypeVar("Item")
 
-# A log with fewer losses is a summary of a run, where there is one with more.
+# With fewer losses than this, a log is a summary, if there is one with more.
 _FEW: Final = 2
 
-# How many losses a file has is reckoned from its head.
+# The number of losses in a file is only estimated from its head.
 _ABOUT_AS_MANY: Final = 0.8
 
 _A_MINUTE: Final = 60.0
@@ -49,9 +49,9 @@ class Choice:
 
 
 def choose(logs: Sequence[Log]) -> Choice:
-    """Choose one of several logs; see the rule above."""
+    """Choose one of several logs, by the rules above."""
     logs = _best(logs, lambda log: log.losses > 0)
-    if not logs[0].losses:  # what cannot be read here may hold some, and says what to install
+    if not logs[0].losses:  # a format whose packages are missing may hold some: say what to install
         logs = _best(logs, lambda log: bool(reader(log.format).missing))
     left = _best(logs, lambda log: not log.is_evaluation)
     left = _best(left, lambda log: log.losses >= _FEW)
@@ -84,14 +84,14 @@ def _newest(logs: Sequence[Log]) -> Log:
     names = {str(log.path) for log in fresh}
     fresh = _best(fresh, lambda log: not _is_rotated(str(log.path), names))
     fresh.sort(key=lambda log: natural(str(log.path)))
-    # Rank 0 is the one that logs; where several do, it is the one that all frameworks trust.
+    # Rank 0 is the one that logs; where several ranks do, it is the one that frameworks rely on.
     if all(_RANK.search(str(log.path)) for log in fresh):
         return max(fresh, key=lambda log: log.losses)
     return fresh[-1]
 
 
 def _is_rotated(name: str, names: set[str]) -> bool:
-    """Tell whether a file is an older part of another one, whose name it has with a number."""
+    """Tell whether a file is an older part of another one, with a number after its name."""
     kept = _ROTATED.sub("", name)
     return kept != name and kept in names
 

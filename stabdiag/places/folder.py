@@ -9,7 +9,7 @@ from stat import S_ISDIR, S_ISREG
 from typing import TYPE_CHECKING
 
 from stabdiag.errors import LogError
-from stabdiag.places.listing import DEEPEST, MOST_FILES, Entry, is_skipped
+from stabdiag.places.listing import DEEPEST, MOST_FILES, Entry, is_skipped, opened
 from stabdiag.readers.source import open_stream
 
 if TYPE_CHECKING:
@@ -81,12 +81,5 @@ class Folder:
         )
 
     def streams(self, entries: Sequence[Entry]) -> Generator[tuple[Entry, Stream]]:
-        """Open one file after the other; what cannot be opened is left out, with a note."""
-        for entry in entries:
-            try:
-                stream = open_stream(entry.key)
-            except LogError as error:
-                self.notes.append(str(error))
-                continue
-            with stream:
-                yield entry, stream
+        """Open one file after the other."""
+        return opened(entries, lambda entry: open_stream(entry.key), self.notes)

@@ -1,17 +1,19 @@
-"""What lies in a place: files by their path in it, whatever the place is."""
+"""What all places have in common: they list files by path, and open them as streams."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
+from stabdiag.errors import LogError
+
 if TYPE_CHECKING:
-    from collections.abc import Generator, Sequence
+    from collections.abc import Callable, Generator, Iterable, Sequence
     from pathlib import PurePosixPath
 
     from stabdiag.readers.source import Stream
 
-# So many files are listed, and so many levels deep is looked for them.
+# How many files are listed, and how many levels deep.
 MOST_FILES: Final = 10_000
 DEEPEST: Final = 6
 
@@ -48,9 +50,23 @@ class Place(Protocol):
         """Return the files in the place."""
 
     def streams(self, entries: Sequence[Entry]) -> Generator[tuple[Entry, Stream]]:
-        """Open one file after the other, in the order of the place; each before the next is."""
+        """Open one file after the other; each has to be read before the next is asked for."""
+
+
+def opened(
+    entries: Iterable[Entry], opening: Callable[[Entry], Stream], notes: list[str]
+) -> Generator[tuple[Entry, Stream]]:
+    """Open one file after the other; what cannot be opened is left out, with a note."""
+    for entry in entries:
+        try:
+            stream = opening(entry)
+        except LogError as error:
+            notes.append(str(error))
+            continue
+        with stream:
+            yield entry, stream
 
 
 def is_skipped(folder: str) -> bool:
-    """Tell whether a folder of this name holds no logs; Hydra keeps the configuration hidden."""
+    """Tell whether a folder of this name holds neither logs nor Hydra's configuration."""
     return folder in _NO_LOGS or (folder.startswith(".") and folder != ".hydra")

@@ -12,20 +12,20 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Collection
 
-    from stabdiag.places.look import Log
+    from stabdiag.places.logs import Log
 
-# The rank of a low-rank adapter is none of a process.
+# The rank of a low-rank adapter is not that of a process.
 _RANK: Final = re.compile(r"(?<![a-z])(?<!lora.)rank[-_.=]?(\d{1,6})(?!\d)", re.IGNORECASE)
 
 
 def rank_in(name: str) -> int | None:
-    """Return the rank that a name tells last, 3 of ``job/run.rank3.jsonl``; None for no rank."""
+    """Return the last rank in a name, such as 3 in ``job/run.rank3.jsonl``, or None."""
     found = _RANK.findall(name)
     return int(found[-1]) if found else None
 
 
 def are_of_a_job(ranks: Collection[int | None]) -> bool:
-    """Tell whether numbers are the ranks of one job: each its own, and rank 0 among them.
+    """Tell whether numbers are the ranks of one job: all different, and rank 0 among them.
 
     Other numbers may be anything that is called a rank, such as a size that was tried.
     """
@@ -33,7 +33,7 @@ def are_of_a_job(ranks: Collection[int | None]) -> bool:
 
 
 def ranks_in(source: str | os.PathLike[str]) -> list[Path]:
-    """Return the log of each rank in a folder, by rank; none where there are not two ranks.
+    """Return the logs of the ranks in a folder, in their order; none if there are not two.
 
     Raises:
         LogError: if the folder cannot be opened, or holds the ranks of several jobs.
@@ -43,7 +43,7 @@ def ranks_in(source: str | os.PathLike[str]) -> list[Path]:
         return []
     from stabdiag.places.choose import choose
     from stabdiag.places.folder import Folder
-    from stabdiag.places.look import logs_in
+    from stabdiag.places.logs import logs_in
 
     place = Folder(folder)
     jobs: dict[str, dict[int, list[Log]]] = {}
@@ -63,7 +63,7 @@ def _job(path: str) -> str:
 
 
 def _one_job(jobs: dict[str, dict[int, list[Log]]], name: str) -> dict[int, list[Log]]:
-    """Return the logs of the one job there is by rank; a folder for each node may part them."""
+    """Return the logs of the only job, by rank; each node may have a folder of its own."""
     several = [ranks for ranks in jobs.values() if are_of_a_job(ranks)]
     if len(several) > 1:
         shown = ", ".join(repr(job) for job in list(jobs)[:3])

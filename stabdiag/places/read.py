@@ -1,4 +1,4 @@
-"""A place is opened, the best log in it chosen and read, and what lies beside it looked for."""
+"""Open a place, choose and read the best log in it, and look for what lies beside that."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ from stabdiag.errors import LogError, NoUsableRecord
 from stabdiag.history import Event, EventKind
 from stabdiag.manifest import Manifest
 from stabdiag.places import stores
-from stabdiag.places.configured import Beside, beside_file, beside_member, beside_url
-from stabdiag.places.members import is_tar, is_zip
+from stabdiag.places.archives import is_tar, is_zip
+from stabdiag.places.beside import Beside, beside_file, beside_member, beside_url
 from stabdiag.readers import read_stream
 from stabdiag.readers.columns import every_column
 from stabdiag.readers.refusals import archive_of
 from stabdiag.readers.registry import reader
 from stabdiag.readers.source import STANDARD_INPUT, Stream, open_stream
+from stabdiag.words import plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -26,10 +27,10 @@ if TYPE_CHECKING:
     from stabdiag.places.listing import Entry, Place
     from stabdiag.readers.columns import Columns, Wanted
 
-# What is looked at to tell an archive: the header of its first member, packed.
+# How many bytes are looked at to recognise an archive: the header of its first member, packed.
 _HEAD: Final = 1 << 16
 
-# So many logs that were not taken are named.
+# How many of the logs that were not taken are named.
 _SHOWN: Final = 3
 
 _ARCHIVES: Final = (".tar", ".tgz", ".zip", ".tar.gz", ".tar.bz2", ".tar.xz", ".tar.zst")
@@ -45,7 +46,7 @@ class Found:
 
 @dataclass(frozen=True, kw_only=True)
 class _Asked:
-    """What is asked of a log: its format, if it is not to be recognised, and its columns."""
+    """How a log is to be read: its format, unless that is to be recognised, and which columns."""
 
     format: str | None
     wanted: Wanted
@@ -154,7 +155,7 @@ def _chosen(place: Place, asked: _Asked) -> Found:
     """Read the best log of a place with many files."""
     from stabdiag.places.choose import choose
     from stabdiag.places.folder import Folder
-    from stabdiag.places.look import logs_in
+    from stabdiag.places.logs import logs_in
 
     entries = place.entries()
     logs = logs_in(place, entries)
@@ -191,13 +192,13 @@ def _only(place: Place, entry: Entry, asked: _Asked) -> Columns:
 
 
 def _with(columns: Columns, beside: Beside) -> Found:
-    """Return columns with what lies beside them; what is told of the place comes first."""
+    """Return columns with what lies beside them; the events of the place come first."""
     events, files = (*beside.events, *columns.events), (*columns.files, *beside.files)
     return Found(columns=replace(columns, events=events, files=files), manifest=beside.manifest)
 
 
 def _told(taken: str, others: Sequence[str]) -> Iterator[str]:
-    """Yield which of several logs was taken."""
+    """Say which of several logs was taken."""
     if others:
         shown = ", ".join(others[:_SHOWN])
         more = f" and {len(others) - _SHOWN} more" if len(others) > _SHOWN else ""
@@ -218,7 +219,7 @@ def _nothing(place: Place, entries: Sequence[Entry], format: str | None) -> str:
         archive = archive_of(place.name, [str(one.path) for one in entries])
         if archive is not None:
             return archive
-    files = "1 file" if len(entries) == 1 else f"{len(entries)} files"
+    files = plural(len(entries), "file")
     what = "a log" if format is None else f"a log in the format {format}"
     told = [f"{place.name}: no file in it is {what} ({files} looked at)", *_archives(entries)]
     told += dict.fromkeys(place.notes)

@@ -1,4 +1,4 @@
-"""Files and folders behind URLs, by way of fsspec."""
+"""Files and folders behind URLs, opened with fsspec."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias
 from urllib.parse import urlsplit
 
 from stabdiag.errors import LogError, did_you_mean
-from stabdiag.places.listing import DEEPEST, MOST_FILES, Entry, is_skipped
+from stabdiag.places.listing import DEEPEST, MOST_FILES, Entry, is_skipped, opened
 from stabdiag.readers.source import Stream
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
 
-# fsspec's types are none.
+# fsspec has no types.
 FileSystem: TypeAlias = Any
 
 # Each listing is a request or more.
 _MOST_LISTINGS: Final = 100
 
-# Seconds until a server that says nothing is given up; a long log may take longer as a whole.
+# Seconds after which a silent server is given up; the whole of a long log may take longer.
 _CONNECT: Final = 20
 _SILENCE: Final = 60
 
@@ -30,7 +30,7 @@ _PACKAGES: Final = {"http": "aiohttp", "https": "aiohttp", "sftp": "paramiko", "
 
 
 def shown(url: str) -> str:
-    """Return a URL without what may be secret: a password, a signature."""
+    """Return a URL without what may be secret, such as a password or a signature."""
     try:
         parts = urlsplit(url)
     except ValueError:
@@ -112,15 +112,10 @@ class Remote:
                 )
 
     def streams(self, entries: Sequence[Entry]) -> Generator[tuple[Entry, Stream]]:
-        """Open one file after the other; what cannot be opened is left out, with a note."""
-        for entry in entries:
-            try:
-                stream = self._open(entry.key, f"{self.name}/{entry.path}")
-            except LogError as error:
-                self.notes.append(str(error))
-                continue
-            with stream:
-                yield entry, stream
+        """Open one file after the other."""
+        return opened(
+            entries, lambda one: self._open(one.key, f"{self.name}/{one.path}"), self.notes
+        )
 
     def _open(self, path: str, name: str) -> Stream:
         how = {"block_size": 0} if self._is_web() else {}  # 0: from begin to end, in one request
@@ -134,7 +129,7 @@ class Remote:
 
 
 class _Raw:
-    """The bytes of a remote file; whatever goes wrong on the way is one line."""
+    """The bytes of a remote file; whatever goes wrong is told in one line."""
 
     def __init__(self, name: str, file: Any) -> None:
         self._name = name
@@ -183,7 +178,7 @@ def _options(protocol: str) -> dict[str, Any]:
 
 
 def _written(one: dict[str, Any]) -> float | None:
-    """Return when a file was written, by whichever name its file system tells it."""
+    """Return when a file was written, under whichever key its file system has that."""
     for key in ("mtime", "LastModified", "last_modified", "updated", "created"):
         when: Any = one.get(key)
         if isinstance(when, int | float):
@@ -194,7 +189,7 @@ def _written(one: dict[str, Any]) -> float | None:
 
 
 def _fail(name: str, error: Exception) -> NoReturn:
-    """Raise an error for what went wrong; messages of others may hold the whole URL."""
+    """Raise an error without the URL, which the messages of libraries may hold as a whole."""
     if isinstance(error.__cause__, Exception):  # what the web says, fsspec turns into "not found"
         error = error.__cause__
     status = getattr(error, "status", None)

@@ -1,4 +1,4 @@
-"""Several files of one run as one log.
+"""Read several files of one run as one log.
 
 Files with a training loss are attempts at the run, one after the other: in the order of their first
 steps, or where these overlap in the order of the numbers in their names (``slurm-101.out``,
@@ -33,9 +33,9 @@ _SHOWN: Final = 20
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Part:
-    """One file: its own names by those in the whole, and its steps, NaN where it has none.
+    """One file: its names of columns by those in the whole, and its steps, NaN if it has none.
 
-    ``file`` is what it is called among the others.
+    ``file`` is its name, just long enough to differ from those of the others.
     """
 
     columns: Columns
@@ -70,7 +70,7 @@ def one_log(files: Sequence[Columns], name: str) -> Columns:
         source=name,
         format=" + ".join(dict.fromkeys(part.columns.format for part in parts)),
         names=tuple(dict.fromkeys(name for part in parts for name in part.names)),
-        rows=1 + max((int(where.max()) for where in rows if len(where)), default=-1),
+        rows=_count(rows),
         load=lambda column: _load(parts, rows, column),
         bad_lines=tuple(bad for part in parts for bad in part.columns.bad_lines)[:_SHOWN],
         bad_count=sum(part.columns.bad_count for part in parts),
@@ -85,7 +85,7 @@ def one_log(files: Sequence[Columns], name: str) -> Columns:
 
 
 def _sorted_out(files: Sequence[Columns]) -> tuple[list[_Part], list[_Part]]:
-    """Return the attempts at the run, and what stands beside them."""
+    """Return the attempts at the run, and the other files beside them."""
     evaluations = [is_evaluation(one.source.rpartition("/")[2]) for one in files]
     if all(evaluations):
         evaluations = [False] * len(files)
@@ -104,7 +104,7 @@ def _sorted_out(files: Sequence[Columns]) -> tuple[list[_Part], list[_Part]]:
 
 
 def _told_apart(paths: Sequence[str]) -> list[str]:
-    """Return of each path the shortest end that no other has, else the whole path."""
+    """Return the shortest end of each path that no other path has, else the whole path."""
     parts = [path.split("/") for path in paths]
     ends = [["/".join(one[-n:]) for n in range(1, len(one) + 1)] for one in parts]
     counts = Counter(end for each in ends for end in each)
@@ -112,7 +112,7 @@ def _told_apart(paths: Sequence[str]) -> list[str]:
 
 
 def _part(columns: Columns, file: str, roles: dict[str, str], *, is_eval: bool) -> _Part:
-    """Give a file's columns the names by which its roles go in the files before it."""
+    """Rename a file's columns so that its roles have the same names as in the files before it."""
     own = dict(assign(columns.names).columns)
     names: dict[str, str] = {}
     for role, name in own.items():
@@ -133,7 +133,7 @@ def _steps(columns: Columns, roles: dict[str, str]) -> Floats:
 
 
 def _in_order(parts: list[_Part]) -> tuple[list[_Part], str]:
-    """Return the attempts in the order in which they ran, and what that order is."""
+    """Return the attempts in the order in which they ran, and a name of that order."""
     parts = sorted(parts, key=lambda part: part.span[0])
     spans = [part.span for part in parts]
     apart = all(one[1] < other[0] for one, other in pairwise(spans))
@@ -143,7 +143,7 @@ def _in_order(parts: list[_Part]) -> tuple[list[_Part], str]:
 
 
 def _are_numbered(names: list[str]) -> bool:
-    """Tell whether each name differs from the next in a number first."""
+    """Tell whether the first difference between neighbouring names is a number."""
     keys = sorted(map(natural, names))
     for one, other in pairwise(keys):
         differ = [(a, b) for a, b in zip(one, other, strict=False) if a != b]
@@ -155,8 +155,8 @@ def _are_numbered(names: list[str]) -> bool:
 def _rows(training: list[_Part], beside: list[_Part]) -> list[Rows]:
     """Return the row in the whole of each row of each part.
 
-    What stands beside the attempts goes to the row of its step, or to one of its own; where steps
-    go back, rows of its own come last, since the order of the others means something.
+    Rows beside the attempts go to the row of their step, or become new rows. Where steps go back,
+    new rows come last, since the order of the others has a meaning.
     """
     steps = np.concatenate([part.steps for part in training])
     ends = np.cumsum([len(part.steps) for part in training])
@@ -176,9 +176,14 @@ def _rows(training: list[_Part], beside: list[_Part]) -> list[Rows]:
     return rows
 
 
+def _count(rows: Sequence[Rows]) -> int:
+    """Return how many rows the whole has."""
+    return 1 + max((int(where.max()) for where in rows if len(where)), default=-1)
+
+
 def _load(parts: Sequence[_Part], rows: Sequence[Rows], name: str) -> Column:
     """Return a column of the whole; words count only where no file has numbers."""
-    total = 1 + max((int(where.max()) for where in rows if len(where)), default=-1)
+    total = _count(rows)
     values = np.full(total, np.nan)
     present, null = np.zeros(total, bool), np.zeros(total, bool)
     found = [

@@ -1,4 +1,4 @@
-"""Runs that are kept in several files: TensorBoard's folders, MLflow's file store, DVCLive's."""
+"""Runs in several files: TensorBoard's folders, MLflow's file store, and DVCLive's tables."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from pathlib import PurePosixPath
 
     from stabdiag.places.listing import Entry
-    from stabdiag.places.look import Log
+    from stabdiag.places.logs import Log
     from stabdiag.readers.columns import Columns
     from stabdiag.readers.source import Stream
 
@@ -21,28 +21,25 @@ MLFLOW: Final = "mlflow-metric"
 _METRICS: Final = ("plots", "metrics")
 _TABLE: Final = ".tsv"
 
-# Keras keeps what it trains and what it evaluates in folders of their own, of one run.
+# Keras has folders of their own for the training and the evaluation of a run.
 _SIDES: Final = frozenset({"train", "training", "val", "valid", "validation", "eval", "test"})
 
-# PyTorch's add_hparams writes to a folder below that of the run, named by the time.
+# PyTorch's add_hparams writes to a folder below that of the run, which is named by the time.
 _HYPER_PARAMETERS: Final = re.compile(r"\d{9,11}\.\d+")
 
 
 def run_of(log: Log) -> PurePosixPath | None:
-    """Return the folder of the run that a log is one file of; None where the log is one file."""
+    """Return the folder of the run that a log is a part of; None if the log is one file."""
     folder = log.path.parent
     if log.format == TENSORBOARD:
         return folder.parent if folder.name.lower() in _SIDES else folder
     if log.format == MLFLOW:
         above = [one for one in (folder, *folder.parents) if one.name == "metrics"]
         return above[-1].parent if above else None
-    if _is_of_dvclive(log.path):
-        return next(one.parent.parent for one in log.path.parents if one.parts[-2:] == _METRICS)
+    if log.path.suffix == _TABLE:
+        above = [one for one in log.path.parents if one.parts[-2:] == _METRICS]
+        return above[0].parent.parent if above else None
     return None
-
-
-def _is_of_dvclive(path: PurePosixPath) -> bool:
-    return path.suffix == _TABLE and any(one.parts[-2:] == _METRICS for one in path.parents)
 
 
 def files_of(
@@ -52,11 +49,11 @@ def files_of(
     if log.format == TENSORBOARD:
         events = [one for one in logs if one.format == TENSORBOARD]
         return [one.entry for one in events if _lies_in(run, one.path.parent)]
-    if _is_of_dvclive(log.path):
-        metrics = run.joinpath(*_METRICS)
-        return [one for one in entries if one.path.suffix == _TABLE and metrics in one.path.parents]
-    folders = (run / "metrics", run / "params")
-    return [one for one in entries if any(folder in one.path.parents for folder in folders)]
+    if log.format == MLFLOW:
+        folders = {run / "metrics", run / "params"}
+        return [one for one in entries if folders.intersection(one.path.parents)]
+    metrics = run.joinpath(*_METRICS)
+    return [one for one in entries if one.path.suffix == _TABLE and metrics in one.path.parents]
 
 
 def _lies_in(run: PurePosixPath, folder: PurePosixPath) -> bool:
@@ -74,10 +71,10 @@ def read_run(
         from stabdiag.readers import tensorboard
 
         return tensorboard.read_files(inside, name)
-    if _is_of_dvclive(log.path):
-        from stabdiag.readers import dvclive
+    if log.format == MLFLOW:
+        from stabdiag.readers import mlflow
 
-        return dvclive.read_run(inside, name)
-    from stabdiag.readers import mlflow
+        return mlflow.read_run(inside, name)
+    from stabdiag.readers import dvclive
 
-    return mlflow.read_run(inside, name)
+    return dvclive.read_run(inside, name)

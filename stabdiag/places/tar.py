@@ -5,8 +5,8 @@ from __future__ import annotations
 import tarfile
 from typing import TYPE_CHECKING, Any
 
+from stabdiag.places.archives import inside, is_wanted, left_out
 from stabdiag.places.listing import MOST_FILES, Entry
-from stabdiag.places.members import inside, is_wanted, left_out
 from stabdiag.readers.compressed import unpacked
 from stabdiag.readers.source import Stream
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Tar:
-    """The files in a tar archive; it is gone through once to list them, and once to read some."""
+    """The files in a tar archive, which is read once to list them and once to read some."""
 
     def __init__(self, name: str, path: Path) -> None:
         """Take the archive's name, and the file that it lies in."""
@@ -70,7 +70,7 @@ class Tar:
 
 
 def _member(name: str, file: Any, size: int) -> Stream:
-    """Return the stream of a tar archive's member, which comes next in its file."""
+    """Return the stream of the member that comes next in the file of a tar archive."""
     raw = _Member(file, size)
     stream = Stream(name, raw)
     stream.notes = raw.notes
@@ -80,7 +80,7 @@ def _member(name: str, file: Any, size: int) -> Stream:
 class _Member:
     """The bytes of a member of a tar archive, up to where it breaks off.
 
-    Where a part is missing, the standard library's file object gives nothing at all.
+    If a part is missing, the standard library's file object gives nothing at all.
     """
 
     def __init__(self, file: Any, size: int) -> None:

@@ -10,8 +10,8 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from stabdiag.errors import LogError
+from stabdiag.places.archives import inside, is_wanted, left_out
 from stabdiag.places.listing import MOST_FILES, Entry
-from stabdiag.places.members import inside, is_wanted, left_out
 from stabdiag.readers.compressed import inflated
 from stabdiag.readers.source import Stream
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
     from pathlib import Path
 
-# Where in the header of a member the lengths of its name and its extra field stand.
+# Where the header of a member has the lengths of its name and of its extra field.
 _LENGTHS: Final = 26
 
 _READABLE: Final = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
@@ -92,8 +92,8 @@ class Zip:
     def _packed(self, member: zipfile.ZipInfo) -> _Slice:
         """Return a member's bytes as they lie in the archive.
 
-        The standard library's file object takes their sum, and where it is wrong it gives none of
-        them; a log with one wrong byte is still a log.
+        The standard library's file object verifies the checksum, and gives no bytes if it is wrong;
+        but a log with one wrong byte is still a log.
         """
         file: Any = self._archive.fp
         header = max(member.header_offset, 0)
@@ -104,7 +104,7 @@ class Zip:
 
 
 class _Slice:
-    """A stretch of a file that others read from as well."""
+    """A stretch of a file that is shared with other readers."""
 
     def __init__(self, file: Any, begin: int, size: int) -> None:
         self._file = file

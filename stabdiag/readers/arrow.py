@@ -1,8 +1,7 @@
-"""Arrow arrays as pieces of columns."""
+"""Turn Arrow arrays into pieces of columns."""
 
 from __future__ import annotations
 
-from itertools import compress
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
@@ -11,20 +10,20 @@ from pyarrow import types
 
 from stabdiag.readers.arrow_texts import Array, as_text, is_text, texts_of
 from stabdiag.readers.nested import DEEPEST
-from stabdiag.readers.pieces import Piece, piece_of
-from stabdiag.readers.words import NUMBER, WORD, meaning
+from stabdiag.readers.pieces import Piece, piece_of, piece_of_meanings, piece_of_numbers
+from stabdiag.readers.words import WORD, meaning
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 Field: TypeAlias = Any
 
-# Below this many texts Python is done before the import of pyarrow.compute is.
-_FEW_TEXTS = 20_000
+# Python reads up to this many texts in less time than pyarrow.compute takes to import.
+_FEW_TEXTS: Final = 20_000
 
 
 def leaves(schema: pa.Schema) -> dict[str, tuple[int, ...]]:
-    """Return where each column lies: the members of a struct are named ``outer/inner``."""
+    """Return the path to each column; a member of a struct is named ``outer/inner``."""
     found: dict[str, tuple[int, ...]] = {}
     for place in range(len(schema)):
         _descend(schema.field(place), (place,), "", found)
@@ -45,7 +44,7 @@ def _descend(
 
 
 def leaf(array: Array, path: tuple[int, ...]) -> Array:
-    """Return the array that lies at a path of struct members, null where its struct is."""
+    """Return the array at a path of struct members; it is null where its struct is."""
     for place in path:
         array = array.flatten()[place]
     return array
@@ -83,7 +82,7 @@ def valid(array: Array) -> NDArray[np.bool_]:
 
 
 def numbers_of(array: Array) -> NDArray[Any]:
-    """Return the numbers of an array, not copied; arbitrary ones where it is null.
+    """Return the numbers of an array without a copy; where it is null they are arbitrary.
 
     ``Array.to_numpy`` would import pandas.
     """
@@ -93,18 +92,12 @@ def numbers_of(array: Array) -> NDArray[Any]:
 
 def _from_numbers(array: Array, missing: int) -> Piece:
     if types.is_boolean(array.type) or array.null_count == len(array):
-        values = _filled(array.to_pylist())
+        values = np.array(array.to_pylist(), dtype=np.float64)
     else:
         # Nulls hold arbitrary numbers here; their state says that they do not count.
         values = numbers_of(array).astype(np.float64, copy=False)
-    states = np.full(len(array), NUMBER, dtype=np.uint8)
-    if array.null_count:
-        states[~valid(array)] = missing
-    return Piece(values=values, states=states)
-
-
-def _filled(values: list[float | None]) -> NDArray[np.float64]:
-    return np.array([np.nan if value is None else value for value in values], dtype=np.float64)
+    gaps = ~valid(array) if array.null_count else None
+    return piece_of_numbers(values, gaps, gap=missing)
 
 
 def _from_texts(array: Array, missing: int) -> Piece:
@@ -117,47 +110,25 @@ def _from_texts(array: Array, missing: int) -> Piece:
             return _from_numbers(text.cast(pa.float64()), missing)
         except pa.ArrowInvalid:
             return _from_dictionary(text.dictionary_encode(), missing)
-    return _from_meanings(texts_of(array), missing)
+    return piece_of_meanings(
+        (missing, np.nan, "") if text is None else meaning(text) for text in texts_of(array)
+    )
 
 
 def _from_dictionary(array: Array, missing: int) -> Piece:
-    """Ask what a text means only once for all places where it stands."""
-    keys = array.dictionary
-    if is_text(keys.type):
-        meanings = [meaning(text or "") for text in texts_of(keys)]
-    else:
-        piece = piece_of_array(keys, missing=missing)
-        return _taken(array, piece.values, piece.states, list(piece.words), missing)
-    states = np.array([state for state, _, _ in meanings], dtype=np.uint8)
-    values = np.array([number for _, number, _ in meanings], dtype=np.float64)
-    return _taken(array, values, states, [w for s, _, w in meanings if s == WORD], missing)
-
-
-def _taken(
-    array: Array,
-    values: NDArray[np.float64],
-    states: NDArray[np.uint8],
-    words: list[str],
-    missing: int,
-) -> Piece:
+    """Read an array of indices into a dictionary: what a text means is asked only once."""
     here = valid(array.indices)
     if not here.any():
         return _nothing(len(array), missing)
+    if is_text(array.dictionary.type):
+        keys = piece_of_meanings(meaning(text or "") for text in texts_of(array.dictionary))
+    else:
+        keys = piece_of_array(array.dictionary, missing=missing)
     index = np.where(here, _from_numbers(array.indices, missing).values, 0).astype(np.intp)
-    taken = np.where(here, states[index], missing).astype(np.uint8)
-    rank = np.cumsum(states == WORD) - 1
-    spelt = [words[place] for place in rank[index[taken == WORD]].tolist()]
-    return Piece(values=values[index], states=taken, words=spelt)
-
-
-def _from_meanings(texts: list[str | None], missing: int) -> Piece:
-    meanings = [(missing, np.nan, "") if text is None else meaning(text) for text in texts]
-    states = np.array([state for state, _, _ in meanings], dtype=np.uint8)
-    values = np.array([number for _, number, _ in meanings], dtype=np.float64)
-    words = [word for _, _, word in meanings]
-    return Piece(
-        values=values, states=states, words=list(compress(words, (states == WORD).tolist()))
-    )
+    states = np.where(here, keys.states[index], missing).astype(np.uint8)
+    rank = np.cumsum(keys.states == WORD) - 1
+    words = [keys.words[place] for place in rank[index[states == WORD]].tolist()]
+    return Piece(values=keys.values[index], states=states, words=words)
 
 
 def _from_objects(array: Array, missing: int) -> Piece:

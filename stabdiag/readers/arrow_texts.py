@@ -1,4 +1,4 @@
-"""Arrow's many types of texts."""
+"""Text in Arrow, which has six types for it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Array: TypeAlias = Any
 
 
 def is_text(kind: pa.DataType) -> bool:
-    """Return whether a type is one of texts, or of bytes that may be texts."""
+    """Tell whether a type is one of text, or of bytes that may be text."""
     return any(
         test(kind)
         for test in (
@@ -27,7 +27,7 @@ def is_text(kind: pa.DataType) -> bool:
 
 
 def as_text(array: Array) -> Array:
-    """Return texts or bytes as texts, unchecked: not all bytes in a log are UTF-8."""
+    """View texts or bytes as texts without a check: not all bytes in a log are UTF-8."""
     kind = array.type
     if types.is_string_view(kind) or types.is_binary_view(kind):
         return array.cast(pa.large_binary()).view(pa.large_string())
@@ -36,7 +36,7 @@ def as_text(array: Array) -> Array:
 
 
 def texts_of(array: Array) -> list[str | None]:
-    """Return texts as Python's own, with a mark for the bytes that are not UTF-8."""
+    """Return texts as ``str``, with a replacement character for bytes that are not UTF-8."""
     text = as_text(array)
     try:
         found: list[str | None] = text.to_pylist()

@@ -1,4 +1,4 @@
-"""Blocks of whole lines, and the work on several of them at a time."""
+"""Cut a stream into blocks of whole lines, and work on several of them at a time."""
 
 from __future__ import annotations
 
@@ -23,13 +23,14 @@ BLOCK: Final = 1 << 21
 
 # No logger writes such a line; a file without line ends must not be gathered without end.
 LONGEST_LINE: Final = 1 << 26
+TOO_LONG: Final = f"longer than {LONGEST_LINE >> 20} MB"
 
 _THREADS: Final = 8
 
 
 @dataclass(frozen=True, kw_only=True)
 class Block:
-    """Whole lines, or (``too_long``) the mere start of a line too long to be held."""
+    """Whole lines; or only the start of one line that is ``too_long`` to be held."""
 
     data: bytes
     too_long: bool = False
@@ -65,7 +66,7 @@ def line_count(block: bytes) -> int:
 
 
 def _too_long(stream: Stream, parts: list[bytes], size: int) -> Iterator[Block]:
-    """Give the start of an endless line, then whatever follows its end in the same read."""
+    """Yield the start of a line that is too long, and skip the rest of it."""
     yield Block(data=parts[0][:80] + b"\n", too_long=True)
     parts.clear()
     while data := stream.read(size):

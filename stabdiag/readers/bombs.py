@@ -1,4 +1,4 @@
-"""Packed files that unpack to more than any log does: a limit, so that none fills the memory."""
+"""A limit on what packed files may unpack to, so that none of them fills the memory."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Bomb(LogError):
 
 
 class Gauge:
-    """How much came out of how much; raises an error where that is no log any more."""
+    """Compares the size of what was unpacked with what was packed, and stops what is no log."""
 
     def __init__(self, name: str, packing: str) -> None:
         """Measure the unpacking of the file of this name."""

@@ -18,11 +18,14 @@ if TYPE_CHECKING:
     Wanted: TypeAlias = Callable[[str], bool]
 
 
-# So many unreadable records of a log are kept, and told of with --verbose.
+# How many unreadable records of a log are kept, to be shown with --verbose.
 SHOWN: Final = 20
 
 # What pandas calls the column of row numbers that it writes without a name.
 INDEX: Final = "index"
+
+# From here on floats do not tell whole numbers apart.
+EXACT: Final = 2.0**53
 
 
 def every_column(_name: str) -> bool:
@@ -32,16 +35,16 @@ def every_column(_name: str) -> bool:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Column:
-    """One column, one entry a record (all arrays of length ``rows``).
+    """One column, with one entry for each record (all arrays have the length ``rows``).
 
     ``values`` are float64; they count only where ``present``. A NaN that was *written* (``NaN``,
     ``"nan"``, ``-inf``, …) is present. ``null`` marks entries that were explicitly written as null
-    or blank, as against keys that a record does not have; it is False wherever ``present``.
-    ``is_text`` says that the column holds words: the values are then arbitrary codes, equal for
-    equal words, and serve only to be compared; ``words`` has the word of each code, as far as they
-    are words and no numbers among them. ``is_time`` says that the words spelt times: the
-    values are seconds. ``strays`` counts the words among numbers, and what is no time among times;
-    they are neither present nor null.
+    or blank, unlike keys that a record lacks; it is False wherever ``present``. ``is_text`` says
+    that the column holds words: the values are then arbitrary codes, equal for equal words, that
+    serve only to be compared. ``words`` has the word of each code; numbers among the words have
+    the codes after these. ``is_time`` says that the words spelt times: the values are seconds.
+    ``strays`` counts the words among numbers, and what is no time among times; they are neither
+    present nor null.
     """
 
     values: NDArray[np.float64]
@@ -66,7 +69,7 @@ class BadLine:
     reason: str
 
     def moved(self, lines: int) -> BadLine:
-        """Return the same for a block that stands below so many lines."""
+        """Return the same for a block that begins after so many lines of the log."""
         return BadLine(line=lines + self.line, reason=self.reason)
 
 
@@ -74,15 +77,16 @@ class BadLine:
 class Columns:
     """The columns of one log by name, in the order in which they first appear.
 
-    ``load(name)`` returns one column; a log of thousands of columns pays for those it uses.
-    ``bad_lines`` holds the first few unreadable records, ``bad_count`` counts them all. ``events``
-    are messages found in the log, and ``config`` is what the log itself tells of the run's
-    configuration; it is understood as a manifest is. ``tells_null`` says that the format tells a
-    null that was written from a value that was not. ``settled`` is what a converted log tells: each
-    of its columns has the name of its role, and the steps rise. ``unnamed`` says that the log names
-    no column: what they are was assumed. ``files`` are the files on a disk that were read, and
-    ``parts`` has the rows of each attempt by its file, where several files make one log.
-    ``epoch_length`` is what a step counter that starts again with each epoch counts up to, if told.
+    ``load(name)`` returns one column, so that a log of thousands of columns costs only those that
+    are used. ``bad_lines`` holds the first few unreadable records, ``bad_count`` counts them all.
+    ``events`` are messages found in the log, and ``config`` is what the log itself says about the
+    run's configuration, in the form of a manifest. ``tells_null`` says that the format
+    distinguishes a null that was written from a value that was not. ``settled`` is what a converted
+    log says: each of its columns has the name of its role, and the steps rise. ``unnamed`` says
+    that the log names no column, so that what they are was assumed. ``files`` are the files on disk
+    that were read, and ``parts`` has the rows of each attempt by its file, where several files make
+    one log. ``epoch_length`` is what a step counter that restarts with each epoch counts up to, if
+    the log says so.
     """
 
     source: str

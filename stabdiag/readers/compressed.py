@@ -1,27 +1,30 @@
-"""Unpacking of gzip, bzip2, xz and Zstandard, up to the cut where a file breaks off."""
+"""Unpack gzip, bzip2, xz and Zstandard, up to the cut where a file breaks off."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from stabdiag.errors import LogError
 from stabdiag.readers.bombs import Gauge
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from stabdiag.readers.source import Stream
 
-# What is read, and what is unpacked of it, at a time: bzip2 can make a gigabyte of 64 kB.
-_BITE = 1 << 16
-_MOUTHFUL = 1 << 20
+SUFFIXES: Final = (".gz", ".bz2", ".xz", ".zst")
+
+# How many bytes are read at a time, and how many are unpacked: bzip2 makes a gigabyte of 64 kB.
+_BITE: Final = 1 << 16
+_MOUTHFUL: Final = 1 << 20
 
 # xz -9 needs 65 MB; a header can ask for 4 GB.
-_XZ_MEMORY = 1 << 28
+_XZ_MEMORY: Final = 1 << 28
 
 
 class Decompressor(Protocol):
-    """What ``bz2`` and ``lzma`` have in common."""
+    """The decompressors of ``bz2`` and ``lzma``, and ``_Zlib``."""
 
     @property
     def eof(self) -> bool:
@@ -29,34 +32,34 @@ class Decompressor(Protocol):
 
     @property
     def needs_input(self) -> bool:
-        """Whether nothing more comes out before more goes in."""
+        """Whether more packed bytes are needed before anything more can be unpacked."""
 
     @property
     def unused_data(self) -> bytes:
-        """The bytes after that end."""
+        """The bytes after that end, which belong to the next packed stream."""
 
     def decompress(self, data: bytes, max_length: int) -> bytes:
-        """Return what these bytes unpack to, as far as it is settled, up to a length."""
+        """Return what these bytes unpack to, at most ``max_length`` bytes of it."""
 
 
 def unpacked(stream: Stream) -> Stream:
     """Return the stream of unpacked bytes, or the stream itself if it is not packed."""
     head = stream.peek(6)
     if head.startswith(b"\x28\xb5\x2f\xfd"):
-        return stream.unpacked(_Zstandard(stream))
+        return stream.rewritten(_zstandard(stream))
     for magic, packing, make in _PACKINGS:
         if head.startswith(magic):
-            return stream.unpacked(_Members(stream, packing, make))
+            return stream.rewritten(_members(stream, packing, make))
     return stream
 
 
 def inflated(stream: Stream) -> Stream:
     """Return the stream of the bytes that a member of a ZIP archive unpacks to."""
-    return stream.unpacked(_Members(stream, "packed", lambda: _Zlib(wbits=-15)))
+    return stream.rewritten(_members(stream, "packed", partial(_Zlib, wbits=-15)))
 
 
 class _Zlib:
-    """``zlib`` with the habits of ``bz2`` and ``lzma``."""
+    """``zlib`` with the interface of ``bz2`` and ``lzma``."""
 
     def __init__(self, wbits: int) -> None:
         import zlib
@@ -78,10 +81,6 @@ class _Zlib:
         return found
 
 
-def _gzip() -> Decompressor:
-    return _Zlib(wbits=31)
-
-
 def _bzip2() -> Decompressor:
     import bz2
 
@@ -94,97 +93,74 @@ def _xz() -> Decompressor:
     return lzma.LZMADecompressor(memlimit=_XZ_MEMORY)
 
 
-_PACKINGS: tuple[tuple[bytes, str, Callable[[], Decompressor]], ...] = (
-    (b"\x1f\x8b", "gzip", _gzip),
+_PACKINGS: Final[tuple[tuple[bytes, str, Callable[[], Decompressor]], ...]] = (
+    (b"\x1f\x8b", "gzip", partial(_Zlib, wbits=31)),
     (b"BZh", "bzip2", _bzip2),
     (b"\xfd7zXZ\x00", "xz", _xz),
 )
 
 
-class _Members:
-    """The packed streams of one file, one after the other.
+def _members(stream: Stream, packing: str, make: Callable[[], Decompressor]) -> Iterator[bytes]:
+    """Unpack the packed streams of one file, one after the other.
 
     The standard library's file objects drop what they hold when a file breaks off; working with
     the decompressors themselves keeps every byte before the cut.
     """
-
-    def __init__(self, stream: Stream, packing: str, make: Callable[[], Decompressor]) -> None:
-        self._stream = stream
-        self._packing = packing
-        self._make = make
-        self._gauge = Gauge(stream.name, packing)
-        self._member: Decompressor | None = make()
-        self._waiting = b""
-        self._ready = b""
-
-    def read(self, size: int, /) -> bytes:
-        while not self._ready and self._member is not None:
-            self._ready = self._next(self._member)
-        found, self._ready = self._ready[:size], self._ready[size:]
-        return found
-
-    def _next(self, member: Decompressor) -> bytes:
+    gauge = Gauge(stream.name, packing)
+    member: Decompressor | None = make()
+    waiting = b""
+    while member is not None:
         bite = b""
         if member.needs_input:
-            bite = self._waiting or self._gauge.took(self._stream.read(_BITE))
-            self._waiting = b""
+            bite, waiting = waiting or gauge.took(stream.read(_BITE)), b""
             if not bite:
-                self._end("breaks off; everything before the cut was read")
-                return b""
+                stream.notes.append(
+                    f"the {packing} stream breaks off; everything before the cut was read"
+                )
+                return
         try:
             found = member.decompress(bite, _MOUTHFUL)
         except Exception as error:  # noqa: BLE001 - zlib, bz2 and lzma share no base of errors
-            self._end(f"is damaged ({error}); everything before the damage was read")
-            return b""
+            stream.notes.append(
+                f"the {packing} stream is damaged ({error}); everything before the damage was read"
+            )
+            return
         if member.eof:
-            self._waiting = member.unused_data.lstrip(b"\0")
-            self._waiting = self._waiting or self._gauge.took(self._stream.read(_BITE))
-            self._member = self._make() if self._waiting else None
-        return self._gauge.gave(found)
-
-    def _end(self, why: str) -> None:
-        self._member = None
-        self._stream.notes.append(f"the {self._packing} stream {why}")
+            waiting = member.unused_data.lstrip(b"\0") or gauge.took(stream.read(_BITE))
+            member = make() if waiting else None
+        yield gauge.gave(found)
 
 
-class _Zstandard:
-    """Zstandard by way of Arrow, since the standard library of Python 3.11 has none."""
+def _zstandard(stream: Stream) -> Iterator[bytes]:
+    """Unpack Zstandard by way of Arrow, since the standard library of Python 3.11 has none."""
+    import pyarrow as pa
 
-    def __init__(self, stream: Stream) -> None:
-        import pyarrow as pa
-
-        self._stream = stream
-        self._gauge = Gauge(stream.name, "Zstandard")
-        try:
-            file: Any = _File(stream, self._gauge)
-            self._raw: Any = pa.CompressedInputStream(pa.PythonFile(file, mode="r"), "zstd")
-        except (NotImplementedError, pa.ArrowException) as error:
-            raise LogError(
-                f"{stream.name}: pyarrow cannot unpack Zstandard here; unpack it first: zstd -d"
-            ) from error
-
-    def read(self, size: int, /) -> bytes:
+    gauge = Gauge(stream.name, "Zstandard")
+    try:
+        file: Any = _File(stream, gauge)
+        packed: Any = pa.CompressedInputStream(pa.PythonFile(file, mode="r"), "zstd")
+    except (NotImplementedError, pa.ArrowException) as error:
+        raise LogError(
+            f"{stream.name}: pyarrow cannot unpack Zstandard here; unpack it first: zstd -d"
+        ) from error
+    count = 1
+    while count:
         # Arrow writes into this buffer even when it then fails at a cut: what is no longer zero
         # came before the cut, and no log ends in zeros that anyone would miss.
-        found = bytearray(min(size, _BITE))
+        found = bytearray(_BITE)
         try:
-            count = self._raw.readinto(found)
+            count = packed.readinto(found)
         except (OSError, ValueError):
-            self._stream.notes.append(
+            stream.notes.append(
                 "the Zstandard stream breaks off; everything before the cut was read"
             )
-            self._raw = _Nothing()
-            return bytes(found.rstrip(b"\0"))
-        return self._gauge.gave(bytes(found[:count]))
-
-
-class _Nothing:
-    def readinto(self, _buffer: bytearray, /) -> int:
-        return 0
+            yield bytes(found.rstrip(b"\0"))
+            return
+        yield gauge.gave(bytes(found[:count]))
 
 
 class _File:
-    """The little of a file object that Arrow asks for."""
+    """As much of a file object as Arrow asks for."""
 
     closed = False
 

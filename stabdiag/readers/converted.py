@@ -20,10 +20,10 @@ SCHEMA: Final = 1
 
 @dataclass(frozen=True, kw_only=True)
 class Told:
-    """What a converted log tells of the run: its configuration, and what happened to its log.
+    """What a converted log says about the run: its configuration, and what happened to its log.
 
-    ``columns`` has the name that each role's column had, which tells of units and of evaluations;
-    ``contested`` is that of the history.
+    ``columns`` has the original name of each role's column, which may tell a unit or an evaluation.
+    ``contested`` is the field of the same name of the history.
     """
 
     config: Mapping[str, object]
@@ -58,7 +58,7 @@ def from_metadata(metadata: Mapping[bytes, bytes]) -> Told | None:
             return None
         told = [Event(kind=EventKind.PLACE, message=f"converted from {source}")]
         told += map(_event, events)
-        # Those that were written before there were these tell of neither.
+        # Logs converted by earlier versions have neither of these.
         columns = {str(role): str(name) for role, name in content.get("columns", {}).items()}
         contested = content.get("contested")
     except (AttributeError, KeyError, TypeError, ValueError, RecursionError):

@@ -7,14 +7,15 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Final
 
 from stabdiag.errors import LogError, NoUsableRecord
-from stabdiag.readers.blocks import BLOCK, LONGEST_LINE, Block, blocks, in_order, line_count
+from stabdiag.readers.blocks import BLOCK, TOO_LONG, Block, blocks, in_order, line_count
+from stabdiag.readers.chunks import Chunk, Rows, join, names_in, rows_in
 from stabdiag.readers.columns import SHOWN, BadLine, Columns
 from stabdiag.readers.csv_cells import BLANKS
 from stabdiag.readers.csv_dialect import Dialect, dialect_of
 from stabdiag.readers.csv_rows import Parsed, read_lines
 from stabdiag.readers.csv_unnamed import about_words, assumed, is_bare_header, table_of
-from stabdiag.readers.pieces import Chunk, Rows, join
 from stabdiag.readers.source import open_stream
+from stabdiag.words import plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -29,55 +30,42 @@ SMALL: Final = 1 << 19
 
 
 def recognises(head: bytes, *, whole: bool) -> bool:
-    """Return whether the head of a file is CSV, its header missing or not."""
+    """Return whether the head of a file is CSV, with a header or without."""
     text = _with_line_ends(head.removeprefix(b"\xef\xbb\xbf"))
     if text.lstrip()[:1] in {b"{", b"["}:
         return False
     return dialect_of(text, whole=whole) is not None or table_of(text) is not None
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Result:
-    chunk: Chunk
-    parsed: Parsed
-    under: tuple[str, ...]
-
-
 @dataclass(kw_only=True)
-class _Fast:
-    """The work on one block, Arrow first, under the header that holds by now."""
+class _Work:
+    """The work on one block, under the header that holds by now: with Arrow, if it is ``fast``."""
 
     delimiter: str
     names: tuple[str, ...]
+    commas: bool
     wanted: Wanted
+    fast: bool
     texts: set[str] = field(default_factory=set)
 
-    def __call__(self, block: Block) -> _Result:
-        from stabdiag.readers.csv_arrow import read_block
+    def __call__(self, block: Block) -> Parsed:
+        names = self.names
+        if block.too_long:
+            bad = [BadLine(line=1, reason=TOO_LONG)]
+            return Parsed(chunk=Rows(rows=0), under=names, names=names, lines=1, bad=bad)
+        if self.fast:
+            from stabdiag.readers.csv_arrow import read_block
 
-        under = self.names
-        if not block.too_long:
-            table = read_block(block.data, under, self.delimiter, self.texts, self.wanted)
+            table = read_block(block.data, names, self.delimiter, self.texts, self.wanted)
             if table is not None:
-                parsed = Parsed(chunk=Rows(rows=0), lines=table.rows, names=under)
-                return _Result(chunk=table, parsed=parsed, under=under)
-        return _tolerant(block, under, self.delimiter)
-
-
-def _tolerant(
-    block: Block, names: tuple[str, ...], delimiter: str, *, commas: bool = False
-) -> _Result:
-    data = b"\n" if block.too_long else block.data
-    parsed = read_lines(data, names, delimiter, commas=commas)
-    if block.too_long:
-        parsed.bad = [BadLine(line=1, reason=f"longer than {LONGEST_LINE >> 20} MB")]
-    return _Result(chunk=parsed.chunk, parsed=parsed, under=names)
+                return Parsed(chunk=table, under=names, names=names, lines=table.rows)
+        return read_lines(block.data, names, self.delimiter, commas=self.commas)
 
 
 def read(stream: Stream, *, small: int = SMALL, size: int = BLOCK) -> Columns:
     """Read a stream of CSV; a log of up to ``small`` bytes without Arrow.
 
-    Columns that are not wanted stay text: to make numbers of them takes most of the time.
+    Columns that are not wanted are not parsed: that is what takes most of the time.
     """
     stream = _unwound(stream)
     dialect = _dialect(stream)
@@ -90,25 +78,24 @@ def read(stream: Stream, *, small: int = SMALL, size: int = BLOCK) -> Columns:
     repeated: list[int] = []
     renamed: list[int] = []
     bad_count, lines = 0, dialect.lines
-    for result in _results(stream, dialect, size, fast=fast):
-        parsed = result.parsed
+    for parsed in _results(stream, dialect, size, fast=fast):
         bad_count += len(parsed.bad)
         bad += [one.moved(lines) for one in parsed.bad[: SHOWN - len(bad)]]
         repeated += [lines + line for line in parsed.repeated]
         renamed += [lines + line for line in parsed.renamed]
         lines += parsed.lines
-        if result.chunk.rows:
-            chunks.append(result.chunk)
+        if parsed.chunk.rows:
+            chunks.append(parsed.chunk)
             if slab is not None:
-                slab.take(result.chunk)
+                slab.take(parsed.chunk)
     if not chunks:
         raise NoUsableRecord(
             f"{stream.name}: no record could be read; expected lines of"
             f" {len(dialect.names)} cells below the header"
         )
     stream.notes += _about_headers(dialect.above, repeated, renamed)
-    names = dialect.shown(name for chunk in chunks for name in chunk.names)
-    rows = sum(chunk.rows for chunk in chunks)
+    names = dialect.shown(names_in(chunks))
+    rows = rows_in(chunks)
     load: Callable[[str], Column] = partial(join if slab is None else slab.join, chunks)
     if fast and stream.path is not None:
         load = _with_unwanted(load, stream.path, stream.wanted, rows)
@@ -129,9 +116,9 @@ def read(stream: Stream, *, small: int = SMALL, size: int = BLOCK) -> Columns:
 def _with_unwanted(
     load: Callable[[str], Column], path: Path, wanted: Wanted, rows: int
 ) -> Callable[[str], Column]:
-    """Return what loads the columns that were not wanted as well: the file is read again for them.
+    """Return a loader of all columns; for those that were not wanted the file is read again.
 
-    That is seldom asked for. A log that has grown meanwhile does not tell.
+    That is seldom asked for. If the log has grown meanwhile, these columns are empty.
     """
 
     @cache
@@ -145,17 +132,17 @@ def _with_unwanted(
     return load_any
 
 
-# Columns that are gathered in one place while a log is read.
+# A log of up to this many columns is gathered in a slab while it is read.
 _MOST_MOVED: Final = 200
 
 
 def _slab(stream: Stream, dialect: Dialect) -> Slab:
     """Return what gathers a log's numbers, with room for as many records as its size suggests.
 
-    There is none for what comes through a pipe, nor for a log of so many columns that it has few
-    records: to drop one from a table, Arrow goes through them all. Steps have fewer digits at the
-    head of a log, so there are mostly fewer records than that; a twentieth is added for the others.
-    A record takes two bytes a cell or more, whatever the head is like.
+    There is no room for what comes through a pipe, nor for a log of very many columns: to drop one
+    from a table, Arrow goes through them all. The number of records is estimated from the head of
+    the log, with a twentieth added; mostly there are fewer, since steps have more digits further
+    down. Whatever the head is like, a record takes at least two bytes a cell.
     """
     from stabdiag.readers.csv_arrow import Slab
 
@@ -168,26 +155,18 @@ def _slab(stream: Stream, dialect: Dialect) -> Slab:
 
 
 def _with_line_ends(head: bytes) -> bytes:
-    """Return the head of a file with line ends, where old programs wrote carriage returns alone."""
+    """Return the head of a file with newlines, where old programs wrote carriage returns alone."""
     return head if b"\n" in head else head.replace(b"\r", b"\n")
 
 
 def _unwound(stream: Stream) -> Stream:
-    """Return a stream with line ends, where old programs wrote carriage returns alone."""
+    """Return a stream with newlines, where old programs wrote carriage returns alone."""
     head, _ = stream.head()
     if head == _with_line_ends(head):
         return stream
-    inner = stream.unpacked(_LineEnds(stream))
-    inner.wanted = stream.wanted
-    return inner
-
-
-@dataclass(frozen=True)
-class _LineEnds:
-    stream: Stream
-
-    def read(self, size: int, /) -> bytes:
-        return self.stream.read(size).replace(b"\r", b"\n")
+    return stream.rewritten(
+        data.replace(b"\r", b"\n") for data in iter(partial(stream.read, BLOCK), b"")
+    )
 
 
 def _dialect(stream: Stream) -> Dialect:
@@ -212,26 +191,26 @@ def _dialect(stream: Stream) -> Dialect:
     raise NoUsableRecord(f"{stream.name}: no record could be read; {why}")
 
 
-def _results(stream: Stream, dialect: Dialect, size: int, *, fast: bool) -> Iterator[_Result]:
-    work = _Fast(delimiter=dialect.delimiter, names=dialect.names, wanted=stream.wanted)
+def _results(stream: Stream, dialect: Dialect, size: int, *, fast: bool) -> Iterator[Parsed]:
+    work = _Work(
+        delimiter=dialect.delimiter,
+        names=dialect.names,
+        commas=dialect.commas,
+        wanted=stream.wanted,
+        fast=fast,
+    )
     cut = blocks(stream, size=size)
-    if fast:
-        for block, found in in_order(work, cut):
-            # A block under another header than its predecessors left was read too early.
-            result = found if found.under == work.names else work(block)
-            work.names = result.parsed.names
-            yield result
-    else:
-        for block in cut:
-            result = _tolerant(block, work.names, work.delimiter, commas=dialect.commas)
-            work.names = result.parsed.names
-            yield result
+    results = in_order(work, cut) if fast else ((one, work(one)) for one in cut)
+    for block, found in results:
+        # A block under another header than its predecessors left was read too early.
+        parsed = found if found.under == work.names else work(block)
+        work.names = parsed.names
+        yield parsed
 
 
 def _about_headers(above: int, repeated: list[int], renamed: list[int]) -> Iterator[str]:
     if above:
-        lines = "1 line" if above == 1 else f"{above} lines"
-        yield f"{lines} above the header of the columns left out"
+        yield f"{plural(above, 'line')} above the header of the columns left out"
     if repeated:
         yield f"the header stands again {_at(repeated)}: several logs in one file"
     if renamed:

@@ -1,4 +1,4 @@
-"""The fast reader of CSV: Arrow, wherever its answer is certain.
+"""The fast reader of CSV: Arrow, wherever what it reads is certain to be right.
 
 Every column is read as numbers, or else as texts that are made sense of later: Arrow's own guesses
 (dates, hexadecimal integers, words for null) are never asked for.
@@ -16,11 +16,11 @@ import pyarrow as pa
 from pyarrow import csv as arrow_csv
 from pyarrow import types
 
-from stabdiag.readers import pieces
 from stabdiag.readers.arrow import numbers_of, piece_of_array
 from stabdiag.readers.arrow_texts import Array
 from stabdiag.readers.blocks import line_count
-from stabdiag.readers.columns import Column, every_column
+from stabdiag.readers.chunks import join
+from stabdiag.readers.columns import Column
 from stabdiag.readers.csv_cells import unnamed
 from stabdiag.readers.pieces import piece_of_numbers
 from stabdiag.readers.words import NULL
@@ -30,12 +30,13 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from stabdiag.readers.chunks import Chunk
     from stabdiag.readers.columns import Wanted
-    from stabdiag.readers.pieces import Chunk, Piece
+    from stabdiag.readers.pieces import Piece
 
 _COLUMN: Final = re.compile(r"In CSV column #(\d+)")
 
-# Arrow takes half as long over pieces that stay in the cache. A line that is longer is refused.
+# Arrow takes half the time where a piece stays in the cache; it refuses a line that is longer.
 _CACHED: Final = 1 << 20
 
 # Each text that turns up in a column of numbers costs another pass over the block.
@@ -75,7 +76,7 @@ class Table:
         return [numbers_of(array) for array in column.chunks if len(array)]
 
     def move(self, into: Callable[[str, list[NDArray[np.float64]]], NDArray[np.float64]]) -> None:
-        """Keep what is nothing but numbers where ``into`` puts it, for Arrow to use its memory."""
+        """Move the columns of mere numbers to where ``into`` puts them, and free Arrow's memory."""
         for name in self._table.column_names:
             numbers = self.numbers(name)
             if numbers is not None:
@@ -86,12 +87,12 @@ class Table:
 class Slab:
     """An array for each column of numbers, as long as the log is likely to be.
 
-    Blocks that stay where Arrow has put them take fresh memory to the end, and once more when they
-    are joined; to get it from the system is a sixth of the time of a long log.
+    If the blocks stayed where Arrow has put them, each would take fresh memory, and so would their
+    join at the end; to get that memory from the system is a sixth of the time of a long log.
     """
 
     def __init__(self, room: int) -> None:
-        """Take a guess at how many records the log has; memory counts once it is written to."""
+        """Take a guess at the number of records; memory that is not written to costs nothing."""
         self._room = room
         self._rows = 0
         self._arrays: dict[str, NDArray[np.float64]] = {}
@@ -111,14 +112,14 @@ class Slab:
         return np.concatenate(parts, out=self._arrays[name][self._rows : self._rows + rows])
 
     def join(self, chunks: Sequence[Chunk], name: str) -> Column:
-        """Return a whole column of all chunks; mere numbers are put together at once."""
+        """Return the whole column of all chunks; mere numbers need no look at each chunk."""
         if self._filled[name] == self._rows:
             return _all_numbers(self._arrays[name][: self._rows])
         parts: list[NDArray[np.float64]] = []
         for chunk in chunks:
             numbers = chunk.numbers(name) if isinstance(chunk, Table) else None
             if numbers is None:
-                return pieces.join(chunks, name)
+                return join(chunks, name)
             parts += numbers
         return _all_numbers(np.concatenate(parts))
 
@@ -130,7 +131,7 @@ def _all_numbers(values: NDArray[np.float64]) -> Column:
 
 @lru_cache(maxsize=1)
 def _each(rows: int) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Return what says of so many entries that each is a number: the same for all columns."""
+    """Return ``present`` and ``null`` of a column of mere numbers: the same for all of them."""
     present, null = np.ones(rows, bool), np.zeros(rows, bool)
     present.flags.writeable = null.flags.writeable = False
     return present, null
@@ -141,9 +142,9 @@ def read_block(
     names: tuple[str, ...],
     delimiter: str,
     texts: set[str],
-    wanted: Wanted = every_column,
+    wanted: Wanted,
 ) -> Table | None:
-    """Return the block as Arrow reads it, or None where the tolerant reader has to.
+    """Return the block as Arrow reads it, or None if the tolerant reader has to read it.
 
     ``texts`` collects the columns that hold texts; those that are not wanted are left out.
     """
@@ -169,8 +170,8 @@ def read_block(
 
 
 def _is_odd(block: bytes) -> bool:
-    """Return whether there are comments, or the mark that begins a file on Windows, or zeros."""
-    # One byte is found ten times faster than two, and is mostly not there.
+    """Return whether a block holds comments, a byte order mark or NUL bytes."""
+    # A search for one byte is ten times faster than for two, and mostly it is not there.
     comment = b"#" in block and (b"\n#" in block or block.startswith(b"#"))
     return comment or b"\0" in block or (b"\xef" in block and b"\xef\xbb\xbf" in block)
 

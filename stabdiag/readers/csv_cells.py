@@ -1,4 +1,4 @@
-"""The cells of CSV lines, and the names that a header gives."""
+"""The cells of CSV lines, and the names of columns in a header."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 
 DELIMITERS: Final = (",", ";", "\t", "|")
 
-# A table for people: cells are set apart by as many blanks as align them.
+# In a table made for people, blanks align the cells.
 BLANKS: Final = " "
 
 _LONGEST_NAME: Final = 200
 
-# What is looked at has an end, whatever the file holds: no logger has so many columns, and of rows
+# Limits on what is looked at, whatever the file holds: no logger has so many columns, and of rows
 # that are so wide a few tell as much as fifty.
 COLUMNS: Final = 1 << 17
 _CELLS: Final = 1 << 17
@@ -31,7 +31,7 @@ _NAMED_DELIMITER: Final = re.compile(r"\ufeff?sep=.\r?")
 
 
 def cells_of(line: str, delimiter: str) -> list[str]:
-    """Return the cells of one line, without the blanks around them."""
+    """Return the cells of one line, stripped."""
     line = line.lstrip("\ufeff").rstrip("\r")
     if delimiter == BLANKS:
         return [cell for cell in line.split(BLANKS) if cell]
@@ -53,7 +53,7 @@ def unnamed(number: int) -> str:
 def names_of(cells: Sequence[str]) -> tuple[str, ...]:
     """Return the names that a header gives: each once, and none blank."""
     names: dict[str, None] = {}
-    # Where the counting of a name goes on: from 1 each time, many equal ones would take for ever.
+    # How far each name was counted: to begin at 1 each time would take forever for many equal ones.
     counts: dict[str, int] = {}
     for number, cell in enumerate(cells, start=1):
         name = base = cell or unnamed(number)
@@ -91,7 +91,7 @@ def is_next_header(cells: Sequence[str], names: tuple[str, ...]) -> bool:
 
 
 def rows_of(lines: list[str], delimiter: str) -> list[list[str]]:
-    """Return the cells of the lines, up to the one with which they are enough."""
+    """Return the cells of the first lines, until there are enough of them."""
     rows: list[list[str]] = []
     left = _CELLS
     for line in lines:
@@ -104,24 +104,24 @@ def rows_of(lines: list[str], delimiter: str) -> list[list[str]]:
 
 
 def is_content(line: str) -> bool:
-    """Return whether a line is neither blank nor a comment nor a rule, nor names the delimiter."""
+    """Return whether a line is not blank, a comment, a rule or the name of the delimiter."""
     if not line.strip() or line[0] == "#" or is_rule(line):
         return False
     return _NAMED_DELIMITER.fullmatch(line) is None
 
 
 def is_rule(line: str) -> bool:
-    """Return whether a line merely parts the header of a table from its rows, or frames it."""
+    """Return whether a line only separates the header of a table from its rows, or frames it."""
     return line[:1] in ("|", "+") and _RULE.fullmatch(line) is not None
 
 
 def by_count(line: str) -> list[str]:
-    """Return the delimiters, the one that a line has most of first."""
+    """Return the delimiters, the most frequent one in a line first."""
     return sorted(DELIMITERS, key=line.count, reverse=True)
 
 
 def offset(head: bytes, lines: int) -> int:
-    """Return where the line begins that comes after so many."""
+    """Return where the line begins that follows the first ``lines`` lines."""
     start = 0
     for _ in range(lines):
         start = head.find(b"\n", start) + 1 or len(head)

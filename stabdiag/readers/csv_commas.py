@@ -25,7 +25,13 @@ def with_points(cells: Sequence[str]) -> list[str]:
     ]
 
 
-def has_commas(rows: Sequence[Sequence[str]], delimiter: str) -> bool:
+def pointed(rows: list[list[str]], delimiter: str) -> tuple[list[list[str]], bool]:
+    """Return rows with decimal points, and whether they were written with decimal commas."""
+    commas = _has_commas(rows, delimiter)
+    return (list(map(with_points, rows)) if commas else rows), commas
+
+
+def _has_commas(rows: Sequence[Sequence[str]], delimiter: str) -> bool:
     """Tell whether the comma is the decimal point in these rows.
 
     A number with a point that sets no thousands apart rules that out: ``0,1`` beside it is a list.

@@ -1,4 +1,4 @@
-"""What a CSV file looks like: its delimiter, its header, and whether it is one at all."""
+"""Tell whether a file is CSV, and find its delimiter and its header."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from stabdiag.readers.csv_cells import (
     rows_of,
     unnamed,
 )
-from stabdiag.readers.csv_commas import has_commas, with_points
+from stabdiag.readers.csv_commas import pointed
 from stabdiag.readers.words import NUMBER, WORD, meaning
 from stabdiag.roles import assign
 
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
 
 _FEWEST_ROWS: Final = 3
 
-# So many lines may stand above a header, a title or settings, if it has no more cells than that.
+# How many lines, such as a title or settings, may stand above a header, and how wide that may be.
 _PREAMBLE: Final = 10
 _WIDE: Final = 1000
 
-# How many lines below the header are looked at, and how many of them may have another width.
+# How many lines below the header are looked at, and which share may have another width.
 LINES: Final = 50
 _RAGGED: Final = 0.2
 
@@ -45,7 +45,7 @@ class Dialect:
     """The delimiter and the first header; ``start`` is where the records begin.
 
     ``commas`` says that the comma is the decimal point, as in what Excel writes in most of Europe.
-    So many lines ``above`` the header are neither blank nor comments: a title, or settings.
+    ``above`` is how many lines above the header are neither blank nor comments, as a title is.
     ``ends_open`` says that each line ends in a delimiter, and ``has_index`` that the first column
     has no name and counts the rows, as pandas writes it. ``assumed`` says what columns without
     names are taken for.
@@ -62,7 +62,7 @@ class Dialect:
     assumed: Event | None = None
 
     def shown(self, names: Iterable[str]) -> dict[str, str]:
-        """Return the columns by the names under which they are told of; see ``ends_open``."""
+        """Return the columns by the names that a user sees; see ``ends_open`` and ``has_index``."""
         own = {name: name for name in names}
         if self.ends_open:
             own.pop(unnamed(len(self.names)), None)
@@ -91,7 +91,7 @@ def dialect_of(head: bytes, *, whole: bool) -> Dialect | None:
 
 
 def _tells_of_a_loss(dialect: Dialect) -> bool:
-    return not assign(dialect.names).columns.keys().isdisjoint(("loss", "eval_loss"))
+    return assign(dialect.names).has("loss", "eval_loss")
 
 
 def _dialects(head: bytes, lines: Sequence[str], places: Sequence[int]) -> Iterator[Dialect]:
@@ -111,13 +111,12 @@ def _dialects(head: bytes, lines: Sequence[str], places: Sequence[int]) -> Itera
 
 
 def _recurs(delimiter: str, first: str, below: Sequence[str]) -> bool:
-    """Return whether a line below others heads a table: of numbers, and words are fewer."""
+    """Return whether a line below others is the header of a table of mostly numbers."""
     count = first.count(delimiter)
     if delimiter == BLANKS or not 0 < count < _WIDE or not is_header(cells_of(first, delimiter)):
         return False
     rows = [cells_of(line, delimiter) for line in below if line.count(delimiter) == count]
-    if has_commas(rows, delimiter):
-        rows = list(map(with_points, rows))
+    rows, _ = pointed(rows, delimiter)
     states = [meaning(cell)[0] for row in rows[:_PREAMBLE] for cell in row]
     return len(rows) >= _FEWEST_ROWS and states.count(NUMBER) > states.count(WORD)
 
@@ -138,9 +137,7 @@ def _divided(
     rows = rows[: next(again, len(rows))]
     if delimiter == BLANKS and not _is_table(header, rows):
         return None
-    commas = has_commas(rows, delimiter)
-    if commas:
-        rows = list(map(with_points, rows))
+    rows, commas = pointed(rows, delimiter)
     if is_header(header) and are_records(rows, len(header)):
         return Dialect(
             delimiter=delimiter,
@@ -165,7 +162,7 @@ def _divided(
 
 
 def _is_table(header: list[str], rows: list[list[str]]) -> bool:
-    """Return whether all lines have as many cells, as no text for people has.
+    """Return whether all lines have the same number of cells, as no prose has.
 
     The first has names alone, or numbers alone where the names stand in a comment above it.
     """
@@ -180,7 +177,7 @@ def _counts(rows: list[list[str]]) -> bool:
 
 
 def are_records(rows: list[list[str]], width: int) -> bool:
-    """Return whether nearly all rows are so wide, and their cells mostly numbers."""
+    """Return whether nearly all rows have this width, and most of their cells are numbers."""
     fitting = [row for row in rows if len(row) == width or (len(row) == width + 1 and not row[-1])]
     if not fitting or len(rows) - len(fitting) > max(1, _RAGGED * len(rows)):
         return False

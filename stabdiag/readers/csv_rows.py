@@ -4,28 +4,37 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from stabdiag.readers.chunks import Rows
 from stabdiag.readers.columns import BadLine
 from stabdiag.readers.csv_cells import cells_of, is_next_header, is_rule, names_of
 from stabdiag.readers.csv_commas import with_points
-from stabdiag.readers.pieces import Rows, piece_of_cells
+from stabdiag.readers.pieces import piece_of_cells
+from stabdiag.words import plural
 
-# A quoted cell may run over as many lines; an unpaired quote must not swallow the file.
+if TYPE_CHECKING:
+    from stabdiag.readers.chunks import Chunk
+
+# A quoted cell may run over this many lines: an unpaired quote must not swallow the file.
 _LINES_OF_A_CELL: Final = 50
 _LONGEST_QUOTED: Final = 1 << 14
 
 
 @dataclass(kw_only=True)
 class Parsed:
-    """What a block holds; ``names`` is the header that holds after it."""
+    """What a block holds that was read ``under`` one header, and the ``names`` that hold after it.
 
-    chunk: Rows
+    ``repeated`` and ``renamed`` are the lines on which a header stands: the same, or another.
+    """
+
+    chunk: Chunk
+    under: tuple[str, ...]
+    names: tuple[str, ...]
+    lines: int
     bad: list[BadLine] = field(default_factory=list)
-    lines: int = 0
-    names: tuple[str, ...] = ()
     repeated: list[int] = field(default_factory=list)
     renamed: list[int] = field(default_factory=list)
 
@@ -38,7 +47,7 @@ def read_lines(
     last_is_cut = bool(lines[-1])
     if not last_is_cut:
         lines.pop()
-    parsed = Parsed(chunk=Rows(rows=0), lines=len(lines), names=names)
+    parsed = Parsed(chunk=Rows(rows=0), under=names, names=names, lines=len(lines))
     sections: list[tuple[tuple[str, ...], list[list[str]]]] = [(names, [])]
     at = 0
     while at < len(lines):
@@ -68,14 +77,14 @@ def read_lines(
 
 
 def _row(lines: list[str], at: int, delimiter: str) -> tuple[list[str], int]:
-    """Return the cells of a row, and how many further lines its quoted cells take."""
+    """Return the cells of a row, and how many more lines its quoted cells run over."""
     text = lines[at].rstrip("\r")
     if not _is_open(text, delimiter):
         return cells_of(text, delimiter), 0
     longer = [text]
     for more, line in enumerate(lines[at + 1 : at + _LINES_OF_A_CELL], start=1):
         longer.append(line.rstrip("\r"))
-        # What has no quote ends no cell, and is not looked through again for each that is open.
+        # A line without a quote ends no cell, so the whole need not be searched again for it.
         if '"' in line:
             # The line ends go: a cell of several lines is a text, and only compared.
             whole = " ".join(longer)
@@ -94,7 +103,7 @@ def _is_open(text: str, delimiter: str) -> bool:
 def _why(found: int, expected: int, *, cut: bool) -> str:
     if cut:
         return "breaks off"
-    return f"{found} cell{'s' * (found != 1)} under a header of {expected}"
+    return f"{plural(found, 'cell')} under a header of {expected}"
 
 
 def _chunk(sections: list[tuple[tuple[str, ...], list[list[str]]]]) -> Rows:

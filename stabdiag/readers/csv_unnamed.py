@@ -1,4 +1,4 @@
-"""CSV without a header: what its columns are where they can hardly be anything else."""
+"""CSV without a header: what its columns are, where they can hardly be anything but losses."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from stabdiag.readers.csv_cells import (
     offset,
     rows_of,
 )
-from stabdiag.readers.csv_commas import has_commas, with_points
+from stabdiag.readers.csv_commas import pointed
 from stabdiag.readers.csv_dialect import LINES, Dialect, are_records
 from stabdiag.readers.unnamed import FEWEST, may_be_losses, may_be_steps, name_of_values, taken_as
 from stabdiag.readers.words import NUMBER, WORD, meaning
@@ -29,7 +29,7 @@ _LONGEST_CELL: Final = 60
 
 @dataclass(frozen=True, kw_only=True)
 class Table:
-    """The rows at the head of a file of numbers; its records begin after so many lines."""
+    """The rows at the head of a file of numbers; ``above`` is how many lines precede them."""
 
     delimiter: str
     commas: bool
@@ -50,17 +50,14 @@ class Table:
 
 
 def table_of(head: bytes) -> Table | None:
-    """Return the table at the head of a file that is CSV but for its missing header."""
+    """Return the table at the head of a file that is CSV except that it has no header."""
     lines = head.decode("utf-8", "replace").split("\n")[:-1]
     places = _content(lines, LINES)
     if not places:
         return None
     content = [lines[place] for place in places]
     for delimiter in (*DELIMITERS, BLANKS):
-        rows = rows_of(content, delimiter)
-        commas = has_commas(rows, delimiter)
-        if commas:
-            rows = list(map(with_points, rows))
+        rows, commas = pointed(rows_of(content, delimiter), delimiter)
         table = Table(delimiter=delimiter, commas=commas, rows=rows, above=places[0])
         width = len(rows[0]) if rows else 0
         if delimiter == BLANKS:
@@ -79,7 +76,7 @@ def _content(lines: Sequence[str], most: int) -> list[int]:
 
 
 def assumed(table: Table, head: bytes, source: str) -> Dialect | None:
-    """Return the dialect of losses without a name, with their steps or without, else None."""
+    """Return the dialect of unnamed losses, with steps beside them or without, else None."""
     if not table.is_series:
         return None
     name = name_of_values(source)
@@ -113,7 +110,7 @@ def is_bare_header(head: bytes) -> bool:
 
 
 def about_words(head: bytes) -> str | None:
-    """Return which column of a table holds words, and where, if that is why it is no log."""
+    """Say which column of a table holds words, and where, if that is why it is no log."""
     lines = head.decode("utf-8", "replace").split("\n")
     places = _content(lines, LINES + 1)
     if len(places) < 2:

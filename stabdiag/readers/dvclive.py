@@ -12,6 +12,7 @@ import numpy as np
 
 from stabdiag.errors import LogError
 from stabdiag.readers import csv
+from stabdiag.readers.columns import EXACT
 from stabdiag.readers.points import Points
 
 if TYPE_CHECKING:
@@ -22,9 +23,6 @@ if TYPE_CHECKING:
 
 _METRICS: Final = PurePosixPath("plots/metrics")
 _STEP: Final = "step"
-
-# Whole numbers above this are not told apart.
-_LARGEST: Final = 2.0**53
 
 
 def read_run(files: Iterable[tuple[PurePosixPath, Stream]], name: str) -> Columns:
@@ -43,13 +41,13 @@ def read_run(files: Iterable[tuple[PurePosixPath, Stream]], name: str) -> Column
 
 
 def _take(points: Points, metric: str, table: Columns) -> bool:
-    """Take the points of a metric, if it is one; what was written as blank was no number."""
+    """Take the points of a metric, if the table is one; a blank value was NaN."""
     if _STEP not in table.names or len(table.names) < 2:
         return False
     steps, values = table.load(_STEP), table.load(table.names[-1])
     if steps.is_text or values.is_text:
         return False
-    counts = steps.present & (np.abs(steps.values) < _LARGEST)
+    counts = steps.present & (np.abs(steps.values) < EXACT)
     logged = counts & (values.present | values.null)
     at, told = steps.values[logged].tolist(), values.values[logged].tolist()
     for step, value in zip(at, told, strict=True):

@@ -1,4 +1,4 @@
-"""The fast reader of JSON lines: Arrow, wherever its answer is certain.
+"""The fast reader of JSON lines: Arrow, wherever what it reads is certain to be right.
 
 Arrow merges ``null`` with a missing key, reads records that run over several lines, gives wrong
 numbers for a list with a null in it, and crashes on deep nesting or a null for the first record. A
@@ -20,8 +20,9 @@ from pyarrow import types
 from stabdiag.readers.arrow import leaf, leaves, piece_of_array, valid
 from stabdiag.readers.arrow_texts import Array
 from stabdiag.readers.blocks import line_count
+from stabdiag.readers.chunks import Rows
 from stabdiag.readers.json_rows import read_lines
-from stabdiag.readers.pieces import Piece, Rows
+from stabdiag.readers.pieces import Piece
 from stabdiag.readers.words import ABSENT, NULL
 from stabdiag.roles import assign
 
@@ -37,8 +38,8 @@ _NULL_RECORD: Final = re.compile(rb"[\n}]\s*null")
 _SHORT_LINE: Final = 1 << 11
 _DEEPEST: Final = 256
 
-# Where the head of a block has this many times more columns than a record has members, a table of
-# all rows by all columns would be mostly empty, and large.
+# If the head of a block has this many times more columns than a record has members, a table of all
+# rows and all columns would be mostly empty, and large.
 _SPARSE: Final = 8
 _HEAD: Final = 1 << 13
 
@@ -47,7 +48,7 @@ class Table:
     """A chunk that Arrow has read."""
 
     def __init__(self, table: pa.Table, block: bytes) -> None:
-        """Keep the block where it tells what the table does not: a null, a text made a time."""
+        """Keep the block if it says what the table does not: where a null or a time was written."""
         self._table = table
         self._leaves = leaves(table.schema)
         self._has_null = _has_gaps(table) and b"null" in block
@@ -87,9 +88,9 @@ class Table:
         return read_lines(self._block)[0]
 
     def _nulls(self, name: str, path: tuple[int, ...], array: Array) -> NDArray[np.intp] | None:
-        """Return the rows in which a key is written as null, or None if the bytes cannot tell.
+        """Return the rows in which a key is written as null, or None if the bytes do not show it.
 
-        They can where each name stands for one column only and is written without escapes.
+        They do where each name stands for one column only and is written without escapes.
         """
         block = self._block
         if len(path) > 1 or len(self._leaves) != len(self._table.schema) or b"\\" in block:
@@ -104,7 +105,7 @@ class Table:
 
 
 def read_block(block: bytes) -> Table | None:
-    """Return the block as Arrow reads it, or None where the tolerant reader has to."""
+    """Return the block as Arrow reads it, or None if the tolerant reader has to read it."""
     if _OBJECT_FIRST.match(block) is None or _deep(block) or _sparse(block):
         return None
     try:
@@ -115,7 +116,7 @@ def read_block(block: bytes) -> Table | None:
 
 
 def _parse(block: bytes, *, text: str | None = None) -> pa.Table:
-    """Parse a block, or only one column of it, as texts: Arrow else makes times of some."""
+    """Parse a block, or only one column of it as texts, some of which Arrow would make times."""
     schema = None if text is None else pa.schema([(text, pa.string())])
     source: Any = pa.BufferReader(block)
     return arrow_json.read_json(
@@ -140,7 +141,7 @@ def _certain(table: pa.Table, block: bytes) -> bool:
     if (nested or lists) and b"null" in block:
         return False
     # Of epochs that hold the records or the losses of their steps.
-    if lists and "epoch" in assign(leaves(schema)).columns:
+    if lists and assign(leaves(schema)).has("epoch"):
         return False
     if any(types.is_temporal(kind.value_type) for kind in lists):
         return False
@@ -151,7 +152,7 @@ def _certain(table: pa.Table, block: bytes) -> bool:
 
 
 def _has_gaps(table: pa.Table) -> bool:
-    """Return whether a record lacks a value: else no null is in the block, or it is in a list."""
+    """Return whether a record may lack a value, or hold a null outside of a list."""
     return any(column.null_count for column in table.columns) or any(
         map(types.is_struct, table.schema.types)
     )
@@ -172,7 +173,7 @@ def _leaf_types(members: Any) -> Iterator[pa.DataType]:
 
 
 def _deep(block: bytes) -> bool:
-    """Return whether a line may be nested beyond what Arrow's recursion stands."""
+    """Return whether a line may be nested too deeply for Arrow's recursion."""
     windows = range(0, len(block), _SHORT_LINE)
     if all(block.find(b"\n", at, at + _SHORT_LINE) >= 0 for at in windows[:-1]):
         return False

@@ -1,4 +1,4 @@
-"""What records of JSON tell of the run's configuration, as against what was measured."""
+"""What JSON records say about the run's configuration, as opposed to what was measured."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def told_at_the_head(head: bytes) -> dict[str, object]:
 
 
 def with_config(columns: Columns) -> Columns:
-    """Return the columns without those of a configuration, and with the words that tell of it.
+    """Return the columns without those of a configuration, which becomes ``config``.
 
     A number of a configuration is no series that was logged, and a word that stands in all records,
     such as ``"precision": "bfloat16"``, is a setting.

@@ -1,28 +1,29 @@
-"""One JSON document: a list of records, or an object of columns, wherever in it they lie."""
+"""One JSON document: a list of records or an object of columns, at any depth."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from stabdiag.errors import NoUsableRecord
+from stabdiag.readers.chunks import Rows, join, names_in, rows_in
 from stabdiag.readers.columns import SHOWN, Columns
 from stabdiag.readers.json_config import with_config
 from stabdiag.readers.json_lists import beside_steps, by_step, indexed, side_by_side
 from stabdiag.readers.json_shapes import holds_history, is_document
 from stabdiag.readers.json_tables import read_tables
 from stabdiag.readers.json_unnamed import named
-from stabdiag.readers.pieces import Piece, Rows, join
+from stabdiag.readers.pieces import Piece
 from stabdiag.roles import assign
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from stabdiag.readers.json_tables import Path, Tables
+    from stabdiag.readers.json_keyed import Path
+    from stabdiag.readers.json_tables import Tables
     from stabdiag.readers.source import Stream
 
-# So many lists are named that hold nothing.
+# How many lists are named that hold nothing.
 _NAMED: Final = 3
 
 
@@ -32,7 +33,7 @@ def recognises(head: bytes, *, whole: bool) -> bool:
 
 
 def read(stream: Stream) -> Columns:
-    """Read the largest table of a document that tells of a loss, or else the largest."""
+    """Read the largest table of a document that has a loss, or else the largest one."""
     tables = read_tables(stream)
     config = {".".join(path): value for path, value in tables.values.items()}
     events = named(tables, stream.name)
@@ -43,12 +44,12 @@ def read(stream: Stream) -> Columns:
         )
     stepped = by_step(indexed(tables) | beside_steps(tables), tables.counter)
     listed = side_by_side(tables, stream.notes)
-    best = max(tables.records, key=lambda path: _count(tables.records[path]), default=())
+    best = max(tables.records, key=lambda path: rows_in(tables.records[path]), default=())
     records = tables.records.get(best, [])
-    if records and listed.rows == _count(records):
+    if records and listed.rows == rows_in(records):
         _widen(records, listed)
     # Of tables of one size the records go first, and lists that tell of no step last.
-    by_size = sorted((records, [stepped], [listed]), key=_count, reverse=True)
+    by_size = sorted((records, [stepped], [listed]), key=rows_in, reverse=True)
     taken = next(filter(_tells_of_a_loss, by_size), by_size[0])
     if taken is records:
         _note_others(tables, best, stream.notes)
@@ -58,14 +59,13 @@ def read(stream: Stream) -> Columns:
 
 
 def _tells_of_a_loss(chunks: list[Rows]) -> bool:
-    """Tell whether a table has a loss, or what a run without one is told by."""
-    roles = assign(chain.from_iterable(chunk.names for chunk in chunks)).columns
-    return not roles.keys().isdisjoint(("loss", "eval_loss", "loss_scale", "grad_norm"))
+    """Tell whether a table has a loss, or something else that a run can be judged by."""
+    return assign(names_in(chunks)).has("loss", "eval_loss", "loss_scale", "grad_norm")
 
 
 def _widen(records: list[Rows], listed: Rows) -> None:
-    """Give records what stands beside them: lists with a number for each."""
-    known = set(chain.from_iterable(chunk.names for chunk in records))
+    """Add to records the lists beside them that have a number for each record."""
+    known = set(names_in(records))
     for name in listed.names:
         whole = listed.piece(name)
         if whole is None or whole.words or name in known:
@@ -85,14 +85,14 @@ def columns_of(
     format: str,
     config: Mapping[str, object],
 ) -> Columns:
-    """Return the columns that some records of a document make."""
-    rows = _count(chunks)
+    """Return the columns of some records of a document."""
+    rows = rows_in(chunks)
     if not rows:
         raise NoUsableRecord(f"{stream.name}: {_why_nothing(tables)}")
     columns = Columns(
         source=stream.name,
         format=format,
-        names=tuple(dict.fromkeys(chain.from_iterable(chunk.names for chunk in chunks))),
+        names=names_in(chunks),
         rows=rows,
         load=lambda name: join(chunks, name),
         bad_lines=tuple(tables.bad[:SHOWN]),
@@ -119,10 +119,6 @@ def _why_nothing(tables: Tables) -> str:
         f"no record could be read{why}; expected a JSON list of records, such as"
         ' [{"step": 1, "loss": 2.5}, …], or lists of values by name'
     )
-
-
-def _count(chunks: list[Rows]) -> int:
-    return sum(chunk.rows for chunk in chunks)
 
 
 def _note_others(tables: Tables, taken: Path, notes: list[str]) -> None:

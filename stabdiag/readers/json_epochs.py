@@ -45,7 +45,7 @@ def steps_of(epochs: list[Record]) -> list[Record]:
 
 def has_a_loss(names: Iterable[str]) -> bool:
     """Tell whether one of these columns is a training loss."""
-    return "loss" in assign(names).columns
+    return assign(names).has("loss")
 
 
 def is_column(values: object) -> bool:

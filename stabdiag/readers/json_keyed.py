@@ -1,4 +1,4 @@
-"""What stands under its step: {"epoch_1": {"loss": 2.5, …}, …}, as pandas writes by index."""
+"""Values under numbered keys: {"epoch_1": {"loss": 2.5, …}, …}, as pandas writes by index."""
 
 from __future__ import annotations
 
@@ -11,76 +11,78 @@ from stabdiag.readers.unnamed import FEWEST
 from stabdiag.roles import ROLES, assign, normal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
 Path: TypeAlias = tuple[str, ...]
-Chunk = TypeVar("Chunk")
-# The values by number, under the keys that lead to them without the one that has the number.
+Part = TypeVar("Part")
+# Numbers and their values, by the path of keys without the numbered one.
 Numbered: TypeAlias = dict[Path, tuple[list[int], list[object]]]
 
 _KEY: Final = re.compile(r"(\D{0,30}?)[\W_]*(\d{1,15})", re.ASCII)
 
-# A fold, a client or a layer has a number, too, which is no step.
+# Other things are numbered, too: a fold, a client or a layer.
 _COUNTERS: Final = {
     name: role.name for role in ROLES if role.name in ("step", "epoch") for name in role.names
 } | {"": "step"}
 
 
 def number_of(key: str) -> tuple[str, int] | None:
-    """Return what a key counts, ``step`` or ``epoch``, and its number; None if it does not."""
+    """Return what a key counts, ``step`` or ``epoch``, and its number; else None."""
     found = _KEY.fullmatch(key)
     counter = _COUNTERS.get(normal(found[1])) if found else None
     return (counter, int(found[2])) if found and counter else None
 
 
 def take_keyed(values: dict[Path, object]) -> tuple[Numbered, str]:
-    """Take the values that stand under numbers out of all, if a loss is among them.
+    """Take the values under numbered keys out of all values, if a loss is among them.
 
     Returns:
         the values by number, and what the numbers count.
     """
-    taken: dict[str, dict[Path, dict[int, Path]]] = defaultdict(lambda: defaultdict(dict))
-    for path in values:
-        for place, key in enumerate(path):
-            found = number_of(key)
-            if found is not None:
-                counter, number = found
-                taken[counter][(*path[:place], *path[place + 1 :])][number] = path
-                break
-    for counter, found_by_name in taken.items():
-        series = {name: at for name, at in found_by_name.items() if name and len(at) >= FEWEST}
-        columns = assign("/".join(name) for name in series).columns
-        if not columns.keys().isdisjoint(("loss", "eval_loss")):
-            called = INDEX if counter in columns else counter
+    for counter, found in _by_counter(values, bare=True).items():
+        series = {name: at for name, at in found.items() if name and len(at) >= FEWEST}
+        assigned = assign("/".join(name) for name in series)
+        if assigned.has("loss", "eval_loss"):
+            called = INDEX if assigned.has(counter) else counter
             return {name: _pop(values, at) for name, at in series.items()}, called
     return {}, "step"
 
 
 def join_keyed(
-    lists: dict[Path, list[Chunk]], tell_of_a_loss: Callable[[Mapping[Path, list[Chunk]]], bool]
+    lists: dict[Path, list[Part]], tell_of_a_loss: Callable[[Mapping[Path, list[Part]]], bool]
 ) -> None:
-    """Put lists that stand under epochs one after the other: {"epoch_1": {"loss": […]}, …}.
+    """Concatenate the lists that stand under epochs: {"epoch_1": {"loss": […]}, …}.
 
-    Under a number alone may as well stand a fold. ``tell_of_a_loss`` is asked of what there would
-    be, by its name without the epoch.
+    A key that is only a number may as well be that of a fold. ``tell_of_a_loss`` is asked of the
+    joined lists, by their paths without the epoch.
     """
-    found: dict[Path, dict[int, Path]] = defaultdict(dict)
-    for path in lists:
+    for found in _by_counter(lists, bare=False).values():
+        joined = {
+            name: [part for number in sorted(at) for part in lists[at[number]]]
+            for name, at in found.items()
+            if len(at) > 1
+        }
+        if joined and tell_of_a_loss(joined):
+            for name, parts in joined.items():
+                for path in found[name].values():
+                    del lists[path]
+                lists[name] = parts
+
+
+def _by_counter(paths: Iterable[Path], *, bare: bool) -> dict[str, dict[Path, dict[int, Path]]]:
+    """Return paths with a numbered key, by what it counts, the other keys, and its number.
+
+    ``bare`` says whether a key may be a number alone.
+    """
+    found: dict[str, dict[Path, dict[int, Path]]] = defaultdict(lambda: defaultdict(dict))
+    for path in paths:
         for place, key in enumerate(path):
-            counted = None if key.isdigit() else number_of(key)
+            counted = number_of(key) if bare or not key.isdigit() else None
             if counted is not None:
-                found[*path[:place], *path[place + 1 :]][counted[1]] = path
+                counter, number = counted
+                found[counter][*path[:place], *path[place + 1 :]][number] = path
                 break
-    joined = {
-        name: [chunk for number in sorted(at) for chunk in lists[at[number]]]
-        for name, at in found.items()
-        if len(at) > 1
-    }
-    if joined and tell_of_a_loss(joined):
-        for name, chunks in joined.items():
-            for path in found[name].values():
-                del lists[path]
-            lists[name] = chunks
+    return found
 
 
 def _pop(values: dict[Path, object], at: Mapping[int, Path]) -> tuple[list[int], list[object]]:

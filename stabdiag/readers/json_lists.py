@@ -1,13 +1,15 @@
-"""The lists of a JSON document as one table: side by side, or by the steps that stand with them."""
+"""The lists of a JSON document as one table: side by side, or by the steps beside them."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from stabdiag.readers.columns import INDEX
-from stabdiag.readers.pieces import Piece, Rows, piece_of, stretched
+from stabdiag.readers.chunks import Rows
+from stabdiag.readers.columns import EXACT, INDEX
+from stabdiag.readers.pieces import Piece, piece_of, piece_of_numbers, stretched
 from stabdiag.readers.words import NULL, NUMBER
 from stabdiag.roles import assign
 
@@ -16,22 +18,20 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from stabdiag.readers.json_tables import Path, Tables
+    from stabdiag.readers.json_keyed import Path
+    from stabdiag.readers.json_tables import Tables
 
     Ints = NDArray[np.int64]
 
-# Lists are about as long as the longest from this share of its length on.
+# A list that is at least this share of the longest is about as long.
 _ABOUT: Final = 0.5
 
-# Whole numbers above this are not told apart.
-_LARGEST: Final = 2.0**53
-
-# What lists of steps, and of the values beside them, are called.
+# The names of lists of steps, and of the lists of values beside them.
 _BESIDE: Final = (("steps", "values"), ("x", "y"))
 
 
 def side_by_side(tables: Tables, notes: list[str]) -> Rows:
-    """Return the longest lists as columns; one that breaks off fills the first of the rows."""
+    """Return the longest lists as columns; one that breaks off fills the first rows only."""
     lengths = {path: sum(len(p.values) for p in ps) for path, ps in tables.columns.items()}
     # A list that breaks off says nothing of how long it was.
     rows = max(lengths.values(), default=0) if tables.bad else _usual(lengths)
@@ -48,20 +48,20 @@ def side_by_side(tables: Tables, notes: list[str]) -> Rows:
 
 
 def _usual(lengths: Mapping[Path, int]) -> int:
-    """Return how long the longest lists are, or those about as long that have the loss.
+    """Return the length of the longest lists, or of those about as long that have the loss.
 
     An evaluation before the first step makes its list longer.
     """
     longest = max(lengths.values(), default=0)
     for length in sorted(set(lengths.values()), reverse=True):
         names = ["/".join(path) for path, one in lengths.items() if one == length]
-        if length >= _ABOUT * longest and "loss" in assign(names).columns:
+        if length >= _ABOUT * longest and assign(names).has("loss"):
             return length
     return longest
 
 
 def indexed(tables: Tables) -> dict[Path, tuple[Ints, Piece]]:
-    """Return the values that stand under whole numbers: {"loss": {"0": 2.5, "1": 2.4}, …}.
+    """Return the values under keys that are whole numbers: {"loss": {"0": 2.5, "1": 2.4}, …}.
 
     Megatron's own tests keep a run so, as {"lm loss": {"start_step": 1, …, "values": {…}}}, with a
     list for the values in their older form; a NaN there says that nothing was measured.
@@ -86,7 +86,7 @@ def indexed(tables: Tables) -> dict[Path, tuple[Ints, Piece]]:
 
 def _whole(numbers: NDArray[np.floating]) -> Ints | None:
     """Return steps as integers, or None where they are none."""
-    if not (np.all(np.abs(numbers) < _LARGEST) and np.array_equal(numbers, np.floor(numbers))):
+    if not (np.all(np.abs(numbers) < EXACT) and np.array_equal(numbers, np.floor(numbers))):
         return None
     return numbers.astype(np.int64)
 
@@ -119,25 +119,21 @@ def beside_steps(tables: Tables) -> dict[Path, tuple[Ints, Piece]]:
 
 def _unmeasured(piece: Piece) -> Piece:
     nothing = np.isnan(piece.values) & (piece.states == NUMBER)
-    states = np.where(nothing, NULL, piece.states).astype(np.uint8)
-    return Piece(values=piece.values, states=states, words=piece.words)
+    return replace(piece, states=np.where(nothing, NULL, piece.states).astype(np.uint8))
 
 
 def by_step(found: dict[Path, tuple[Ints, Piece]], counter: str) -> Rows:
-    """Return the values of each step, or what else ``counter`` names, as records."""
+    """Return a record for each step, or for each of what else ``counter`` names."""
     if not found:
         return Rows(rows=0)
     steps = np.unique(np.concatenate([keys for keys, _ in found.values()]))
     chunk = Rows(rows=len(steps))
     for path, (keys, piece) in found.items():
         chunk.parts["/".join(path)] = [(np.searchsorted(steps, keys), piece)]
-    roles = assign(chunk.parts).columns
     # What pandas counts the rows by says less than a step of their own.
-    if not roles.keys().isdisjoint(("step", "epoch")) and np.array_equal(
-        steps, np.arange(len(steps))
-    ):
+    counts_rows = np.array_equal(steps, np.arange(len(steps)))
+    if counts_rows and assign(chunk.parts).has("step", "epoch"):
         counter = INDEX
     if counter not in chunk.parts:
-        states = np.full(len(steps), NUMBER, dtype=np.uint8)
-        chunk.parts[counter] = [(None, Piece(values=steps.astype(np.float64), states=states))]
+        chunk.parts[counter] = [(None, piece_of_numbers(steps.astype(np.float64)))]
     return chunk

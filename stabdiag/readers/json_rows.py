@@ -1,4 +1,4 @@
-"""The tolerant reader of JSON lines: slow, and refuses nothing that can be made sense of."""
+"""The tolerant reader of JSON lines: slow, but it reads all that can be made sense of."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import json
 import re
 from typing import Final
 
+from stabdiag.readers.chunks import Rows, rows_of
 from stabdiag.readers.columns import BadLine
 from stabdiag.readers.json_epochs import steps_of
 from stabdiag.readers.nested import Record, flattened
-from stabdiag.readers.pieces import Rows, rows_of
 
-# Integers as floats: what they end up as, and spared the limit on the digits of an int.
+# Integers become floats at once, which spares them the limit on the digits of an int.
 DECODER: Final = json.JSONDecoder(strict=False, parse_int=float)
 
-# Decoding a bunch of lines at once takes half the time of one after the other.
+# Decoding so many lines at once takes half the time of decoding them one by one.
 _BUNCH: Final = 500
 
 # A string, which is left alone, or a non-finite number as C, Python or Rust print it. A string that

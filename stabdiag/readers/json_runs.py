@@ -1,9 +1,9 @@
-"""Lists of JSON objects that each hold whole lists: folds, runs, or the curves of a chart."""
+"""Lists of JSON objects that each hold whole columns: folds, runs, or the curves of a chart."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final
 
 from stabdiag.readers.json_epochs import has_a_loss, is_column
 from stabdiag.roles import is_evaluation
@@ -12,20 +12,19 @@ from stabdiag.roles.parts import opponent_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from stabdiag.readers.json_keyed import Path
     from stabdiag.readers.nested import Record
     from stabdiag.readers.pieces import Piece
 
-Path: TypeAlias = tuple[str, ...]
-
-# Nobody draws, or trains and keeps, so many at once.
+# Nobody draws or keeps more curves or runs at once.
 _MOST: Final = 200
 
-# What an object may go by.
+# The keys that an object may be named by.
 _NAMES: Final = ("name", "label", "title", "id", "run")
 
 
 def lists_of(records: Sequence[Record]) -> dict[tuple[str, str], list[object]]:
-    """Return the lists that lie in objects, by the name or number of each; none if in records."""
+    """Return the columns in objects, by the object's name or number; none if these are records."""
     lists = [
         {key: one for key, one in record.items() if isinstance(one, list) and is_column(one)}
         for record in records

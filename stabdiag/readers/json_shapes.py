@@ -1,4 +1,4 @@
-"""What a text of JSON is: one document, or an object a line."""
+"""Tell one JSON document from JSON lines, which hold an object each."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _LOOK: Final = 200
 
 
 def is_document(head: bytes, *, whole: bool) -> bool:
-    """Return whether a text is one JSON document instead of an object a line."""
+    """Return whether a text is one JSON document, and not one object a line."""
     text = head.removeprefix(b"\xef\xbb\xbf").strip()
     if text.startswith(b"["):
         return _LIST.match(text) is not None or _NUMBERS.match(text) is not None
@@ -57,7 +57,7 @@ def is_document(head: bytes, *, whole: bool) -> bool:
 
 
 def holds_history(head: bytes) -> bool:
-    """Return whether the head of a JSON text is that of a state of the HF Trainer."""
+    """Return whether a JSON text begins as the state of the HF Trainer does."""
     return _HISTORY.search(head) is not None
 
 
@@ -77,7 +77,7 @@ def _is_table(line: bytes) -> bool:
 
 
 def _leaves(value: object) -> Iterator[object]:
-    """Yield what is no object; one whose keys are all numbered stands for a list."""
+    """Yield all values that are no objects; an object with numbered keys counts as a list."""
     if not isinstance(value, dict):
         yield value
     elif len(value) > 1 and all(map(number_of, value)):

@@ -1,4 +1,4 @@
-"""One JSON document read piece by piece: what comes before a cut or a fault is not lost."""
+"""Read one JSON document piece by piece, so that all before a cut or a fault is kept."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ _SPACE: Final = re.compile(r"[ \t\r\n]*")
 _END_OF_RECORD: Final = re.compile(r"\}(?=\s*[,\]])")
 _TO_THE_NEXT: Final = re.compile(r"\}\s*,\s*(?=\{)")
 
-# Little is held at a time: an error of the decoder costs what stands before it.
+# Little is held at a time, because an error of the decoder costs all of it.
 _READ: Final = 1 << 17
 
-# So much of a list of plain values is decoded at once.
+# How many characters of a list of plain values are decoded at once.
 _BUNCH: Final = 1 << 16
 
 # An error so near the end of what was read so far may be due to that end: "nul", "-Infin".
 _NEAR: Final = 16
 
-# So much is shown of what is not JSON.
+# How many characters are shown of what is not JSON.
 _SHOWN: Final = 20
 
 
@@ -66,7 +66,7 @@ class Document:
                 return ""
 
     def members(self) -> Iterator[str]:
-        """Yield the keys of an object; whoever asks takes each value before the next key."""
+        """Yield the keys of an object; the caller has to take each value before the next key."""
         self._expect("{")
         if self.peek() == "}":
             self._at += 1
@@ -88,8 +88,8 @@ class Document:
     def bunches(self, *, together: bool = True) -> Iterator[list[object]]:
         """Yield the elements of an open list, many at a time where they are plain.
 
-        Plain are numbers and words, and records without lists or records in them. A list that was
-        found to hold something else is not to be read ``together`` any more.
+        Plain are numbers and words, and records without lists or records in them. A list that is
+        known to hold something else must not be read ``together``.
         """
         end = "}" if self.peek() == "{" else ""
         while self.peek() != "]":
@@ -103,7 +103,7 @@ class Document:
         self._at += 1
 
     def goes_on(self, end: str) -> bool:
-        """Step over a comma and return True, or over the end of what is being read."""
+        """Step over a comma and return True, or over ``end`` and return False."""
         following = self.peek()
         if following not in (",", end) or not following:
             raise self._broken(f"a comma or {end}")
@@ -135,7 +135,7 @@ class Document:
             return found
 
     def skip_to_next_record(self) -> bool:
-        """Go to the beginning of the next record of a list, if there is one."""
+        """Skip to the beginning of the next record of a list, if there is one."""
         while True:
             found = _TO_THE_NEXT.search(self._text, self._at)
             if found is not None:
@@ -146,7 +146,7 @@ class Document:
                 return False
 
     def _bunch(self, end: str) -> list[object] | None:
-        """Take elements up to the end of the list or up to a comma; None if they are not plain.
+        """Take elements up to a comma or the end of the list; None if they are not plain.
 
         ``end`` is the character that ends an element, where there is one.
         """
@@ -167,7 +167,7 @@ class Document:
         return found
 
     def _mended(self, error: json.JSONDecodeError, *, cut: bool) -> object:
-        """Take a record that is JSON but for numbers such as a bare ``nan``."""
+        """Take a record that is JSON except for numbers such as a bare ``nan``."""
         end = _END_OF_RECORD.search(self._text, self._at)
         if end is not None and self._text[self._at] == "{":
             found = _listed(mended(self._text[self._at : end.end()]))
@@ -206,7 +206,7 @@ class Document:
 
 
 def _listed(text: str) -> list[object] | None:
-    """Return the values that commas part, or None if the text is not such."""
+    """Return the values that commas separate, or None if the text is not such."""
     found = _decoded(f"[{text}]")
     return found if found is not None else _decoded(mended(f"[{text}]"))
 

@@ -1,4 +1,4 @@
-"""What a JSON document holds: records, columns, and single values by the way to each of them."""
+"""What a JSON document holds: records, columns and single values, each by its path of keys."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from stabdiag.readers.chunks import Rows, rows_of
 from stabdiag.readers.columns import BadLine
 from stabdiag.readers.json_epochs import has_a_loss, steps_of
-from stabdiag.readers.json_keyed import join_keyed, take_keyed
+from stabdiag.readers.json_keyed import Path, join_keyed, take_keyed
 from stabdiag.readers.json_runs import lists_of, told_apart
 from stabdiag.readers.json_stream import Broken, Document
 from stabdiag.readers.nested import Record, flattened
-from stabdiag.readers.pieces import Piece, Rows, piece_of, rows_of, stretched
+from stabdiag.readers.pieces import Piece, piece_of, stretched
 from stabdiag.readers.unnamed import A_TIME, FEWEST, may_be_steps
 
 if TYPE_CHECKING:
@@ -20,12 +21,10 @@ if TYPE_CHECKING:
 
     from stabdiag.readers.source import Stream
 
-Path = tuple[str, ...]
-
-# So many records are held as Python's objects before they become arrays.
+# How many records are held as Python objects before they become arrays.
 _RECORDS: Final = 20_000
 
-# Logs lie no deeper; what does is taken as one value.
+# No log lies deeper: what does is taken as one value.
 _DEEPEST: Final = 20
 
 _POINT: Final = ("wall_time", "step", "value")
@@ -83,7 +82,7 @@ def _hold_a_loss(lists: Mapping[Path, list[Rows]]) -> bool:
 
 
 def _walk(document: Document, path: Path, tables: Tables, single: dict[Path, object]) -> None:
-    """Take one value apart, as far as tables may lie in it."""
+    """Read one value, and keep the tables that lie in it."""
     opening = document.peek()
     if opening == "{" and len(path) < _DEEPEST:
         for key in document.members():
@@ -138,7 +137,7 @@ def _read_points(document: Document, path: Path, tables: Tables) -> None:
 
 
 def _names_above(path: Path, tables: Tables) -> Sequence[str]:
-    """Take the names of the columns whose rows lie there, as pandas writes them above."""
+    """Take the names of the columns for rows at a path, as pandas writes them above these."""
     pieces = tables.columns.get((*path[:-1], "columns"), []) if path[-1:] == ("data",) else []
     names = stretched(pieces).words
     if not names or len(names) < sum(len(piece.values) for piece in pieces):

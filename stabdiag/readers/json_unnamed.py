@@ -1,4 +1,4 @@
-"""Lists of a JSON document that say of no name, or of none but train and val, what they hold."""
+"""Lists of a JSON document without names, or named only train and val: they may be losses."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from stabdiag.readers.words import NUMBER
 from stabdiag.roles import Split, split_of
 
 if TYPE_CHECKING:
-    from stabdiag.readers.json_tables import Path, Tables
+    from stabdiag.readers.json_keyed import Path
+    from stabdiag.readers.json_tables import Tables
     from stabdiag.readers.pieces import Piece
 
-# What may stand beside the losses, and does not say that they are something else.
+# Names of lists that may stand beside losses.
 _BESIDE: Final = frozenset(
     {
         *("step", "steps", "iter", "iters", "iteration", "iterations", "epoch", "epochs"),
@@ -24,7 +25,7 @@ _BESIDE: Final = frozenset(
 
 
 def named(tables: Tables, source: str) -> tuple[Event, ...]:
-    """Give lists without a name the one that they most likely have, and say so."""
+    """Give unnamed lists the name that they most likely have, and say so."""
     return (*_bare(tables, source), *_halves(tables, source))
 
 
@@ -43,7 +44,7 @@ def _bare(tables: Tables, source: str) -> tuple[Event, ...]:
 
 
 def _halves(tables: Tables, source: str) -> tuple[Event, ...]:
-    """Name the losses of the training data and of those that were held back."""
+    """Name the losses of the training data and of the held-back data."""
     paths = [*tables.columns, *tables.indexed]
     by_split = {split_of(path[-1]): path for path in reversed(paths) if path}
     train = by_split.get(Split.TRAINING)
@@ -69,7 +70,7 @@ def _halves(tables: Tables, source: str) -> tuple[Event, ...]:
 
 
 def _call_loss(tables: Tables, path: Path) -> None:
-    """Say of a list that it is a loss; it keeps its own name, too, to be asked for by it."""
+    """Name a list as a loss; it keeps its own name as well, for users who ask for that."""
     if path in tables.columns:
         tables.columns["loss", *path] = tables.columns[path]
     else:

@@ -6,32 +6,32 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from stabdiag.errors import NoUsableRecord
-from stabdiag.readers.blocks import BLOCK, LONGEST_LINE, Block, blocks, in_order
+from stabdiag.readers.blocks import BLOCK, TOO_LONG, Block, blocks, in_order
+from stabdiag.readers.chunks import join, names_in, rows_in
 from stabdiag.readers.columns import SHOWN, BadLine, Columns
 from stabdiag.readers.json_config import told_at_the_head, with_config
 from stabdiag.readers.json_rows import decode_line, read_lines
 from stabdiag.readers.json_shapes import is_document
-from stabdiag.readers.pieces import join
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
-    from stabdiag.readers.pieces import Chunk
+    from stabdiag.readers.chunks import Chunk
     from stabdiag.readers.source import Stream
 
 # Up to this size the tolerant reader is done before Arrow is imported and done: it reads some
 # 50 MB/s, Arrow 150 MB/s after 40 ms or more for the import (measured on two cores).
 SMALL: Final = 1 << 21
 
-# So many blocks that Arrow refuses, none that it reads, and it is not asked any more.
+# After this many blocks that Arrow refuses, and none that it reads, it is not asked any more.
 _PATIENCE: Final = 4
 
-# A first line that breaks off is no reason to give up on the ones below it.
+# How many lines are looked at: the first one may break off.
 _LINES: Final = 20
 
 
 def recognises(head: bytes, *, whole: bool) -> bool:
-    """Return whether a line at the head of a file is one JSON object, and the file not another."""
+    """Return whether one of the first lines is a JSON object, and the file no JSON document."""
     text = head.removeprefix(b"\xef\xbb\xbf")
     lines = [line.strip() for line in text.split(b"\n", _LINES + 1)]
     if not whole and len(lines) > 1:
@@ -72,13 +72,13 @@ class _Fast:
 def _tolerant(block: Block) -> _Result:
     chunk, bad, lines = read_lines(b"\n" if block.too_long else block.data)
     if block.too_long:
-        bad = [BadLine(line=1, reason=f"longer than {LONGEST_LINE >> 20} MB")]
+        bad = [BadLine(line=1, reason=TOO_LONG)]
     return _Result(chunk=chunk, lines=lines, bad=bad)
 
 
 @dataclass(kw_only=True)
 class JsonLines:
-    """JSON lines that were read so far; what is appended to the log is read by ``add``."""
+    """The JSON lines that were read so far; ``add`` reads what is appended to the log."""
 
     work: Callable[[Block], _Result]
     chunks: list[Chunk] = field(default_factory=list)
@@ -110,14 +110,14 @@ class JsonLines:
         chunks = self.chunks
         if not chunks:
             raise NoUsableRecord(_nothing(stream.name, self.bad))
-        names = tuple(dict.fromkeys(name for chunk in chunks for name in chunk.names))
+        names = names_in(chunks)
         if not names:
             raise NoUsableRecord(f"{stream.name}: nothing was logged yet, its records are empty")
         columns = Columns(
             source=stream.name,
             format="jsonl",
             names=names,
-            rows=sum(chunk.rows for chunk in chunks),
+            rows=rows_in(chunks),
             load=lambda name: join(chunks, name),
             bad_lines=tuple(self.bad),
             bad_count=self.bad_count,
@@ -138,19 +138,11 @@ def read(stream: Stream, *, small: int = SMALL, size: int = BLOCK) -> Columns:
     whole = len(stream.peek(small + 1)) <= small
     config = told_at_the_head(stream.head()[0])
     lines = JsonLines(work=_tolerant if whole else _Fast(), config=config)
-    for result in _results(lines.work, stream, size, at_once=not whole):
+    cut = blocks(stream, size=size)
+    found = ((one, lines.work(one)) for one in cut) if whole else in_order(lines.work, cut)
+    for _, result in found:
         lines.take(result)
     return lines.columns(stream)
-
-
-def _results(
-    work: Callable[[Block], _Result], stream: Stream, size: int, *, at_once: bool
-) -> Iterator[_Result]:
-    cut = blocks(stream, size=size)
-    if at_once:
-        yield from (result for _, result in in_order(work, cut))
-    else:
-        yield from map(work, cut)
 
 
 def _nothing(name: str, bad: list[BadLine]) -> str:

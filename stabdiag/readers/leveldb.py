@@ -11,6 +11,8 @@ import struct
 import zlib
 from typing import TYPE_CHECKING, Final
 
+from stabdiag.words import plural
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -46,19 +48,19 @@ class Records:
         self._cut = self._cut or bool(self._parts)
 
     def notes(self) -> tuple[str, ...]:
-        """Return what there is to be said, once all records are read."""
+        """Return what was wrong, once all records are read."""
         name = self._stream.name
         found = []
         if self._damaged:
-            places = "places" if self._damaged > 1 else "place"
-            found.append(f"{name} is damaged in {self._damaged} {places}: what lies there is lost")
+            places = plural(self._damaged, "place")
+            found.append(f"{name} is damaged in {places}: what lies there is lost")
         if self._cut:
             found.append(f"{name} breaks off inside a record; all before that is read")
         return tuple(found)
 
     def _of_block(self, block: bytes, at: int, *, last: bool) -> Iterator[bytes]:
         """Return the records that end in a block."""
-        # What is too short for a head at the end of a block is filled up.
+        # The end of a block that is too short for a head is padding.
         while at < len(block) and at + _HEAD.size <= _BLOCK:
             fragment = _fragment(block, at)
             if fragment is None:
@@ -98,12 +100,12 @@ def _fragment(block: bytes, at: int) -> tuple[int, bytes] | None:
 
 
 def _end(block: bytes, at: int) -> int:
-    """Return where a fragment ends by its own length, or the block, if its head is not whole."""
+    """Return where a fragment ends by its own length; the block's end if its head is cut."""
     if at + _HEAD.size > len(block):
         return _BLOCK
     return at + _HEAD.size + int(_HEAD.unpack_from(block, at)[1])
 
 
 def _is_cut(block: bytes, at: int) -> bool:
-    """Tell whether what is no fragment is one that the file's end cuts, or space never written."""
+    """Tell whether a fragment is cut by the end of the file, or was never written."""
     return len(block) < _end(block, at) <= _BLOCK or not any(block[at:])

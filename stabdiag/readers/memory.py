@@ -1,4 +1,4 @@
-"""Columns that are in memory already: DataFrames, Arrow tables, mappings of arrays."""
+"""Columns from objects in memory: DataFrames, Arrow tables, mappings of arrays, records."""
 
 from __future__ import annotations
 
@@ -10,21 +10,22 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import numpy as np
 
 from stabdiag.errors import LogError, NoUsableRecord
+from stabdiag.readers.chunks import Rows, join, rows_of
 from stabdiag.readers.columns import Columns
 from stabdiag.readers.nested import flattened
-from stabdiag.readers.pieces import Piece, Single, join, piece_of, rows_of
-from stabdiag.readers.words import NULL, NUMBER
+from stabdiag.readers.pieces import piece_of, piece_of_numbers
+from stabdiag.readers.words import NULL
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from numpy.typing import NDArray
 
-    from stabdiag.readers.pieces import Chunk
+    from stabdiag.readers.pieces import Piece
 
 _EXPECTED = "expected a DataFrame, an Arrow table, a mapping of arrays or a list of records"
 
-# What needs no look: most values are of these types.
+# Most values are of these types, and need no conversion.
 _BASIC: Final = frozenset({float, int, bool, str, type(None)})
 
 
@@ -32,46 +33,41 @@ def columns_of(table: object) -> Columns:
     """Return the columns of an object in memory."""
     kind = type(table).__name__
     if isinstance(table, Mapping):
-        return _columns({str(name): _piece(values) for name, values in table.items()}, kind)
+        return _of_pieces({str(name): _piece(values) for name, values in table.items()}, kind)
     if isinstance(table, Sequence) and all(isinstance(record, dict) for record in table):
         return _of_records(cast("list[dict[str, object]]", list(table)), kind)
     if hasattr(table, "iloc") and hasattr(table, "columns"):
-        return _columns(_of_pandas(table), kind)
+        return _of_pieces(_of_pandas(table), kind)
     if hasattr(table, "__arrow_c_stream__"):
-        return _columns(_of_arrow(table), kind)
+        return _of_pieces(_of_arrow(table), kind)
     raise LogError(f"cannot read a {kind}; {_EXPECTED}")
 
 
-def _columns(pieces: dict[str, Piece], kind: str) -> Columns:
+def _of_pieces(pieces: dict[str, Piece], kind: str) -> Columns:
     lengths = {name: len(piece.values) for name, piece in pieces.items()}
     if len(set(lengths.values())) > 1:
         shown = ", ".join(f"{name} has {count}" for name, count in list(lengths.items())[:3])
         raise LogError(f"{kind}: columns of unequal length ({shown}); give one value a record")
-    rows = next(iter(lengths.values()), 0)
-    if not rows:
+    if not any(lengths.values()):
         raise NoUsableRecord(f"{kind}: no record could be read; it has no rows")
-    return Columns(
-        source=kind,
-        format="memory",
-        names=tuple(pieces),
-        rows=rows,
-        load=lambda name: join([Single(name=name, of=pieces[name])], name),
-        tells_null=True,
-    )
+    return _columns(Rows.of(pieces), kind)
 
 
 def _of_records(records: list[dict[str, object]], kind: str) -> Columns:
     flat, names = flattened([{str(key): one for key, one in r.items()} for r in records])
-    plain = [dict(zip(record, _plain(record.values()), strict=True)) for record in flat]
-    chunks: list[Chunk] = [rows_of(plain, names)]
     if not names:
         raise NoUsableRecord(f"{kind}: no record could be read; it has no values")
+    plain = [dict(zip(record, _plain(record.values()), strict=True)) for record in flat]
+    return _columns(rows_of(plain, names), kind)
+
+
+def _columns(rows: Rows, kind: str) -> Columns:
     return Columns(
         source=kind,
         format="memory",
-        names=tuple(names),
-        rows=len(records),
-        load=lambda name: join(chunks, name),
+        names=tuple(rows.names),
+        rows=rows.rows,
+        load=lambda name: join([rows], name),
         tells_null=True,
     )
 
@@ -91,16 +87,14 @@ def _piece(values: Any) -> Piece:
     if array.ndim != 1:
         raise LogError(f"an array of {array.ndim} dimensions; give one value a record")
     if array.dtype.kind in "fiub":
-        return Piece(
-            values=array.astype(np.float64), states=np.full(len(array), NUMBER, dtype=np.uint8)
-        )
+        return piece_of_numbers(array.astype(np.float64))
     if array.dtype.kind in "mM":
         return _of_times(array)
     return piece_of(_plain(array.tolist()))
 
 
 def _plain(values: Iterable[object]) -> list[object]:
-    """Return Python's own numbers for those of NumPy and other libraries, and texts for times."""
+    """Convert numbers of NumPy and other libraries to Python's, and times to texts."""
     return [v if type(v) in _BASIC else _basic(v) for v in values]
 
 
@@ -108,7 +102,7 @@ def _basic(value: Any) -> object:
     if isinstance(value, list | tuple):
         return _plain(value)
     if isinstance(value, date | np.datetime64):
-        # What is missing among times is not equal to itself.
+        # A missing time is not equal to itself.
         return str(value) if value == value else None
     if isinstance(value, timedelta | np.timedelta64):
         return value / timedelta(seconds=1) if value == value else None
@@ -141,22 +135,17 @@ def _of_series(series: Any) -> Piece:
     if kind in "mM":
         return _of_times(np.asarray(series, dtype=f"{kind}8[us]"))
     if kind in "fiub":
-        return Piece(
-            values=series.to_numpy(dtype=np.float64, na_value=np.nan, copy=True),
-            states=np.where(missing, NULL, NUMBER).astype(np.uint8),
-        )
-    values = _plain(series.tolist())
-    return piece_of([None if gone else v for v, gone in zip(values, missing, strict=True)])
+        values = series.to_numpy(dtype=np.float64, na_value=np.nan, copy=True)
+        return piece_of_numbers(values, missing)
+    plain = _plain(series.tolist())
+    return piece_of([None if gone else v for v, gone in zip(plain, missing, strict=True)])
 
 
 def _of_times(array: NDArray[Any]) -> Piece:
     """Read times and durations in seconds."""
     missing = np.isnat(array)
     micros = array.astype(f"{array.dtype.kind}8[us]").astype(np.int64)
-    return Piece(
-        values=np.where(missing, np.nan, micros / 1e6),
-        states=np.where(missing, NULL, NUMBER).astype(np.uint8),
-    )
+    return piece_of_numbers(np.where(missing, np.nan, micros / 1e6), missing)
 
 
 def _joined(name: object) -> str:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from stabdiag.readers.blocks import blocks
 from stabdiag.readers.points import Points
 from stabdiag.readers.words import number_of
+from stabdiag.words import plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -43,12 +44,12 @@ def read_run(files: Iterable[tuple[PurePosixPath, Stream]], name: str) -> Column
 
 
 def settings(parameters: Mapping[str, str]) -> dict[str, object]:
-    """Return the parameters of a run by names whose levels a manifest can tell."""
+    """Return the parameters of a run under dotted names, as a manifest has them."""
     return {name.replace("/", "."): value for name, value in parameters.items()}
 
 
 def _read_metric(metric: str, stream: Stream, points: Points) -> list[str]:
-    """Take the points of a metric, and return what there is to be said about its file."""
+    """Take the points of a metric, and return notes about its file."""
     unreadable = 0
     rest = b""
     for block in blocks(stream):
@@ -63,8 +64,8 @@ def _read_metric(metric: str, stream: Stream, points: Points) -> list[str]:
                 points.add(metric, int(found[3] or 0), value, time=int(found[1]))
     notes = list(stream.notes)
     if unreadable:
-        lines_were = "lines were" if unreadable > 1 else "line was"
-        notes.append(f"{unreadable} {lines_were} not readable in the metric {metric}")
+        were = plural(unreadable, "line was", "lines were")
+        notes.append(f"{were} not readable in the metric {metric}")
     if rest:
         notes.append(f"the metric {metric} breaks off inside a line; all before that is read")
     return notes

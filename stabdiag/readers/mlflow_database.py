@@ -11,7 +11,7 @@ from stabdiag.errors import NoUsableRecord
 from stabdiag.history import Event, EventKind
 from stabdiag.readers.mlflow import settings
 from stabdiag.readers.points import Points
-from stabdiag.readers.sqlite_file import DAMAGE, reason
+from stabdiag.readers.sqlite_file import DAMAGE, damaged
 
 if TYPE_CHECKING:
     import sqlite3
@@ -53,7 +53,7 @@ def value_of(value: float, *, is_nan: bool = False) -> float:
 
 
 def _points(database: sqlite3.Connection, run: str) -> tuple[Points, tuple[str, ...]]:
-    """Return the points of a run; where index or table is damaged, those that can be reached."""
+    """Return the points of a run, and notes; if it is damaged, the points that can be read."""
     points = Points()
     try:
         _take(points, database.execute(_POINTS.format(""), [run]))
@@ -61,7 +61,7 @@ def _points(database: sqlite3.Connection, run: str) -> tuple[Points, tuple[str, 
         points = Points()
         with suppress(*DAMAGE):
             _take(points, database.execute(_POINTS.format("NOT INDEXED"), [run]))
-        return points, (f"the metrics are damaged ({reason(error)}): read as far as they go",)
+        return points, damaged(error)
     return points, ()
 
 

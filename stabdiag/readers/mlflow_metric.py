@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Final
 
 from stabdiag.errors import NoUsableRecord
 from stabdiag.readers.blocks import blocks
+from stabdiag.readers.chunks import Rows, join, names_in, rows_in
 from stabdiag.readers.columns import SHOWN, BadLine, Columns
-from stabdiag.readers.pieces import Rows, join, piece_of_cells
+from stabdiag.readers.pieces import piece_of_cells
 from stabdiag.readers.source import STANDARD_INPUT
 
 if TYPE_CHECKING:
-    from stabdiag.readers.pieces import Chunk
+    from stabdiag.readers.chunks import Chunk
     from stabdiag.readers.source import Stream
 
 _LINE: Final = re.compile(rb"(\d{10,16}) ([-+.0-9A-Za-z]{1,32}) (\d{1,18})\r?", re.ASCII)
@@ -21,9 +22,7 @@ _LINE: Final = re.compile(rb"(\d{10,16}) ([-+.0-9A-Za-z]{1,32}) (\d{1,18})\r?", 
 
 def recognises(head: bytes, *, whole: bool) -> bool:
     """Return whether each line is a time in milliseconds, a value and a step."""
-    *lines, last = head.rstrip(b"\n").split(b"\n") if whole else head.split(b"\n")
-    if whole:
-        lines.append(last)
+    lines = head.rstrip(b"\n").split(b"\n") if whole else head.split(b"\n")[:-1]
     fitting = sum(_LINE.fullmatch(line) is not None for line in lines)
     # A line may break off where the writer was killed.
     return fitting > 0 and len(lines) - fitting <= 1
@@ -51,8 +50,8 @@ def read(stream: Stream) -> Columns:
     return Columns(
         source=stream.name,
         format="mlflow-metric",
-        names=tuple(chunks[0].names),
-        rows=sum(chunk.rows for chunk in chunks),
+        names=names_in(chunks),
+        rows=rows_in(chunks),
         load=lambda name: join(chunks, name),
         bad_lines=tuple(bad[:SHOWN]),
         bad_count=len(bad),
@@ -61,7 +60,6 @@ def read(stream: Stream) -> Columns:
 
 
 def _chunk(lines: list[tuple[bytes, ...]], metric: str) -> Rows:
-    chunk = Rows(rows=len(lines))
-    for name, column in zip(("timestamp", metric, "step"), zip(*lines, strict=True), strict=True):
-        chunk.parts[name] = [(None, piece_of_cells([cell.decode() for cell in column]))]
-    return chunk
+    names = ("timestamp", metric, "step")
+    columns = zip(*([cell.decode() for cell in line] for line in lines), strict=True)
+    return Rows.of(dict(zip(names, map(piece_of_cells, columns), strict=True)))

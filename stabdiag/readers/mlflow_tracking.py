@@ -35,7 +35,7 @@ def read_url(url: str) -> Columns:
         )
     _check_store(url, os.environ.get(_STORE, ""))
     with warnings.catch_warnings():
-        # What MLflow uses that is deprecated is no news for who reads a run.
+        # That MLflow uses something deprecated is no concern of those who read a run.
         warnings.simplefilter("ignore", DeprecationWarning)
         return _read(url, url.removeprefix(_SCHEME).strip("/"))
 
@@ -58,7 +58,7 @@ def _read(url: str, run_id: str) -> Columns:
 
 
 def _check_store(url: str, store: str) -> None:
-    """Refuse a store that MLflow would not read, or would make where there is none."""
+    """Refuse a store that MLflow would not read, or would create because there is none."""
     if not store:
         raise LogError(f"{url}: set {_STORE} to the store that holds the run, such as {_EXAMPLE}")
     parts = urlsplit(store)

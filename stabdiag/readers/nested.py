@@ -1,4 +1,4 @@
-"""Records of nested objects made flat: ``{"train": {"loss": 1}}`` has the column ``train/loss``."""
+"""Flatten records of nested objects: ``{"train": {"loss": 1}}`` has the column ``train/loss``."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Tree = dict[str | None, "Tree"]
 
 
 def flattened(records: list[Record]) -> tuple[list[Record], list[str]]:
-    """Return flat records, and the columns: the members of one object stand together.
+    """Return flat records and their columns, the members of one object next to each other.
 
     Where a record has a name twice, as in ``{"a/b": 1, "a": {"b": 2}}``, the last one holds.
     """

@@ -1,4 +1,4 @@
-"""What the cells of a Jupyter notebook printed, as the text log that it is.
+"""What the cells of a Jupyter notebook printed, as a text log.
 
 Its format: https://nbformat.readthedocs.io/en/latest/format_description.html. Tables of HTML, as
 those of the HF Trainer and of fastai, become tables of Markdown.
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def printed(stream: Stream) -> bytes | None:
-    """Return what a notebook printed, to be read once; None where it is no notebook after all."""
+    """Read all of a stream; return what the notebook printed, or None if it is none after all."""
     data = stream.read_all()
     try:
         cells = json.loads(data)["cells"]
@@ -32,7 +32,7 @@ def _outputs(cell: dict[str, Any]) -> Iterator[str]:
     for output in cell.get("outputs", []):
         shown = output.get("data", {})
         tables = [*_rows(_text(shown.get("text/html", "")))]
-        # What is shown as a table is told in plain text once more, or not at all.
+        # The plain text of an output that is shown as a table only repeats it.
         yield from tables or [_text(output.get("text", shown.get("text/plain", "")))]
         if "ename" in output:
             yield f"{output['ename']}: {output.get('evalue', '')}"

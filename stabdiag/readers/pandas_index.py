@@ -1,4 +1,4 @@
-"""The index of a DataFrame where Arrow has no column for it."""
+"""The index of a DataFrame, where Arrow has no column for it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def counted_index(
     metadata: Mapping[bytes, bytes] | None, rows: int, names: Collection[str]
 ) -> dict[str, Piece]:
-    """Return the index that is told by its first number and its stride, if it has a name.
+    """Return the index that is given by its first number and its stride, if it has a name.
 
     pandas keeps evenly spaced steps so, beside the columns of these ``names``; see
     https://pandas.pydata.org/docs/development/developer.html.

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from stabdiag.readers.columns import Column
     from stabdiag.readers.source import Stream
 
-# What a number takes once it is read.
+# How many bytes a number takes once it is read.
 _WIDTH: Final = 8
 
 
@@ -30,9 +30,9 @@ def read(stream: Stream) -> Columns:
 
     # Here and not above: every binary file is held against this recogniser first.
     from stabdiag.readers.arrow import leaf, leaves, piece_of_array
+    from stabdiag.readers.chunks import Rows, join
     from stabdiag.readers.converted import from_metadata
     from stabdiag.readers.pandas_index import counted_index
-    from stabdiag.readers.pieces import Single, join
     from stabdiag.readers.words import NULL
 
     name = stream.name
@@ -57,13 +57,13 @@ def read(stream: Stream) -> Columns:
 
     def load(column: str) -> Column:
         if column in index:
-            return join([Single(name=column, of=index[column])], column)
+            return join([Rows.of(index)], column)
         path = places[column]
         told = f"{name}: column {' '.join(column.split())}"
         try:
             table = file.read(columns=[schema.field(path[0]).name])
             chunks = [
-                Single(name=column, of=piece_of_array(leaf(part, path[1:]), missing=NULL))
+                Rows.of({column: piece_of_array(leaf(part, path[1:]), missing=NULL)})
                 for part in table.column(0).chunks
             ]
         except (pa.ArrowException, OSError) as error:
@@ -92,7 +92,7 @@ def read(stream: Stream) -> Columns:
 
 
 def _unpacked(metadata: Any) -> int:
-    """Return how many bytes a column takes once it is read, or all of them before that."""
+    """Return how many bytes a file unpacks to: one column of numbers, or all pages if more."""
     groups = (metadata.row_group(number) for number in range(metadata.num_row_groups))
     column: int = metadata.num_rows * _WIDTH
     every: int = sum(group.total_byte_size for group in groups)

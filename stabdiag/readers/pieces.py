@@ -1,19 +1,17 @@
-"""Columns put together from pieces: a log is read in blocks, and each block yields its piece.
+"""Pieces: stretches of one column, from which whole columns are joined.
 
-A block may come from Arrow or from the tolerant row reader, and may see another type in the same
-column than its neighbours do. What a column is in the end, numbers or words, is decided here alone.
+A log is read in blocks, and each block has a piece of each column. The pieces of one column may
+come from Arrow or from a tolerant reader, and may be of different types: see ``chunks.py``.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from itertools import compress
-from typing import TYPE_CHECKING, Protocol
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.readers.columns import Column
-from stabdiag.readers.words import ABSENT, NULL, NUMBER, WORD, meaning, meaning_of
+from stabdiag.readers.words import NULL, NUMBER, WORD, meaning, meaning_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -27,8 +25,8 @@ _PLAIN = frozenset({float, int, bool})
 class Piece:
     """A stretch of one column.
 
-    ``states`` says of each entry whether it is absent, a number, null or a word (``words.py``);
-    ``values`` holds the numbers, ``words`` the words in their order.
+    ``states`` says whether each entry is absent, a number, null or a word (see ``words.py``);
+    ``values`` holds the numbers, and ``words`` the words in their order.
     """
 
     values: NDArray[np.float64]
@@ -36,24 +34,14 @@ class Piece:
     words: Sequence[str] = ()
 
 
-class Chunk(Protocol):
-    """One block of records, read."""
-
-    @property
-    def rows(self) -> int:
-        """How many records the block holds."""
-
-    @property
-    def names(self) -> Sequence[str]:
-        """The columns that the block knows, in the order in which they first appear."""
-
-    def piece(self, name: str) -> Piece | None:
-        """Return the block's piece of a column, or None if it has none."""
-
-
-def piece_of_numbers(numbers: NDArray[np.float64]) -> Piece:
-    """Return the piece that nothing but numbers makes."""
-    return Piece(values=numbers, states=np.full(len(numbers), NUMBER, dtype=np.uint8))
+def piece_of_numbers(
+    numbers: NDArray[np.float64], gaps: NDArray[np.bool_] | None = None, *, gap: int = NULL
+) -> Piece:
+    """Return the piece that numbers make; where there are ``gaps``, they have the state ``gap``."""
+    states = np.full(len(numbers), NUMBER, dtype=np.uint8)
+    if gaps is not None:
+        states[gaps] = gap
+    return Piece(values=numbers, states=states)
 
 
 def piece_of(values: Sequence[object]) -> Piece:
@@ -63,165 +51,34 @@ def piece_of(values: Sequence[object]) -> Piece:
             return piece_of_numbers(np.array(values, dtype=np.float64))
         except OverflowError:
             pass
-    return _from_meanings(map(meaning_of, values), len(values))
+    return piece_of_meanings(map(meaning_of, values))
 
 
 def piece_of_cells(cells: Sequence[str]) -> Piece:
-    """Return the piece that written cells make."""
+    """Return the piece that cells make, which are texts."""
     joined = "".join(cells)
     if "_" not in joined and joined.isascii():
         try:
             return piece_of_numbers(np.array(list(map(float, cells)), dtype=np.float64))
         except ValueError:
             pass
-    return _from_meanings(map(meaning, cells), len(cells))
+    return piece_of_meanings(map(meaning, cells))
 
 
-def _from_meanings(meanings: Iterable[tuple[int, float, str]], count: int) -> Piece:
-    states, values, words = zip(*meanings, strict=True) if count else ((), (), ())
-    codes = np.array(states, dtype=np.uint8)
+def piece_of_meanings(meanings: Iterable[tuple[int, float, str]]) -> Piece:
+    """Return the piece that entries make, given as state, number and word (``words.meaning``)."""
+    entries = list(meanings)
     return Piece(
-        values=np.array(values, dtype=np.float64),
-        states=codes,
-        words=list(compress(words, (codes == WORD).tolist())),
+        values=np.array([number for _, number, _ in entries], dtype=np.float64),
+        states=np.array([state for state, _, _ in entries], dtype=np.uint8),
+        words=[word for state, _, word in entries if state == WORD],
     )
 
 
 def stretched(pieces: Sequence[Piece]) -> Piece:
-    """Return the one piece that several make, one after the other."""
+    """Return several pieces joined into one."""
     return Piece(
         values=np.concatenate([np.empty(0), *(piece.values for piece in pieces)]),
         states=np.concatenate([np.empty(0, np.uint8), *(piece.states for piece in pieces)]),
         words=[word for piece in pieces for word in piece.words],
     )
-
-
-def join(chunks: Sequence[Chunk], name: str) -> Column:
-    """Return the whole column that the chunks' pieces make."""
-    if len(chunks) == 1 and (whole := chunks[0].piece(name)) is not None:
-        return _column(whole.values, whole.states, whole.words)
-    rows = sum(chunk.rows for chunk in chunks)
-    values = np.empty(rows)
-    states = np.zeros(rows, dtype=np.uint8)
-    words: list[str] = []
-    start = 0
-    for chunk in chunks:
-        piece = chunk.piece(name)
-        if piece is not None:
-            values[start : start + chunk.rows] = piece.values
-            states[start : start + chunk.rows] = piece.states
-            words.extend(piece.words)
-        start += chunk.rows
-    return _column(values, states, words)
-
-
-def _column(values: NDArray[np.float64], states: NDArray[np.uint8], words: Sequence[str]) -> Column:
-    """Return numbers; where words outnumber them, what times or positions they spell, or codes."""
-    numbers = states == NUMBER
-    null = states == NULL
-    if len(words) <= np.count_nonzero(numbers):
-        if not numbers.all():
-            values = np.where(numbers, values, np.nan)
-        return Column(values=values, present=numbers, null=null, strays=len(words))
-    from stabdiag.readers.times import counts_of, seconds_of  # not needed by a log without words
-
-    times = seconds_of(words)
-    spelt = counts_of(words) if times is None else times
-    if spelt is not None:
-        return _spelt(spelt, states, is_time=times is not None)
-    code = {word: number for number, word in enumerate(dict.fromkeys(words))}
-    codes = np.full(len(values), np.nan)
-    codes[states == WORD] = list(map(code.__getitem__, words))
-    # Numbers among words are told apart by their value: 1 and 1.0 are one word.
-    _, rank = np.unique(values[numbers], return_inverse=True)
-    codes[numbers] = rank + len(code)
-    return Column(
-        values=codes,
-        present=numbers | (states == WORD),
-        null=null,
-        is_text=True,
-        words=tuple(code),
-    )
-
-
-def _spelt(numbers: NDArray[np.float64], states: NDArray[np.uint8], *, is_time: bool) -> Column:
-    values = np.full(len(states), np.nan)
-    values[states == WORD] = numbers
-    present = np.isfinite(values)
-    null = states == NULL
-    strays = int(np.count_nonzero(~present & ~null & (states != ABSENT)))
-    return Column(values=values, present=present, null=null, is_time=is_time, strays=strays)
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Rows:
-    """A chunk in which each column knows the rows that have it.
-
-    A log in which every record has other keys thus costs what its records cost, not their product.
-    """
-
-    rows: int
-    parts: dict[str, list[tuple[NDArray[np.intp] | None, Piece]]] = field(default_factory=dict)
-
-    @property
-    def names(self) -> Sequence[str]:
-        """The columns in the order in which they first appear."""
-        return list(self.parts)
-
-    def piece(self, name: str) -> Piece | None:
-        """Return the column spread over all rows."""
-        parts = self.parts.get(name)
-        if parts is None:
-            return None
-        if len(parts) == 1 and parts[0][0] is None:
-            return parts[0][1]
-        values = np.full(self.rows, np.nan)
-        states = np.full(self.rows, ABSENT, dtype=np.uint8)
-        spelt = np.full(self.rows, None, dtype=object)
-        for rows, part in parts:
-            where = np.arange(self.rows) if rows is None else rows
-            values[where] = part.values
-            states[where] = part.states
-            spelt[where[part.states == WORD]] = part.words
-        return Piece(values=values, states=states, words=spelt[states == WORD].tolist())
-
-
-def rows_of(records: Sequence[dict[str, object]], order: Sequence[str] | None = None) -> Rows:
-    """Return the chunk that flat records make, its columns in the order given."""
-    groups: dict[tuple[str, ...], list[int]] = {}
-    for row, record in enumerate(records):
-        groups.setdefault(tuple(record), []).append(row)
-    chunk = Rows(rows=len(records), parts={_printable(name): [] for name in order or ()})
-    for keys, rows in groups.items():
-        where = None if len(rows) == len(records) else np.array(rows, dtype=np.intp)
-        columns = zip(*(records[row].values() for row in rows), strict=True)
-        for key, column in zip(keys, columns, strict=False):
-            chunk.parts.setdefault(_printable(key), []).append((where, piece_of(column)))
-    return chunk
-
-
-def _printable(name: str) -> str:
-    """Return the name without halves of characters, which JSON can spell and no output can."""
-    return name if name.isascii() else name.encode("utf-8", "replace").decode()
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Single:
-    """A chunk of one column."""
-
-    name: str
-    of: Piece
-
-    @property
-    def rows(self) -> int:
-        """How many entries the column has."""
-        return len(self.of.values)
-
-    @property
-    def names(self) -> Sequence[str]:
-        """The one column."""
-        return [self.name]
-
-    def piece(self, name: str) -> Piece | None:
-        """Return the column's piece."""
-        return self.of if name == self.name else None

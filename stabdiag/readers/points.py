@@ -1,4 +1,4 @@
-"""Scalars that were written one by one, put together into records.
+"""Put scalars that were written one by one together into records.
 
 TensorBoard and MLflow write a point (tag, step, value) at a time. The points of one step, whenever
 they were written, become one record; where a tag goes back in its steps, a new attempt begins.
@@ -29,7 +29,7 @@ _CLOCK = "wall_time"
 
 
 class Points:
-    """Points in the order in which they were written, or with the time that tells it."""
+    """Points in the order in which they were written, or with times that give this order."""
 
     def __init__(self) -> None:
         self._numbers: dict[str, int] = {}
@@ -43,10 +43,10 @@ class Points:
         return len(self._tags)
 
     def add(self, tag: str, step: int, value: float, *, time: int = 0, clock: float = 0.0) -> None:
-        """Take one more point; of those of one time the first that is taken comes first.
+        """Add a point; points of the same time keep the order in which they were added.
 
-        ``time`` is in milliseconds. ``clock``, in seconds, is for points that come in their order
-        already: when they were written, which may go back.
+        ``time``, in milliseconds, sorts the points. ``clock``, in seconds, is when a point was
+        written, for those that are added in order already; it may go back.
         """
         self._tags.append(self._numbers.setdefault(tag, len(self._numbers)))
         self._steps.append(step)
@@ -55,7 +55,7 @@ class Points:
         self._clock.append(clock or time / 1000)
 
     def extend(self, later: Points, prefix: str = "") -> None:
-        """Take the points that were written after these, their tags with the prefix."""
+        """Add the points that were written after these, with a prefix to their tags."""
         names = [prefix + tag for tag in later._numbers]
         numbers = [self._numbers.setdefault(name, len(self._numbers)) for name in names]
         self._tags.extend(numbers[number] for number in later._tags)
@@ -73,9 +73,9 @@ class Points:
         events: tuple[Event, ...] = (),
         config: Mapping[str, object] | None = None,
     ) -> Columns:
-        """Return a column of steps, one for each tag, and one of the time if it was told.
+        """Return a column of steps, one for each tag, and one of the time if there is any.
 
-        Points that all have one step were written without: their number serves as the step then.
+        Points that all have the same step were written without one: the row number serves then.
 
         Raises:
             NoUsableRecord: If there is no point.
@@ -115,7 +115,7 @@ class Points:
         )
 
     def _written(self, records: _Records, order: Ints) -> NDArray[np.float64]:
-        """Return when the last point of each record was written, 0 where it is not told."""
+        """Return when the last point of each record was written, 0 where that is not known."""
         written = np.zeros(len(records.steps))
         written[records.rows] = np.frombuffer(self._clock, dtype=np.float64)[order]
         return written
@@ -155,7 +155,7 @@ def _same(order: Ints, *keys: Ints) -> NDArray[np.bool_]:
 
 
 def _attempts(tags: Ints, steps: Ints) -> Ints:
-    """Number the attempts: one ends where a tag has a lower step than it had in it before."""
+    """Number the attempts: a new one begins where the step of a tag falls."""
     order = np.argsort(tags, kind="stable")
     falls = (np.diff(tags[order]) == 0) & (np.diff(steps[order]) < 0)
     attempts = np.zeros(len(tags), dtype=np.int64)

@@ -1,4 +1,4 @@
-"""What a format is to the program: a row of the table of readers."""
+"""A row of the table of formats: how one is recognised and read."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Growing(Protocol):
-    """A log of lines as far as it was read."""
+    """A log of lines that grows, as far as it was read."""
 
     def add(self, block: Block) -> None:
         """Read one more block."""
@@ -34,12 +34,12 @@ class Growing(Protocol):
 class Reader:
     """A format.
 
-    ``title`` says what it is, ``recognised`` in one sentence how it is told, ``loses`` what of it
-    no diagnosis uses, and ``example`` shows a line. ``extra`` is the optional extra that brings
-    the ``packages`` (by the names under which they are imported) which read it. A ``binary`` format
-    is asked about bytes that are no text. A ``text`` log may begin with megabytes of other lines,
-    so it is asked about a longer head; a ``patient`` one may itself be what stands in the log of
-    another, so it is asked after them. A ``last_resort`` takes what no other format knows.
+    ``title`` says what it is, ``recognised`` how it is recognised, ``loses`` what is not read from
+    it, and ``example`` shows a line. ``extra`` is the optional extra that installs the ``packages``
+    (by their import names) that read it. A ``binary`` format is tried on bytes that are no text. A
+    ``text`` log may begin with megabytes of other lines, so that it is tried on a longer head. The
+    lines of a ``patient`` format may stand in the log of another format, so that it is tried after
+    those. A ``last_resort`` is tried when no other format is recognised.
     """
 
     name: str
@@ -57,7 +57,7 @@ class Reader:
     last_resort: bool = False
 
     def recognises(self, head: bytes, *, whole: bool) -> bool:
-        """Return whether the head of a file is of this format; its module is loaded only now."""
+        """Return whether the head of a file is of this format; imports the format's module."""
         recognises: Callable[..., bool] = import_module(self.module).recognises
         return recognises(head, whole=whole)
 
@@ -67,7 +67,7 @@ class Reader:
         return tuple(package for package in self.packages if not _is_installed(package))
 
     def growing(self) -> Growing | None:
-        """Return what reads such a log as it grows; None if it is to be read again each time."""
+        """Return what reads such a log as it grows; None if it has to be read anew each time."""
         make: Callable[[], Growing] | None
         make = getattr(import_module(self.module), "growing", None)
         return None if make is None else make()
@@ -90,5 +90,5 @@ class Reader:
 def _is_installed(package: str) -> bool:
     try:
         return find_spec(package) is not None
-    except ModuleNotFoundError:  # the package that it would be in
+    except ModuleNotFoundError:  # its parent package is missing
         return False

@@ -1,4 +1,4 @@
-"""Sentences about files that are not read: what each looks like, and what to do about it."""
+"""Why a file is not read: what it looks like, and what to do about it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _EXPORT: Final = (
     "export its scalars as CSV, JSON lines or Parquet with the columns step, loss, grad_norm, lr, …"
 )
 
-# Lists of numbers, and lists of numbers by name, are JSON documents that are read.
+# These make JSON documents that are read: a list of numbers, or lists of numbers by name.
 _ARRAY: Final = (
     'python -c "import json, sys, numpy as np; json.dump(np.load(sys.argv[1]).tolist(),'
     " open('run.json', 'w'))\" FILE"
@@ -47,7 +47,7 @@ _MAGIC: Final = (
      f" {_PICKLE}"),
 )  # fmt: skip
 
-# What git checks out in place of a large file that was not fetched.
+# What git LFS leaves in place of a file that was not fetched.
 _POINTER: Final = b"version https://git-lfs.github.com/spec/"
 
 _EVENTS: Final = "named like a TensorBoard event file, but it does not begin like one; is it whole?"
@@ -60,7 +60,8 @@ _TEXT: Final = (
     f" step that rises; {_EXPORT}"
 )
 
-# So much of a text is looked at for what it does tell, and so often it has to say it.
+# How much of a text is searched for values, up to which length of line; how often one has to
+# recur, and how many are named.
 _LOOKED_AT: Final = 1 << 20
 _LONGEST: Final = 2000
 _OFTEN: Final = 3
@@ -76,7 +77,7 @@ _ROWS: Final = re.compile(rb"(?:[ \t]*#[^\n]*\n)*(?:%b){3}" % _ROW)
 
 
 def refuse_pointer(stream: Stream) -> None:
-    """Raise an error if a file only points to the log.
+    """Refuse a file that only points to the log.
 
     Raises:
         LogError: If git LFS has not fetched the file.
@@ -94,16 +95,16 @@ def sentence(stream: Stream, head: bytes) -> str:
 
 
 def binary(head: bytes) -> str | None:
-    """Return what a file is that is not text, or None for text."""
+    """Say what a file is that is not text; None for text."""
     for magic, what in _MAGIC:
         if head.startswith(magic):
             return what
-    # A crash may leave NUL bytes in a text; only those in its first line speak of another kind.
+    # A crash may leave NUL bytes in a text; only in the first line do they show another kind.
     return _BINARY if b"\0" in head.partition(b"\n")[0][:4096] else None
 
 
 def archive_of(name: str, members: Collection[str]) -> str | None:
-    """Return what a ZIP archive is that holds no log, by its members, and what to do about it."""
+    """Say what a ZIP archive without a log is, by its members, and what to do about it."""
     if members and all(member.endswith(".npy") for member in members):
         what = f"{name}: NumPy arrays in an archive; make a log of them with: {_ARRAYS}"
         return what.replace("FILE", shlex.quote(name))
@@ -137,11 +138,11 @@ def _about(stream: Stream, head: bytes) -> str:
 
 
 def _about_values(data: bytes) -> str:
-    """Return what of a log a text has, if anything, and what it lacks."""
+    """Say which values a text has that a log would have, and what it lacks."""
     from stabdiag.readers.text.clean import Text
     from stabdiag.readers.text.measured import spans_of
 
-    lines = Text(data, first_line=1).data.split(b"\n")
+    lines = Text(data).data.split(b"\n")
     found = Counter(name for line in lines if len(line) <= _LONGEST for name in spans_of(line))
     loss = next((name for name in found if "loss" in name.lower()), None)
     if loss is not None and found[loss] == 1:
@@ -165,5 +166,5 @@ def _about_values(data: bytes) -> str:
 
 
 def _given(stream: Stream) -> str:
-    """Return how a shell command is given the file."""
+    """Return how the file is passed to a shell command."""
     return "< FILE" if stream.name == STANDARD_INPUT else f"< {shlex.quote(stream.name)}"

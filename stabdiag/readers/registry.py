@@ -1,4 +1,4 @@
-"""The formats that can be read: one row each, in the order in which they are asked.
+"""The formats that can be read: one row each, in the order in which they are tried.
 
 A format's module exports two functions, and may export a third:
 
@@ -10,8 +10,8 @@ A format's module exports two functions, and may export a third:
     growing() -> Growing
         what reads a log block by block as it grows, and in the end has read what ``read`` reads
 
-The quick formats come first and a module is imported only when it is asked, so that a small log of
-JSON lines does not wait for twenty others.
+The quick formats come first, and a module is imported only when its format is tried, so that a
+small log of JSON lines does not wait for twenty others.
 """
 
 from __future__ import annotations

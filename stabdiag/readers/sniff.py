@@ -1,4 +1,4 @@
-"""What a file is, by its content; its suffix is asked only where the content does not say."""
+"""Recognise the format of a file by its content, and by its suffix only where that fails."""
 
 from __future__ import annotations
 
@@ -6,15 +6,16 @@ from typing import TYPE_CHECKING, Final
 
 from stabdiag.errors import NoUsableRecord
 from stabdiag.readers import refusals
+from stabdiag.readers.compressed import SUFFIXES
 from stabdiag.readers.registry import READERS, Reader, reader
 
 if TYPE_CHECKING:
     from stabdiag.readers.source import Stream
 
-# The formats that may be damaged from their first line on and are still known by their suffix.
+# A log of these formats may be damaged from its first line on: then its suffix decides.
 _PROMISED: Final = ("jsonl", "csv")
 
-# How far into a text log its lines are looked for, twice.
+# How far into a text log lines of a known format are searched for: first a little, then further.
 _LOOKS: Final = (1 << 22, 1 << 24)
 
 _QUICK: Final = tuple(one for one in READERS if not one.text)
@@ -24,13 +25,13 @@ _LAST: Final = tuple(one for one in READERS if one.last_resort)
 
 
 def refuse_empty(stream: Stream) -> None:
-    """Raise an error if there is nothing to read."""
+    """Refuse a stream in which there is nothing to read."""
     if stream.under and not stream.head()[0].strip():
         raise NoUsableRecord(f"{stream.name}: nothing was printed that is kept in it")
     if stream.peek(1):
         return
     if stream.notes:
-        # What is packed, and cut or damaged at once.
+        # It is packed, and cut or damaged right at its start.
         why = stream.notes[-1].partition(";")[0]
         raise NoUsableRecord(
             f"{stream.name}: nothing of it unpacks: {why}; is it still being written?"
@@ -50,7 +51,7 @@ def sniff(stream: Stream) -> Reader:
 
 
 def recognised(head: bytes, *, whole: bool) -> str | None:
-    """Return the name of the format that the head of a file shows, if any; never fails."""
+    """Return the name of the format that the head of a file shows, if any."""
     found = _first(READERS, head, whole=whole)
     return None if found is None else found.name
 
@@ -58,13 +59,13 @@ def recognised(head: bytes, *, whole: bool) -> str | None:
 def _first(readers: tuple[Reader, ...], head: bytes, *, whole: bool) -> Reader | None:
     asked = [one for one in readers if one.binary]
     if refusals.binary(head) is None:
-        # What is heavy to import reads bytes: a small text log does not wait for it.
+        # Binary formats import much: a small text log does not wait for them.
         asked = [one for one in readers if not one.binary] + asked
     return next((one for one in asked if one.recognises(head, whole=whole)), None)
 
 
 def _text(stream: Stream) -> Reader | None:
-    """Look further into a text log, whose first lines may be anything; see ``Reader``."""
+    """Recognise a text log, whose first lines may be anything, by a longer head; see ``Reader``."""
     for size in _LOOKS:
         head = stream.peek(size)
         found = _first(_TEXT, head, whole=len(head) < size)
@@ -74,9 +75,9 @@ def _text(stream: Stream) -> Reader | None:
 
 
 def _not_shown(stream: Stream, head: bytes, *, whole: bool) -> Reader | None:
-    """Return the format of what shows none: what its name promises, or that of any text."""
+    """Return a format for content that shows none: that of its suffix, or one of last resort."""
     promised = None if stream.under else _by_suffix(stream.name, head, whole=whole)
-    # JSON lines may be damaged from the first on; CSV without a header may be no CSV.
+    # JSON lines may be damaged from the first one on; what is named CSV may be another table.
     if promised is reader("jsonl"):
         return promised
     return _last_resort(stream) or promised
@@ -88,11 +89,11 @@ def _last_resort(stream: Stream) -> Reader | None:
 
 
 def _by_suffix(name: str, head: bytes, *, whole: bool) -> Reader | None:
-    """Return the format that the name promises, where the content does not say."""
+    """Return the format that the suffix of a name promises."""
     if whole and not head.strip():
         return None
     stem = name.lower()
-    for packed in (".gz", ".bz2", ".xz", ".zst"):
+    for packed in SUFFIXES:
         stem = stem.removesuffix(packed)
     for one in map(reader, _PROMISED):
         if stem.endswith(one.suffixes):

@@ -1,4 +1,4 @@
-"""Where bytes come from: a file or standard input, with one line for each way to fail."""
+"""Streams of bytes, from a file or standard input; each way to fail has its own message."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from stabdiag.errors import LogError
 from stabdiag.readers.columns import every_column
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from types import TracebackType
 
     from stabdiag.readers.columns import Wanted
@@ -24,7 +24,7 @@ _LINES_OF_A_HEAD = 20
 
 
 class Raw(Protocol):
-    """Whatever gives bytes in turn, and nothing at the end."""
+    """Anything that gives bytes when it is read, and none at its end."""
 
     def read(self, size: int, /) -> bytes:
         """Return up to ``size`` bytes."""
@@ -33,12 +33,11 @@ class Raw(Protocol):
 class Stream:
     """Bytes that can be looked at before they are read.
 
-    ``under`` is the key of JSON records under which the lines stood, if they did: the name is then
-    that of the records.
+    If the lines of the log stood under a key of JSON records, ``under`` is that key.
     """
 
     def __init__(self, name: str, raw: Raw, *, path: Path | None = None) -> None:
-        """Take bytes from ``raw``; ``path`` is given where they lie in a file just as they are."""
+        """Read from ``raw``; ``path`` is that of a file with exactly these bytes, if any."""
         self.name = name
         self.path = path
         self.notes: list[str] = []
@@ -62,7 +61,7 @@ class Stream:
 
     def peek(self, size: int) -> bytes:
         """Return the next bytes, up to ``size``, without using them up."""
-        parts = [self._ahead]
+        parts = [self._ahead] if self._ahead else []
         missing = size - len(self._ahead)
         while missing > 0 and (more := self._more(missing)):
             parts.append(more)
@@ -72,22 +71,14 @@ class Stream:
 
     def read(self, size: int) -> bytes:
         """Return the next bytes, up to ``size``; fewer only at the end."""
-        found, self._ahead = self._ahead[:size], self._ahead[size:]
-        if not found:
-            found = self._more(size)
-        if len(found) == size or not found:
-            return found
-        parts = [found]
-        missing = size - len(found)
-        while missing > 0 and (more := self._more(missing)):
-            parts.append(more)
-            missing -= len(more)
-        return b"".join(parts)
+        found = self.peek(size)
+        self._ahead = self._ahead[size:]
+        return found
 
     def head(self) -> tuple[bytes, bool]:
         """Return the first lines without using them up, and whether they are all there is.
 
-        A line of 10,000 columns takes some 300 kB, so few line ends make for a longer look.
+        A line of 10,000 columns takes some 300 kB: where there are few lines, more is read.
         """
         for size in (1 << 16, 1 << 22):
             head = self.peek(size)
@@ -108,11 +99,11 @@ class Stream:
         return b"".join(parts)
 
     @contextmanager
-    def on_disk(self, suffix: str = "") -> Iterator[Path]:
-        """Give the path of a file that holds the bytes, for libraries that want one.
+    def on_disk(self) -> Iterator[Path]:
+        """Give the path of a file that holds the bytes, for libraries that need one.
 
-        It is the log itself where it lies on a disk just as it is, else a copy that goes with the
-        context.
+        It is the log itself if that lies on disk as it is, else a copy that is deleted when the
+        context ends.
         """
         if self.path is not None:
             yield self.path
@@ -120,16 +111,17 @@ class Stream:
         import tempfile
 
         with tempfile.TemporaryDirectory(prefix="stabdiag-") as folder:
-            copy = Path(folder) / f"log{suffix}"
+            copy = Path(folder) / "log"
             with copy.open("wb") as file:
                 while data := self.read(1 << 22):
                     file.write(data)
             yield copy
 
-    def unpacked(self, raw: Raw) -> Stream:
-        """Return a stream of the bytes that these unpack to."""
-        inner = Stream(self.name, raw)
+    def rewritten(self, pieces: Iterable[bytes]) -> Stream:
+        """Return a stream like this one that gives other bytes, such as its own unpacked."""
+        inner = Stream(self.name, _Pieces(pieces))
         inner.notes = self.notes
+        inner.wanted = self.wanted
         return inner
 
     def _more(self, size: int) -> bytes:
@@ -159,6 +151,19 @@ def open_stream(source: str | os.PathLike[str]) -> Stream:
         raise LogError(f"{name}: may not be read by you; change its permissions") from error
     except (OSError, ValueError) as error:
         raise LogError(f"{name}: cannot be opened ({_reason(error)}); check the path") from error
+
+
+class _Pieces:
+    """Bytes that come in pieces of any length, to be read in others."""
+
+    def __init__(self, pieces: Iterable[bytes]) -> None:
+        self._pieces = filter(None, pieces)
+        self._ready = b""
+
+    def read(self, size: int, /) -> bytes:
+        ready = self._ready or next(self._pieces, b"")
+        self._ready = ready[size:]
+        return ready[:size]
 
 
 class _KeptOpen:

@@ -1,7 +1,7 @@
 """SQLite databases that hold runs: MLflow's tracking database, and a project of Trackio.
 
-They are read as they lie on the disk, and never written to. MLflow refuses a database that another
-version has made until it is upgraded; it and Trackio change what they open.
+They are read as they are, and never written to. MLflow itself refuses a database of another version
+until that is upgraded, and both programs change the databases that they open.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def read(stream: Stream) -> Columns:
     from stabdiag.readers import mlflow_database, trackio
     from stabdiag.readers.sqlite_file import DAMAGE, cut_off, opened, reason
 
-    with stream.on_disk(".db") as path:
+    with stream.on_disk() as path:
         notes = (*stream.notes, *cut_off(path, stream.name))
         try:
             with opened(path) as database:

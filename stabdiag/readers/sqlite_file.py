@@ -1,4 +1,4 @@
-"""SQLite files opened so that nothing is written, and as much is read as is there."""
+"""Open SQLite files so that nothing is written, and as much is read as is there."""
 
 from __future__ import annotations
 
@@ -11,17 +11,23 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-# What reading a damaged database raises; a length that is damaged can be of any size.
+# What reading a damaged database raises; MemoryError, if a length in it is damaged.
 DAMAGE: Final = (sqlite3.Error, MemoryError)
 
-# The size of a page, how the database is written to (2: by a log beside it), how many pages it has.
+# The size of a page, the version of the format for writing (2: a write-ahead log), and the number
+# of pages.
 _HEADER: Final = struct.Struct(">16xHB9xI")
 _BY_LOG: Final = 2
 
 
 def reason(damage: Exception) -> str:
-    """Return what is wrong with a database in a few words."""
+    """Say in a few words what is wrong with a database."""
     return str(damage) or "a length in it is wrong"
+
+
+def damaged(damage: Exception) -> tuple[str, ...]:
+    """Return a note on metrics that could not be read to their end."""
+    return (f"the metrics are damaged ({reason(damage)}): read as far as they go",)
 
 
 def cut_off(path: Path, name: str) -> tuple[str, ...]:
@@ -42,7 +48,7 @@ def _header(path: Path) -> tuple[int, int, int]:
 
 @contextmanager
 def opened(path: Path) -> Iterator[sqlite3.Connection]:
-    """Open a database so that nothing is written, not even the files that serve to lock it."""
+    """Open a database so that nothing is written, not even the files that lock it."""
     still = _header(path)[1] == _BY_LOG and not path.with_name(f"{path.name}-wal").is_file()
     database = sqlite3.connect(
         f"{path.absolute().as_uri()}?mode=ro{'&immutable=1' if still else ''}", uri=True

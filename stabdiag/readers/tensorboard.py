@@ -22,7 +22,7 @@ _VERSION: Final = b"brain.Event:"
 _FLOAT32: Final = 1
 _SINGLE: Final = struct.Struct("<f")
 
-# Whose tensors are numbers that change with the step; some writers name no plugin.
+# The plugins whose tensors are scalars; some writers name none.
 _SCALARS: Final = frozenset({"", "scalars"})
 _CONFIGURATION: Final = frozenset({"text", "hparams"})
 
@@ -40,8 +40,8 @@ def read(stream: Stream) -> Columns:
 def read_files(files: Iterable[tuple[PurePosixPath, Stream]], name: str) -> Columns:
     """Read the event files of one run, each with its path in the run's folder, in any order.
 
-    They are put in the order in which they were begun. The tags of a file in a folder below, as
-    Keras writes ``train`` and ``validation``, get the name of that folder before theirs.
+    They are sorted by the times of their first events. Tags from a folder below, such as ``train``
+    and ``validation`` by Keras, get the name of that folder as a prefix.
     """
     parts = [_read(stream, prefix=_prefix(path)) for path, stream in files]
     parts.sort(key=lambda part: part.begun)

@@ -1,4 +1,4 @@
-"""What event files tell of a run's configuration: hyper-parameters, and texts that hold some."""
+"""The configuration in event files: hyper-parameters, and texts with settings."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-# Longer lines are prose or samples of the model, no setting.
+# A longer text is prose or a sample from the model, no setting.
 _LONGEST_VALUE: Final = 200
 
 _SUFFIX: Final = "/text_summary"
@@ -17,7 +17,7 @@ _CODE: Final = re.compile(r"\A\s*```\w*\n(.*)\n\s*```\s*\Z", re.DOTALL)
 
 
 def told(value: Any) -> Mapping[str, object]:
-    """Return the settings that a summary value of the plugins ``text`` or ``hparams`` tells."""
+    """Return the settings in a summary value of the plugin ``text`` or ``hparams``."""
     content = value.metadata.plugin_data.content
     if value.metadata.plugin_data.plugin_name == "hparams":
         return _hyper_parameters(content)
@@ -43,7 +43,7 @@ def _hyper_parameters(content: bytes) -> Mapping[str, object]:
 
 
 def _of_text(name: str, text: str) -> Mapping[str, object]:
-    """Read a JSON object of settings, or a text that is the value of one (``lr``: ``0.0003``)."""
+    """Read a JSON object of settings, or a text that is the value of one setting."""
     code = _CODE.match(text)
     text = (code.group(1) if code else text).strip()
     if text.startswith("{"):

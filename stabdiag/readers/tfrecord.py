@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from stabdiag.words import plural
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -27,14 +29,13 @@ _BLOCK: Final = 1 << 22
 _HEAD: Final = struct.Struct("<QI")
 _TAIL: Final = 4
 
-# A scalar takes some fifty bytes. The checksum of a picture or a graph is not worth its time, as
-# nothing is read from them.
+# A scalar takes some fifty bytes. A picture or a graph is not checked: nothing is read from it.
 _LARGEST_CHECKED: Final = 1 << 12
 
-# No event with anything to read is larger; what lies in a frame beyond this is passed over.
+# No event with anything to read is larger: a frame beyond this size is skipped.
 _LARGEST_HELD: Final = 1 << 26
 
-# The next head mostly follows within a record's length; a longer search takes longer stretches.
+# After damage the next head is mostly near: the search goes on in stretches that grow from this.
 _STRETCH: Final = 1 << 9
 
 # The polynomial of CRC-32C (Castagnoli), its lowest power first.
@@ -42,7 +43,7 @@ _POLYNOMIAL: Final = np.uint32(0x82F63B78)
 
 
 def _table() -> Words:
-    """Return the checksums of single bytes; TensorBoard has them beside much that is imported."""
+    """Return the checksums of single bytes; those of TensorBoard take long to import."""
     sums = np.arange(256, dtype=np.uint32)
     for _ in range(8):
         sums[:] = (sums >> 1) ^ (sums & 1) * _POLYNOMIAL
@@ -74,14 +75,12 @@ class Frames:
         self._cut = self._cut or bool(data)
 
     def notes(self) -> tuple[str, ...]:
-        """Return what there is to be said, once all frames are read."""
+        """Return what was wrong, once all frames are read."""
         name = self._stream.name
         found = []
         if self._damaged:
-            records, are = ("records", "are") if self._damaged > 1 else ("record", "is")
-            found.append(
-                f"{self._damaged} {records} of {name} {are} damaged (wrong checksum) and left out"
-            )
+            records = plural(self._damaged, f"record of {name} is", f"records of {name} are")
+            found.append(f"{records} damaged (wrong checksum) and left out")
         if self._lost:
             found.append(f"{self._lost} bytes of {name} are damaged: no record is found in them")
         if self._cut:
@@ -89,7 +88,7 @@ class Frames:
         return tuple(found)
 
     def _chain(self, data: bytes) -> tuple[list[int], list[int], int]:
-        """Return begins and lengths of the whole contents, and where the next frame begins."""
+        """Return where complete contents start, their lengths, and where the next frame starts."""
         starts: list[int] = []
         lengths: list[int] = []
         at = 0
@@ -113,7 +112,7 @@ class Frames:
         return starts, lengths, at
 
     def _is_head(self, head: bytes) -> bool:
-        """Check a head against its checksum, and know it the next time: few lengths recur."""
+        """Check a head against its checksum, and remember it: there are few different lengths."""
         start, length = np.array([0]), np.array([8])
         if _HEAD.unpack(head)[1] != _checksums(np.frombuffer(head, np.uint8), start, length)[0]:
             return False
@@ -141,7 +140,7 @@ class Frames:
 
 
 def _next_head(data: bytes, start: int) -> int:
-    """Return where the next head is, or where one may begin that the data does not hold whole."""
+    """Return where the next head is, or where one may begin that the data cuts off."""
     block = np.frombuffer(data, dtype=np.uint8)
     last = len(data) - _HEAD.size + 1
     stretch = _STRETCH
@@ -157,7 +156,7 @@ def _next_head(data: bytes, start: int) -> int:
 
 
 def _checksums(block: Bytes, starts: Ints, lengths: Ints) -> Words:
-    """Return the masked CRC-32C of many stretches of a block, all of them a byte at a time."""
+    """Return the masked CRC-32C of many stretches of a block, in parallel byte by byte."""
     order = np.argsort(-lengths, kind="stable")
     begins, sizes = starts[order], lengths[order]
     sums = np.full(len(starts), 0xFFFFFFFF, dtype=np.uint32)
@@ -172,7 +171,7 @@ def _checksums(block: Bytes, starts: Ints, lengths: Ints) -> Words:
 
 
 def _words(block: Bytes, starts: Ints) -> Words:
-    """Return the four bytes at each start as a number, the lowest first."""
+    """Return the little-endian 32-bit number at each start."""
     found = np.zeros(len(starts), dtype=np.uint32)
     for place in range(4):
         found |= block[starts + place].astype(np.uint32) << np.uint32(8 * place)

@@ -1,4 +1,4 @@
-"""Numbers that are written out: times, of the calendar or since the start, and positions."""
+"""Numbers that are spelt out: dates, durations, and positions such as 10/600."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-# What ``datetime`` does not take: 2026/01/02, and a zone by its name, which changes no difference.
+# What ``datetime`` does not take: 2026/01/02, and the name of a zone, which can be ignored since
+# only differences matter.
 _SLASHES: Final = re.compile(r"(\d{4})/(\d\d)/(\d\d)(?=[ T]|$)", re.ASCII)
 _ZONE_NAME: Final = re.compile(r" ?\b(?:UTC|GMT|[A-Z]{2,3}T)$", re.ASCII)
 
-# "1:02:03.5", "1 day, 2:03:04": what Python makes of a duration. No run takes more digits.
+# "1:02:03.5", "1 day, 2:03:04": how Python prints a duration. No run takes more digits.
 _DURATION: Final = re.compile(
     r"(?:(\d{1,9}) days?,? )?(\d{1,9}):(\d\d):(\d\d(?:[.,]\d{1,20})?)", re.ASCII
 )
@@ -31,7 +32,7 @@ _UNITS: Final = re.compile(
 def seconds_of(words: Sequence[str]) -> NDArray[np.float64] | None:
     """Return the seconds that texts spell, NaN for those that do not; None if most do not.
 
-    Dates count from 1970, as of UTC where they name no zone: what counts are differences.
+    Dates count from 1970, in UTC where they name no zone: only differences matter.
     """
     if not words or _seconds(words[0]) is None:
         return None
@@ -41,7 +42,7 @@ def seconds_of(words: Sequence[str]) -> NDArray[np.float64] | None:
 
 
 def counts_of(words: Sequence[str]) -> NDArray[np.float64] | None:
-    """Return how far positions such as 10/600 have come; None if there is any other text."""
+    """Return the first numbers of positions such as 10/600; None if there is any other text."""
     if not words or _POSITION.fullmatch(words[0]) is None:
         return None
     found = [_POSITION.fullmatch(word) for word in words]

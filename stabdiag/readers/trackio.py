@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Final
 
 from stabdiag.errors import NoUsableRecord
 from stabdiag.history import Event, EventKind
+from stabdiag.readers.chunks import join, names_in, rows_in, rows_of
 from stabdiag.readers.columns import Columns
 from stabdiag.readers.nested import Record, flattened
-from stabdiag.readers.pieces import join, rows_of
-from stabdiag.readers.sqlite_file import DAMAGE, reason
+from stabdiag.readers.sqlite_file import DAMAGE, damaged
 
 if TYPE_CHECKING:
     import sqlite3
 
-    from stabdiag.readers.pieces import Rows
+    from stabdiag.readers.chunks import Rows
 
 TABLES: Final = frozenset({"metrics", "configs"})
 
@@ -25,11 +25,11 @@ _COUNT: Final = "SELECT COUNT(DISTINCT {}) FROM metrics NOT INDEXED"
 _RECORDS: Final = "SELECT step, metrics FROM metrics NOT INDEXED WHERE {} = ? ORDER BY id"
 _CONFIG: Final = "SELECT config FROM configs WHERE {} = ?"
 
-# Trackio counts its records where it is given no step, as it is not by the HF Trainer, which logs
-# its own; by this name that one goes first, as beside W&B's.
+# Where Trackio is given no step, it counts the records. The HF Trainer gives it none, but logs a
+# step of its own, which is preferred to a column of this name, as with W&B.
 _STEP: Final = "_step"
 
-# So many records are gathered before they are put into columns.
+# How many records are gathered before they are put into columns.
 _BUNCH: Final = 4096
 
 
@@ -50,8 +50,8 @@ def read(database: sqlite3.Connection, source: str, notes: tuple[str, ...]) -> C
     return Columns(
         source=source,
         format="sqlite",
-        names=tuple(dict.fromkeys(name for chunk in chunks for name in chunk.names)),
-        rows=sum(chunk.rows for chunk in chunks),
+        names=names_in(chunks),
+        rows=rows_in(chunks),
         load=lambda column: join(chunks, column),
         notes=(*notes, *damage),
         events=tuple(events),
@@ -60,7 +60,7 @@ def read(database: sqlite3.Connection, source: str, notes: tuple[str, ...]) -> C
 
 
 def _chunks(database: sqlite3.Connection, key: str, run: str) -> tuple[list[Rows], tuple[str, ...]]:
-    """Return the records of a run; of a damaged table those before the damage."""
+    """Return the records of a run; if the table is damaged, those before the damage."""
     chunks: list[Rows] = []
     records: list[Record] = []
     damage: tuple[str, ...] = ()
@@ -68,16 +68,13 @@ def _chunks(database: sqlite3.Connection, key: str, run: str) -> tuple[list[Rows
         for step, metrics in database.execute(_RECORDS.format(key), [run]):
             records.append({_STEP: step, **_decoded(metrics)})
             if len(records) == _BUNCH:
-                chunks.append(_chunk(records))
+                chunks.append(rows_of(*flattened(records)))
                 records = []
     except DAMAGE as error:
-        damage = (f"the metrics are damaged ({reason(error)}): read as far as they go",)
-    return [*chunks, *([_chunk(records)] if records else [])], damage
-
-
-def _chunk(records: list[Record]) -> Rows:
-    flat, names = flattened(records)
-    return rows_of(flat, names)
+        damage = damaged(error)
+    if records:
+        chunks.append(rows_of(*flattened(records)))
+    return chunks, damage
 
 
 def _config(database: sqlite3.Connection, key: str, run: str) -> dict[str, object]:

@@ -20,7 +20,7 @@ def recognises(head: bytes, *, whole: bool) -> bool:
 
 
 def read(stream: Stream) -> Columns:
-    """Read the history; the fields beside it tell of the configuration."""
+    """Read the history; the fields beside it belong to the configuration."""
     tables = read_tables(stream)
     found = [path for path in tables.records if path[-1:] == ("log_history",)]
     records = tables.records[found[0]] if found else []
@@ -32,7 +32,7 @@ def read(stream: Stream) -> Columns:
 
 
 def _without_the_summary(columns: Columns) -> Columns:
-    """Leave out the mean loss of the whole run, which the last record tells with the run's time."""
+    """Leave out the mean loss of the whole run, which the last record holds with the run's time."""
     mean, time = "train_loss", "train_runtime"
     if mean not in columns.names or time not in columns.names:
         return columns

@@ -1,4 +1,4 @@
-"""Numbers without a name: losses as a rule, unless the name of the file says otherwise."""
+"""Numbers without a name: taken for losses, unless the name of the file says otherwise."""
 
 from __future__ import annotations
 
@@ -8,27 +8,26 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Final
 
 from stabdiag.history import Event, EventKind
+from stabdiag.readers.compressed import SUFFIXES
 from stabdiag.readers.source import STANDARD_INPUT
 from stabdiag.roles import assign, is_evaluation, normal
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-# So many numbers are enough to say that they are a series.
+# The fewest numbers that make a series.
 FEWEST: Final = 3
 
 # Whole numbers from here on are times: seconds since 1970, or milliseconds.
 A_TIME: Final = 1e9
 
-# What the name of a file of losses says, or of a log of nothing else: of any other numbers nobody
-# knows what they are.
+# Names of files that hold losses, or of a log that holds nothing else. What is in other files
+# nobody knows.
 _LOSSES: Final = re.compile(
     r"loss|train|log(?:_|$|s)|hist|curve|metric|nll|cost|error|run(?:_|$|s)|trace"
 )
 
-_PACKED: Final = (".gz", ".bz2", ".xz", ".zst")
-
-# What a file holds whose name says so, and which is no loss.
+# Names of files that hold something else than losses.
 _MEASURE: Final = re.compile(
     r"(?:^|_)(?:acc|accs|accurac(?:y|ies)|rewards?|returns?|scores?|f1|auc|iou|dice|psnr|ssim|bleu"
     r"|ppl|perplexit(?:y|ies)|lrs?|learning_rates?|grads?|gradients?|norms?|weights?|times?|fid"
@@ -37,11 +36,11 @@ _MEASURE: Final = re.compile(
 
 
 def name_of_values(source: str) -> str:
-    """Return what to call the numbers of a file: as the file is where that says something."""
+    """Return what to call the numbers of a file: its own name, where that says something."""
     if source == STANDARD_INPUT:
         return "loss"
     path = PurePath(source)
-    stem = PurePath(path.stem).stem if path.suffix in _PACKED else path.stem
+    stem = PurePath(path.stem).stem if path.suffix in SUFFIXES else path.stem
     if assign([stem]).columns or _MEASURE.search(normal(stem)):
         return stem
     if is_evaluation(stem):
@@ -51,7 +50,7 @@ def name_of_values(source: str) -> str:
 
 def is_of_losses(source: str) -> bool:
     """Tell whether the numbers of a file may be losses, by its name."""
-    return not assign([name_of_values(source)]).columns.keys().isdisjoint(("loss", "eval_loss"))
+    return assign([name_of_values(source)]).has("loss", "eval_loss")
 
 
 def may_be_losses(numbers: Sequence[float]) -> bool:

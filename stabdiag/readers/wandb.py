@@ -1,4 +1,4 @@
-"""W&B runs as they lie on the disk: the ``.wandb`` file that every run writes, synced or not."""
+"""The ``.wandb`` file that every run of W&B writes on disk, synced or not."""
 
 from __future__ import annotations
 
@@ -6,12 +6,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from stabdiag.errors import NoUsableRecord
 from stabdiag.history import Event, EventKind
+from stabdiag.readers.chunks import join, names_in, rows_in
 from stabdiag.readers.columns import Columns
-from stabdiag.readers.pieces import join
 from stabdiag.readers.wandb_history import History, decoded
 
 if TYPE_CHECKING:
-    from stabdiag.readers.columns import Column
     from stabdiag.readers.source import Stream
     from stabdiag.readers.wandb_console import Console
 
@@ -62,7 +61,7 @@ class _Run:
         self._history = History()
 
     def take(self, record: Any) -> None:
-        """Take a record."""
+        """Add a record."""
         if record.HasField("history"):
             self._history.take(record.history)
             self._console.logged(record.history.step.num)
@@ -81,18 +80,12 @@ class _Run:
         if not chunks:
             why = f" ({notes[0]})" if notes else ""
             raise NoUsableRecord(f"{name}: no record could be read; the run logged nothing{why}")
-        # The members of a record stand in no order of their own.
-        names = sorted({name for chunk in chunks for name in chunk.names})
-
-        def load(column: str) -> Column:
-            return join(chunks, column)
-
         return Columns(
             source=name,
             format="wandb",
-            names=tuple(names),
-            rows=sum(chunk.rows for chunk in chunks),
-            load=load,
+            names=tuple(sorted(names_in(chunks))),  # the members of a record have no order
+            rows=rows_in(chunks),
+            load=lambda column: join(chunks, column),
             notes=notes,
             events=(*self._console.events(), *self._end()),
             config=self._config,
@@ -116,9 +109,9 @@ class _Run:
 
 
 def _is_summary(content: bytes) -> bool:
-    """Tell whether a record is a summary: one follows each of the history and says the same.
+    """Tell whether a record is a summary: one follows each record of the history, and repeats it.
 
-    Its number (field 1) may come before what it is (a summary is field 3, of a length of its own).
+    It begins with the tag of a summary (field 3), or has the record's number (field 1) before that.
     """
     at = 0
     if content.startswith(b"\x08"):

@@ -15,7 +15,7 @@ _BLOCK: Final = 1 << 20
 
 
 class Console:
-    """The text that a run printed, in the pieces in which it did."""
+    """The text that a run printed, piece by piece."""
 
     def __init__(self) -> None:
         """Begin with nothing printed."""
@@ -28,7 +28,7 @@ class Console:
         self._steps: list[int] = []
 
     def printed(self, text: str) -> None:
-        """Take what was printed next."""
+        """Add what was printed next."""
         data = text.encode("utf-8", "replace")
         self._waiting.append(data)
         self._held += len(data)
@@ -36,7 +36,7 @@ class Console:
             self._look()
 
     def logged(self, step: int) -> None:
-        """Take note that a step was logged after what was printed so far."""
+        """Note that a step was logged after what was printed so far."""
         self._places.append(self._looked + self._held)
         self._steps.append(step)
 

@@ -8,17 +8,18 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from stabdiag.readers.pieces import Rows, piece_of
+from stabdiag.readers.chunks import Rows
+from stabdiag.readers.pieces import piece_of
 
 if TYPE_CHECKING:
     from stabdiag.readers.pieces import Piece
 
-# So many records are gathered before they are put into columns.
+# How many records are gathered before they are put into columns.
 _BUNCH: Final = 4096
 
 _STEP: Final = "_step"
 
-# What an object that is no record names its kind with: a histogram, a picture, a table.
+# The key by which an object says that it is a histogram, a picture or a table.
 _MEDIA: Final = "_type"
 
 
@@ -31,7 +32,7 @@ class History:
         self._begin()
 
     def take(self, history: Any) -> None:
-        """Take a record; the oldest files tell its step only beside its members."""
+        """Add a record; in the oldest files its step does not stand among its members."""
         for item in history.item:
             self._add(item.key or "/".join(item.nested_key), item.value_json)
         steps = self._cells.get(_STEP)
@@ -52,7 +53,7 @@ class History:
         self._cells: dict[str, tuple[list[int], list[str]]] = {}
 
     def _end(self) -> None:
-        """Put a bunch into columns; of a name that a record has twice the last value holds."""
+        """Put the gathered records into columns; if one has a name twice, the last value counts."""
         chunk = Rows(rows=self._rows)
         for name, (rows, texts) in self._cells.items():
             chunk.parts[name] = [(np.array(rows, dtype=np.intp), _piece(texts))]
@@ -79,7 +80,7 @@ class History:
 
 
 def decoded(text: str) -> object:
-    """Return a value written as JSON; what is none is a word."""
+    """Decode a value written as JSON; what is no JSON is a word."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):

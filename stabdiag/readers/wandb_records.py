@@ -1,4 +1,4 @@
-"""What of W&B's records tells of a run, declared for protobuf.
+"""The parts of W&B's records that are read, declared for protobuf.
 
 W&B's package declares them all, and has no reader; its import takes longer than most runs to read.
 """
@@ -18,7 +18,7 @@ _TEXT: Final = FieldDescriptorProto.TYPE_STRING
 _INT64: Final = FieldDescriptorProto.TYPE_INT64
 _INT32: Final = FieldDescriptorProto.TYPE_INT32
 
-# Name, number and type of each field; a list is one that is repeated, a name is a message.
+# Name, number and type of each field; a list means a repeated field, a name a message.
 _ITEM: Final = (("key", 1, _TEXT), ("nested_key", 2, [_TEXT]), ("value_json", 16, _TEXT))
 MESSAGES: Final = {
     "Record": (

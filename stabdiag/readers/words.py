@@ -1,6 +1,6 @@
-"""What one written cell means: a number, nothing, or a word.
+"""What a single written value means: a number, nothing, or a word.
 
-All formats share this page, so that a ``"NaN"`` in JSON lines and a ``nan`` in CSV are one thing.
+All formats share this module, so that a ``"NaN"`` in JSON lines and a ``nan`` in CSV are one thing.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ NUMBER: Final = 1
 NULL: Final = 2
 WORD: Final = 3
 
-# How programs write "nothing here" where a number is due: JavaScript, Python, R, Arrow.
+# How JavaScript, Python, R and Arrow write a missing number.
 _NULL_WORDS: Final = frozenset({"", "null", "none", "na", "n/a", "<na>"})
 
 # "1.#QNAN" and its kin are what older C runtimes on Windows print.
@@ -56,7 +56,7 @@ def number_of(text: str) -> float | None:
 
 
 def meaning(text: str) -> tuple[int, float, str]:
-    """Return state, number and word of a written cell; only the one that its state names counts."""
+    """Return the state, number and word of a written cell; the state says which of them counts."""
     text = text.strip()
     number = number_of(text)
     if number is not None:
@@ -67,7 +67,7 @@ def meaning(text: str) -> tuple[int, float, str]:
 
 
 def meaning_of(value: object) -> tuple[int, float, str]:
-    """Return state, number and word of a value as ``json`` or Arrow gives it."""
+    """Return the state, number and word of a value that ``json`` or Arrow has decoded."""
     if isinstance(value, list | tuple):
         value = _representative(value)
     if isinstance(value, int | float):
@@ -80,7 +80,7 @@ def meaning_of(value: object) -> tuple[int, float, str]:
 
 
 def _representative(values: list[object] | tuple[object, ...]) -> object:
-    """Return the element that stands for a list: of one value, or of numbers, the first."""
+    """Return the first element of a list of one value, or of numbers; else nothing."""
     if len(values) == 1 or (values and all(isinstance(v, int | float) for v in values)):
         first = values[0]
         return first if isinstance(first, int | float | str) or first is None else _NOTHING

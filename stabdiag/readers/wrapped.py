@@ -1,8 +1,7 @@
-"""Logs whose lines were put into JSON by what collected them: Docker, a JSON logger, a notebook."""
+"""Logs whose lines were wrapped in JSON, by Docker, a JSON logger or a notebook."""
 
 from __future__ import annotations
 
-import io
 from typing import TYPE_CHECKING, Final
 
 from stabdiag.readers.json_rows import decode_line
@@ -10,34 +9,41 @@ from stabdiag.readers.nested import flattened
 from stabdiag.roles import assign
 
 if TYPE_CHECKING:
-    from stabdiag.readers.nested import Record
-    from stabdiag.readers.source import Raw, Stream
+    from collections.abc import Iterable, Iterator
 
-# Under which key the line stands: Docker's, loggers', journald's, Google's and Loki's.
+    from stabdiag.readers.nested import Record
+    from stabdiag.readers.source import Stream
+
+# The keys of the line, as Docker, loggers, journald, Google and Loki name it.
 _KEYS: Final = ("log", "message", "msg", "MESSAGE", "text", "textPayload", "line", "event")
 
-# So much is looked at, and so many lines differ if there are as many.
+# How far is looked, the fewest different lines (of as many), and the share of records that have to
+# have the key.
 _LOOKED_AT: Final = (1 << 12, 1 << 20)
 _FEWEST: Final = 3
 _NEARLY_ALL: Final = 0.9
 
-# Who has these knows what a record means without its text.
+_PIECE: Final = 1 << 20
+
+# Records with these columns need no text: they are the log themselves.
 _TELLING: Final = ("loss", "eval_loss", "grad_norm", "loss_scale", "reward")
 
-
-# What stands near the start of every notebook.
+# Keys near the start of every notebook.
 _NOTEBOOK: Final = (b'"cells"', b'"cell_type"')
 
 
 def unwrapped(stream: Stream) -> Stream:
-    """Return the stream of the lines that stand in JSON, or the stream itself."""
+    """Return the stream of the lines that are wrapped in JSON, or the stream itself."""
     if stream.peek(64).lstrip()[:1] != b"{":
         return stream
     if all(mark in stream.head()[0] for mark in _NOTEBOOK):
         from stabdiag.readers.notebook import printed
 
         text = printed(stream)
-        return stream if text is None else _within(stream, io.BytesIO(text), "outputs")
+        if text is None:
+            return stream
+        pieces = (text[at : at + _PIECE] for at in range(0, len(text), _PIECE))
+        return _under("outputs", stream, pieces)
     # A look at a few lines spares nearly all logs the second one.
     key = ""
     records: list[Record] = []
@@ -50,56 +56,42 @@ def unwrapped(stream: Stream) -> Stream:
             return stream
     # Docker leaves a line its end, and cuts a long one into several records.
     ends = any(str(record.get(key)).endswith("\n") for record in records)
-    return _within(stream, _Lines(stream, key, end="" if ends else "\n"), key)
+    return _under(key, stream, _lines(stream, key, end="" if ends else "\n"))
 
 
-def _within(stream: Stream, raw: Raw, key: str) -> Stream:
-    inner = stream.unpacked(raw)
+def _under(key: str, stream: Stream, pieces: Iterable[bytes]) -> Stream:
+    inner = stream.rewritten(pieces)
     inner.under = key
     return inner
 
 
 def _key_of(records: list[Record]) -> str:
-    """Return the key of the lines if there is nothing but these to tell of a training."""
+    """Return the key of the lines, if nothing else in the records is about a training."""
     enough = max(1, _NEARLY_ALL * len(records))
     keys = (key for key in _KEYS if sum(isinstance(r.get(key), str) for r in records) >= enough)
     few = min(len(records), _FEWEST) - 1
     key = next((key for key in keys if len({str(r.get(key)) for r in records}) > few), "")
     flat, _ = flattened(records)
     names = {name for r in flat for name, value in r.items() if isinstance(value, float | list)}
-    told = assign(sorted(names)).columns
-    return key if told.keys().isdisjoint(_TELLING) else ""
+    return "" if assign(sorted(names)).has(*_TELLING) else key
 
 
 def _records(line: bytes) -> list[Record]:
     return decode_line(line.decode("utf-8", "replace"))[0] if line.strip() else []
 
 
-class _Lines:
-    """The lines that stand in JSON; where none does, a line stays as it is."""
+def _lines(stream: Stream, key: str, *, end: str) -> Iterator[bytes]:
+    """Yield the lines that are wrapped in JSON; a line that wraps none stays as it is."""
+    rest = b""
+    while data := stream.read(_PIECE):
+        *lines, rest = (rest + data).split(b"\n")
+        yield b"".join(_inner(line, key, end) for line in lines)
+    if rest:
+        yield _inner(rest, key, end)
 
-    def __init__(self, stream: Stream, key: str, *, end: str) -> None:
-        self._stream = stream
-        self._key = key
-        self._end = end
-        self._rest = b""
-        self._ready = b""
 
-    def read(self, size: int, /) -> bytes:
-        while not self._ready:
-            data = self._stream.read(max(size, 1 << 16))
-            *lines, self._rest = (self._rest + data).split(b"\n")
-            if not data:
-                lines, self._rest = [self._rest] if self._rest else [], b""
-            self._ready = b"".join(map(self._line, lines))
-            if not data:
-                break
-        found, self._ready = self._ready[:size], self._ready[size:]
-        return found
-
-    def _line(self, line: bytes) -> bytes:
-        texts = [record.get(self._key) for record in _records(line)]
-        texts = [text for text in texts if isinstance(text, str)]
-        if not texts:
-            return line + b"\n"
-        return "".join(f"{text}{self._end}" for text in texts).encode("utf-8", "replace")
+def _inner(line: bytes, key: str, end: str) -> bytes:
+    texts = [text for record in _records(line) if isinstance(text := record.get(key), str)]
+    if not texts:
+        return line + b"\n"
+    return "".join(f"{text}{end}" for text in texts).encode("utf-8", "replace")

@@ -1,4 +1,4 @@
-"""What columns mean: which of them serves which role."""
+"""What columns mean: which column serves which role."""
 
 from __future__ import annotations
 

@@ -21,7 +21,9 @@ from stabdiag.roles.names import (
     names_measurements,
     names_results,
     normal,
+    run_of,
     tells_split,
+    without_run,
 )
 from stabdiag.roles.parts import about_opponents, opponent_of, parts_of
 from stabdiag.roles.standin import may_stand_in
@@ -33,12 +35,12 @@ if TYPE_CHECKING:
 _NAMES = frozenset(name for role in ROLES for name in role.names)
 _PREFIXES = tuple(f"{prefix}_" for role in ROLES for prefix in role.prefixes)
 
-# Beside the parts of a loss, this is their sum.
+# A column of this name beside the parts of a loss is their sum.
 _SUM = "total"
 
 _LOSSES = frozenset({"loss", "eval_loss"})
 
-# For these it is said where they come from if the name is none that is known.
+# If the column of one of these roles has no known name, a note says which column was taken.
 _TOLD = frozenset({"step", "loss", "eval_loss", "lr", "grad_norm"})
 
 
@@ -46,7 +48,7 @@ _TOLD = frozenset({"step", "loss", "eval_loss", "lr", "grad_norm"})
 class Assignment:
     """Which column serves which role, and what was decided on the way.
 
-    Where a total was not logged, ``parts`` has the columns of which it may be the sum, by role.
+    If a total was not logged, ``parts`` has the columns whose sum it may be, by role.
     ``other_losses`` are columns that look like a training loss as well.
     """
 
@@ -55,17 +57,21 @@ class Assignment:
     parts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     other_losses: tuple[str, ...] = ()
 
+    def has(self, *roles: str) -> bool:
+        """Tell whether some column serves one of these roles."""
+        return not self.columns.keys().isdisjoint(roles)
+
 
 def may_serve(name: str) -> bool:
-    """Tell whether a column may be looked at, whatever other columns there are.
+    """Tell whether a column may be of interest, whatever other columns there are.
 
-    It may if some role could take it by its name, or if it tells records of an evaluation.
+    It is if it could serve a role by its name, or may mark the records of an evaluation.
     """
     key = normal(name)
     return (
         key in _NAMES
         or key.partition("_")[2] in _NAMES
-        or normal(_without_run(name)) in _NAMES
+        or normal(without_run(name)) in _NAMES
         or last_word(name) in _NAMES
         or "loss" in key
         or key.removeprefix("train_").startswith(_PREFIXES)
@@ -107,7 +113,7 @@ def assign(names: Iterable[str], chosen: Mapping[str, str] | None = None) -> Ass
 
 @dataclass(kw_only=True)
 class _Choice:
-    """The columns chosen so far, by role; ``looks`` are those that serve by their looks."""
+    """The columns chosen so far, by role; ``looks`` are those chosen by the looks of a name."""
 
     names: list[str]
     columns: dict[str, str]
@@ -136,7 +142,7 @@ class _Choice:
             self.notes += _about_other_runs(found[0], self.names)
 
     def _named(self, role: Role) -> list[str]:
-        """Return the columns that go by a role's name; a loss has all of it, others its end."""
+        """Return the columns with a known name of a role; except for losses its end will do."""
         known = (self._by_name[name] for name in role.names if name in self._by_name)
         found = [name for name in known if name not in self.taken]
         return found if found or role.name in _LOSSES else by_last_word(role, self._free())
@@ -163,12 +169,12 @@ class _Choice:
 
 
 def _by_name(names: Sequence[str]) -> dict[str, str]:
-    """Return the columns by the forms of their names, each by the plainest that it may go by."""
+    """Return the columns by the forms of their names; of equal forms the plainest name counts."""
     found: dict[str, str] = {}
     for name in names:
         found.setdefault(normal(name), name)
     for name in names:
-        found.setdefault(normal(_without_run(name)), name)
+        found.setdefault(normal(without_run(name)), name)
     section = section_of(names)
     for name in names if section else ():
         found.setdefault(normal(name).removeprefix(f"{section}_"), name)
@@ -176,16 +182,11 @@ def _by_name(names: Sequence[str]) -> dict[str, str]:
 
 
 def _is_known(name: str, role: Role) -> bool:
-    return normal(name) in role.names or normal(_without_run(name)) in role.names
-
-
-def _without_run(name: str) -> str:
-    """Return the name of the metric: W&B puts that of the run before it when it exports a chart."""
-    return name.rpartition(" - ")[2]
+    return normal(name) in role.names or normal(without_run(name)) in role.names
 
 
 def _about_looks(looks: Mapping[str, Sequence[str]]) -> list[str]:
-    """Say which columns serve by the looks of their names, in one line."""
+    """Say in one line which columns were chosen by the looks of their names."""
     if not looks:
         return []
     took = [f"{found[0]!r} as the {role}" for role, found in looks.items()]
@@ -204,16 +205,11 @@ def _listed(words: Sequence[str]) -> str:
 
 
 def _about_other_runs(taken: str, names: list[str]) -> list[str]:
-    """Say which other runs a table has, as where W&B exports a chart of several."""
-    run, _, metric = taken.rpartition(" - ")
-    if not run:
-        return []
-    others = [
-        name.rpartition(" - ")[0]
-        for name in names
-        if name != taken and name.rpartition(" - ")[2] == metric and " - " in name
-    ]
-    if not others:
+    """Say which other runs a table has, such as a chart of several that W&B exports."""
+    run, metric = run_of(taken), without_run(taken)
+    others = [run_of(name) for name in names if name != taken and without_run(name) == metric]
+    others = [one for one in others if one]
+    if not (run and others):
         return []
     shown = ", ".join(others[:3]) + (", …" if len(others) > 3 else "")
     from shlex import quote

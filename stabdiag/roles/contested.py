@@ -9,9 +9,9 @@ from stabdiag.roles.names import is_evaluation, words_of
 from stabdiag.roles.parts import DISCRIMINATOR, GENERATOR, is_of_opponents, opponent_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
-# What the loss of a generator or of a discriminator is called.
+# How the loss of a generator or of a discriminator is described.
 OF_OPPONENTS: Final = "the loss of one of two networks that train against each other"
 
 _POLICY: Final = frozenset({"policy", "actor", "pg", "surrogate"})
@@ -20,12 +20,12 @@ _LOSS: Final = frozenset({"loss", "losses"})
 _PLAIN: Final = _LOSS | {"train", "training"}
 _TOTAL: Final = _PLAIN | {"total", "sum", "overall", "combined", "mean", "avg", "average"}
 
-# Of one column alone, gen and dis may as well mean generation and distillation.
+# In the name of a single column, gen and dis may as well mean generation and distillation.
 _OPPONENTS: Final = (GENERATOR | DISCRIMINATOR) - {"gen", "dis"}
 
 
 def contested(loss: str, names: Sequence[str], *, has_reward: bool) -> str | None:
-    """Return what the taken loss is, if it may rise while the run learns.
+    """Say what the chosen loss is, if it may rise while the run learns.
 
     It goes up and down with what an opponent has learned, or with the advantage that is left, and a
     run that learns well may end above its best level. A total that holds a policy's loss does as
@@ -63,13 +63,13 @@ def _is_opponent(words: list[str]) -> bool:
     return before or any(len(word) > 1 or alone for word in found)
 
 
-def _is_one_of_two(words: set[str], others: Iterable[set[str]]) -> bool:
+def _is_one_of_two(words: set[str], others: Sequence[set[str]]) -> bool:
     """Tell whether a loss and another of the log are a generator's and a discriminator's.
 
     The other is a loss if it says so, or if only that word tells it from the first.
     """
-    for mine, theirs in ((GENERATOR, DISCRIMINATOR), (DISCRIMINATOR, GENERATOR)):
-        for other in others if words & mine else ():
-            if other & theirs and (other & _LOSS or other - theirs == words - mine):
-                return True
-    return False
+    return any(
+        words & mine and other & theirs and (other & _LOSS or other - theirs == words - mine)
+        for mine, theirs in ((GENERATOR, DISCRIMINATOR), (DISCRIMINATOR, GENERATOR))
+        for other in others
+    )

@@ -1,4 +1,4 @@
-"""Columns of a role that has one for each group of weights or layer."""
+"""Columns of roles that have one for each layer or group of weights."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def groups_of(names: Iterable[str], taken: Container[str]) -> dict[str, str]:
-    """Return the columns of ``weight_norm/<group>`` and its like that serve nothing else yet."""
+    """Return the columns of ``weight_norm/<group>`` and the like that serve no other role."""
     found: dict[str, str] = {}
     for name in names:
         if name in taken:

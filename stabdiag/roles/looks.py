@@ -1,11 +1,12 @@
-"""What a column is by the looks of its name, where it has none of the known ones."""
+"""What a column without a known name is by the looks of its name."""
 
 from __future__ import annotations
 
 import re
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from stabdiag.roles.names import is_evaluation, normal, without_evaluation, words_of
+from stabdiag.roles.names import is_evaluation, normal, run_of, without_evaluation, words_of
 from stabdiag.roles.table import ROLES
 
 if TYPE_CHECKING:
@@ -20,11 +21,11 @@ _TIMED = re.compile(r"(^|_)(profiling|profiler|timings?|timers?|time_taken|laten
 
 _AN_LR = re.compile(r"(^|_)(lr|learning_rate)(_|$)|_lr\d*$")
 
-# What a schedule is made of is not the learning rate, and what it runs between only if need be.
+# Settings of a schedule are not the learning rate; its bounds are taken only if there is no other.
 _NO_LR: Final = frozenset({"min", "floor", "final", "end", "decay", "warmup"})
 _BOUNDS_OF_LR: Final = frozenset({"max", "base", "peak", "init", "initial"})
 
-# What means something else behind a bar: optimizer/norm, timing_s/step, reward/value, memory/time.
+# Words that mean something else after a slash: optimizer/norm, timing_s/step, reward/value.
 _VAGUE: Final = frozenset(
     {
         *("norm", "step", "steps", "s", "value", "time", "throughput", "update", "date"),
@@ -32,10 +33,10 @@ _VAGUE: Final = frozenset(
     }
 )
 
-# What the weights divide, as char-rnn does: grad/param norm.
+# What is divided by the weights, as in char-rnn: grad/param norm.
 _DIVIDED: Final = frozenset({"grad", "grads", "gradient", "gradients", "update", "updates"})
 
-# Losses that go along with that of the task, and say little of it.
+# Words for losses that are added to that of the task, and say little about it.
 _AUXILIARY: Final = frozenset(
     {
         *("aux", "auxiliary", "reg", "regularization", "regularisation", "l1", "l2", "z", "kl"),
@@ -45,10 +46,10 @@ _AUXILIARY: Final = frozenset(
 _TOTAL: Final = frozenset({"total", "overall", "combined"})
 _PLAIN: Final = frozenset({"loss", "losses", "train", "training", "mean", "avg"})
 
-# So many other losses are looked into: a log of thousands of columns pays for those it uses.
+# How many other losses are looked into, since each costs time in a log of thousands of columns.
 _OTHERS: Final = 8
 
-# What stands before these words tells another count: max_steps, warmup_steps, eval_steps.
+# After these words a count is another one: max_steps, warmup_steps, total_steps.
 _NO_SECTION: Final = frozenset(
     {
         *("max", "min", "total", "num", "n", "warmup", "save", "logging", "log", "best", "last"),
@@ -73,7 +74,7 @@ def is_a_loss(name: str) -> bool:
 
 
 def is_auxiliary(name: str) -> bool:
-    """Tell whether a loss goes along with that of the task: a penalty, a regulariser."""
+    """Tell whether a loss is added to that of the task, as a penalty or a regulariser is."""
     words = set(words_of(name)) - _PLAIN
     return bool(words) and words <= _AUXILIARY
 
@@ -84,15 +85,15 @@ def is_an_lr(name: str) -> bool:
 
 
 def last_word(name: str) -> str:
-    """Return what follows the last bar of a name: ``actor/grad_norm`` is a gradient's norm."""
+    """Return what follows the last slash of a name: ``actor/grad_norm`` is a gradient norm."""
     return normal(name.rpartition("/")[2])
 
 
 def by_last_word(role: Role, names: Iterable[str]) -> list[str]:
-    """Return the column whose name ends in one of the role, whatever stands before the bar.
+    """Return the column whose name ends with one of the role, whatever stands before the slash.
 
-    Under several sections they are parts, or of several networks: then there is none. A word alone
-    that means too much does not count.
+    There is none if several sections have such a column, which are then parts, or of several
+    networks. Words that may mean other things do not count.
     """
     known = set(role.names).difference(_VAGUE)
     found = [
@@ -108,10 +109,10 @@ def by_last_word(role: Role, names: Iterable[str]) -> list[str]:
 
 
 def by_looks(role: Role, names: Iterable[str]) -> list[str]:
-    """Return the columns that look as if they served a role, the likeliest first."""
+    """Return the columns that look as if they served a role, the most likely one first."""
     if role.name == "loss":
-        # Of several parts of a loss the total is most likely the one that is called so, or the one
-        # with the shortest name.
+        # Of several losses the total is most likely the one with a known name, or the one with the
+        # shortest.
         like = [name for name in names if is_a_loss(name)]
         return sorted(
             like,
@@ -133,9 +134,9 @@ def by_looks(role: Role, names: Iterable[str]) -> list[str]:
 
 
 def section_of(names: Sequence[str]) -> str:
-    """Return the word that stands before the step and the losses alike: ``stage2_step``.
+    """Return the word that both the step and the losses begin with: ``stage2_step``.
 
-    It is empty where a step or an epoch is logged without one.
+    It is empty if a step or an epoch is logged without such a word.
     """
     keys = {normal(name) for name in names}
     if not keys.isdisjoint(_COUNTS):
@@ -150,6 +151,5 @@ def section_of(names: Sequence[str]) -> str:
 
 def other_losses(taken: str, names: Iterable[str]) -> tuple[str, ...]:
     """Return the first few columns of the same run that look like a training loss as well."""
-    run = taken.rpartition(" - ")[0]
-    like = [name for name in names if is_a_loss(name) and name.rpartition(" - ")[0] == run]
-    return tuple(like[:_OTHERS])
+    like = (name for name in names if is_a_loss(name) and run_of(name) == run_of(taken))
+    return tuple(islice(like, _OTHERS))

@@ -1,4 +1,4 @@
-"""The form in which the names of columns are compared."""
+"""The form in which names of columns are compared, and what words in them say."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ _EVALUATION = re.compile(
 # Where a word begins in trainLoss, LMLoss and L1Loss, but not in 3D_loss.
 _HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z0-9])(?=[A-Z][a-z])")
 
-# What stands under these tells how the run was set up.
+# Columns under these sections are settings of the run.
 _SETTINGS = re.compile(
     r"(^|[/._])(config|args|hparams|hyperparameters|hyper_parameters)[/.]", re.IGNORECASE
 )
 
 
-# Columns with a word for what each record was measured on.
+# Names of columns that say on which split of the data each record was measured.
 _SPLITS = frozenset(
     {
         *("type", "phase", "split", "mode", "set", "stage", "dataset", "subset", "data_split"),
@@ -29,13 +29,13 @@ _SPLITS = frozenset(
 )
 
 
-# Columns with the name of what each record measured.
+# Names of columns that say what each record measured.
 _MEASUREMENTS = frozenset(
     {"metric", "metrics", "metric_name", "name", "tag", "key", "variable", "type"}
 )
 
 
-# Columns that name what each record of a table of results is about.
+# Names of columns that say which model or trial each record of a table of results is about.
 _RESULTS = frozenset(
     {
         *("model", "models", "method", "methods", "team", "author", "trial", "trial_id", "run_id"),
@@ -45,7 +45,7 @@ _RESULTS = frozenset(
 
 
 class Split(Enum):
-    """What a record was measured on; of two kinds of evaluation the first counts."""
+    """The split of the data on which a record was measured, in the order of preference."""
 
     TRAINING = ("train", "training", "train_inner", "tr", "fit")
     VALIDATION = (
@@ -73,6 +73,16 @@ def words_of(name: str) -> list[str]:
     return [word for word in normal(name).split("_") if word]
 
 
+def run_of(name: str) -> str:
+    """Return the run that a column is of, where W&B has exported a chart: ``run - train/loss``."""
+    return name.rpartition(" - ")[0]
+
+
+def without_run(name: str) -> str:
+    """Return the name of a column without that of its run; see ``run_of``."""
+    return name.rpartition(" - ")[2]
+
+
 def is_setting(name: str) -> bool:
     """Tell whether a column holds a setting of the run by its section, as ``config/lr`` does."""
     return _SETTINGS.search(name) is not None
@@ -84,39 +94,39 @@ def is_evaluation(name: str) -> bool:
 
 
 def without_evaluation(name: str) -> str:
-    """Return a name in normal form without the word that tells of an evaluation."""
+    """Return a name in normal form without the word for an evaluation."""
     return _EVALUATION.sub("_", normal(name), count=1).strip("_")
 
 
 def counts_since_the_last(name: str) -> bool:
     """Tell whether a count of skipped steps begins anew with each record, as Megatron's does.
 
-    What others call skipped is mostly a count since the run began.
+    Under other names it is mostly a count since the run began.
     """
     return normal(name) == "number_of_skipped_iterations"
 
 
 def names_measurements(name: str) -> bool:
-    """Tell whether a column may name what each record measured."""
+    """Tell whether a column may say what each record measured."""
     return normal(name) in _MEASUREMENTS
 
 
 def names_results(name: str) -> bool:
-    """Tell whether a column may name what a result is of, in a table with a record for each."""
+    """Tell whether a column may say which model or trial each record of a table is about."""
     return normal(name) in _RESULTS
 
 
 def tells_split(name: str) -> bool:
-    """Tell whether a column may say of each record what it was measured on."""
+    """Tell whether a column may say on which split each record was measured."""
     return normal(name) in _SPLITS or flagged_split(name) is not None
 
 
 def flagged_split(name: str) -> Split | None:
-    """Return what a column asks of each record whether it was measured on, as ``is_train`` does."""
+    """Return the split that a column of truth values is about, as ``is_train`` is."""
     return split_of(normal(name).removeprefix("is_")) if normal(name).startswith("is_") else None
 
 
 def split_of(word: str) -> Split | None:
-    """Return what a record with such a word was measured on, if it tells."""
+    """Return the split that a word names, if it names one."""
     key = normal(word)
     return next((split for split in Split if key in split.value), None)

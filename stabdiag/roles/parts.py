@@ -1,4 +1,4 @@
-"""Losses of which only the parts were logged, and losses of networks that are opponents."""
+"""Losses of which only the parts were logged, and losses of adversarial networks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from stabdiag.roles.names import is_evaluation, words_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-# What tells two readings of one loss apart, not two parts of one.
+# Words that distinguish two readings of one loss, and not two parts of it.
 _READINGS: Final = frozenset(
     {
         *("avg", "average", "mean", "median", "ema", "smooth", "smoothed", "running", "moving"),
@@ -22,12 +22,12 @@ _READINGS: Final = frozenset(
 GENERATOR: Final = frozenset({"g", "gen", "generator"})
 DISCRIMINATOR: Final = frozenset({"d", "dis", "disc", "discriminator", "critic"})
 
-# What stands beside them: pix2pix's G_GAN, G_L1, D_real and D_fake, and L_G and L_D.
+# Words beside them, as in G_GAN, G_L1, D_real and D_fake of pix2pix, and in L_G and L_D.
 _OF_OPPONENTS: Final = frozenset({"l", "gan", "l1", "real", "fake", "adv", "a", "b", "total"})
 
 
 def opponent_of(names: Sequence[str]) -> str | None:
-    """Return the discriminator's loss where one and a generator train against each other.
+    """Return the discriminator's loss if a generator and a discriminator train together.
 
     The generator's loss rises in a healthy run, and the sum of the two says nothing.
     """
@@ -43,11 +43,11 @@ def about_opponents(opponent: str, role: str) -> str:
 
 
 def parts_of(names: Sequence[str]) -> tuple[str, ...]:
-    """Return the names if each is a part of one loss, else nothing.
+    """Return the names if each is that of a part of one loss, else nothing.
 
-    They are parts if one word tells each from the others, as in ``train/box_loss``,
-    ``train/cls_loss``, and none of these words is a number or says how a loss was averaged. Losses
-    of an evaluation that differ in a number are of several sets of data.
+    They are if each differs from the others in one word, as ``train/box_loss`` and
+    ``train/cls_loss`` do, and none of these words is a number or says how a loss was averaged.
+    Losses of an evaluation that differ in a number are of several sets of data.
     """
     told = [re.findall(r"[a-z0-9]+", name.lower()) for name in names]
     shared = set.intersection(*map(set, told)) if told else set()
@@ -63,7 +63,7 @@ def parts_of(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def _is_no_part(word: str) -> bool:
-    """Tell whether a word is a number or a reading, also where it is one with the loss: AvgLoss."""
+    """Tell whether a word is a number or a reading, alone or joined to the loss: avgloss."""
     bare = word.removeprefix("loss").removesuffix("losses").removesuffix("loss")
     return word.isdigit() or word in _READINGS or bare in _READINGS
 

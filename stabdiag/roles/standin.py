@@ -1,4 +1,4 @@
-"""Losses that go by the name of what they measure: mean squared errors, costs, likelihoods."""
+"""Losses that are named by what they measure: mean squared error, cross-entropy, cost."""
 
 from __future__ import annotations
 
@@ -10,26 +10,27 @@ from stabdiag.roles.names import (
     is_setting,
     normal,
     without_evaluation,
+    without_run,
 )
 from stabdiag.roles.parts import about_opponents, is_of_opponents, opponent_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-# What falls as a network learns, preferred ones first. An ELBO rises, and an objective may.
+# Measures that fall as a network learns, the best first. An ELBO rises, and an objective may.
 _MEASURES: Final = (
     *("cross_entropy", "xent", "ce", "binary_cross_entropy", "bce"),
     *("nll", "negative_log_likelihood", "mse", "mean_squared_error"),
     *("rmse", "root_mean_squared_error", "mae", "mean_absolute_error"),
 )
-# These may mean something else where nothing is counted.
+# These may mean something else in a log without steps or epochs.
 _COUNTED: Final = ("cost", "error")
 _TRAINING: Final = ("train_", "training_", "avg_", "average_", "mean_")
 
 
 @dataclass(frozen=True, kw_only=True)
 class StandIn:
-    """A column that serves as the loss, the same measure of an evaluation, and why it serves."""
+    """A column that serves as the loss, its counterpart of an evaluation, and a note on both."""
 
     loss: str
     eval_loss: str | None
@@ -37,7 +38,7 @@ class StandIn:
 
 
 def stand_ins(names: Iterable[str], *, counted: bool) -> Iterator[StandIn]:
-    """Yield what may serve as the loss of a log that has none by its name, likeliest first.
+    """Yield what may serve as the loss of a log without one by name, the most likely first.
 
     ``counted`` says whether the log has steps or epochs.
     """
@@ -50,7 +51,7 @@ def stand_ins(names: Iterable[str], *, counted: bool) -> Iterator[StandIn]:
     held_back = {without_evaluation(name): name for name in names if is_evaluation(name)}
     found = {_measure(name): name for name in reversed(names) if not is_evaluation(name)}
     for measure in (*_MEASURES, *(_COUNTED if counted else ()), ""):
-        # What is called train is a loss beside one that is called val.
+        # A column called train is a loss if there is one called val.
         if measure in found and (measure or measure in held_back):
             name = found[measure]
             note = f"took {name!r} as the loss, by its name"
@@ -58,13 +59,13 @@ def stand_ins(names: Iterable[str], *, counted: bool) -> Iterator[StandIn]:
 
 
 def may_stand_in(name: str) -> bool:
-    """Tell whether a column may serve as the loss where there is none by its name."""
+    """Tell whether a column may serve as the loss of a log without one by name."""
     return _measure(name) is not None or is_of_opponents(name)
 
 
 def _measure(name: str) -> str | None:
-    """Return which measure a column of the training is; an empty one where it is just ``train``."""
-    key = normal(name.rpartition(" - ")[2])
+    """Return the measure that a column of the training is; an empty text for just ``train``."""
+    key = normal(without_run(name))
     if key in ("train", "training"):
         return ""
     bare = next((key.removeprefix(one) for one in _TRAINING if key.startswith(one)), key)

@@ -1,4 +1,4 @@
-"""Canonical roles, and the names that frameworks give them."""
+"""The canonical roles, and the names that frameworks give them."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from dataclasses import dataclass
 class Role:
     """A role, and the names it goes by, preferred ones first.
 
-    Names are compared in lower case with every run of other characters as one ``_``. A role with
+    Names are compared in lower case, with each run of other characters as one ``_``. A role with
     groups (``weight_norm/<group>``) also takes any name that begins with one of ``prefixes``.
-    ``training`` roles are measured in a training step, as against evaluation and what only watches
-    the run: a clock goes on whether there is a loss or not.
+    ``training`` roles are measured in a training step, unlike those of an evaluation, or of what
+    only watches the run: a clock goes on whether there is a loss or not.
     """
 
     name: str

@@ -14,7 +14,7 @@ from pyarrow import parquet
 import stabdiag
 from stabdiag.errors import LogError, NoUsableRecord
 from stabdiag.places import read_place
-from stabdiag.places.look import logs_in
+from stabdiag.places.logs import logs_in
 
 HOUR = 3600.0
 
@@ -149,7 +149,7 @@ def test_links(put, cells, tmp_path):
 
 def test_many_files(put, lines, tmp_path, monkeypatch):
     monkeypatch.setattr("stabdiag.places.folder.MOST_FILES", 31)
-    monkeypatch.setattr("stabdiag.places.look._MOST_LOOKS", 5)
+    monkeypatch.setattr("stabdiag.places.logs._MOST_LOOKS", 5)
     for number in range(30):
         put(f"sample_{number:02}.txt", "nothing")
     put("sample_00.jsonl", lines(0, 50))
@@ -232,7 +232,7 @@ def test_a_file_that_is_gone_when_it_is_read(put, cells, tmp_path, monkeypatch):
         log.unlink()
         return logs
 
-    monkeypatch.setattr("stabdiag.places.look.logs_in", then_gone)
+    monkeypatch.setattr("stabdiag.places.logs.logs_in", then_gone)
     with pytest.raises(NoUsableRecord, match=r"cannot be read; .*run\.csv: no such file"):
         read_place([tmp_path])
 

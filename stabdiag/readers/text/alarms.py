@@ -1,7 +1,7 @@
 """Lines that say in words that a loss or a gradient is not finite, or that a step was skipped.
 
-They make records beside those of a log that has some, and are all that is known of one that was cut
-down to them.
+They make records beside the others of a log, and are all that is left of a log that was cut down to
+such lines.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def detectron2(loss: str, step: str) -> Line:
-    """Return the line that names the iteration: it is the loss of that."""
+    """Return the line that says at which iteration the loss was not finite."""
     # FloatingPointError: Loss became infinite or NaN at iteration=2137!
     return Line(
         pattern=re.compile(
@@ -32,7 +32,7 @@ def detectron2(loss: str, step: str) -> Line:
 
 
 def alarms(loss: str, step: str) -> tuple[Line, ...]:
-    """Return the lines, by what the log calls its loss and its step."""
+    """Return all these lines, for a log with these names of its loss and its step."""
     return (
         detectron2(loss, step),
         # ERROR:tensorflow:Model diverged with loss = NaN. – which two loggers may say.
@@ -81,5 +81,5 @@ _ALONE: tuple[Kind, ...] = (
 
 GRAMMAR = Grammar(name="alarms", step="step", kinds=_ALONE)
 
-# Not as it grows: what comes next may have the losses, and is another format then.
-recognises, read = functions_of(GRAMMAR)
+# It is not read as it grows: once losses follow, it is of another format.
+recognises, read, _ = functions_of(GRAMMAR)

@@ -1,4 +1,4 @@
-"""Progress bars: which of them count the steps of training."""
+"""Find the progress bars that count the steps of training, among others."""
 
 from __future__ import annotations
 
@@ -14,19 +14,18 @@ if TYPE_CHECKING:
     Ints = NDArray[np.int64]
     Floats = NDArray[np.float64]
 
-# A column of lines that only tell the step: of how many. A bar of another length is not the
-# training's.
+# The column of what a bar counts up to: a bar of another length than training's is another bar.
 TOTAL: Final = "total"
 
-# So many losses that follow each other are a run of their own, whatever another's bar counts to.
+# The fewest consecutive losses that make a run of their own, whose bar may have another length.
 _FEW: Final = 3
 
-# A bar of training has come further with so many of its losses.
+# The bar of training has come further from one loss to the next in this share of the cases.
 _RISES: Final = 0.75
 
 
 def told_in(config: Mapping[str, object], name: str) -> float | None:
-    """Return a number among the arguments that the log prints; its thousands may be set apart."""
+    """Return a number among the arguments that the log prints; it may be written as 7,012."""
     try:
         return float(str(config[name]).replace(",", ""))
     except (KeyError, ValueError):
@@ -36,7 +35,7 @@ def told_in(config: Mapping[str, object], name: str) -> float | None:
 def totals_of_training(
     places: Ints, counts: Floats, totals: Floats, losses: Ints, told: float | None = None
 ) -> Floats:
-    """Return what the bars of training count to, which for runs in one log may differ.
+    """Return what the bars of training count to, which may differ between the runs in a log.
 
     Each loss votes for the bar that is drawn anew with it. Data is mapped and evaluations are made
     in as many steps and more, without losses.

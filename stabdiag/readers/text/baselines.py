@@ -1,4 +1,4 @@
-"""Stable-Baselines, OpenAI's baselines and their kin: tables of two columns between dashes.
+"""Stable-Baselines, OpenAI's baselines and similar: tables of two columns between dashes.
 
 ::
 
@@ -15,14 +15,12 @@ Each table is a record; names below a section are joined with it: ``rollout/ep_r
 from __future__ import annotations
 
 import re
-from collections import defaultdict
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from stabdiag.readers.blocks import Block, blocks
-from stabdiag.readers.text.clean import Text
-from stabdiag.readers.text.grammar import Grammar, Kind, Part
-from stabdiag.readers.text.log import TextLog
+from stabdiag.readers.text.grammar import Grammar, Kind, Part, parts_of
+from stabdiag.readers.text.log import TextLog, functions_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -34,39 +32,28 @@ _DASHES: Final = b"-" * 8
 _RULE: Final = re.compile(rb"\n(?:[^\n|]{0,60}[ :])?-{8,200}[ \t]{0,8}(?=\n|$)")
 _ROW: Final = re.compile(rb"\n[^\n|]{0,60}\|([^\n|]{1,100})\|([^\n|]{0,100})\|(?=\s|$)")
 
-# What a table of a training has, as against one of settings.
+# Names in a table of a training, as opposed to one of settings.
 _TRAINING: Final = re.compile(r"loss|rew|timesteps|n_?updates")
 
-# Rows that are waited for: a table that is longer is none.
+# How many bytes are held until the table in them ends: no table is longer.
 _LONGEST: Final = 1 << 18
 _SIZE: Final = 1 << 16
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Tables(Kind):
-    """The tables; those with the same names make one part."""
+    """The tables of a log, each as if it were one line."""
 
     begins: bool = True
 
     def search(self, data: bytes) -> bool:
         """Return whether there is a table of a training."""
-        return any(
-            sum(_TRAINING.search(name) is not None for name in table) and len(table) > 1
-            for _, table in _tables(data)
-        )
+        tables = (table for _, table in _tables(data))
+        return any(len(table) > 1 and any(map(_TRAINING.search, table)) for table in tables)
 
     def find(self, data: bytes) -> list[Part]:
-        """Return all tables."""
-        shapes: dict[tuple[str, ...], tuple[list[int], list[tuple[bytes, ...]]]]
-        shapes = defaultdict(lambda: ([], []))
-        for place, table in _tables(data):
-            starts, cells = shapes[tuple(table)]
-            starts.append(place)
-            cells.append(tuple(table.values()))
-        return [
-            Part(names=names, starts=starts, cells=list(zip(*cells, strict=True)))
-            for names, (starts, cells) in shapes.items()
-        ]
+        """Return all tables; those with the same names make one part."""
+        return parts_of(_tables(data))
 
 
 def _tables(data: bytes) -> Iterator[tuple[int, dict[str, bytes]]]:
@@ -84,7 +71,7 @@ def _tables(data: bytes) -> Iterator[tuple[int, dict[str, bytes]]]:
             name, value = row[1].decode("utf-8", "replace"), row[2].strip()
             if name.strip().endswith("/") and not value:
                 section = name.strip()
-            # What stands indented below no section belongs to one that was cut off.
+            # An indented row without a section above it belongs to a table that was cut off.
             elif section or not name.startswith("  "):
                 place = place if table else row.start(1)
                 table.setdefault(f"{section}{name.strip()}", value)
@@ -94,10 +81,8 @@ def _tables(data: bytes) -> Iterator[tuple[int, dict[str, bytes]]]:
 
 GRAMMAR: Final = Grammar(name="baselines", step="step", kinds=(_Tables(),), joined=True)
 
-
-def recognises(head: bytes, *, whole: bool) -> bool:
-    """Return whether there is a table of a training."""
-    return GRAMMAR.recognises(Text(head, first_line=1).data)
+# It is not read as it grows, since its blocks have to be cut between tables.
+recognises = functions_of(GRAMMAR)[0]
 
 
 def read(stream: Stream) -> Columns:

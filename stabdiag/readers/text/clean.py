@@ -1,4 +1,4 @@
-"""Blocks of a text log without what terminals add: colours, and the returns of progress bars."""
+"""Clean blocks of a text log: of colours, and of the carriage returns of progress bars."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ _ANSI: Final = re.compile(
     rb"\x1b(?:\[[0-9;?]{0,32}[ -/]{0,4}[@-~]|\][^\x07\x1b\n]{0,256}\x07|[=>])"
 )
 
-# The signs of Chinese and Japanese texts, which are as wide as a letter there (Unicode, FF00 to
-# FF5E), and the plain ones.
+# The full-width punctuation of Chinese and Japanese texts (Unicode, FF00 to FF5E), and the plain.
 _WIDE: Final = {chr(ord(sign) + 0xFEE0).encode(): sign.encode() for sign in ":,;()[]=%/-.|#"}
 _WIDE_SIGN: Final = re.compile(b"|".join(_WIDE))
 
@@ -26,12 +25,12 @@ _NO_BREAKS: Final = np.empty(0, dtype=np.int64)
 class Text:
     """A stretch of whole lines, cleaned.
 
-    ``data`` begins with a line end, so that a pattern can ask for the start of any line. A lone
-    carriage return has become a line end in it, which ``line_at`` does not count. Where a log is
-    quoted, as mails and issues quote it, the sign of that is gone, and wide signs are plain.
+    ``data`` begins with a newline, so that a pattern can ask for the start of any line. A lone
+    carriage return in it has become a newline, which ``line_at`` does not count. The ``>`` of a log
+    that is quoted in a mail is gone, and full-width punctuation is plain.
     """
 
-    def __init__(self, block: bytes, *, first_line: int) -> None:
+    def __init__(self, block: bytes, *, first_line: int = 1) -> None:
         """Clean ``block``, whose first line has the number ``first_line``."""
         if b"\x1b" in block:
             block = _ANSI.sub(b"", block)
@@ -45,7 +44,7 @@ class Text:
         if b"\xef" in block:
             block = _WIDE_SIGN.sub(lambda sign: _WIDE[sign[0]], block)
         self.data = b"\n" + block
-        # A single byte is searched for much faster, and most logs do not have it.
+        # The search for a single byte is much faster, and most logs do not have it.
         if b">" in self.data and b"\n> " in self.data:
             self.data = self.data.replace(b"\n> ", b"\n")
 

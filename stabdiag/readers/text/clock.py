@@ -1,4 +1,4 @@
-"""When lines were written, by the time stamps before what they say."""
+"""When lines were written, by the time stamps at their beginnings."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 CLOCK: Final = "timestamp"
 
-# 2026-01-02 03:04:05; what stands further inside a line is no stamp of it.
+# 2026-01-02 03:04:05; what stands further inside a line is not its time stamp.
 _STAMP: Final = re.compile(rb"\d{4}([-/])\d\d\1\d\d[ T,]\d\d:\d\d:\d\d")
 _WIDTH: Final = 19
 _WITHIN: Final = 100
@@ -30,14 +30,14 @@ _MARKS: Final = np.array([13, 16])
 def seconds_at(data: bytes, starts: Sequence[int]) -> Floats | None:
     """Return the seconds since 1970 of lines in which something starts, NaN where none is told.
 
-    None if the first lines tell none. Zones are not told: what counts are differences.
+    None if the first lines have no time stamp. Zones are ignored: only differences matter.
     """
     first = next(
         ((at, start) for start in starts[:_SAMPLE] if (at := _stamp(data, start)) >= 0), None
     )
     if first is None:
         return None
-    # Most lines have theirs as far from the start as that one; the others are looked at one by one.
+    # Most lines have theirs at the same distance; the others are looked at one by one.
     begins = np.array(starts, dtype=np.int64) + (first[0] - first[1])
     seconds = _seconds(data, begins)
     odd = np.flatnonzero(np.isnan(seconds))

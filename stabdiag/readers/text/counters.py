@@ -1,4 +1,4 @@
-"""What counts the steps on a line of any log: a word and a number, or a position such as 10/600."""
+"""Counters on a line of any log: a word and a number, or a position such as 10/600."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 # 3000, or 3,000
 _COUNT: Final = rb"\d{1,3}(?:,\d{3}){1,4}|\d{1,12}"
-# An epoch in other languages, and how often Chinese tutorials have trained.
+# An epoch in other languages, and a training step in Chinese tutorials.
 _OF_EPOCHS: Final = "epoca|época|Época|epoche|epoque|époque|Époque".encode()
 _OF_STEPS: Final = "训练次数|迭代次数".encode()
 # The word "it" is also tqdm's unit, and what follows that is a time: 12 it [00:01
@@ -48,14 +48,14 @@ STEP: Final = "step"
 EPOCH: Final = b"epoch"
 NTH: Final = b"N/"
 
-# Within each of these others may count from the start again, the coarsest last.
+# Within each of these, other counters may start again; the coarsest last.
 COARSE: Final = (EPOCH, b"episode", b"round")
 
 
 def counters_of(line: bytes) -> dict[bytes, tuple[int, int]]:
     """Return where the counters of a line stand, by what each counts.
 
-    That is a word, or for a position such as 10/600 what it counts up to.
+    That is a word or, for a position such as 10/600, what it counts up to: ``N/600``.
     """
     found = {NTH + one[2]: one.span(1) for one in POSITION.finditer(line)}
     positions = _TWO_POSITIONS.search(line) or _OF_TRAINING.search(line)
@@ -75,13 +75,13 @@ def counters_of(line: bytes) -> dict[bytes, tuple[int, int]]:
 
 
 def word_of(match: re.Match[bytes]) -> bytes:
-    """Return what a counter that has a name is called here."""
+    """Return the word of a counter that has one, in one spelling."""
     word = match[1].lower()
     return EPOCH if word == b"ep" or word in _OF_EPOCHS.split(b"|") else word
 
 
 def headings_of(data: bytes) -> Iterator[tuple[bytes, int]]:
-    """Yield the counters that have names, and what they count, in all lines."""
+    """Yield the word and the number of each counter that has a word, in all lines."""
     return ((word_of(one), count_of(one[2])) for one in COUNTER.finditer(data))
 
 
@@ -91,5 +91,5 @@ def count_of(digits: bytes) -> int:
 
 
 def is_word(counter: bytes) -> bool:
-    """Tell whether a counter has a name."""
+    """Tell whether a counter is a word, and not a position."""
     return counter[:1].islower()

@@ -1,7 +1,7 @@
 """DeepSpeed: the steps that it reports, and the loss scale with each overflow.
 
-The line of an overflow names no step: it is that of the next one. The scale before it and the scale
-after it make two records, so that a fall is seen even where nothing told of the growth.
+The line of an overflow names no step: it belongs to the next one. The scales before and after it
+make two records, so that a fall is seen even if nothing was printed when the scale had grown.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 from stabdiag.readers.text.grammar import NUMBER, VALUE, Grammar, Line, Step
-from stabdiag.readers.text.log import functions_of, growing_by
+from stabdiag.readers.text.log import functions_of
 
 # … OVERFLOW! Rank 0 Skipping step. Attempted loss scale: 32, reducing to 16
 # … Attempted loss scale: 65536, but hysteresis is 2. Reducing hysteresis to 1
@@ -84,5 +84,4 @@ GRAMMAR = Grammar(
     config=re.compile(rb":print\] {1,4}(\w{1,80}) [. ]{1,80}([^\n]{1,200})"),
 )
 
-recognises, read = functions_of(GRAMMAR)
-growing = growing_by(GRAMMAR)
+recognises, read, growing = functions_of(GRAMMAR)

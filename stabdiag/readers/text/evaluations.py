@@ -1,16 +1,16 @@
-"""Lines of an evaluation that do not have the counter of the steps: epochs end with them."""
+"""Lines of an evaluation without a counter of steps, as stand at the end of an epoch."""
 
 from __future__ import annotations
 
 import re
-from collections import Counter, defaultdict
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from stabdiag.readers.text.counters import counters_of, is_word
-from stabdiag.readers.text.grammar import Kind, Part
-from stabdiag.readers.text.measured import has_a_loss, spans_of
-from stabdiag.readers.text.names import LOSS, VALIDATED
+from stabdiag.readers.text.grammar import Kind, Part, parts_of
+from stabdiag.readers.text.measured import spans_of
+from stabdiag.readers.text.names import LOSS, VALIDATED, is_a_loss
 from stabdiag.readers.text.ranks import LONGEST_LABEL
 from stabdiag.roles import is_evaluation
 
@@ -24,47 +24,38 @@ if TYPE_CHECKING:
 
 _LONGEST: Final = 2000
 
-# Prose tells what to do if the loss is NaN; no log does.
+# Prose says what to do if the loss is NaN; no log does.
 _CONDITION: Final = re.compile(
     rb"(?<![A-Za-z])(?:if|when|unless|whether)(?![A-Za-z])[^:=]{0,60} is ", re.IGNORECASE
 )
 
-# One of these is in every word for an evaluation.
+# Every word for an evaluation contains one of these.
 _WORDS: Final = (b"val", b"test", b"dev", b"cv")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Evaluation(Kind):
-    """Lines with the loss of an evaluation, and without the counter that others have.
+    """Lines with the loss of an evaluation, and without the counter that other lines have.
 
-    They are of the step before them. Where the same name comes again before the next line of the
-    training, the lines are of the batches of an evaluation, or of several: it is left out there.
+    They belong to the step before them. A name that recurs before the next line of the training is
+    left out there: these lines are of the batches of an evaluation, or of several evaluations.
     """
 
     counter: bytes
     word: bytes = LOSS
     tells: bool = False
 
-    def search(self, data: bytes) -> bool:
-        """Return whether there is such a line."""
-        return bool(self.find(data))
-
     def find(self, data: bytes) -> list[Part]:
-        """Return all lines of this kind; those with the same names make one part."""
-        found: dict[tuple[str, ...], tuple[list[int], list[list[bytes]]]]
-        found = defaultdict(lambda: ([], []))
+        """Return all lines of this kind."""
+        return parts_of(self._told_once(data))
+
+    def _told_once(self, data: bytes) -> Iterator[tuple[int, dict[str, bytes]]]:
         for stretch in self._stretches(data):
             times = Counter(name for _, _, spans in stretch for name in spans)
             for begin, line, spans in stretch:
-                once = [name for name in spans if times[name] == 1]
-                if has_a_loss(once):
-                    starts, cells = found[tuple(once)]
-                    starts.append(begin + min(LONGEST_LABEL, len(line) - 1))
-                    cells.append([line[slice(*spans[name])] for name in once])
-        return [
-            Part(names=names, starts=starts, cells=list(zip(*cells, strict=True)))
-            for names, (starts, cells) in found.items()
-        ]
+                once = {name: line[slice(*at)] for name, at in spans.items() if times[name] == 1}
+                if any(map(is_a_loss, once)):
+                    yield begin + min(LONGEST_LABEL, len(line) - 1), once
 
     def _stretches(self, data: bytes) -> Iterator[list[_Found]]:
         """Yield the lines between two of the training."""
@@ -100,13 +91,13 @@ class Evaluation(Kind):
             for name, span in spans_of(line, word=self.word).items()
             if name.startswith(VALIDATED) or is_evaluation(name)
         }
-        return spans if has_a_loss(spans) else {}
+        return spans if any(map(is_a_loss, spans)) else {}
 
 
 def _lines_with_a_word(data: bytes) -> Iterator[tuple[int, bytes]]:
     """Yield each line that may be of an evaluation, and where it begins."""
     plain = data.lower()
-    # What no line has costs no search of all of them.
+    # A word that does not occur at all is left out of the pattern.
     words = [word for word in _WORDS if word in plain]
     after = 0
     for match in re.finditer(b"|".join(words), plain) if words else ():

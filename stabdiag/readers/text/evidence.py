@@ -1,4 +1,4 @@
-"""What speaks for any text being a log: a loss on line after line, and a counter that rises."""
+"""The evidence that any text is a log: a loss on line after line, and a counter that rises."""
 
 from __future__ import annotations
 
@@ -18,12 +18,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Evidence:
-    """What speaks for a log: which counter, over how many lines, and how often it rose.
+    """The evidence: which counter there is, on how many lines, and how often it rises.
 
-    It stands on the lines of the loss, or ``above`` them on lines of its own; None for losses that
-    nothing counts. ``epochs`` says that lines above tell the epoch of a counter that starts again
-    with each. Of several losses ``total`` is the one that is called nothing but that. ``word`` is
-    what the log calls its loss.
+    The counter stands on the lines of the loss, or ``above`` them on lines of its own; it is None
+    for losses without a counter. ``moves`` is how often it changes, ``restarts`` says that it
+    starts again with each epoch, and ``epochs`` that lines above the losses name that epoch.
+    ``total`` is the loss that is called just ``loss``, if there are several. ``word`` is what the
+    log calls its loss.
     """
 
     counter: bytes | None
@@ -39,7 +40,7 @@ class Evidence:
 
     @property
     def grammar(self) -> Grammar:
-        """What finds the records."""
+        """The grammar that finds the records."""
         counter = None if self.above else self.counter
         kinds: tuple[Kind, ...] = (Measured(counter=counter, word=self.word),)
         if counter is not None:
@@ -53,14 +54,14 @@ class Evidence:
 
     @property
     def epoch_length(self) -> int | None:
-        """What a position counts up to, should it start again with each epoch: 600 for 10/600."""
+        """What a position counts up to, in case it restarts with each epoch: 600 for 10/600."""
         if self.counter is None or not self.counter.startswith(NTH):
             return None
         return count_of(self.counter.removeprefix(NTH))
 
     @property
     def certainty(self) -> str:
-        """How sure it is that this is a log of a training, in a word."""
+        """How certain it is that this is a log of a training, in one word."""
         if self.lines >= 50 and self.rising >= 0.99:
             return "sure"
         return "likely" if self.lines >= 10 and self.rising >= 0.9 else "unsure"

@@ -1,11 +1,12 @@
-"""fairseq: JSON and text, of steps, epochs and validations, and the overflows between them."""
+"""fairseq: steps, epochs and validations as JSON or text, and the overflows between them."""
 
 from __future__ import annotations
 
 import re
 
+from stabdiag.readers.text.deepspeed import SKIPPED
 from stabdiag.readers.text.grammar import NUMBER, VALUE, Grammar, Line, Step
-from stabdiag.readers.text.log import functions_of, growing_by
+from stabdiag.readers.text.log import functions_of
 
 _MEMBERS = re.compile(rb'"([^"\n]{1,80})": "?(%b)"?[,}]' % NUMBER)
 _EQUALS = re.compile(rb"([\w.]{1,80})=(%b)(?=[,\s])" % NUMBER)
@@ -13,7 +14,7 @@ _BARS = re.compile(rb"\| ([\w.]{1,80}) (%b)(?= \||\s)" % NUMBER)
 
 
 def _of_epoch(name: str) -> str:
-    """The mean of an epoch is no loss of a step, but its step is a step."""
+    """Name a value of an epoch: its mean loss is not that of a step, but its step is a step."""
     bare = name.removeprefix("train_")
     return bare if bare in ("num_updates", "epoch") else f"train_{bare}"
 
@@ -73,12 +74,11 @@ GRAMMAR = Grammar(
         Line(
             pattern=re.compile(rb"setting loss scale to: (%b)" % VALUE),
             names=("loss_scale",),
-            fixed={"skipped_step": b"1"},
+            fixed=SKIPPED,
             step=Step.NEXT,
             tells=False,
         ),
     ),
 )
 
-recognises, read = functions_of(GRAMMAR)
-growing = growing_by(GRAMMAR)
+recognises, read, growing = functions_of(GRAMMAR)

@@ -1,4 +1,4 @@
-"""The text logs that can be read: one row each."""
+"""The formats of text logs that can be read: one row each."""
 
 from __future__ import annotations
 

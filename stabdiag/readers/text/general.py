@@ -1,7 +1,7 @@
 """Any log of names and values: ``Step 100 | loss: 2.31 | lr: 0.0003``.
 
-There is no format to know here, only evidence: the same name of a loss on line after line, and
-beside it a counter that rises. How good the evidence is stands in the report.
+Such a log has no known format. There is only evidence that it is one: the same name of a loss on
+line after line, with a counter that rises. How good this evidence is stands in the report.
 """
 
 from __future__ import annotations
@@ -14,15 +14,16 @@ from stabdiag.history import Event, EventKind
 from stabdiag.readers.text.clean import Text
 from stabdiag.readers.text.counters import EPOCH
 from stabdiag.readers.text.log import read_log
-from stabdiag.readers.text.look import evidence
 from stabdiag.readers.text.names import LOSS
+from stabdiag.readers.text.search import evidence
+from stabdiag.words import plural
 
 if TYPE_CHECKING:
     from stabdiag.readers.columns import Columns
     from stabdiag.readers.source import Stream
     from stabdiag.readers.text.evidence import Evidence
 
-# How far into the log evidence is looked for, and of how many lines it is good enough.
+# How far into the log evidence is searched for, and on how many lines it is good enough.
 _LOOKS: Final = (1 << 20, 1 << 24)
 _ENOUGH: Final = 3
 
@@ -32,15 +33,15 @@ _BY_EPOCH: Final = Event(
 
 
 def recognises(head: bytes, *, whole: bool) -> bool:
-    """Return whether the same names recur, a loss among them, as a counter rises."""
-    return evidence(Text(head, first_line=1).data) is not None
+    """Return whether a loss recurs while a counter rises."""
+    return evidence(Text(head).data) is not None
 
 
 def read(stream: Stream) -> Columns:
     """Read a log by its names and values."""
     found = None
     for size in _LOOKS:
-        found = evidence(Text(stream.peek(size), first_line=1).data) or found
+        found = evidence(Text(stream.peek(size)).data) or found
         if found is not None and found.lines >= _ENOUGH:
             break
     if found is None:
@@ -59,8 +60,8 @@ def read(stream: Stream) -> Columns:
 
 
 def _about(found: Evidence) -> str:
-    """Return what speaks for a log, in words."""
-    lines = "1 line" if found.lines == 1 else f"{found.lines} lines"
+    """Return the evidence in words."""
+    lines = plural(found.lines, "line")
     if found.counter is None:
         counted = f"{lines} or more, and no step with any"
     else:

@@ -1,4 +1,4 @@
-"""What a framework's log looks like: the lines that carry numbers, and what these are called."""
+"""Describe a framework's log: the lines that carry numbers, and the names of these."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from typing import TYPE_CHECKING, Final
 from stabdiag.readers.text.shapes import by_names, found_by, usual_shape, whole
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     Cells = Sequence[bytes | None]
 
-# A number as programs print it, NaN and infinity among them. What must follow it is the pattern's
-# concern: another rank's line may cut a number short.
+# A number as programs print it, including NaN and infinity. A pattern has to say what may follow
+# it: another rank's line may cut a number short.
 NUMBER: Final = (
     rb"[-+]?(?:\d[\d.]{0,40}(?:[eE][-+]?\d{1,4})?|\.\d{1,40}|[nN][aA][nN]|[iI][nN][fF](?:inity)?)"
 )
 
-# The same where only a blank or the end of the line may follow: found in half the time.
+# A number before a blank or the end of the line, which is found in half the time.
 VALUE: Final = rb"[-+.\w]{1,40}(?!\S)"
 
 
 class Step(Enum):
     """The step of a line that names none.
 
-    SAME is that of the line before it. NEXT is the step after that, and one more for each further
-    such line, up to the next step that is named; LAST is the last of these. COMING is the next step
-    that is named.
+    SAME is the step of the line before it. NEXT is the step after that, and each further such line
+    adds one, up to the next step that is named. LAST is the step that NEXT has come to. COMING is
+    the next step that is named.
     """
 
     SAME = 0
@@ -50,13 +50,27 @@ class Part:
     cells: Sequence[Cells]
 
 
+def parts_of(lines: Iterable[tuple[int, Mapping[str, bytes]]]) -> list[Part]:
+    """Return the parts that lines make, each given by where it starts and its cells by name."""
+    by_names: dict[tuple[str, ...], tuple[list[int], list[Cells]]] = defaultdict(lambda: ([], []))
+    for start, line in lines:
+        starts, rows = by_names[tuple(line)]
+        starts.append(start)
+        rows.append(list(line.values()))
+    return [
+        Part(names=names, starts=starts, cells=list(zip(*rows, strict=True)))
+        for names, (starts, rows) in by_names.items()
+    ]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Kind(ABC):
     """One kind of line.
 
     ``tells``: a log with such a line is of this framework. ``begins``: the line begins a record.
-    ``step`` is that of a line which names none. ``is_record``: the line makes a record; others
-    merely tell at which step the log is, or (``holds_below``) what holds for the records below.
+    ``step`` is the step of a line that names none. ``is_record``: the line makes a record. Other
+    lines only give the step at which the log is or, if ``holds_below``, values for all records
+    below them.
     """
 
     tells: bool = True
@@ -69,22 +83,22 @@ class Kind(ABC):
     def find(self, data: bytes) -> list[Part]:
         """Return all lines of this kind."""
 
-    @abstractmethod
     def search(self, data: bytes) -> bool:
         """Return whether there is such a line."""
+        return bool(self.find(data))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Line(Kind):
     """A line that a regular expression finds.
 
-    The ``pattern`` begins with a fixed text, for which ``re`` searches fast, and each repetition in
-    it has an upper bound, so that no line is gone over and over. Its groups give the columns
-    ``names``. With ``pairs``, one more group holds names and values, which ``pairs`` takes apart by
-    its two groups; with ``one_pair``, two groups are a name and its value. ``named`` turns such a
-    name into that of a column (None leaves it out). ``fixed`` are columns that the line stands for
-    without naming them. ``told_by`` is what tells the framework, where the pattern itself would
-    take the lines of others too.
+    The ``pattern`` begins with a fixed text, which ``re`` finds fast, and each repetition in it has
+    an upper bound, so that the time for a line is bounded. Its groups are the cells of the columns
+    ``names``. With ``pairs``, one more group holds names and values, which the two groups of
+    ``pairs`` take apart; with ``one_pair``, the two groups are a name and its value. ``named``
+    turns such a name into that of a column, or into None to leave it out. ``fixed`` are cells that
+    the line implies. ``told_by`` recognises the framework, where the pattern itself would also
+    match lines of others.
     """
 
     pattern: re.Pattern[bytes]
@@ -115,7 +129,7 @@ class Line(Kind):
         return [self._part(self.names, starts, columns)]
 
     def _by_name(self, starts: list[int], columns: list[Cells]) -> list[Part]:
-        """Return a part for each name that lines of one name and one value have."""
+        """Return a part for each name on lines of one name and one value."""
         found: dict[bytes | None, tuple[list[int], list[bytes | None]]]
         found = defaultdict(lambda: ([], []))
         for start, name, value in zip(starts, *columns, strict=True):
@@ -132,8 +146,7 @@ class Line(Kind):
     ) -> list[Part]:
         """Take names and values apart; lines with the same names make one part."""
         own, tails = columns[:-1], [tail or b"" for tail in columns[-1]]
-        usual = usual_shape(tails, pairs)
-        names, pattern = (usual.names, usual.pattern) if usual else ((), None)
+        names, pattern = usual_shape(tails, pairs)
 
         def apart(tail: bytes) -> tuple[tuple[bytes, ...], Cells] | None:
             found = pairs.findall(tail)
@@ -163,8 +176,8 @@ class Line(Kind):
 class Grammar:
     """The log of a framework: the kinds of its lines, and the name of the column of steps.
 
-    With ``joined``, lines of one step that follow each other make one record. ``config`` finds the
-    arguments that are printed before the first record: names and values; that of ``total`` is how
+    With ``joined``, consecutive lines of one step make one record. ``config`` finds the names and
+    values of arguments that are printed before the first record; the one called ``total`` is how
     many steps the run has.
     """
 
@@ -176,5 +189,5 @@ class Grammar:
     total: str = ""
 
     def recognises(self, data: bytes) -> bool:
-        """Return whether a line that tells this framework is in cleaned lines."""
+        """Return whether cleaned lines hold one that only this framework writes."""
         return any(kind.tells and kind.search(data) for kind in self.kinds)

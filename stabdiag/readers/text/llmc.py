@@ -1,11 +1,11 @@
-"""llm.c: the lines of its ``main.log``, and those that it prints."""
+"""llm.c: the lines of its ``main.log``, and those on standard output."""
 
 from __future__ import annotations
 
 import re
 
 from stabdiag.readers.text.grammar import NUMBER, VALUE, Grammar, Line
-from stabdiag.readers.text.log import functions_of, growing_by
+from stabdiag.readers.text.log import functions_of
 
 GRAMMAR = Grammar(
     name="llmc",
@@ -35,5 +35,4 @@ GRAMMAR = Grammar(
     ),
 )
 
-recognises, read = functions_of(GRAMMAR)
-growing = growing_by(GRAMMAR)
+recognises, read, growing = functions_of(GRAMMAR)

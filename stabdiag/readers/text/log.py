@@ -1,15 +1,15 @@
-"""The engine: a text log read by one grammar."""
+"""The engine that reads a text log by a grammar."""
 
 from __future__ import annotations
 
 import json
 from copy import copy
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from stabdiag.errors import NoUsableRecord
-from stabdiag.readers.blocks import LONGEST_LINE, blocks
+from stabdiag.readers.blocks import TOO_LONG, blocks
+from stabdiag.readers.chunks import join
 from stabdiag.readers.columns import SHOWN, BadLine, Columns
-from stabdiag.readers.pieces import join
 from stabdiag.readers.text.bars import told_in
 from stabdiag.readers.text.clean import Text
 from stabdiag.readers.text.messages import Messages
@@ -23,35 +23,25 @@ if TYPE_CHECKING:
     from stabdiag.readers.source import Stream
     from stabdiag.readers.text.grammar import Grammar
 
-# Measured from 32 kB to 4 MB: the matches of a larger block do not fit the processor's caches.
+# The best of 32 kB to 4 MB: the matches of a larger block do not fit into the processor's caches.
 _BLOCK: Final = 1 << 16
 
-# Arguments are looked for up to so far into a log that has no record yet.
+# How far into a log without records arguments are searched for.
 _CONFIG_WITHIN: Final = 1 << 24
 
 
-class Recognises(Protocol):
-    """Tells whether the head of a file is of a format."""
-
-    def __call__(self, head: bytes, *, whole: bool) -> bool:
-        """Return whether it is; ``whole`` says that the head is all there is."""
-
-
-def functions_of(grammar: Grammar) -> tuple[Recognises, Callable[[Stream], Columns]]:
-    """Return the two functions that the module of a format has: ``recognises`` and ``read``."""
+def functions_of(
+    grammar: Grammar,
+) -> tuple[Callable[..., bool], Callable[[Stream], Columns], Callable[[], TextLog]]:
+    """Return what the module of a format exports: ``recognises``, ``read`` and ``growing``."""
 
     def recognises(head: bytes, *, whole: bool) -> bool:
-        return grammar.recognises(Text(head, first_line=1).data)
+        return grammar.recognises(Text(head).data)
 
     def read(stream: Stream) -> Columns:
         return read_log(stream, grammar)
 
-    return recognises, read
-
-
-def growing_by(grammar: Grammar) -> Callable[[], TextLog]:
-    """Return the function that a module has whose logs can be read as they grow."""
-    return lambda: TextLog(grammar)
+    return recognises, read, lambda: TextLog(grammar)
 
 
 def read_log(stream: Stream, grammar: Grammar, *, size: int = _BLOCK) -> Columns:
@@ -63,7 +53,7 @@ def read_log(stream: Stream, grammar: Grammar, *, size: int = _BLOCK) -> Columns
 
 
 class TextLog:
-    """A text log as far as it was read; what is appended to it is read by ``add``."""
+    """A text log as far as it was read; ``add`` reads what is appended to it."""
 
     def __init__(self, grammar: Grammar) -> None:
         """Read by ``grammar``."""
@@ -79,8 +69,7 @@ class TextLog:
         """Read one more block."""
         grammar = self._grammar
         if block.too_long:
-            reason = f"longer than {LONGEST_LINE >> 20} MB"
-            self._bad.append(BadLine(line=self._line, reason=reason))
+            self._bad.append(BadLine(line=self._line, reason=TOO_LONG))
         text = Text(b"\n" if block.too_long else block.data, first_line=self._line)
         found = [(kind, part) for kind in grammar.kinds for part in kind.find(text.data)]
         if grammar.config is not None and not self._table and self._offset < _CONFIG_WITHIN:
@@ -128,7 +117,7 @@ class TextLog:
 
 
 def _arguments(pattern: re.Pattern[bytes], data: bytes) -> Mapping[str, object]:
-    """Return the arguments that the log prints, each as the value that it spells."""
+    """Return the arguments that the log prints, with their values."""
     found: dict[str, object] = {}
     for name, value in pattern.findall(data):
         spelt = _value(value.decode("utf-8", "replace"))

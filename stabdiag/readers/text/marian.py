@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 
 from stabdiag.readers.text.grammar import NUMBER, Grammar, Line
-from stabdiag.readers.text.log import functions_of, growing_by
+from stabdiag.readers.text.log import functions_of
 
 _NAMES = {"Cost": "loss", "gNorm": "grad_norm", "L.r.": "lr"}
 
@@ -28,5 +28,4 @@ GRAMMAR = Grammar(
     ),
 )
 
-recognises, read = functions_of(GRAMMAR)
-growing = growing_by(GRAMMAR)
+recognises, read, growing = functions_of(GRAMMAR)

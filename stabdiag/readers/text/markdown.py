@@ -14,29 +14,30 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from stabdiag.errors import NoUsableRecord
+from stabdiag.readers.chunks import join
 from stabdiag.readers.columns import SHOWN, BadLine, Columns
-from stabdiag.readers.pieces import Rows, join
+from stabdiag.readers.text.cells import rows_of
 from stabdiag.readers.text.clean import Text
-from stabdiag.readers.text.table import piece_of
+from stabdiag.readers.text.names import is_a_loss
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from stabdiag.readers.source import Stream
 
-# No page is longer.
+# How many bytes are looked at: no page is longer.
 _LONGEST: Final = 1 << 24
 
-# The line below a heading; that there is a bar and a dash in it is looked at afterwards.
+# A heading and the line below it; whether this has a dash and as many cells is checked later.
 _RULE: Final = re.compile(rb"\n([^\n]{3,2000})\n([ \t|:-]{3,2000})(?=\n)")
 _FEWEST: Final = 3
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Table:
-    """The names of a table, the cells of its rows, the lines that are no rows of it, its end.
+    """The names of a table, the cells of its rows, its bad lines, and where it ends.
 
-    A line that is no row is told by its place in the page and the number of its cells.
+    A bad line, which is no row, is given by its place in the page and the number of its cells.
     """
 
     names: tuple[str, ...]
@@ -47,21 +48,19 @@ class _Table:
 
 def recognises(head: bytes, *, whole: bool) -> bool:
     """Return whether there is a table with a loss."""
-    return _largest(Text(head, first_line=1)) is not None
+    return _largest(Text(head)) is not None
 
 
 def read(stream: Stream) -> Columns:
     """Read the largest table that has a loss."""
-    page = Text(stream.peek(_LONGEST), first_line=1)
+    page = Text(stream.peek(_LONGEST))
     table = _largest(page)
     if table is None:
         raise NoUsableRecord(
             f"{stream.name}: no record could be read; expected a table such as | Epoch | Loss |"
             " over |---|---| and rows"
         )
-    rows = Rows(rows=len(table.rows))
-    for name, cells in zip(table.names, zip(*table.rows, strict=True), strict=True):
-        rows.parts.setdefault(name, [(None, piece_of(cells))])
+    rows = rows_of(table.names, table.rows)
     bad = (
         BadLine(line=page.line_at(place), reason=f"{count} cells instead of {len(table.names)}")
         for place, count in table.bad[:SHOWN]
@@ -84,13 +83,13 @@ def _largest(page: Text) -> _Table | None:
 
 
 def _tables(data: bytes) -> Iterator[_Table]:
-    """Yield the tables that have a column for a loss; none begins within another."""
+    """Yield the tables that have a column of a loss; none begins within another."""
     begin = 0
     while (match := _RULE.search(data, begin)) is not None:
         begin = match.start(2) - 1
         names = tuple(cell.decode("utf-8", "replace") for cell in _cells(match[1]))
         is_rule = b"-" in match[2] and len(_cells(match[2])) == len(names) > 1
-        if is_rule and any("loss" in name.lower() for name in names):
+        if is_rule and any(map(is_a_loss, names)):
             table = _table(data, names, match.end() + 1)
             yield table
             begin = table.end
@@ -116,6 +115,6 @@ def _table(data: bytes, names: tuple[str, ...], begin: int) -> _Table:
 
 
 def _cells(line: bytes) -> list[bytes]:
-    """Return what stands between the bars of a line, without what makes it bold."""
+    """Return the cells between the bars of a line, without the signs of bold text and code."""
     inner = line.strip().removeprefix(b"|").removesuffix(b"|")
     return [cell.strip().strip(b"*`").strip() for cell in inner.split(b"|")]

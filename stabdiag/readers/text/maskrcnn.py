@@ -1,6 +1,6 @@
 """maskrcnn-benchmark and detectron2: ``eta: 0:45:00  iter: 50  loss: 1.5025 (2.2399)  lr: …``.
 
-Of two numbers the first is taken: the median of the last twenty, the second is the mean of all.
+Of two numbers, the first is taken, a median of the last twenty; the second is the mean of all.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import re
 
 from stabdiag.readers.text.alarms import detectron2
 from stabdiag.readers.text.grammar import NUMBER, Grammar, Line
-from stabdiag.readers.text.log import functions_of, growing_by
+from stabdiag.readers.text.log import functions_of
 
 GRAMMAR = Grammar(
     name="maskrcnn",
@@ -24,5 +24,4 @@ GRAMMAR = Grammar(
     ),
 )
 
-recognises, read = functions_of(GRAMMAR)
-growing = growing_by(GRAMMAR)
+recognises, read, growing = functions_of(GRAMMAR)

@@ -1,4 +1,4 @@
-"""Lines of names and values, a loss and a counter among them, of which nothing else is known."""
+"""Lines with names and values of no known format, a loss and a counter among them."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from stabdiag.readers.text.names import (
     VALIDATED,
     Spans,
     evaluated,
+    is_a_loss,
     listed,
     renamed,
     trains,
@@ -29,7 +30,7 @@ from stabdiag.readers.text.shapes import by_names, pattern_of, usual_line
 
 if TYPE_CHECKING:
     import re
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     from stabdiag.readers.text.grammar import Cells
 
@@ -37,7 +38,7 @@ _LONGEST: Final = 2000
 
 
 def lines_with_a_loss(data: bytes, word: bytes = LOSS) -> Iterator[tuple[int, bytes]]:
-    """Yield each line that may name a loss, and where it begins; a long one in pieces."""
+    """Yield each line that may name a loss, and where it begins; long lines in pieces."""
     begin = 0
     for line in data.split(b"\n"):
         if word in line:
@@ -60,10 +61,10 @@ def _pieces(line: bytes, word: bytes) -> Iterator[tuple[int, int]]:
 
 
 def spans_of(line: bytes, counter: bytes | None = None, word: bytes = LOSS) -> Spans:
-    """Return where the values of a line stand, by their names; the first of each name counts.
+    """Return where the values of a line stand, by name; the first one of each name counts.
 
-    The ``counter`` is called step, other counters by their own names, if they have some. What the
-    log calls by the ``word`` is called a loss.
+    The ``counter`` is named step, and other counters by their words. What the log calls by the
+    ``word`` is named a loss.
     """
     counters = counters_of(line)
     taken = set(counters.values())
@@ -90,11 +91,6 @@ def spans_of(line: bytes, counter: bytes | None = None, word: bytes = LOSS) -> S
     return {**pairs, **named}
 
 
-def has_a_loss(names: Iterable[str]) -> bool:
-    """Tell whether one of these is called a loss."""
-    return any("loss" in name.lower() for name in names)
-
-
 @dataclass(frozen=True, kw_only=True)
 class Heading(Kind):
     """Lines without a loss that tell the step of those below them, or another column."""
@@ -103,10 +99,6 @@ class Heading(Kind):
     column: str = STEP
     is_record: bool = False
     holds_below: bool = True
-
-    def search(self, data: bytes) -> bool:
-        """Return whether there is such a line."""
-        return bool(self.find(data))
 
     def find(self, data: bytes) -> list[Part]:
         """Return all lines of this kind."""
@@ -125,21 +117,17 @@ class Heading(Kind):
 class Measured(Kind):
     """Lines with a loss and the counter, or with a loss alone where there is no counter.
 
-    ``word`` is what the log calls its loss, or a part of that.
+    ``word`` is what the log calls its loss, or part of that.
     """
 
     counter: bytes | None
     word: bytes = LOSS
 
-    def search(self, data: bytes) -> bool:
-        """Return whether there is such a line."""
-        return bool(self.find(data))
-
     def find(self, data: bytes) -> list[Part]:
         """Return all lines of this kind; those with the same names make one part."""
         after, lines = [], []
         for begin, line in lines_with_a_loss(data, self.word):
-            # Where the rank of a line has been told.
+            # The start of a line, after the label that may name its rank.
             after.append(begin + min(LONGEST_LABEL, len(line) - 1))
             lines.append(line)
         return [
@@ -151,7 +139,7 @@ class Measured(Kind):
         """Return the spans of a line, none if it is not of this kind."""
         spans = spans_of(line, self.counter, self.word)
         counted = self.counter is None or STEP in spans
-        return spans if counted and has_a_loss(spans) else {}
+        return spans if counted and any(map(is_a_loss, spans)) else {}
 
     def _apart(self, line: bytes) -> tuple[tuple[str, ...], Cells] | None:
         """Return names and values of a line, or None if it is not of this kind."""
@@ -169,7 +157,7 @@ class Measured(Kind):
         values = sorted(spans.items(), key=lambda item: item[1])
         names = [one.span(1 if one[2] is not None else 3) for one in PAIR.finditer(line)]
         names += [one.span(1) for one in COUNTER.finditer(line)]
-        # Of a position what it counts up to: a bar of another length is another counter.
+        # What a position counts up to is part of its name: a bar of another length is another.
         names += [one.span(2) for one in POSITION.finditer(line)]
         pattern = pattern_of(line, [span for _, span in values], names)
         return (tuple(name for name, _ in values), pattern) if pattern else ((), None)

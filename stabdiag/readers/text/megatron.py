@@ -1,9 +1,9 @@
 """Megatron-LM and Megatron-DeepSpeed: ``iteration N/ M | lm loss: … | loss scale: … |``.
 
-Each field ends on a bar: one that was cut short by another rank's line is left out. A loss that is
-NaN is not printed at all, nor is that of steps that were all skipped. Where none was skipped, and
-the gradient or a count says NaN, the loss was NaN; what else the other fields say about it is
-weighed where the records are put together.
+Each field ends with a bar: one that was cut short by another rank's line is left out. A loss that
+is NaN is not printed at all, and neither is that of steps that were all skipped. Where none was
+skipped, and the gradient norm or a count says NaN, the loss was NaN. What else the other fields say
+about it is considered where the history is assembled.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from stabdiag.readers.text.deepspeed import SCALE
 from stabdiag.readers.text.grammar import NUMBER, Grammar, Line, Part
-from stabdiag.readers.text.log import functions_of, growing_by
+from stabdiag.readers.text.log import functions_of
 
 _FIELDS = re.compile(rb"([^:|\n]{1,80}): {0,20}(%b) {0,4}\|" % NUMBER)
 
@@ -22,7 +22,7 @@ _LOSS = "lm loss"
 
 @dataclass(frozen=True, kw_only=True)
 class _Iterations(Line):
-    """The lines of the training, with the losses that were NaN."""
+    """The lines of the training, with the losses that were NaN and thus not printed."""
 
     def find(self, data: bytes) -> list[Part]:
         """Return all lines of this kind."""
@@ -30,7 +30,7 @@ class _Iterations(Line):
 
 
 def _with_nan(part: Part) -> Part:
-    """Return lines that hold no loss with one that is NaN where their other fields say so."""
+    """Add losses of NaN to lines without a loss, where their other fields say so."""
     cells = dict(zip(part.names, part.cells, strict=True))
     skipped = cells.get("number of skipped iterations")
     if skipped is None or any(name.endswith("loss") for name in part.names):
@@ -75,5 +75,4 @@ GRAMMAR = Grammar(
     config=re.compile(rb"\W(\w{1,80}) \.{3,80} ([^\n]{1,200})"),
 )
 
-recognises, read = functions_of(GRAMMAR)
-growing = growing_by(GRAMMAR)
+recognises, read, growing = functions_of(GRAMMAR)

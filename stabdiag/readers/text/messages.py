@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from stabdiag.history import Event, EventKind
 from stabdiag.readers.text.clean import inert
+from stabdiag.words import plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -17,9 +18,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Sort:
-    """A sort of message: ``line`` is what a line must look like, ``anchors`` which text it holds.
+    """A sort of message: its lines match ``line``, and hold one of the texts ``anchors``.
 
-    Each anchor is looked for in the whole log, so there are few of them, and sorts share them.
+    The whole log is searched for each anchor, so there are few of them, and sorts share them.
     """
 
     title: str
@@ -77,23 +78,23 @@ _ANCHORS: Final = tuple(dict.fromkeys(anchor for sort in SORTS for anchor in sor
 _TRACEBACK: Final = b"Traceback (most recent call last)"
 _TRACEBACK_TITLE: Final = "traceback"
 
-# So many lines of a traceback are followed to the one that names the exception.
+# How many lines a traceback may have before the one that names the exception.
 _FRAMES: Final = 400
 
 _LONGEST: Final = 200
 _BEFORE: Final = 200
 _AFTER: Final = 2000
 
-# Messages of one sort that are told one by one; the others are counted.
+# How many messages of one sort are kept; the others are only counted.
 _TOLD: Final = 5
 
-# Tracebacks that are followed to their end: each rank of a crash may write one.
+# How many tracebacks are followed to their end: each rank of a crash may write one.
 _FOLLOWED: Final = 1000
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Told:
-    """A message: its sort, its text, its line, and its place in the log, by which the step goes."""
+    """A message: its sort, its text, its line, and its place in the log, which gives the step."""
 
     title: str
     text: str
@@ -151,10 +152,8 @@ class Messages:
             ]
             more = self._counts[title] - len(told)
             if more:
-                lines = "line" if more == 1 else "lines"
-                made[-1] = replace(
-                    made[-1], message=f"{made[-1].message} (and {more} more such {lines})"
-                )
+                also = f"(and {plural(more, 'more such line')})"
+                made[-1] = replace(made[-1], message=f"{made[-1].message} {also}")
             events += made
         return tuple(sorted(events, key=lambda event: event.line or 0))
 
@@ -178,10 +177,10 @@ def _found(data: bytes) -> Iterator[tuple[int, str, bytes]]:
 
 
 def _exception(data: bytes, place: int) -> bytes:
-    """Return the line on which the traceback that begins at a place ends.
+    """Return the last line of the traceback that begins at a place.
 
-    It is the first that is not indented, of those that begin as the traceback's own line does: each
-    rank may name itself.
+    It is the first line that is not indented, among those with the same prefix as the first line of
+    the traceback: each rank may name itself there.
     """
     prefix = data[_begin(data, place) : place]
     for _ in range(_FRAMES):
@@ -197,18 +196,18 @@ def _exception(data: bytes, place: int) -> bytes:
 
 
 def _begin(data: bytes, place: int) -> int:
-    """Return where the line of a place begins, or what is near enough of a long line."""
+    """Return where the line of a place begins, or a place shortly before it in a long line."""
     near = max(place - _BEFORE, 0)
     return max(data.rfind(b"\n", near, place) + 1, near)
 
 
 def _first_anchor(sort: Sort, line: bytes) -> bytes | None:
-    """Return the anchor by which a line that holds several of them counts."""
+    """Return the anchor that finds a line, so that one with several anchors counts once."""
     return next((anchor for anchor in sort.anchors if anchor in line), None)
 
 
 def _places(data: bytes, text: bytes) -> Iterator[int]:
-    # Most logs lack the first byte of most texts, and a single byte is searched for much faster.
+    # Most logs lack the first byte of most texts, and the search for a single byte is much faster.
     place = data.find(text) if text[:1] in data else -1
     while place >= 0:
         yield place

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections import defaultdict
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, TypeGuard
 
-from stabdiag.readers.text.grammar import Grammar, Kind, Part
-from stabdiag.readers.text.log import functions_of, growing_by
+from stabdiag.readers.text.grammar import Grammar, Kind, Part, parts_of
+from stabdiag.readers.text.log import functions_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
 _MARK = b":::MLLOG {"
 _LONGEST = 20_000
 
-# Under which name a benchmark tells the place in the training, the best first.
+# The names under which benchmarks log the place in the training, the best first.
 _CLOCKS = ("step", "step_num", "iteration", "samples_count", "epoch_num", "epoch_count")
 
 _MEASURED = ("loss", "eval", "throughput", "accuracy", "error", "tracked_stats", "learning_rate")
@@ -25,7 +24,7 @@ _MEASURED = ("loss", "eval", "throughput", "accuracy", "error", "tracked_stats",
 
 @dataclass(frozen=True, kw_only=True)
 class _Marked(Kind):
-    """The marked lines that carry a measurement: those that tell when it was taken."""
+    """The marked lines with a measurement and the step or epoch at which it was taken."""
 
     def search(self, data: bytes) -> bool:
         """Return whether there is a marked line."""
@@ -33,16 +32,7 @@ class _Marked(Kind):
 
     def find(self, data: bytes) -> list[Part]:
         """Return all lines that carry measurements."""
-        shapes: dict[tuple[str, ...], tuple[list[int], list[tuple[bytes, ...]]]]
-        shapes = defaultdict(lambda: ([], []))
-        for place, record in _records(data):
-            starts, rows = shapes[tuple(record)]
-            starts.append(place)
-            rows.append(tuple(record.values()))
-        return [
-            Part(names=names, starts=starts, cells=list(zip(*rows, strict=True)))
-            for names, (starts, rows) in shapes.items()
-        ]
+        return parts_of(_records(data))
 
 
 def _records(data: bytes) -> Iterator[tuple[int, dict[str, bytes]]]:
@@ -78,11 +68,7 @@ def _is_measured(key: str) -> bool:
 
 
 def _clock(metadata: dict[str, object]) -> float | None:
-    for name in _CLOCKS:
-        value = metadata.get(name)
-        if _is_number(value):
-            return value
-    return None
+    return next(filter(_is_number, map(metadata.get, _CLOCKS)), None)
 
 
 def _is_number(value: object) -> TypeGuard[float]:
@@ -95,5 +81,4 @@ def _cell(value: float) -> bytes:
 
 GRAMMAR = Grammar(name="mllog", step="step", kinds=(_Marked(),), joined=True)
 
-recognises, read = functions_of(GRAMMAR)
-growing = growing_by(GRAMMAR)
+recognises, read, growing = functions_of(GRAMMAR)

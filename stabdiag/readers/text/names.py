@@ -1,4 +1,4 @@
-"""The names and values of a line of any log, and which of them are losses."""
+"""Find the names and values on a line of any log, and the losses among them."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from stabdiag.readers.text.grammar import NUMBER
 # Where the value of each name stands in a line.
 Spans: TypeAlias = dict[str, tuple[int, int]]
 
-# What every line that counts has in common: loss, Loss, train_loss, …
+# The part of loss, Loss, train_loss, … that every line with a loss contains.
 LOSS: Final = b"oss"
 
-# What a log calls its loss that calls nothing by that name, as it may be spelt. The first that is
-# found counts: an error is as often a metric as it is a loss.
+# What a log may call its loss if it calls nothing a loss, in the order of preference: an error,
+# such as mse, is as often a metric as it is a loss.
 OTHER_LOSSES: Final = (
     *(b"cross_entropy", b"cross-entropy", b"cross entropy", b"crossentropy", b"CrossEntropy"),
     *(b"Cross-Entropy", b"Cross-entropy", b"Cross Entropy", b"Cross entropy", b"xent"),
@@ -27,11 +27,11 @@ _OTHER_LOSS: Final = re.compile(
     re.IGNORECASE,
 )
 
-# What goes before the names of a line that is of an evaluation.
+# The prefix of names on a line of an evaluation.
 VALIDATED: Final = "val "
 
-# Few words may follow one another with capitals: Generator Loss, Avg. Train Loss, Learning Rate,
-# Loss Scale, Loss D. A logger's level is none of them.
+# Names of several capitalised words: Generator Loss, Avg. Train Loss, Learning Rate, Loss Scale,
+# Loss D. The level of a logger is no part of them.
 _TITLE: Final = (
     rb"(?<![A-Za-z])(?:(?!INFO|DEBUG|WARN|ERROR)[A-Z][\w-]{0,20}\.? ){1,3}"
     rb"(?:Loss|Rate|Norm|Scale|Cost|Entropy|Objective|MSE|BCE|NLL|ELBO)"
@@ -41,18 +41,18 @@ _TITLE: Final = (
 # What Python prints around a number: [1e-4], '1e-4', np.float64(2.31), tensor([2.31], device=…)
 _AROUND: Final = rb"(?:[\[\"']|(?:np\.float(?:16|32|64)|tensor|[Aa]rray)\(\[?)?"
 
-# A number, and not the full stop of the sentence that it ends.
+# A number, without the full stop of a sentence that it ends.
 _NUMBER: Final = NUMBER.replace(rb"\d[\d.]{0,40}", rb"\d{1,40}(?:\.\d{0,40})?")
 
-# Python fills the width of a NaN: nanxxx. Points after a number end the sentence, or go on to the
-# next: Loss: 2.31.. Accuracy: 0.5..
+# What may follow a number: nanxxx, as Python fills the width of a NaN, and the points that end a
+# sentence, as in Loss: 2.31.. Accuracy: 0.5..
 _AFTER: Final = rb"(?:(?<=[nN])x{1,4}|\.{1,3}(?![\w.]))?(?![\w/\[-]|\.\S|:\w|,\d)"
 
-# What stands in place of a number begins no name: grad_norm: N/A loss: 2.31, loss_ctc inf lr 1e-4
+# No name begins with what replaces a number: grad_norm: N/A loss: 2.31, loss_ctc inf lr 1e-4
 _NO_VALUE: Final = rb"(?:N/A|None|null|[nN]a[nN]|[iI]nf)[ \t]"
 
-# loss: 2.31, "lr"=1e-4, grad norm: 0.5, training's logloss: 0.5, loss is 2.31 – and loss 2.31 for
-# words that are known to be measured.
+# loss: 2.31, "lr"=1e-4, grad norm: 0.5, training's logloss: 0.5, loss is 2.31; and without a sign,
+# loss 2.31, for names that are known to be those of measurements.
 PAIR: Final = re.compile(
     rb"(?<![A-Za-z\d])(?<!N/)(?!%b)(%b|[A-Za-z][\w./-]{0,60}(?:'s)?(?: [a-z]\w{0,20}){0,2}?)"
     rb"(?:[\"'\]]? ?[:=][ \t]{0,12}| is )%b(%b)%b"
@@ -76,8 +76,13 @@ _EVALUATION: Final = re.compile(
 _TRAINING: Final = re.compile(r"(?<![a-z])train(?:ing)?(?![a-z])", re.IGNORECASE)
 
 
+def is_a_loss(name: str) -> bool:
+    """Tell whether a name is that of a loss, of whatever part or data."""
+    return "loss" in name.lower()
+
+
 def listed(line: bytes) -> Spans:
-    """Return the losses of a line that lists them after that word, with no signs between."""
+    """Return the losses of a line that lists them after the word, without signs."""
     found = _LIST.search(line) if b"osses: " in line else None
     if found is None:
         return {}
@@ -88,17 +93,17 @@ def listed(line: bytes) -> Spans:
 
 
 def evaluated(line: bytes, first: int) -> bool:
-    """Tell whether a word before the first name of a line says that it is of an evaluation."""
+    """Tell whether a word before the first name of a line shows that it is of an evaluation."""
     return _EVALUATION.search(line, 0, first) is not None
 
 
 def trains(name: str) -> bool:
-    """Tell whether a name is of the training by a word, whatever stands before it on the line."""
+    """Tell whether a name has a word for training, whatever the line is about otherwise."""
     return _TRAINING.search(name) is not None
 
 
 def renamed(pairs: Spans, word: bytes) -> Spans:
-    """Call a loss what the log calls by a word of ``OTHER_LOSSES``: avg_cost is avg_loss."""
+    """Name a loss what the log calls by a word of ``OTHER_LOSSES``: avg_cost is avg_loss."""
     made: Spans = {}
     for name, span in pairs.items():
         match = _OTHER_LOSS.fullmatch(name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from stabdiag.readers.text.grammar import NUMBER, VALUE, Grammar, Line
-from stabdiag.readers.text.log import functions_of, growing_by
+from stabdiag.readers.text.log import functions_of
 
 GRAMMAR = Grammar(
     name="nanogpt",
@@ -28,5 +28,4 @@ GRAMMAR = Grammar(
     config=re.compile(rb"\nOverriding: (\w{1,80}) = ([^\n]{1,200})"),
 )
 
-recognises, read = functions_of(GRAMMAR)
-growing = growing_by(GRAMMAR)
+recognises, read, growing = functions_of(GRAMMAR)

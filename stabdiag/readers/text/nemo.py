@@ -1,4 +1,4 @@
-"""NeMo: its progress lines and the progress bars of Lightning that carry a global step."""
+"""NeMo: its progress lines, and the progress bars of Lightning that have a global step."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ import re
 from typing import TYPE_CHECKING
 
 from stabdiag.readers.text.grammar import NUMBER, Grammar, Line
-from stabdiag.readers.text.log import functions_of, growing_by
+from stabdiag.readers.text.log import functions_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 
 def _without_mean(name: str) -> str | None:
-    """Lightning's own mean of the losses is NaN where NeMo steps the optimizer itself."""
+    """Leave out Lightning's own mean loss: it is NaN where NeMo steps the optimizer itself."""
     return None if name == "loss" else name
 
 
 def _bar(with_loss: bytes, named: Callable[[str], str | None]) -> Line:
-    """Return the progress bars that have NeMo's own loss, or have it not."""
+    """Return the progress bars with NeMo's own loss (a lookahead of ``?=``), or without."""
     # Epoch 0: 1%|… | 10/1000 [00:10<…, v_num=1, reduced_train_loss=10.90, global_step=9.000, …]
     return Line(
         pattern=re.compile(
@@ -49,5 +49,4 @@ GRAMMAR = Grammar(
     joined=True,
 )
 
-recognises, read = functions_of(GRAMMAR)
-growing = growing_by(GRAMMAR)
+recognises, read, growing = functions_of(GRAMMAR)

@@ -7,8 +7,8 @@
           1        0.6931        0.6925  0.0151        ┡━━━━━━━╇━━━━━━━━━━━━┩
           2        0.6702        0.6698  0.0178        │ 1     │ 3.31       │
 
-Two blanks or more part the cells, or bars. The first cell of a row counts: a table of results,
-whose rows begin with the name of a model, is none.
+Cells are separated by two blanks or more, or by bars. The first cell of a row is a count: a table
+of results, whose rows begin with the name of a model, is not read.
 """
 
 from __future__ import annotations
@@ -18,29 +18,30 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from stabdiag.errors import NoUsableRecord
+from stabdiag.readers.chunks import join
 from stabdiag.readers.columns import Columns
-from stabdiag.readers.pieces import Rows, join
+from stabdiag.readers.text.cells import rows_of
 from stabdiag.readers.text.clean import Text
-from stabdiag.readers.text.table import piece_of
+from stabdiag.readers.text.names import LOSS, is_a_loss
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from stabdiag.readers.source import Stream
 
-# No table is longer, nor any line of one.
+# How many bytes are looked at, and how long a line of a table may be.
 _LONGEST: Final = 1 << 24
 _LONGEST_LINE: Final = 1000
 _FEWEST: Final = 3
 
-# A name may be of several words, and so may a cell; a number that is wider than its column stands
-# one blank from the next.
+# A name or a cell may have several words; a number that is wider than its column is only one blank
+# away from the next.
 _WORD: Final = re.compile(r"[^\s|│┃║]+")
 _WORDS: Final = re.compile(rf"{_WORD.pattern}(?: {_WORD.pattern})*")
 
 _NAME: Final = re.compile(r"[A-Za-z][\w ./:-]{0,60}")
 _COUNT: Final = re.compile(r"\d{1,12}(?:\.0)?")
-# Most other lines of a log are told from a row by how they begin.
+# How a row begins, which most other lines of a log do not.
 _COUNTED: Final = re.compile(rb"(?:[ \t|]|\xe2[\x94\x95][\x82\x83\x91]){0,200}\d")
 _NUMBER: Final = re.compile(r"[-+]?(?:\d[\d.]*(?:[eE][-+]?\d+)?|\.\d+|nan|inf)", re.IGNORECASE)
 
@@ -71,7 +72,7 @@ class _Table:
                 break
         else:
             row = [_below(name, words) for name in self.heading]
-        told = [cell for name, cell in zip(self.names, row, strict=True) if _is_loss(name)]
+        told = [cell for name, cell in zip(self.names, row, strict=True) if is_a_loss(name)]
         if not any(cell is not None and _NUMBER.fullmatch(cell) for cell in told):
             return None
         return [None if cell is None else cell.encode() for cell in row]
@@ -90,9 +91,7 @@ def read(stream: Stream) -> Columns:
             f"{stream.name}: no record could be read; expected a heading such as epoch, train_loss"
             " over rows of as many cells, two blanks or bars between them"
         )
-    rows = Rows(rows=len(table.rows))
-    for name, cells in zip(table.names, zip(*table.rows, strict=True), strict=True):
-        rows.parts.setdefault(name, [(None, piece_of(cells))])
+    rows = rows_of(table.names, table.rows)
     return Columns(
         source=stream.name,
         format="printed-table",
@@ -104,18 +103,18 @@ def read(stream: Stream) -> Columns:
 
 
 def _largest(data: bytes) -> _Table | None:
-    if b"oss" not in data:
+    if LOSS not in data:
         return None
     largest = max(_tables(data), key=lambda one: len(one.rows), default=None)
     return largest if largest is not None and len(largest.rows) >= _FEWEST else None
 
 
 def _tables(data: bytes) -> list[_Table]:
-    """Return the tables that have a loss; one whose heading is printed again goes on."""
+    """Return the tables that have a loss; after the same heading a table continues."""
     found: list[_Table] = []
     table: _Table | None = None
-    for line in Text(data, first_line=1).data.split(b"\n"):
-        named = b"oss" in line
+    for line in Text(data).data.split(b"\n"):
+        named = LOSS in line
         if len(line) > _LONGEST_LINE or not (named or (table and _COUNTED.match(line))):
             continue
         text = line.decode("utf-8", "replace")
@@ -129,22 +128,16 @@ def _tables(data: bytes) -> list[_Table]:
 
 
 def _is_heading(cells: _Cells) -> bool:
-    """Tell whether cells are names, one of them that of a loss, and none of them twice."""
+    """Tell whether cells are different names, one of them that of a loss."""
     names = [cell[0] for cell in cells]
     return (
         len(set(names)) == len(names) > 1
         and all(_NAME.fullmatch(name) for name in names)
-        and any(_is_loss(name) for name in names[1:])
+        and any(map(is_a_loss, names[1:]))
     )
 
 
-def _is_loss(name: str) -> bool:
-    return "loss" in name.lower()
-
-
 def _below(name: re.Match[str], cells: Sequence[re.Match[str]]) -> str | None:
-    """Return the cell that stands below a name, in any of its width."""
-    for cell in cells:
-        if cell.start() < name.end() and name.start() < cell.end():
-            return cell[0]
-    return None
+    """Return the cell below a name, which overlaps with its width."""
+    below = (one for one in cells if one.start() < name.end() and name.start() < one.end())
+    return next((cell[0] for cell in below), None)

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
     Ints = NDArray[np.int64]
-    Ranks = Ints
 
 # The rank of a line that names none.
 NO_RANK: Final = -1
@@ -25,17 +24,17 @@ _LABEL: Final = re.compile(
     rb"|(\d{1,6}): |\[1,(\d{1,6})\]<std(?:out|err)>:)"
 )
 
-# Of the longest label: what names the rank of a line is found so far into it.
+# How far into a line the label that names its rank may go.
 LONGEST_LABEL: Final = 40
 
-# What stands between the start of a line and what is read of it: labels, times, loggers' names.
+# How far a value may be from the start of its line: after labels, times and loggers' names.
 _LONGEST_PREFIX: Final = 400
 
-# If none of so many lines names its rank, none does.
+# If none of the first lines, up to this many, names its rank, none does.
 _SAMPLE: Final = 32
 
 
-def ranks_of(data: bytes, starts: Sequence[int]) -> Ranks | None:
+def ranks_of(data: bytes, starts: Sequence[int]) -> Ints | None:
     """Return the rank that each line names before the place given, or None if none does."""
     if not any(_rank(data, start) >= 0 for start in starts[:_SAMPLE]):
         return None
@@ -50,11 +49,11 @@ def _rank(data: bytes, start: int) -> int:
     return int(next(filter(None, label.groups()))) if label else NO_RANK
 
 
-def of_one_rank(kinds: Ints, steps: Floats, ranks: Ranks) -> NDArray[np.bool_]:
+def of_one_rank(kinds: Ints, steps: Floats, ranks: Ints) -> NDArray[np.bool_]:
     """Return which lines count, all of shape (lines,), in the order of the log.
 
-    Of each kind of line those of one rank count: of the rank that told of most steps, else of the
-    first. Where it has none for a step, the first line of another rank stands in.
+    Of each kind of line those of one rank count: the rank with the most steps, the first one of
+    several. For a step that it lacks, the first line of another rank counts.
     """
     kept = np.ones(len(ranks), dtype=bool)
     if not (ranks != NO_RANK).any():

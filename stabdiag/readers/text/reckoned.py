@@ -1,4 +1,4 @@
-"""Steps reckoned from epochs that are written with few digits, so that records may share them."""
+"""Steps from epochs that are written with few digits, so that records may share an epoch."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Mask = NDArray[np.bool_]
 
-# An epoch is written with so many digits behind the point, and a little is lost to floats.
+# The digits of an epoch after the point; the error of rounding, with a little for floats.
 _DIGITS: Final = 2
 _ROUNDED: Final = 0.5 * 10**-_DIGITS + 1e-9
 
@@ -30,15 +30,14 @@ def are_rounded(epochs: Floats) -> bool:
 def steps_of(epochs: Floats, an_epoch: float) -> Floats:
     """Return rising steps for the epochs of records of training, of shape (records,).
 
-    ``an_epoch`` is how many steps it has. A log begins anew where an epoch lies below the one
-    before it.
+    ``an_epoch`` is how many steps an epoch has. A new run begins where the epoch falls.
     """
     runs = np.split(epochs, np.flatnonzero(np.diff(epochs) < 0) + 1)
     return np.concatenate([_of_one_run(run, an_epoch) for run in runs])
 
 
 def _of_one_run(epochs: Floats, an_epoch: float) -> Floats:
-    """Return the steps of one run: records that are logged at one stride, or else nearly so."""
+    """Return the steps of one run: at one stride if that explains the epochs."""
     count = len(epochs)
     number = np.arange(1.0, count + 1)
     stride = np.round((epochs[-1] - epochs[0]) * an_epoch / max(count - 1, 1))
@@ -53,7 +52,7 @@ def _of_one_run(epochs: Floats, an_epoch: float) -> Floats:
 def _between_changes(epochs: Floats, an_epoch: float) -> Floats:
     """Spread the steps evenly over the records from one change of the epoch to the next.
 
-    Where it changes, it is halfway between the two that are written.
+    At a change the epoch is taken to be halfway between the two that are written.
     """
     changes = np.flatnonzero(np.diff(epochs) > 0)
     ends = [-0.5, *(changes + 0.5), len(epochs) - 0.5]

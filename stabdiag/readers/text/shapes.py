@@ -1,14 +1,13 @@
 """The shape that most lines of a log share: the same names and punctuation, other numbers.
 
-A pattern made of one line finds the values of all lines like it in one go, which is several times
-faster than to look for names and values one by one. What it does not match is read the slow way.
+A pattern made of one line finds the values of all lines like it at once, which is several times
+faster than to find names and values line by line. What it does not match is read the slow way.
 """
 
 from __future__ import annotations
 
 import re
 from collections import defaultdict
-from dataclasses import dataclass
 from itertools import accumulate, chain, islice
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 
 Names = TypeVar("Names", tuple[bytes, ...], tuple[str, ...])
 
-# Below so many lines a pattern of their own is not worth its making.
+# For fewer lines it does not pay to make a pattern.
 _FEWEST: Final = 32
 
 _LONGEST: Final = 1000
@@ -31,17 +30,9 @@ _LONGEST: Final = 1000
 # A number that is not a value, such as a time or a percentage, and the blanks that align values.
 _LOOSE: Final = re.compile(rb"(\d[\d.,:]*)|( +)")
 
-# A value; whether it is a number in the end is seen when it is read. What numbers are made of, nan
-# and inf among them, is found in half the time that the ways to write one take.
+# A value: any characters of which numbers are made, nan and inf included, which takes half the time
+# of a pattern for numbers. Whether it is one is seen when it is read.
 _VALUE: Final = rb"([-+.,\deEnNaAiIfF]{1,40})"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Shape:
-    """Names, and the pattern whose groups are their values."""
-
-    names: tuple[bytes, ...]
-    pattern: re.Pattern[bytes]
 
 
 def whole(pattern: re.Pattern[bytes]) -> re.Pattern[bytes]:
@@ -67,9 +58,9 @@ def by_names(
     pattern: re.Pattern[bytes] | None,
     apart: Callable[[bytes], tuple[Names, Cells] | None],
 ) -> list[tuple[Names, Sequence[int], Columns]]:
-    """Return the names that lines have, which lines these are, and the values of each name.
+    """Group lines by the names on them; return the names, which lines, and the values by column.
 
-    ``names`` and ``pattern`` are those of most lines; ``apart`` takes any other line apart.
+    ``names`` and ``pattern`` are those of most lines; ``apart`` finds those of any other line.
     """
     alike, columns, others = _alike(lines, pattern)
     shapes: dict[Names, tuple[list[int], list[Cells]]] = defaultdict(lambda: ([], []))
@@ -89,7 +80,7 @@ def by_names(
 def _in_order(
     alike: Sequence[int], columns: Columns, rows: Sequence[int], cells: Sequence[Cells]
 ) -> tuple[Sequence[int], Columns]:
-    """Put lines among others with the same names: of two of one record the later one counts."""
+    """Merge lines with the same names in their order: in a record the later one counts."""
     every = [*alike, *rows]
     values = [*zip(*columns, strict=True), *cells]
     order = sorted(range(len(every)), key=every.__getitem__)
@@ -99,7 +90,7 @@ def _in_order(
 def _alike(
     lines: Sequence[bytes], pattern: re.Pattern[bytes] | None
 ) -> tuple[Sequence[int], Columns, Sequence[int]]:
-    """Return which lines a pattern matches as a whole, its groups as columns, and other lines."""
+    """Return which lines a pattern matches wholly, its groups as columns, and the other lines."""
     every = range(len(lines))
     if pattern is None:
         return [], [], every
@@ -113,20 +104,25 @@ def _alike(
 
 
 def usual_line(lines: Sequence[bytes | None]) -> bytes | None:
-    """Return the line in the middle, for want of a better guess; None for few or long lines."""
+    """Return the line in the middle as a guess at the usual one; None for few or long lines."""
     line = lines[len(lines) // 2] if len(lines) >= _FEWEST else None
     return line if line is not None and len(line) <= _LONGEST else None
 
 
-def usual_shape(lines: Sequence[bytes | None], pairs: re.Pattern[bytes]) -> Shape | None:
-    """Return the shape that most lines are likely to have; ``pairs`` finds name and value."""
+def usual_shape(
+    lines: Sequence[bytes | None], pairs: re.Pattern[bytes]
+) -> tuple[tuple[bytes, ...], re.Pattern[bytes] | None]:
+    """Return the names that most lines are likely to have, and the pattern that finds their values.
+
+    ``pairs`` finds a name and its value. Without a pattern there are no names.
+    """
     line = usual_line(lines)
     found = list(pairs.finditer(line)) if line else []
     if line is None or not found:
-        return None
+        return (), None
     names, values = ([match.span(group) for match in found] for group in (1, 2))
     pattern = pattern_of(line, values, names)
-    return pattern and Shape(names=tuple(match[1] for match in found), pattern=pattern)
+    return (tuple(match[1] for match in found), pattern) if pattern else ((), None)
 
 
 def pattern_of(
@@ -135,7 +131,7 @@ def pattern_of(
     """Return a pattern for all lines like this one, with the same names and other values.
 
     ``values`` and ``names`` are spans of the line; those of the values become groups, in order.
-    Spans that overlap may make a pattern that does not take its own line: it is None then.
+    Returns None if spans overlap so that the pattern would not match its own line.
     """
     source = []
     end = 0

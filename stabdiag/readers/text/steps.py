@@ -1,4 +1,4 @@
-"""The steps of lines that name none, from those of the lines around them."""
+"""Fill in the steps of lines that name none, from the lines around them."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 def filled(steps: Floats, how: Ints) -> Floats:
     """Return steps with those filled in that lines do not name; see ``Step``.
 
-    Both are of shape (lines,), in the order of the log; a step that is not named is NaN, and
-    ``how`` holds the values of ``Step``.
+    Both have the shape (lines,), in the order of the log. A step that is not named is NaN; ``how``
+    holds the value of ``Step`` of each line.
     """
     known = ~np.isnan(steps)
     if known.all():

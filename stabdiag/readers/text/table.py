@@ -1,63 +1,33 @@
-"""Records put together from the lines that a grammar found, in the order of the log."""
+"""Put the lines that a grammar found together into records, in the order of the log."""
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from stabdiag.readers.pieces import Piece, Rows
+from stabdiag.readers.chunks import Rows
+from stabdiag.readers.columns import EXACT
+from stabdiag.readers.pieces import Piece, piece_of_numbers
 from stabdiag.readers.text.bars import TOTAL, totals_of_training
+from stabdiag.readers.text.cells import piece_of
 from stabdiag.readers.text.clock import CLOCK, seconds_at
 from stabdiag.readers.text.grammar import Grammar, Kind, Part
 from stabdiag.readers.text.ranks import NO_RANK, of_one_rank, ranks_of
 from stabdiag.readers.text.steps import filled
-from stabdiag.readers.words import ABSENT, NUMBER, WORD, meaning
+from stabdiag.readers.words import ABSENT, NUMBER, WORD
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from numpy.typing import NDArray
 
-    from stabdiag.readers.text.grammar import Cells
-
     Ints = NDArray[np.int64]
     Floats = NDArray[np.float64]
 
-# What each record of training has, under this name, where there are bars.
+# The name of the loss of training in the logs that have bars.
 LOSS: Final = "loss"
-
-_NOTHING: Final = (ABSENT, np.nan, "")
-_THOUSANDS: Final = re.compile(rb",(?=\d{3}(?:\D|$))")
-
-
-def piece_of(cells: Cells) -> Piece:
-    """Return the piece that cells make; None is a cell that its line does not have."""
-    # int() takes half the time of float(), and gives up at the first cell that is no whole number.
-    for number in (int, float):
-        try:
-            read = map(number, cells)  # type: ignore[arg-type]  # None is caught
-            values = np.fromiter(read, np.float64, len(cells))
-        except (TypeError, ValueError, OverflowError):
-            continue
-        return Piece(values=values, states=np.full(len(cells), NUMBER, dtype=np.uint8))
-    return _from_meanings(cells)
-
-
-def _from_meanings(cells: Cells) -> Piece:
-    meanings = [_NOTHING if cell is None else _meaning(cell) for cell in cells]
-    return Piece(
-        values=np.array([one[1] for one in meanings], dtype=np.float64),
-        states=np.array([one[0] for one in meanings], dtype=np.uint8),
-        words=[one[2] for one in meanings if one[0] == WORD],
-    )
-
-
-def _meaning(cell: bytes) -> tuple[int, float, str]:
-    """Return what a cell means; the thousands of a number may be set apart: 7,012."""
-    return meaning((_THOUSANDS.sub(b"", cell) if b"," in cell else cell).decode("utf-8", "replace"))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -73,7 +43,7 @@ class _Stored:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Finished:
-    """All records, and where in the log which step was reached: places rising, and steps."""
+    """All records, and the steps at rising places in the log."""
 
     rows: Rows
     places: Ints
@@ -87,7 +57,7 @@ class Finished:
 
 
 class Table:
-    """Gathers lines block by block."""
+    """Gathers the lines of all blocks."""
 
     def __init__(self, grammar: Grammar) -> None:
         """Take the lines of ``grammar``."""
@@ -98,18 +68,17 @@ class Table:
         return any(one.kind.is_record for one in self._stored)
 
     def add(self, kind: Kind, part: Part, data: bytes, offset: int) -> None:
-        """Keep lines that were found in the data, which lie ``offset`` bytes into the log."""
+        """Keep lines that were found in ``data``, which begins ``offset`` bytes into the log."""
         at = np.array(part.starts, dtype=np.int64)
         ranks = ranks_of(data, part.starts)
         pieces = {name: piece_of(cells) for name, cells in zip(part.names, part.cells, strict=True)}
         clock = seconds_at(data, part.starts) if kind.is_record else None
         if clock is not None:
-            states = np.where(np.isnan(clock), ABSENT, NUMBER).astype(np.uint8)
-            pieces.setdefault(CLOCK, Piece(values=clock, states=states))
+            pieces.setdefault(CLOCK, piece_of_numbers(clock, np.isnan(clock), gap=ABSENT))
         given = pieces.get(self._grammar.step)
         steps = np.full(len(at), np.nan)
         if given is not None:
-            whole = (given.states == NUMBER) & (np.abs(given.values) < 2.0**53)
+            whole = (given.states == NUMBER) & (np.abs(given.values) < EXACT)
             steps[whole] = given.values[whole]
         self._stored.append(
             _Stored(
@@ -128,7 +97,7 @@ class Table:
         return other
 
     def finished(self, total: float | None = None) -> Finished:
-        """Return the records in the order of the log, each line of several ranks once.
+        """Return the records in the order of the log; of the lines of several ranks, one counts.
 
         ``total`` is how many steps the log announces.
         """
@@ -165,14 +134,13 @@ class Table:
         rows = Rows(rows=count)
         known = ~np.isnan(steps)
         if known.any():
-            states = np.where(known, NUMBER, ABSENT).astype(np.uint8)
-            rows.parts[self._grammar.step] = [(None, Piece(values=steps, states=states))]
+            rows.parts[self._grammar.step] = [(None, piece_of_numbers(steps, ~known, gap=ABSENT))]
         start = 0
         for one in stored:
             where = row[start : start + len(one.at)]
             start += len(one.at)
             for name, piece in one.pieces.items():
-                # What a line does not have another line of the same record may have.
+                # Another line of the same record may have what this one lacks.
                 taken = (where >= 0) & (piece.states != ABSENT)
                 if name == self._grammar.step or not taken.any():
                     continue
@@ -182,7 +150,7 @@ class Table:
 
 
 def _without_other_bars(stored: list[_Stored], told: float | None) -> list[_Stored]:
-    """Take the steps from lines that count to another total than training does."""
+    """Remove the steps of bars that count to another total than those of training."""
     bars = [one for one in stored if not one.kind.is_record and TOTAL in one.pieces]
     if not bars:
         return stored
@@ -206,7 +174,7 @@ def _without_other_bars(stored: list[_Stored], told: float | None) -> list[_Stor
 
 
 def _tell_what_stands_above(stored: list[_Stored], places: Ints, step: str, rows: Rows) -> None:
-    """Give records the columns of the lines above them that make no record themselves."""
+    """Give records the columns of the lines above them that hold for all below."""
     told: dict[str, list[_Stored]] = {}
     for one in stored:
         for name in one.pieces if one.kind.holds_below else ():
@@ -217,10 +185,8 @@ def _tell_what_stands_above(stored: list[_Stored], places: Ints, step: str, rows
         values = np.concatenate([part.pieces[name].values for part in parts])
         above = np.searchsorted(at, places, side="right") - 1
         where = np.flatnonzero(above >= 0)
-        states = np.full(len(where), NUMBER, dtype=np.uint8)
-        rows.parts.setdefault(name, []).append(
-            (where, Piece(values=values[above[where]], states=states))
-        )
+        piece = piece_of_numbers(values[above[where]])
+        rows.parts.setdefault(name, []).append((where, piece))
 
 
 def _each(values: list[int] | list[bool], stored: list[_Stored]) -> Ints:
@@ -234,7 +200,7 @@ def _taken(piece: Piece, which: NDArray[np.bool_]) -> Piece:
 
 
 def _new_records(steps: Floats, begins: Ints) -> NDArray[np.bool_]:
-    """Tell which lines begin a record: those that say so, and those of another step."""
+    """Tell which lines begin a record: those marked so, and those of another step."""
     new = begins.astype(bool)
     if len(new):
         new[0] = True

@@ -1,7 +1,7 @@
 """The HF Trainer on standard output: ``{'loss': 2.05, 'grad_norm': 0.5, …, 'epoch': 0.28}``.
 
-The line has no step. The progress bar that is drawn right after it has; without bars the epoch and
-the number of steps that the Trainer announced tell.
+The line has no step, but the progress bar that is drawn right after it has. Without bars, the step
+follows from the epoch and the number of steps that the Trainer announced.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _EXAMPLES = "Num examples"
 _BATCH = "Total train batch size"
 _TOLD = "|".join((_STEPS, _EPOCHS, _AN_EPOCH, _EXAMPLES, _BATCH)).encode()
 
-# A bar that another line cut in two tells no step, which is no reason not to trust the others.
+# The bars are trusted if no more losses than this share a step: some bar may be cut in two.
 _FEW = 0.1
 _RECKONED = "no record tells its step: the steps are reckoned from the epochs, which records share"
 _TOO_FEW_BARS = "the progress bar is drawn too seldom to tell the steps of all records"
@@ -67,7 +67,7 @@ GRAMMAR = Grammar(
     config=re.compile(rb"(%b)(?: \([^)\n]{1,80}\))? = ([\d,]{1,20})" % _TOLD),
 )
 
-recognises, _read = functions_of(GRAMMAR)
+recognises, _read, _ = functions_of(GRAMMAR)
 
 
 def read(stream: Stream) -> Columns:
@@ -86,10 +86,10 @@ def read(stream: Stream) -> Columns:
 
 
 def _steps_of_an_epoch(config: Mapping[str, object]) -> float | None:
-    """Return how many steps an epoch has, by what the Trainer announced.
+    """Return how many steps an epoch has, from what the Trainer announced.
 
-    Of a run that ends within an epoch the number of epochs is rounded up. Recent versions tell the
-    steps of one; before, they were as many as there are batches of examples.
+    The number of epochs is rounded up for a run that ends within one. Recent versions announce the
+    steps of an epoch; for others they follow from the examples and the size of a batch.
     """
     total, epochs, steps, examples, batch = (
         told_in(config, name) for name in (_STEPS, _EPOCHS, _AN_EPOCH, _EXAMPLES, _BATCH)
@@ -113,9 +113,9 @@ def _shared(columns: Columns) -> bool:
 
 
 def _with_steps(columns: Columns, an_epoch: float) -> Columns:
-    """Return the columns with the steps that the epochs come to; an epoch has so many.
+    """Add the steps that follow from the epochs; ``an_epoch`` is how many steps one has.
 
-    What is no record of training is at the step of the last one, or beyond it where epochs tell.
+    Other records are at the step of the last record of training, or beyond it by their epoch.
     """
     epoch = columns.load("epoch")
     good = epoch.present & np.isfinite(epoch.values)

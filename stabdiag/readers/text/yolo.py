@@ -5,7 +5,7 @@
     Epoch    GPU_mem   box_loss   cls_loss   dfl_loss  Instances       Size
     22/55      9.02G     0.1157      5.355      2.998         17        640: 100%|██████████| …
 
-The bar shows the means of the epoch so far: what it shows last is the epoch's.
+The bar shows the means of the epoch so far: its last state has those of the whole epoch.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ _HEADING: Final = re.compile(
     rb" {1,20}(?:Size|img_size)"
 )
 
-# How far into the log a heading is looked for.
+# How far into the log a heading is searched for.
 _LOOKS: Final = (1 << 20, 1 << 24)
 
 
 def recognises(head: bytes, *, whole: bool) -> bool:
     """Return whether there is a heading."""
-    return _HEADING.search(Text(head, first_line=1).data) is not None
+    return _HEADING.search(Text(head).data) is not None
 
 
 def read(stream: Stream) -> Columns:
     """Read the bars below the headings."""
-    looks = (_HEADING.findall(Text(stream.peek(size), first_line=1).data) for size in _LOOKS)
+    looks = (_HEADING.findall(Text(stream.peek(size)).data) for size in _LOOKS)
     headings = next((found for found in looks if found), None)
     if headings is None:
         raise NoUsableRecord(

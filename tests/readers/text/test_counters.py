@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from stabdiag import read
-from stabdiag.readers.text.look import evidence
+from stabdiag.readers.text.search import evidence
 
 N, PER_EPOCH = 240, 60
 

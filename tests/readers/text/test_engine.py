@@ -176,18 +176,18 @@ class TestFastPaths:
     def test_a_shape_takes_other_numbers_and_blanks(self):
         pairs = re.compile(rb"(\w+): {1,9}(%b)" % NUMBER)
         lines = [b"eta: 1  [10:00:%02d] a:  %d  b: %g (50%%)" % (n, n, n / 7) for n in range(40)]
-        shape = usual_shape(lines, pairs)
-        assert shape.names == (b"eta", b"a", b"b")
-        assert all(shape.pattern.fullmatch(line) for line in lines)
-        assert shape.pattern.fullmatch(b"eta: 2  [1:00] a:    -1.5e-09  b: nan (1%)")
+        names, pattern = usual_shape(lines, pairs)
+        assert names == (b"eta", b"a", b"b")
+        assert all(pattern.fullmatch(line) for line in lines)
+        assert pattern.fullmatch(b"eta: 2  [1:00] a:    -1.5e-09  b: nan (1%)")
         for other in (b"eta: 1  [10:00:00] a: 1  c: 2 (50%)", lines[0] + b"x", b"", b"eta: 1"):
-            assert shape.pattern.fullmatch(other) is None
+            assert pattern.fullmatch(other) is None
 
     def test_digits_of_a_name_are_not_other_numbers(self):
         pairs = re.compile(rb"(\w+): (%b)" % NUMBER)
-        shape = usual_shape([b"acc1: 0.5 acc5: 0.75"] * 40, pairs)
-        assert shape.pattern.fullmatch(b"acc1: 0.25 acc5: 0.5")
-        assert shape.pattern.fullmatch(b"acc5: 0.25 acc1: 0.5") is None
+        _, pattern = usual_shape([b"acc1: 0.5 acc5: 0.75"] * 40, pairs)
+        assert pattern.fullmatch(b"acc1: 0.25 acc5: 0.5")
+        assert pattern.fullmatch(b"acc5: 0.25 acc1: 0.5") is None
 
     def test_names_that_differ_by_a_digit_only(self, values):
         lines = "".join(f"step {n} loss_{n % 2 + 1}: {n}.5 aux: 1.0\n" for n in range(100))

@@ -205,7 +205,9 @@ class _Endless:
             return b""
         self._left -= size
         line = b"node-3: UserWarning: 1Torch was not compiled with flash attention.\n"
-        return b"s:1 trl:3.5\nKilled\n" + line * (size // len(line))
+        text = b"s:1 trl:3.5\nKilled\n"
+        text += line * ((size - len(text)) // len(line))
+        return text.ljust(size - 1) + b"\n"
 
 
 def test_memory_does_not_grow_with_what_is_not_kept():

@@ -1,4 +1,4 @@
-"""A look at the files of a place: which of them are logs, and how much of a run they hold."""
+"""Find the logs among the files of a place, and estimate how much of a run each holds."""
 
 from __future__ import annotations
 
@@ -22,17 +22,18 @@ if TYPE_CHECKING:
     from stabdiag.places.listing import Entry, Place
     from stabdiag.readers.columns import Columns
 
-# So many files are looked into, so many bytes each; some formats show nothing before their end.
+# How many files are looked into, how many bytes of each, and the size up to which a file is read
+# whole if its format shows nothing before its end.
 _MOST_LOOKS: Final = 300
 _HEAD: Final = 1 << 18
 _WHOLE: Final = 1 << 26
 
-# Where none of them shows that it is a log, some are looked into this far: a job may print its
-# source code first.
+# If none of them proves to be a log, how many are looked into further, and how far: a job may print
+# its source code first.
 _FEW: Final = 10
 _FAR: Final = 1 << 24
 
-# What is no log whatever it holds: weights, pictures, programs, arrays, packed folders.
+# Suffixes of files that are no logs: weights, arrays, pictures, programs, archives, configurations.
 _OTHER: Final = frozenset(
     """
     .bin .safetensors .pt .pth .ckpt .onnx .msgpack .h5 .hdf5 .keras .pb .tflite .gguf .distcp
@@ -99,15 +100,15 @@ def _may_be_log(entry: Entry) -> bool:
 
 
 def _promise(entry: Entry) -> tuple[bool, int, float]:
-    """Return a key by which the files that are most likely logs come first, the newest of them."""
+    """Return a sort key: the most likely logs first, and of those the newest."""
     unlikely = _PROMISING.search(entry.path.name) is None
     return unlikely, len(entry.path.parts), -(entry.written or 0.0)
 
 
 def _look(entry: Entry, stream: Stream, size: int) -> Log | None:
-    """Look at the first bytes of a file; at all of it where a format shows nothing before its end.
+    """Look at the first bytes of a file, or at all of it if its format needs that.
 
-    A log that cannot be read stays a choice, where there is no other: it then says why itself.
+    A log that cannot be read may still be chosen, if there is no other: its reader then says why.
     """
     name = None
     try:
@@ -132,6 +133,6 @@ def _log(entry: Entry, name: str, columns: Columns, size: int) -> Log:
     loss = assign(columns.names).columns.get("loss")
     losses = 0.0 if loss is None else float(columns.load(loss).present.sum())
     share = max((entry.size or size) / size, 1.0)
-    # A log that says itself what it holds goes before one that does not.
+    # A log that names its columns is preferred to one that does not.
     losses = min(losses, 1) if columns.unnamed else losses * share
     return Log(entry=entry, format=name, losses=losses)

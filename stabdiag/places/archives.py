@@ -1,4 +1,4 @@
-"""What archives look like, and which of their members are read."""
+"""Recognise archives, and tell which of their members are read."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from typing import Final
 from stabdiag.places.listing import DEEPEST, is_skipped
 from stabdiag.readers.compressed import unpacked
 from stabdiag.readers.source import Stream
+from stabdiag.words import plural
 
-# What a tar header takes, and where in it the format is named.
+# The size of a tar header, and where in it the format is named.
 _BLOCK: Final = 512
 _USTAR: Final = slice(257, 262)
 
@@ -39,6 +40,6 @@ def is_wanted(path: PurePosixPath) -> bool:
 
 
 def left_out(count: int) -> str:
-    """Say how many members are no files in the archive."""
-    members = "1 member" if count == 1 else f"{count} members"
+    """Say how many members were left out."""
+    members = plural(count, "member")
     return f"{members} of the archive left out: links, devices, or paths that lead out of it"

@@ -1,0 +1,162 @@
+"""Chunks: blocks of records that were read, and the columns that they make together.
+
+A block may come from Arrow or from a tolerant reader, and may have another type in a column than
+its neighbours do. Whether a column holds numbers or words in the end is decided here alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from stabdiag.readers.columns import Column
+from stabdiag.readers.pieces import Piece, piece_of
+from stabdiag.readers.words import ABSENT, NULL, NUMBER, WORD
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+
+class Chunk(Protocol):
+    """One block of records, read."""
+
+    @property
+    def rows(self) -> int:
+        """How many records the block holds."""
+
+    @property
+    def names(self) -> Sequence[str]:
+        """The columns that the block knows, in the order in which they first appear."""
+
+    def piece(self, name: str) -> Piece | None:
+        """Return the block's piece of a column, or None if it has none."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Rows:
+    """A chunk in which each column has its own rows, or all of them (None).
+
+    A log whose records all have different keys thus takes memory for its entries alone, not for a
+    table of all rows and all columns.
+    """
+
+    rows: int
+    parts: dict[str, list[tuple[NDArray[np.intp] | None, Piece]]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, pieces: Mapping[str, Piece]) -> Rows:
+        """Return the chunk of columns that all have an entry in each row."""
+        rows = len(next(iter(pieces.values())).values)
+        return cls(rows=rows, parts={name: [(None, piece)] for name, piece in pieces.items()})
+
+    @property
+    def names(self) -> Sequence[str]:
+        """The columns in the order in which they first appear."""
+        return list(self.parts)
+
+    def piece(self, name: str) -> Piece | None:
+        """Return the column spread over all rows."""
+        parts = self.parts.get(name)
+        if parts is None:
+            return None
+        if len(parts) == 1 and parts[0][0] is None:
+            return parts[0][1]
+        values = np.full(self.rows, np.nan)
+        states = np.full(self.rows, ABSENT, dtype=np.uint8)
+        spelt = np.full(self.rows, None, dtype=object)
+        for rows, part in parts:
+            where = np.arange(self.rows) if rows is None else rows
+            values[where] = part.values
+            states[where] = part.states
+            spelt[where[part.states == WORD]] = part.words
+        return Piece(values=values, states=states, words=spelt[states == WORD].tolist())
+
+
+def rows_of(records: Sequence[dict[str, object]], order: Sequence[str] | None = None) -> Rows:
+    """Return the chunk that flat records make, its columns in the order given."""
+    groups: dict[tuple[str, ...], list[int]] = {}
+    for row, record in enumerate(records):
+        groups.setdefault(tuple(record), []).append(row)
+    chunk = Rows(rows=len(records), parts={_printable(name): [] for name in order or ()})
+    for keys, rows in groups.items():
+        where = None if len(rows) == len(records) else np.array(rows, dtype=np.intp)
+        columns = zip(*(records[row].values() for row in rows), strict=True)
+        for key, column in zip(keys, columns, strict=False):
+            chunk.parts.setdefault(_printable(key), []).append((where, piece_of(column)))
+    return chunk
+
+
+def _printable(name: str) -> str:
+    """Return the name without lone surrogates, which JSON can spell and no output can."""
+    return name if name.isascii() else name.encode("utf-8", "replace").decode()
+
+
+def names_in(chunks: Iterable[Chunk]) -> tuple[str, ...]:
+    """Return the columns of all chunks, in the order in which they first appear."""
+    return tuple(dict.fromkeys(name for chunk in chunks for name in chunk.names))
+
+
+def rows_in(chunks: Iterable[Chunk]) -> int:
+    """Return how many records all chunks hold."""
+    return sum(chunk.rows for chunk in chunks)
+
+
+def join(chunks: Sequence[Chunk], name: str) -> Column:
+    """Return the whole column that the chunks' pieces make."""
+    if len(chunks) == 1 and (whole := chunks[0].piece(name)) is not None:
+        return _column(whole.values, whole.states, whole.words)
+    rows = rows_in(chunks)
+    values = np.empty(rows)
+    states = np.zeros(rows, dtype=np.uint8)
+    words: list[str] = []
+    start = 0
+    for chunk in chunks:
+        piece = chunk.piece(name)
+        if piece is not None:
+            values[start : start + chunk.rows] = piece.values
+            states[start : start + chunk.rows] = piece.states
+            words.extend(piece.words)
+        start += chunk.rows
+    return _column(values, states, words)
+
+
+def _column(values: NDArray[np.float64], states: NDArray[np.uint8], words: Sequence[str]) -> Column:
+    """Return a column of numbers; if words outnumber them, of times, positions or codes."""
+    numbers = states == NUMBER
+    null = states == NULL
+    if len(words) <= np.count_nonzero(numbers):
+        if not numbers.all():
+            values = np.where(numbers, values, np.nan)
+        return Column(values=values, present=numbers, null=null, strays=len(words))
+    from stabdiag.readers.times import counts_of, seconds_of  # not needed by a log without words
+
+    times = seconds_of(words)
+    spelt = counts_of(words) if times is None else times
+    if spelt is not None:
+        return _spelt(spelt, states, is_time=times is not None)
+    code = {word: number for number, word in enumerate(dict.fromkeys(words))}
+    codes = np.full(len(values), np.nan)
+    codes[states == WORD] = list(map(code.__getitem__, words))
+    # Numbers among words are told apart by their value: 1 and 1.0 are one word.
+    _, rank = np.unique(values[numbers], return_inverse=True)
+    codes[numbers] = rank + len(code)
+    return Column(
+        values=codes,
+        present=numbers | (states == WORD),
+        null=null,
+        is_text=True,
+        words=tuple(code),
+    )
+
+
+def _spelt(numbers: NDArray[np.float64], states: NDArray[np.uint8], *, is_time: bool) -> Column:
+    values = np.full(len(states), np.nan)
+    values[states == WORD] = numbers
+    present = np.isfinite(values)
+    null = states == NULL
+    strays = int(np.count_nonzero(~present & ~null & (states != ABSENT)))
+    return Column(values=values, present=present, null=null, is_time=is_time, strays=strays)

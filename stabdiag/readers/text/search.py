@@ -1,0 +1,73 @@
+"""Search any text for evidence that it is a log: losses, and what counts their steps."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from stabdiag.readers.text.alarms import alarms
+from stabdiag.readers.text.candidates import above, beside, excerpt, rising, uncounted
+from stabdiag.readers.text.counters import EPOCH, STEP, headings_of
+from stabdiag.readers.text.names import LOSS, OTHER_LOSSES, VALIDATED
+from stabdiag.readers.text.sample import sample_of
+
+if TYPE_CHECKING:
+    from stabdiag.readers.text.evidence import Evidence
+    from stabdiag.readers.text.sample import Sample, Shapes
+
+# In how many bytes at the head of the text headings are searched for.
+_LOOK_ABOVE: Final = 1 << 22
+
+
+def evidence(data: bytes) -> Evidence | None:
+    """Return the evidence that lines are a log, or None if there is not enough.
+
+    The loss may have another name, such as a cost, only if nothing is called a loss.
+    """
+    for word in (LOSS, *(word for word in OTHER_LOSSES if word in data)):
+        sample = sample_of(data, word)
+        found = _evidence(data, sample)
+        if found is not None:
+            total = next((name for name in sorted(sample.losses) if name.lower() == "loss"), None)
+            return replace(found, word=word, total=total)
+    return None
+
+
+def _evidence(data: bytes, sample: Sample) -> Evidence | None:
+    trained = {name: one for name, one in sample.values.items() if not name.startswith(VALIDATED)}
+    of_these = {key: counts for key, counts in sample.counters.items() if key[1] in trained}
+    found = beside(of_these) or beside(sample.counters)
+    of_training = found is not None and (found.loss in trained or not trained)
+    if found and of_training:
+        on_its_line = (EPOCH, found.loss) in sample.counters
+        if on_its_line or (found.rising == 1 and not found.restarts):
+            return found
+    headings: dict[bytes, list[int]] = defaultdict(list)
+    for name, count in headings_of(data[: min(sample.end, _LOOK_ABOVE)]):
+        headings[name].append(count)
+    if found and not of_training:
+        # A counter beside the losses of evaluations tells little of those of the training.
+        found = above(headings, trained) or found
+    if found is not None:
+        return found if found.above else replace(found, epochs=rising(headings[EPOCH]) == 1)
+    return (
+        above(headings, sample.values)
+        or excerpt(sample.shapes)
+        or _alarming(data, sample)
+        or uncounted(trained, sample.counters)
+    )
+
+
+def _alarming(data: bytes, sample: Sample) -> Evidence | None:
+    """Return the evidence in an excerpt that says that the training went wrong."""
+    found = None
+    if sample.shapes and any(line.search(data) for line in alarms("loss", STEP)):
+        found = excerpt(sample.shapes, alarmed=True)
+    if found is None and 2 * _lines(sample.not_finite) >= _lines(sample.shapes):
+        found = excerpt(sample.not_finite, alarmed=True)
+    return found
+
+
+def _lines(shapes: Shapes) -> int:
+    return sum(map(len, shapes.values()))
