@@ -10,7 +10,7 @@ from stabdiag.checklist.interventions import INTERVENTIONS, first_open
 from stabdiag.checklist.seen import Seen
 from stabdiag.checklist.signals import signals
 from stabdiag.ticks import Sheet, State, Tick, TickList, Words
-from stabdiag.tree.words import plural
+from stabdiag.words import plural
 
 if TYPE_CHECKING:
     from stabdiag.report import Report

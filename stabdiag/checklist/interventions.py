@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from stabdiag.checklist import steps
 from stabdiag.findings import Remedy
 from stabdiag.ticks import State, crossed, ticked, unknown
-from stabdiag.tree.words import num
+from stabdiag.words import num
 
 if TYPE_CHECKING:
     from stabdiag.checklist.seen import Seen

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Final
 from stabdiag.findings import Remedy, Severity
 from stabdiag.symptoms.losses import from_the_start
 from stabdiag.tree.case import Case
-from stabdiag.tree.words import checkpoint_before, num, plural
+from stabdiag.tree.checkpoint import checkpoint_before
+from stabdiag.words import num, plural
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

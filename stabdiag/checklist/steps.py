@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from stabdiag.checklist.seen import remedies
 from stabdiag.findings import Remedy
 from stabdiag.ticks import crossed, ticked, unknown
-from stabdiag.tree.words import num, plural
+from stabdiag.words import capitalised, num, plural, sentence
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -47,7 +47,7 @@ def reproduce(seen: Seen) -> Tick:
     return unknown(
         slug,
         title,
-        f"{told[0].upper()}{told[1:]}.",
+        sentence(told),
         f"{seen.reload}, fix all seeds, and run it twice: one process, one worker of the loader. "
         "`stabdiag compare FIRST SECOND` tells where they part.",
         "If it does not fail at a smaller scale, look at distribution and at races in the data.",
@@ -142,7 +142,7 @@ def learning_rate(seen: Seen) -> Tick:
         return crossed(slug, title, f"{found.title} ({found.slug}).", found.first_action, *lower)
     warmup = seen.warmup
     if warmup is not None:
-        return ticked(slug, title, f"{warmup[0].upper()}{warmup[1:]}, and no finding blames it.")
+        return ticked(slug, title, f"{capitalised(warmup)}, and no finding blames it.")
     if peak is None:
         return unknown(slug, title, "The learning rate is neither logged nor told.", *do)
     if not seen.from_the_start:

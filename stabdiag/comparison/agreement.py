@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from stabdiag.compared import Kind
 from stabdiag.comparison import resume, seeds
 from stabdiag.comparison.study import Study, finding
-from stabdiag.tree.words import plural
+from stabdiag.words import plural
 
 if TYPE_CHECKING:
     from stabdiag.compared import Parting

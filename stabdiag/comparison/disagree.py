@@ -11,7 +11,7 @@ from stabdiag.comparison.points import begin_alike, losses
 from stabdiag.comparison.study import Study, finding
 from stabdiag.comparison.told import close, measured
 from stabdiag.stats.parting import lasting, local_noise, wander
-from stabdiag.tree.words import num
+from stabdiag.words import num
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

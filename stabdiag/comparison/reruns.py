@@ -11,7 +11,7 @@ from stabdiag.comparison.settings import explaining, joined
 from stabdiag.comparison.study import Study, finding
 from stabdiag.comparison.told import close, largest, measured, where
 from stabdiag.findings import Severity
-from stabdiag.tree.words import num
+from stabdiag.words import num
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

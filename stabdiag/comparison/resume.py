@@ -14,7 +14,7 @@ from stabdiag.comparison.told import close, largest, measured
 from stabdiag.findings import Severity
 from stabdiag.stats.jump import Jump, level_jump
 from stabdiag.stats.levels import levels
-from stabdiag.tree.words import num, plural
+from stabdiag.words import num, plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

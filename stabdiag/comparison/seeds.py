@@ -10,7 +10,7 @@ from stabdiag.comparison.ends import Ends, ends, farthest, spread_of
 from stabdiag.comparison.settings import joined
 from stabdiag.comparison.study import Study, finding
 from stabdiag.stats.quantiles import median
-from stabdiag.tree.words import num
+from stabdiag.words import num
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

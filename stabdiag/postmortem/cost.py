@@ -11,7 +11,7 @@ import numpy as np
 from stabdiag.manifest.beside import NUMBERS
 from stabdiag.manifest.keys import number, plain
 from stabdiag.stats.quantiles import median
-from stabdiag.tree.words import num, plural
+from stabdiag.words import num, plural
 
 if TYPE_CHECKING:
     from stabdiag.history import Series

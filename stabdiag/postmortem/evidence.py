@@ -14,6 +14,7 @@ from stabdiag.postmortem.cost import duration, large
 from stabdiag.postmortem.tables import around, course, limits_told
 from stabdiag.postmortem.timeline import timeline
 from stabdiag.symptoms import BY_SLUG as SYMPTOMS
+from stabdiag.words import sentence
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -61,7 +62,7 @@ def compute_lost(told: Study) -> Iterator[str]:
     """Yield what the incident cost, figure by figure, each with how it is known."""
     yield "### Compute lost"
     lost = told.lost
-    yield f"{escape(lost.what[0].upper() + lost.what[1:])}."
+    yield escape(sentence(lost.what))
     if lost.cost is None:
         return
     yield table(

@@ -9,8 +9,8 @@ import numpy as np
 
 from stabdiag.findings import Answer, AskedOf, Severity, Verdict
 from stabdiag.tree.case import Case
+from stabdiag.tree.checkpoint import Checkpoint, checkpoint_before
 from stabdiag.tree.origin import first_bad, origin
-from stabdiag.tree.words import Checkpoint, checkpoint_before
 
 if TYPE_CHECKING:
     from stabdiag.findings import Finding

@@ -11,7 +11,7 @@ from stabdiag.stats.quantiles import median, medians
 from stabdiag.stats.rolling import MAD_TO_SIGMA
 from stabdiag.symptoms.symptom import Evidence, Symptom
 from stabdiag.tree.causes import USUAL_REPEATS
-from stabdiag.tree.words import num, plural, whole
+from stabdiag.words import num, plural, whole
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

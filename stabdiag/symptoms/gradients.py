@@ -12,7 +12,8 @@ from stabdiag.stats.quantiles import median
 from stabdiag.symptoms.symptom import Evidence, Symptom
 from stabdiag.symptoms.weights import weight_norm_shrinking
 from stabdiag.tree.advice.words import clip
-from stabdiag.tree.words import checkpoint_before, num, plural
+from stabdiag.tree.checkpoint import checkpoint_before
+from stabdiag.words import num, plural
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

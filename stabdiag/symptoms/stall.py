@@ -10,7 +10,8 @@ from stabdiag.findings import Severity
 from stabdiag.history import EventKind
 from stabdiag.stats.quantiles import median
 from stabdiag.symptoms.symptom import Evidence, Symptom
-from stabdiag.tree.words import checkpoint_before, num
+from stabdiag.tree.checkpoint import checkpoint_before
+from stabdiag.words import num
 
 if TYPE_CHECKING:
     from stabdiag.tree.case import Case

@@ -13,7 +13,7 @@ from stabdiag.stats.waves import count_waves
 from stabdiag.symptoms.losses import from_the_start, is_distance
 from stabdiag.symptoms.symptom import Evidence, Symptom
 from stabdiag.tree.advice.words import clip
-from stabdiag.tree.words import num
+from stabdiag.words import num
 
 if TYPE_CHECKING:
     from stabdiag.tree.case import Case

@@ -8,7 +8,7 @@ import numpy as np
 
 from stabdiag.stats.quantiles import median
 from stabdiag.symptoms.symptom import Evidence
-from stabdiag.tree.words import num
+from stabdiag.words import num
 
 if TYPE_CHECKING:
     from stabdiag.tree.case import Case

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stabdiag.stats.quantiles import median
-from stabdiag.tree.words import num, plural, whole
+from stabdiag.words import num, plural, whole
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

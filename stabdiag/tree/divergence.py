@@ -12,7 +12,7 @@ from stabdiag.tree.reward import no_harm
 from stabdiag.tree.rises import climb, found_rise, is_clear, lr_jump, lr_over
 from stabdiag.tree.turns import turned_to
 from stabdiag.tree.weights import did_a_weight_norm_change
-from stabdiag.tree.words import num, plural
+from stabdiag.words import num, plural
 
 if TYPE_CHECKING:
     from stabdiag.findings import Scalar

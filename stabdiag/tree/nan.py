@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from stabdiag.tree.checkpoint import checkpoint_before
 from stabdiag.tree.origin import (
     begun,
     blew_up,
@@ -15,7 +16,7 @@ from stabdiag.tree.origin import (
     origin,
 )
 from stabdiag.tree.question import Question, Reply, no, unknown, yes
-from stabdiag.tree.words import checkpoint_before, num, plural
+from stabdiag.words import num, plural
 
 if TYPE_CHECKING:
     from stabdiag.tree.case import Case

@@ -10,7 +10,7 @@ from stabdiag.tree.fingerprint import is_it_the_fp16_fingerprint
 from stabdiag.tree.question import Question, Reply, no, unknown, yes
 from stabdiag.tree.scale import fall_to_floor, is_averaged, last_fall
 from stabdiag.tree.scaler import Overflows, overflows
-from stabdiag.tree.words import num, plural
+from stabdiag.words import num, plural
 
 if TYPE_CHECKING:
     from stabdiag.findings import Scalar

@@ -11,7 +11,7 @@ from stabdiag.stats.quantiles import median, typical
 from stabdiag.stats.rise import net_rise
 from stabdiag.tree.question import Reply, no
 from stabdiag.tree.rises import is_clear
-from stabdiag.tree.words import num
+from stabdiag.words import num
 
 if TYPE_CHECKING:
     from stabdiag.history import Series

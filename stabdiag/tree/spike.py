@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 from stabdiag.roles import OF_OPPONENTS
 from stabdiag.tree.causes import before, lr_panel, panels
+from stabdiag.tree.checkpoint import checkpoint_before
 from stabdiag.tree.question import Question, Reply, no, unknown, yes
 from stabdiag.tree.reward import no_harm
-from stabdiag.tree.words import checkpoint_before, num, plural, sigmas
+from stabdiag.words import num, plural, sigmas
 
 if TYPE_CHECKING:
     from stabdiag.findings import Scalar

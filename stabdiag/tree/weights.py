@@ -10,7 +10,7 @@ from stabdiag.stats.quantiles import typical
 from stabdiag.tree.question import Reply, no, unknown, yes
 from stabdiag.tree.rises import climb, found_rise
 from stabdiag.tree.turns import logarithms, turned_to
-from stabdiag.tree.words import num
+from stabdiag.words import num
 
 if TYPE_CHECKING:
     from stabdiag.findings import Scalar

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from stabdiag.compared import Bearing, Comparison
 from stabdiag.formats.terminal.page import number
+from stabdiag.words import clipped
 
 if TYPE_CHECKING:
     from stabdiag.compared import Difference, Parting, Run
@@ -114,5 +115,4 @@ def _values(one: Difference) -> str:
 def _value(value: Scalar) -> str:
     if value is None:
         return "not told"
-    text = number(value, 6)
-    return text if len(text) <= 60 else f"{text[:59]}…"
+    return clipped(number(value, 6), 60)

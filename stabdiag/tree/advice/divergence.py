@@ -8,20 +8,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stabdiag.findings import Remedy
-from stabdiag.tree.advice.words import (
-    Advice,
-    clip,
-    inner,
-    less_decay,
-    more_decay,
-    now_lr,
-    sentence,
-    shown,
-    to_log,
-)
+from stabdiag.tree.advice.words import Advice, clip, less_decay, more_decay, now_lr, shown, to_log
+from stabdiag.tree.checkpoint import checkpoint_before
 from stabdiag.tree.reward import lost_reward
 from stabdiag.tree.rises import climb, found_rise
-from stabdiag.tree.words import checkpoint_before, num
+from stabdiag.words import num, sentence, uncapitalised
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -83,7 +74,7 @@ def lr_rising(case: Case, answers: Mapping[str, Answer]) -> Advice:
     return Advice(
         summary=f"{told.what} The learning rate rose from {begin} to {end} meanwhile{since}.",
         first=f"Fix the schedule, which still raises the learning rate at step {highest} "
-        f"(a warm-up that never ends, or an inverted decay): {inner(told.reload)}.",
+        f"(a warm-up that never ends, or an inverted decay): {uncapitalised(told.reload)}.",
         then=(
             f"Check warm-up and total steps against the manifest ({_schedule(case)}).",
             "Plot the learning rate of every step before the restart.",
@@ -102,7 +93,8 @@ def _lr_jump(case: Case, answer: Answer) -> Advice:
     before, after = (shown(answer.measured.get(key)) for key in ("lr_before", "lr_after"))
     return Advice(
         summary=f"{told.what} {sentence(answer.because)}",
-        first=f"Undo the jump of the learning rate at step {told.began}: {inner(told.reload)}.",
+        first=f"Undo the jump of the learning rate at step {told.began}: "
+        f"{uncapitalised(told.reload)}.",
         then=(
             f"Find what raised it from {before} to {after}: a resume that set up another schedule, "
             "a step counted twice, a change by hand.",

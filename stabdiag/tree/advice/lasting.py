@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 from stabdiag.stats.shape import back_after_all
 from stabdiag.tree.advice.told import STATE, Told, told_of
-from stabdiag.tree.advice.words import Advice, batches_at, clip, first_of, inner
+from stabdiag.tree.advice.words import Advice, batches_at, clip, first_of
+from stabdiag.tree.checkpoint import checkpoint_before
 from stabdiag.tree.spike import focus, time_to_recover
-from stabdiag.tree.words import checkpoint_before
+from stabdiag.words import uncapitalised
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -48,7 +49,7 @@ def persistent(case: Case, answers: Mapping[str, Answer]) -> Advice:
             skip, remedies = (), ()
     if told.resumed is not None:
         act = f"Resume at step {told.resumed} once more, and see that it loads {STATE}."
-        restart = (f"Should the loss jump again: {inner(told.restart)}",)
+        restart = (f"Should the loss jump again: {uncapitalised(told.restart)}",)
     return Advice(
         summary=" ".join(filter(None, (told.what, passed, told.cause or why))),
         first=act,
@@ -100,7 +101,7 @@ def unresolved(case: Case, answers: Mapping[str, Answer]) -> Advice:
         if planned is None or planned > enough:
             first = (
                 f"Run on to step {enough} if the run still can, and diagnose again; else: "
-                f"{inner(first)}"
+                f"{uncapitalised(first)}"
             )
     return Advice(
         summary=" ".join(filter(None, (told.what, end, told.cause))),

@@ -6,17 +6,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from stabdiag.findings import Remedy
-from stabdiag.tree.advice.words import (
-    Advice,
-    batches_at,
-    clip,
-    first_of,
-    inner,
-    logged_at,
-    now_lr,
-    outer,
-    sentence,
-)
+from stabdiag.tree.advice.words import Advice, batches_at, clip, first_of, logged_at, now_lr
+from stabdiag.tree.checkpoint import checkpoint_before
 from stabdiag.tree.origin import (
     FirstBad,
     Origin,
@@ -27,7 +18,7 @@ from stabdiag.tree.origin import (
     no_lead_up,
     origin,
 )
-from stabdiag.tree.words import checkpoint_before, num
+from stabdiag.words import capitalised, num, sentence, uncapitalised
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -69,7 +60,7 @@ def _by_evidence(case: Case, bad: FirstBad, start: Origin, reload: str) -> Advic
     if jump:
         return Advice(
             summary=sentence(jump.because),
-            first=f"Fix the schedule at step {jump.steps[0]}: {inner(reload)}.",
+            first=f"Fix the schedule at step {jump.steps[0]}: {uncapitalised(reload)}.",
             then=(
                 "Check that a resume restores the scheduler's state, and that phases join without "
                 "a step.",
@@ -136,7 +127,7 @@ def _how_it_began(case: Case, bad: FirstBad, start: Origin) -> str:
                 f"{start.role} went first, at step {start.step}; too little was logged before it"
                 " to show what led up to it."
             )
-        why = outer(no_lead_up(case, bad, start))
+        why = capitalised(no_lead_up(case, bad, start))
         return f"{why} before it, so the log does not show what led up to it."
     points = "which points at a bad sample or at a layer's numerics."
     if start.role != "loss" and start.step < bad.step:
@@ -162,7 +153,7 @@ def fp16(case: Case, answers: Mapping[str, Answer]) -> Advice:
     then: tuple[str, ...] = (f"If the loss scale keeps collapsing, {smaller}.",)
     if jump:
         told, remedies = sentence(jump.because), (Remedy.RATE, Remedy.PRECISION)
-        first = f"Fix the schedule at step {jump.steps[0]}: {inner(reload)}."
+        first = f"Fix the schedule at step {jump.steps[0]}: {uncapitalised(reload)}."
     elif signals.verdict == "no":
         first = (
             f"Re-run {where} once in fp32 on the same data: if it is finite there, it was an fp16 "

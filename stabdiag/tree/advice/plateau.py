@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.tree.advice.words import Advice, sentence
+from stabdiag.tree.advice.words import Advice
 from stabdiag.tree.rises import climb
-from stabdiag.tree.words import num
+from stabdiag.words import num, sentence
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from stabdiag.findings import Remedy
-from stabdiag.tree.advice.words import clip, sentence
+from stabdiag.tree.advice.words import clip
 from stabdiag.tree.causes import before
+from stabdiag.tree.checkpoint import checkpoint_before
 from stabdiag.tree.spike import focus, start
-from stabdiag.tree.words import checkpoint_before, num, plural, sigmas
+from stabdiag.words import num, plural, sentence, sigmas
 
 if TYPE_CHECKING:
     from stabdiag.tree.case import Case

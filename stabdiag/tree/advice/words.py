@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.tree.words import num
+from stabdiag.words import num
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -46,21 +46,6 @@ class Advice:
     remedies: tuple[Remedy, ...] = ()
     back: int | None = None
     title: str = ""
-
-
-def sentence(words: str) -> str:
-    """Return words with a capital letter and a full stop, to stand alone."""
-    return f"{outer(words)}."
-
-
-def outer(words: str) -> str:
-    """Return words with a capital letter, to begin a sentence."""
-    return words[0].upper() + words[1:]
-
-
-def inner(words: str) -> str:
-    """Return a sentence's words with a small letter, to stand within another."""
-    return words[0].lower() + words[1:]
 
 
 def shown(value: Scalar) -> str:
