@@ -116,11 +116,10 @@ class Seen:
     @cached_property
     def _rates(self) -> Series | None:
         """The learning rates, up to the first jump: what it jumped to was never meant."""
-        lr = self.report.history.get("lr")
-        if lr is None or not len(lr.finite()):
+        rates, jumps = self.report.history.finite("lr"), self._case.lr_jumps
+        if not len(rates):
             return None
-        rates, jumps = lr.finite(), self._case.lr_jumps
-        before = rates.between(int(rates.steps[0]), int(jumps[0]) - 1) if len(jumps) else rates
+        before = rates.until(int(jumps[0]) - 1) if len(jumps) else rates
         return before if len(before) else rates
 
 

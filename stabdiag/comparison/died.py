@@ -129,12 +129,8 @@ def _mourning(mourners: list[Run]) -> str:
 
 def _seconds(dead: Run, study: Study) -> str:
     """Return how long before the others a rank stopped, where the logs tell the time."""
-    clocks = {run.label: run.history.get("clock") for run in study.runs}
-    ends = {
-        label: float(clock.finite().values[-1])
-        for label, clock in clocks.items()
-        if clock is not None and len(clock.finite())
-    }
+    clocks = {run.label: run.history.finite("clock").values for run in study.runs}
+    ends = {label: float(clock[-1]) for label, clock in clocks.items() if len(clock)}
     if dead.label not in ends or len(ends) < 2:
         return ""
     before = max(ends.values()) - ends[dead.label]

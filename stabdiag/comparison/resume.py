@@ -67,11 +67,10 @@ def _rate(one: Run, other: Run, rate: Parting) -> Finding:
 
 def _rate_ratio(study: Study, one: Run, other: Run) -> float | None:
     """Return by what factor the learning rate changes where no step is logged by both runs."""
-    before, after = one.history.get("lr"), other.history.get("lr")
-    if before is None or after is None or len(losses(one.history, other.history)):
+    if len(losses(one.history, other.history)):
         return None
-    old = before.finite().between(int(before.steps[0]), span(other)[0]).values
-    new = after.finite().values
+    old = one.history.finite("lr").until(span(other)[0]).values
+    new = other.history.finite("lr").values
     if len(old) < 2 or not len(new) or old[-1] <= 0 or new[0] <= 0:
         return None
     ratio = float(new[0] / old[-1])
@@ -80,8 +79,8 @@ def _rate_ratio(study: Study, one: Run, other: Run) -> float | None:
 
 
 def _rate_jump(one: Run, other: Run) -> Finding:
-    old = float(one.history.series["lr"].finite().values[-1])
-    new = float(other.history.series["lr"].finite().values[0])
+    old = float(one.history.finite("lr").values[-1])
+    new = float(other.history.finite("lr").values[0])
     return finding(
         "resume-parts",
         because=f"{one.label} ended at step {span(one)[1]} with a learning rate of {num(old)}; "
@@ -137,9 +136,9 @@ def _parted(one: Run, other: Run, loss: Parting, sigmas: float) -> Finding:
 def _jump(study: Study, one: Run, other: Run) -> Jump | None:
     """Return the jump of the loss's level from the first run to the second, if it is one."""
     limits, start = study.limits.resume, span(other)[0]
-    old = one.history.series["loss"].finite()
-    before = old.between(int(old.steps[0]), start - 1).values[-_BEFORE:] if len(old) else old.values
-    after = other.history.series["loss"].finite().values[: limits.points]
+    old = one.history.finite("loss")
+    before = old.until(start - 1).values[-_BEFORE:]
+    after = other.history.finite("loss").values[: limits.points]
     found = level_jump(before, after, limits.points)
     if found is None:
         return None

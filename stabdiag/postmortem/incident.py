@@ -110,10 +110,9 @@ def _recovered(report: Report) -> int | None:
 
 def _worst(report: Report, onset: int, end: int) -> int | None:
     """Return the step of the highest loss from the onset of a spike or a NaN on."""
-    loss = report.history.get("loss")
-    if loss is None or report.diagnosis.section not in ("§1", "§2"):
+    if report.diagnosis.section not in ("§1", "§2"):
         return None
-    after = loss.finite().between(onset, end)
+    after = report.history.finite("loss").between(onset, end)
     return int(after.steps[np.argmax(after.values)]) if len(after) else None
 
 

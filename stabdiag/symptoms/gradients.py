@@ -139,9 +139,8 @@ def grad_vanishing(case: Case) -> Evidence | None:
 
 def finite_norm(case: Case) -> Series | None:
     """Return the finite gradient norms of the whole model, if there are enough."""
-    norm = case.history.get("grad_norm")
-    finite = norm.finite() if norm is not None else None
-    return finite if finite is not None and len(finite) >= _LEAST else None
+    norm = case.history.finite("grad_norm")
+    return norm if len(norm) >= _LEAST else None
 
 
 SYMPTOMS: tuple[Symptom, ...] = (

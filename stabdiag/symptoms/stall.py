@@ -83,10 +83,9 @@ def _last_words(case: Case, since: float) -> str | None:
 
 
 def _paused(case: Case) -> Evidence | None:
-    clock = case.history.get("clock")
-    if clock is None or len(clock.finite()) < _LEAST:
+    clock = case.history.finite("clock")
+    if len(clock) < _LEAST:
         return None
-    clock = clock.finite()
     seconds = clock.values / (1000.0 if clock.values.max() > _MILLISECONDS else 1.0)
     waits, strides = np.diff(seconds), np.diff(clock.steps)
     # A clock that goes back is of another process.

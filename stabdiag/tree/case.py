@@ -37,8 +37,6 @@ if TYPE_CHECKING:
 # than these, one or two would decide.
 _FEWEST_TO_RECOVER = 10
 
-_NO_LOSS = Series(role="loss", column="loss", steps=np.empty(0, dtype=np.int64), values=np.empty(0))
-
 
 @dataclass(frozen=True, kw_only=True)
 class Exceedances:
@@ -77,8 +75,7 @@ class Case:
     @cached_property
     def loss(self) -> Series:
         """The finite losses; none where no loss was logged."""
-        loss = self.history.get("loss")
-        return loss.finite() if loss is not None else _NO_LOSS
+        return self.history.finite("loss")
 
     @cached_property
     def stride(self) -> float:
@@ -180,8 +177,7 @@ class Case:
 
     @cached_property
     def _norm(self) -> Series:
-        norm = self.history.get("grad_norm")
-        return norm.finite() if norm is not None else _NO_LOSS
+        return self.history.finite("grad_norm")
 
     def _norm_stays_up(self, at: int) -> bool:
         """Tell whether the gradient norm is high as well, from a loss on, and stays so."""

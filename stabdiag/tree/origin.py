@@ -129,8 +129,8 @@ def _surge(case: Case, step: int) -> tuple[float | None, int | None, int | None]
 
     The third value is the step of the first norm there that is large enough for a surge, or None.
     """
-    norm = _norms_until(case, step)
-    if norm is None or len(norm) < 2 * _NEAR:
+    norm = case.history.finite("grad_norm").until(step)
+    if len(norm) < 2 * _NEAR:
         return None, None, None
     near = norm.values[-_NEAR:]
     usual = float(np.mean(norm.values[max(len(norm) - 100 - _NEAR, 0) : -_NEAR]))
@@ -142,19 +142,11 @@ def _surge(case: Case, step: int) -> tuple[float | None, int | None, int | None]
     return float(near[at]) / usual, int(steps[at]), since
 
 
-def _norms_until(case: Case, step: int) -> Series | None:
-    norm = case.history.get("grad_norm")
-    if norm is None or not len(norm):
-        return None
-    return norm.finite().between(int(norm.steps[0]), step)
-
-
 def no_lead_up(case: Case, start: Origin) -> str:
     """Return why the gradient norm tells nothing of what led up to the NaN."""
-    norm = _norms_until(case, start.step)
-    if norm is None:
+    if "grad_norm" not in case.history.series:
         # Those of layers tell where a NaN began, but not whether all gradients surged.
         total = "total " if case.history.group("grad_norm") else ""
         return f"no {total}gradient norm was logged"
-    few = len(norm) < 2 * _NEAR
+    few = len(case.history.finite("grad_norm").until(start.step)) < 2 * _NEAR
     return "too few finite gradient norms were logged" if few else "the gradient norm was 0"

@@ -51,16 +51,10 @@ def held_reward(case: Case) -> Held | None:
     it has to predict, and their errors. A fall of the reward is measured as a rise of the loss is,
     but has to be larger.
     """
-    logged = case.history.get("reward")
-    limits = case.limits.divergence
-    if (
-        logged is None
-        or case.literal
-        or not len(case.loss)
-        or len(logged.finite()) < limits.min_points
-    ):
+    reward = case.history.finite("reward")
+    few = len(reward) < case.limits.divergence.min_points
+    if few or case.literal or not len(case.loss):
         return None
-    reward = logged.finite()
     stride = typical(np.diff(reward.steps).astype(np.float64))
     fall = _fall(case, reward)
     if fall is None or (is_clear(case, fall) and _is_lost(fall)) or not np.ptp(reward.values):
@@ -71,7 +65,7 @@ def held_reward(case: Case) -> Held | None:
     if ended - int(reward.steps[-1]) > max(_SILENT * (ended - begun), stride):
         return None
     best, last = -fall.best_level, -fall.last_level
-    return Held(column=logged.column, best=best, last=last, points=fall.points)
+    return Held(column=reward.column, best=best, last=last, points=fall.points)
 
 
 def _fall(case: Case, reward: Series) -> Rise | None:
@@ -93,15 +87,14 @@ class Lost:
 
 def lost_reward(case: Case) -> Lost | None:
     """Return the reward of a run that is trained for one, if it has clearly fallen."""
-    logged = case.history.get("reward")
-    if logged is None or len(logged.finite()) < case.limits.divergence.min_points:
+    reward = case.history.finite("reward")
+    if len(reward) < case.limits.divergence.min_points:
         return None
-    reward = logged.finite()
     fall = _fall(case, reward)
     if fall is None or not is_clear(case, fall) or not _is_lost(fall):
         return None
     return Lost(
-        column=logged.column,
+        column=reward.column,
         best=-fall.best_level,
         best_at=int(reward.steps[fall.best]),
         last=-fall.last_level,

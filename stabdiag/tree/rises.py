@@ -51,10 +51,7 @@ class LrOver:
 
 def lr_over(case: Case, first: int, last: int) -> LrOver | None:
     """Return what the learning rate did from one step to another; None if too few were logged."""
-    logged = case.history.get("lr")
-    if logged is None:
-        return None
-    lr = logged.finite()
+    lr = case.history.finite("lr")
     over = lr.between(first, last)
     if len(over) < 3:
         return None
@@ -82,7 +79,7 @@ def lr_jump(case: Case, first: int, last: int) -> LrJump | None:
     stayed above all that had been before.
     """
     best = case.at(case.settled.start + found_rise(case).best)
-    lr = case.history.series["lr"].finite()
+    lr = case.history.finite("lr")
     for step in case.lr_jumps[::-1].tolist():
         before, after = lr.values[lr.steps < step], lr.between(step, last).values
         if (

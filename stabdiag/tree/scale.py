@@ -79,8 +79,12 @@ def fall_to_floor(scale: Series, told: float | None) -> Fall | None:
 
 
 def is_averaged(scale: Series) -> bool:
-    """Tell whether a loss scale was logged as a mean over steps: scalers keep powers of two."""
-    values = scale.finite().values
+    """Tell whether a loss scale was logged as a mean over steps: scalers keep powers of two.
+
+    Args:
+        scale: finite.
+    """
+    values = scale.values
     # fairseq's floor is no power of two.
     values = values[(values > 0) & ~np.isin(values, _KNOWN_FLOORS)]
     if not len(values):

@@ -40,14 +40,12 @@ class Overflows:
 
     ``steps`` are those with a gradient norm that is not finite, those that the scaler is said to
     have skipped, and those at which the loss scale fell;
-    ``calibrating`` of them belong to the scaler's search for its first scale. ``doublings`` counts
-    the times it grew, ``expected`` the overflows that probing so often explains, and ``interval``
-    the steps from one probe to the next.
+    ``calibrating`` of them belong to the scaler's search for its first scale. ``interval`` is
+    the steps from one probe to the next, ``expected`` the overflows that such probing explains.
     """
 
     steps: Ints
     calibrating: int
-    doublings: int
     interval: float
     interval_from: str
     expected: float
@@ -104,7 +102,6 @@ def overflows(case: Case) -> Overflows:
     return Overflows(
         steps=steps,
         calibrating=calibrating,
-        doublings=len(doublings),
         interval=interval,
         interval_from=source,
         expected=max(span / interval, float(len(doublings))),
@@ -116,14 +113,13 @@ def _skipped_besides(case: Case, known: Ints) -> Ints:
 
     A record tells of the steps since the one before it; a scale that has fallen may come after it.
     """
-    skipped = case.history.get("skipped")
-    finite = None if skipped is None else skipped.finite()
-    if finite is None or not len(finite):
-        return np.empty(0, np.int64)
-    since = np.append(finite.steps[0] - 1, finite.steps[:-1])
-    until = finite.steps + round(2 * case.stride)
+    skipped = case.history.finite("skipped")
+    if not len(skipped):
+        return skipped.steps
+    since = np.append(skipped.steps[0] - 1, skipped.steps[:-1])
+    until = skipped.steps + round(2 * case.stride)
     seen = np.searchsorted(known, until, side="right") > np.searchsorted(known, since, side="right")
-    return finite.steps[(skips(finite) > 0) & ~seen]
+    return skipped.steps[(skips(skipped) > 0) & ~seen]
 
 
 def skips(skipped: Series) -> NDArray[np.float64]:

@@ -58,11 +58,10 @@ def now_lr(case: Case, step: int) -> str:
 
     Of a rate that has come down to 0 no half can be taken: then its peak is told.
     """
-    lr = case.history.get("lr")
-    near = lr.finite().between(int(lr.steps[0]), step) if lr is not None and len(lr) else None
-    if near is None or not len(near):
+    rates = case.history.finite("lr").until(step).values
+    if not len(rates):
         return ""
-    now, peak = float(near.values[-1]), float(near.values.max())
+    now, peak = float(rates[-1]), float(rates.max())
     if now:
         return f" (now {num(now)})"
     return f" ({num(peak)} at its peak, 0 by then)" if peak > 0 else ""
