@@ -9,24 +9,24 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stabdiag.findings import Baseline
-from stabdiag.history import Series
 from stabdiag.stats.literal import literal_spikes
 from stabdiag.stats.quantiles import typical
-from stabdiag.stats.repeats import any_again, steps_since_seen
+from stabdiag.stats.repeats import steps_since_seen
 from stabdiag.stats.rise import FEWEST
 from stabdiag.stats.rolling import trailing_moments
 from stabdiag.stats.seen import stays_up
 from stabdiag.stats.shape import Reach, Spike
 from stabdiag.stats.spikes import SpikeScan, find_spikes
-from stabdiag.tree.causes import USUAL_REPEATS, jumps
+from stabdiag.tree.batches import any_repeat, few_repeats
+from stabdiag.tree.causes import jumps
 from stabdiag.tree.proper import proper_spikes, settled_part
-from stabdiag.tree.reward import Held, held_reward
+from stabdiag.tree.reward import Reward, held_reward
 from stabdiag.tree.rises import rise_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from stabdiag.history import History
+    from stabdiag.history import History, Series
     from stabdiag.limits import Limits
     from stabdiag.manifest import Manifest
     from stabdiag.stats.rise import Rise
@@ -36,14 +36,6 @@ if TYPE_CHECKING:
 # Whether a spike has come back shows in a median over some of the losses after it: in fewer losses
 # than these, one or two would decide.
 _FEWEST_TO_RECOVER = 10
-
-
-@dataclass(frozen=True, kw_only=True)
-class Exceedances:
-    """Points above the rolling mean by the literal rule: how many, of how many tested."""
-
-    count: int
-    tested: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,12 +116,6 @@ class Case:
             window=window, steps=self.loss.steps, mean=mean, deviation=sigma, above=above
         )
 
-    @property
-    def exceedances(self) -> Exceedances:
-        """What the literal rule of Q2.1 counts."""
-        tested = ~np.isnan(self.baseline.mean)
-        return Exceedances(count=int(self.baseline.above.sum()), tested=int(tested.sum()))
-
     @cached_property
     def reach(self) -> Reach:
         """How far §2 looks, in logged points."""
@@ -175,14 +161,11 @@ class Case:
         since = self.loss.steps - last
         return (since >= 0) & (since <= max(self.limits.spike.lookback, self.stride))
 
-    @cached_property
-    def _norm(self) -> Series:
-        return self.history.finite("grad_norm")
-
     def _norm_stays_up(self, at: int) -> bool:
         """Tell whether the gradient norm is high as well, from a loss on, and stays so."""
-        place = int(np.searchsorted(self._norm.steps, self.loss.steps[at]))
-        return stays_up(self._norm.values, place, self.spike_window)
+        norm = self.history.finite("grad_norm")
+        place = int(np.searchsorted(norm.steps, self.loss.steps[at]))
+        return stays_up(norm.values, place, self.spike_window)
 
     @cached_property
     def on_repeats(self) -> NDArray[np.bool_] | None:
@@ -196,12 +179,7 @@ class Case:
     @cached_property
     def batches_repeat(self) -> bool:
         """Whether any batch comes again within the lookback of §2."""
-        batches = self.history.get("batch_id")
-        if batches is None or len(batches) < 2:
-            return False
-        # Batches may be logged more often than losses are.
-        gap = max(typical(np.diff(batches.steps)), 1.0)
-        return any_again(batches.values, max(round(self.limits.spike.batch_lookback / gap), 1))
+        return any_repeat(self)
 
     @cached_property
     def since_seen(self) -> Floats:
@@ -212,16 +190,10 @@ class Case:
     @cached_property
     def _repeated(self) -> NDArray[np.int64] | None:
         """Return the steps on batches that had been seen shortly before, if these are few."""
-        if not self.batches_repeat:
-            return None
-        batches = self.history.series["batch_id"]
-        repeated = batches.steps[self.since_seen <= self.limits.spike.batch_lookback]
-        if not len(repeated) or len(repeated) > USUAL_REPEATS * len(batches):
-            return None
-        return repeated
+        return few_repeats(self)
 
     @cached_property
-    def reward(self) -> Held | None:
+    def reward(self) -> Reward | None:
         """The reward, if the run is trained for one and it holds: the loss tells little then."""
         return held_reward(self)
 

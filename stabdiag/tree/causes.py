@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stabdiag.stats.quantiles import median
+from stabdiag.tree.batches import USUAL_REPEATS
 from stabdiag.words import num, plural, whole
 
 if TYPE_CHECKING:
@@ -22,9 +23,6 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
     Ints = NDArray[np.int64]
-
-# Ids that come back this often all along are how the loader numbers its batches.
-USUAL_REPEATS = 0.1
 
 # More jumps of the learning rate than this are its schedule.
 _FEW_JUMPS = 2

@@ -32,19 +32,20 @@ _SILENT = 0.1
 
 
 @dataclass(frozen=True, kw_only=True)
-class Held:
-    """A reward that has not fallen: its column, its best level and its last.
+class Reward:
+    """How a reward ended: its column, its best level, near which step, and its last level.
 
     A level is a mean of ``points`` rewards.
     """
 
     column: str
     best: float
+    best_at: int
     last: float
     points: int
 
 
-def held_reward(case: Case) -> Held | None:
+def held_reward(case: Case) -> Reward | None:
     """Return the reward, if the run is trained for one and it has not fallen.
 
     What such a run minimises follows what it does: the better it plays, the larger the values that
@@ -52,57 +53,49 @@ def held_reward(case: Case) -> Held | None:
     but has to be larger.
     """
     reward = case.history.finite("reward")
-    few = len(reward) < case.limits.divergence.min_points
-    if few or case.literal or not len(case.loss):
+    fall = None if case.literal else _fall(case, reward)
+    if fall is None or not len(case.loss) or not np.ptp(reward.values):
         return None
-    stride = typical(np.diff(reward.steps).astype(np.float64))
-    fall = _fall(case, reward)
-    if fall is None or (is_clear(case, fall) and _is_lost(fall)) or not np.ptp(reward.values):
-        return None
-    if fall.progress <= fall.bar and _explodes(case):
+    if _is_lost(case, fall) or (fall.progress <= fall.bar and _explodes(case)):
         return None
     begun, ended = int(case.loss.steps[0]), int(case.loss.steps[-1])
-    if ended - int(reward.steps[-1]) > max(_SILENT * (ended - begun), stride):
+    if ended - int(reward.steps[-1]) > max(_SILENT * (ended - begun), _stride(reward)):
         return None
-    best, last = -fall.best_level, -fall.last_level
-    return Held(column=reward.column, best=best, last=last, points=fall.points)
+    return _ending(reward, fall)
+
+
+def lost_reward(case: Case) -> Reward | None:
+    """Return the reward of a run that is trained for one, if it has clearly fallen."""
+    reward = case.history.finite("reward")
+    fall = _fall(case, reward)
+    return _ending(reward, fall) if fall is not None and _is_lost(case, fall) else None
 
 
 def _fall(case: Case, reward: Series) -> Rise | None:
+    """Return the fall of a reward, as the rise of its negative; None where it is too short."""
     limits = case.limits.divergence
-    stride = typical(np.diff(reward.steps).astype(np.float64))
-    wanted = max(round(limits.window / stride), limits.min_points)
+    if len(reward) < limits.min_points:
+        return None
+    wanted = max(round(limits.window / _stride(reward)), limits.min_points)
     return net_rise(-reward.values, min(wanted, len(reward)), limits.significance)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Lost:
-    """A reward that has clearly fallen: its column, its best level, near which step, its last."""
-
-    column: str
-    best: float
-    best_at: int
-    last: float
+def _stride(reward: Series) -> float:
+    return typical(np.diff(reward.steps).astype(np.float64))
 
 
-def lost_reward(case: Case) -> Lost | None:
-    """Return the reward of a run that is trained for one, if it has clearly fallen."""
-    reward = case.history.finite("reward")
-    if len(reward) < case.limits.divergence.min_points:
-        return None
-    fall = _fall(case, reward)
-    if fall is None or not is_clear(case, fall) or not _is_lost(fall):
-        return None
-    return Lost(
+def _ending(reward: Series, fall: Rise) -> Reward:
+    return Reward(
         column=reward.column,
         best=-fall.best_level,
         best_at=int(reward.steps[fall.best]),
         last=-fall.last_level,
+        points=fall.points,
     )
 
 
-def _is_lost(fall: Rise) -> bool:
-    return fall.amount > _LOST * max(fall.progress, abs(fall.best_level))
+def _is_lost(case: Case, fall: Rise) -> bool:
+    return is_clear(case, fall) and fall.amount > _LOST * max(fall.progress, abs(fall.best_level))
 
 
 def _explodes(case: Case) -> bool:
@@ -111,7 +104,7 @@ def _explodes(case: Case) -> bool:
     return last > _EXPLODED * median(np.abs(x))
 
 
-def no_harm(reward: Held) -> Reply:
+def no_harm(reward: Reward) -> Reply:
     """Reply no to a question about the loss of a run whose reward holds."""
     best = f"not clearly below its best level ({num(reward.best)})"
     if reward.last >= reward.best:

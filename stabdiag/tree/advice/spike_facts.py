@@ -9,7 +9,7 @@ from stabdiag.findings import Remedy
 from stabdiag.tree.advice.words import clip
 from stabdiag.tree.causes import before
 from stabdiag.tree.checkpoint import checkpoint_before
-from stabdiag.tree.spike import focus, start
+from stabdiag.tree.onset import focus, start
 from stabdiag.words import num, plural, sentence, sigmas
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ STATE = "the optimizer's moments, the schedule, the scaler and the place in the 
 
 
 @dataclass(frozen=True, kw_only=True)
-class Told:
+class SpikeFacts:
     """A spike in words: its onset, what happened, why if that is clear, and ``how`` to restart.
 
     ``reload`` names the checkpoint, from before ``began``; ``remedies`` are those of a restart.
@@ -39,7 +39,7 @@ class Told:
     remedies: tuple[Remedy, ...]
 
 
-def told_of(case: Case) -> Told:
+def spike_facts(case: Case) -> SpikeFacts:
     """Return what is told of the spike that the questions are about."""
     spike = focus(case)
     onset = case.at(spike.onset)
@@ -52,7 +52,7 @@ def told_of(case: Case) -> Told:
     back = ""
     if spike.recovered:
         back = f" and was back after {plural(case.at(spike.end) - onset, 'step')}"
-    return Told(
+    return SpikeFacts(
         onset=onset,
         what=f"The loss rose from {num(spike.base)} to {num(spike.base + spike.height)} at step "
         f"{case.at(spike.peak)} ({sigmas(spike.score)}){back}.{also}",
