@@ -16,6 +16,7 @@ from stabdiag.assemble.settled import settled_history
 from stabdiag.assemble.steps import read_steps
 from stabdiag.errors import LogError, NoUsableRecord
 from stabdiag.history import Event, EventKind, History, Part, Series, Source
+from stabdiag.roles import contested
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -96,7 +97,7 @@ def build_history(
         series=dict(_series(data, names, losses, order.steps, run)),
         events=(*columns.events, *events),
         config=columns.config,
-        contested=named.contested,
+        contested=contested(names.get("loss", ""), columns.names, has_reward="reward" in names),
         source=Source(
             name=columns.source,
             format=columns.format,
