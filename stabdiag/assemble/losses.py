@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stabdiag.assemble.due import find_blank
-from stabdiag.assemble.elsewhere import about_successor, evaluation, of_another_kind, successors
 from stabdiag.assemble.hidden import find_hidden
 from stabdiag.assemble.norms import hidden_norms
+from stabdiag.assemble.other_records import about_successor, evaluation, of_another_kind, successors
 from stabdiag.assemble.skipped import wholly_skipped
 from stabdiag.assemble.stopped import find_stopped
 from stabdiag.history import Event, EventKind

@@ -8,8 +8,8 @@ import numpy as np
 
 from stabdiag.assemble.long import with_measurements
 from stabdiag.assemble.named import Named
+from stabdiag.assemble.other_loss import with_other_loss
 from stabdiag.assemble.splits import with_splits
-from stabdiag.assemble.telling import with_telling_loss
 from stabdiag.assemble.totals import with_totals
 from stabdiag.errors import ColumnError, NoUsableRecord
 from stabdiag.roles import assign, is_auxiliary, names_results, stand_ins
@@ -37,7 +37,7 @@ def name_columns(columns: Columns, chosen: Mapping[str, str] | None) -> Named:
     if "loss" not in (chosen or {}):
         _refuse_results(columns, named.names)
         named = with_measurements(_with_a_loss(named))
-        named = with_telling_loss(named, assignment.other_losses)
+        named = with_other_loss(named, assignment.other_losses)
     return with_splits(named)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.assemble.back import Walk
+from stabdiag.assemble.rewinds import StepsBack
 from stabdiag.assemble.superseded import about_superseded, kept_of, superseded
 from stabdiag.history import Event, EventKind
 
@@ -114,7 +114,9 @@ def find_order(
     anew = np.zeros(len(rows), dtype=bool)
     if times is not None:
         anew[1:] = times[rows[1:]] < times[rows[:-1]]
-    walk = Walk(steps=steps[rows], losses=losses[rows], of_epochs=of_epochs, length=epoch_length)
+    walk = StepsBack(
+        steps=steps[rows], losses=losses[rows], of_epochs=of_epochs, length=epoch_length
+    )
     places = np.searchsorted(rows, back)
     ends = [*places[1:].tolist(), len(rows)]
     for place, end, turned in zip(places.tolist(), ends, by_epoch.tolist(), strict=True):
@@ -129,7 +131,7 @@ def _is_told_again(steps: Ints, losses: Floats) -> bool:
     return bool(np.any((steps[:-1] == steps[-1]) & (losses[:-1] == losses[-1])))
 
 
-def _in_order(walk: Walk, rows: Ints, steps: Ints, usable: Mask, is_loss: Mask) -> Order:
+def _in_order(walk: StepsBack, rows: Ints, steps: Ints, usable: Mask, is_loss: Mask) -> Order:
     """Return what a walk through the training records, ``rows``, has found."""
     steps = steps + _spread(walk.added, rows, len(steps))
     number = np.zeros(len(steps), dtype=np.int64)

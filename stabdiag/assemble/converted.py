@@ -21,7 +21,7 @@ def _role(name: str) -> str:
     return name.partition("/")[0]
 
 
-def settled_history(columns: Columns, told: Told) -> History | None:
+def converted_history(columns: Columns, told: Told) -> History | None:
     """Return the history whose series the columns are, each under the name of its role.
 
     None if the log only says that it was converted: a column has another name or holds words, or

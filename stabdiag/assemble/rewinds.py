@@ -27,7 +27,7 @@ class _Back(Enum):
     NEW_RUN = "new run"
 
 
-class Walk:
+class StepsBack:
     """Goes through the steps back one by one; places are those among the training records.
 
     ``begins`` has the places at which runs begin. ``added`` has places, and by how much the steps

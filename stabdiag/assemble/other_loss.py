@@ -17,7 +17,7 @@ _FINITE = 3
 _LOST = 3
 
 
-def with_telling_loss(named: Named, others: Sequence[str]) -> Named:
+def with_other_loss(named: Named, others: Sequence[str]) -> Named:
     """Take a loss that tells more for the one that was chosen.
 
     A generator's loss may be lost while the discriminator's goes on. What is undefined now and
