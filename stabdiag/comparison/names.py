@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from stabdiag.manifest.beside import NUMBERS
-from stabdiag.manifest.keys import plain
+from stabdiag.manifest.other import NUMBERS
+from stabdiag.manifest.spelling import plain
 from stabdiag.places.ranks import rank_in
 
 if TYPE_CHECKING:

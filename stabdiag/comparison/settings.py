@@ -6,7 +6,9 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from stabdiag.compared import Bearing, Difference, Kind, Run
-from stabdiag.manifest.keys import KEYS, number, plain
+from stabdiag.manifest.keys import KEYS
+from stabdiag.manifest.spelling import plain
+from stabdiag.manifest.values import number
 from stabdiag.words import clipped
 
 if TYPE_CHECKING:

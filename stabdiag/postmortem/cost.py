@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.manifest.beside import NUMBERS
-from stabdiag.manifest.keys import number, plain
+from stabdiag.manifest.other import NUMBERS
+from stabdiag.manifest.spelling import plain
+from stabdiag.manifest.values import number
 from stabdiag.stats.quantiles import median
 from stabdiag.words import num, plural
 

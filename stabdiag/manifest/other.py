@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from stabdiag.manifest.keys import flag, number, plain
+from stabdiag.manifest.values import number
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -51,33 +51,26 @@ ONE_LABEL: Final = "single_label_classification"
 LABEL: Final = r"id2label_\d{1,6}"
 _LABELS: Final = ("id2label_", "label2id_")
 
-# What switches the section on in which it lies.
-_SWITCHES = {"enabled", "enable", "enable_checkpoint"}
 
-# What lies in a section of these is not about the training.
-_ELSEWHERE = {"eval", "evaluation", "val", "valid", "validation", "test", "inference", "generation"}
-
-
-def beside(flat: Mapping[str, Any], spelled: Mapping[str, str]) -> Iterator[str]:
-    """Yield the full names of the keys that tell something beside the fields.
-
-    Args:
-        flat: the values by their full names.
-        spelled: the full names by their plain spellings.
-    """
+def others(told: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the names, in their plain spelling, that tell something beside the fields."""
     for name in (*EVAL_STRATEGY, SAVE_STRATEGY, DIVISIBLE, SAVING, ARCHITECTURES, PROBLEM):
-        if name in spelled:
-            yield spelled[name]
-    yield from (full for name, full in spelled.items() if name.startswith(_LABELS))
+        if name in told:
+            yield name
+    yield from (name for name in told if name.startswith(_LABELS))
     for name in LOSS_SCALE:
-        if name in spelled and (
-            flat[spelled[name]] is None or is_static(flat[spelled[name]]) is not None
-        ):
-            yield spelled[name]
+        if name in told and (told[name] is None or is_static(told[name]) is not None):
+            yield name
     for names in NUMBERS.values():
         for name in names:
-            if name in spelled and number(flat[spelled[name]]) is not None:
-                yield spelled[name]
+            if name in told and number(told[name]) is not None:
+                yield name
+
+
+def other_number(told: Mapping[str, Any], field: str) -> float | None:
+    """Return the number that is told under one of the names of a field of ``NUMBERS``, or None."""
+    read = (number(told[name]) for name in NUMBERS[field] if name in told)
+    return next((one for one in read if one is not None), None)
 
 
 def is_static(scale: object) -> bool | None:
@@ -87,44 +80,3 @@ def is_static(scale: object) -> bool | None:
         return read > 0
     word = str(scale).lower()
     return word == "static" if word in ("static", "dynamic") else None
-
-
-def spellings(flat: Mapping[str, Any]) -> dict[str, str]:
-    """Return the full name of each key by its plain spelling, with and without what it lies in."""
-    names: dict[str, str] = {}
-    for depth in range(max((name.count(".") for name in flat), default=0) + 1):
-        for name in flat:
-            parts = name.split(".")
-            if depth < len(parts) and not _means_another(parts[:depth], parts[depth]):
-                names.setdefault(plain(".".join(parts[depth:])), name)
-    return names
-
-
-def in_force(told: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a configuration tells, without the sections that are switched off.
-
-    ``fp16: {enabled: false, loss_scale: 128}`` tells of no loss scale.
-    """
-    switches = {name for name in told if name.rpartition(".")[2] in _SWITCHES}
-    off = tuple(
-        f"{section}."
-        for section, _, _ in (
-            name.rpartition(".") for name in switches if flag(told[name]) is False
-        )
-        if section
-    )
-    return {
-        name: value for name, value in told.items() if name in switches or not name.startswith(off)
-    }
-
-
-def _means_another(sections: list[str], name: str) -> bool:
-    """Tell whether a name is another's without the sections that it lies in.
-
-    The batch size of an evaluation is not that of the training, nor the epsilon of a norm Adam's.
-    """
-    words = {word for section in sections for word in plain(section).split("_")}
-    told = plain(name)
-    if words & _ELSEWHERE and not told.startswith(("eval", "val")):
-        return True
-    return told in ("eps", "epsilon") and bool(sections) and "norm" in plain(sections[-1])
