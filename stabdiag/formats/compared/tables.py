@@ -17,7 +17,7 @@ PARTINGS = ("role", "run", "first at", "by", "> rounding", "> noise", "by")
 LEVELS = ("run", "final loss", "error", "noise of one")
 RUNS = ("run", "log", "steps", "losses", "seed")
 
-# Settings that need no more than their names.
+# Settings that are there for completeness alone, and need no more than their names.
 IDLE = {
     Bearing.CANNOT.value: "no explanation in",
     Bearing.EXPECTED.value: "as expected",
@@ -97,11 +97,6 @@ def _run(run: Run) -> tuple[str, ...]:
 def settings(comparison: Comparison) -> list[tuple[str, str]]:
     """Return the settings that differ with their values, by what they can explain."""
     return [(one.bearing.value, _values(one)) for one in comparison.differences]
-
-
-def explains_nothing(bearing: str) -> bool:
-    """Tell whether settings of this bearing are there for completeness alone."""
-    return bearing in IDLE
 
 
 def _values(one: Difference) -> str:
