@@ -41,7 +41,7 @@ def build_history(
     chosen: Mapping[str, str] | None = None,
     attempt: int | None = None,
 ) -> History:
-    """Turn raw columns into the history of one run.
+    """Turn the raw columns of a log into the history of one run.
 
     Args:
         columns: what the reader found.

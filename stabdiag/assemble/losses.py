@@ -1,4 +1,4 @@
-"""The losses of a log, those that went NaN and were not written so among them."""
+"""The losses of a log, including those that were NaN but not written as NaN."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _TRAINING = frozenset(role.name for role in ROLES if role.training)
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Losses:
-    """The losses that were logged or hidden: values of shape (rows,), and which records count."""
+    """The losses, logged or hidden: values of shape (rows,), and the records that have one."""
 
     values: Floats
     records: Mask
@@ -54,7 +54,7 @@ def read_losses(
     *,
     due: Due | None = None,
 ) -> Losses:
-    """Return the losses, hidden NaN put back; gradient norms in ``data`` are mended on the way.
+    """Return the losses with hidden NaN put back; ``data`` gets back its hidden gradient norms.
 
     Args:
         columns: the raw columns of the log.

@@ -1,4 +1,4 @@
-"""The columns of a log with the name of each role's, as one step of the naming hands them on."""
+"""The columns of a log and which of them serves each role, passed on by the steps of naming."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Named:
-    """The columns, those that were made of others among them, and the name for each role.
+    """The columns, including those made of others, and the name of the column for each role.
 
     ``notes`` tell what was decided on the way. A loss is ``due`` in the records that say so.
     """
@@ -25,5 +25,5 @@ class Named:
     due: Due | None = None
 
     def take(self, names: Mapping[str, str], *notes: str) -> Named:
-        """Return the same columns with these names by role, and what is to be told of them."""
+        """Return the same columns with other names by role, and with notes on why."""
         return replace(self, names=names, notes=(*self.notes, *notes))

@@ -1,4 +1,4 @@
-"""Which columns serve a log: by their names, by what stands in, and by what they hold."""
+"""Which column serves each role: by name, by what stands in for it, and by what it holds."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ _MOST_EVENTS = 10
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Order:
-    """Steps as they count, and of each record the number of its run from 1 on, shape (rows,).
+    """The steps as they count, and for each record the number of its run from 1, shape (rows,).
 
     There are so many ``runs``, in the order of the log. Records that a later attempt of the same
     run went over again belong to no run: their number is 0.
@@ -63,7 +63,7 @@ def find_order(
     of_epochs: bool = False,
     epoch_length: int | None = None,
 ) -> Order:
-    """Sort out where a log goes back.
+    """Sort out the places where the steps of a log go back.
 
     Args:
         steps: shape (rows,), int64.

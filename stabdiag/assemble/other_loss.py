@@ -1,4 +1,4 @@
-"""Another loss than the one that was chosen by its name: one that went NaN, or that tells more."""
+"""A better loss than the one chosen by name: one that went NaN, or that has values at all."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LOST = 3
 
 
 def with_other_loss(named: Named, others: Sequence[str]) -> Named:
-    """Take a loss that tells more for the one that was chosen.
+    """Replace the loss that was chosen by its name, if another one tells more.
 
     A generator's loss may be lost while the discriminator's goes on. What is undefined now and
     then, or from the start, is not lost. A loss without a value, or of nothing but zeros, tells

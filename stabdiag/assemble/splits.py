@@ -1,4 +1,4 @@
-"""Records of an evaluation in the same columns as those of training, told apart by another."""
+"""Training and evaluation records in the same columns, told apart by another column."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is to be said where nothing was found: that the runs agree, or that too little is known."""
+"""What to say when nothing was found: that the runs agree, or that too little is known."""
 
 from __future__ import annotations
 

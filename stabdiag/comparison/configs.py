@@ -1,4 +1,4 @@
-"""Do the runs do what they are configured to do alike?"""
+"""Are the runs configured alike, and do their learning rates agree?"""
 
 from __future__ import annotations
 

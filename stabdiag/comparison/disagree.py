@@ -43,7 +43,7 @@ _THEN: Final = (
 
 
 def ranks_disagree(study: Study) -> Iterator[Finding]:
-    """Find ranks that hold another network, by what is the same on all of them in a sound job."""
+    """Find ranks that hold different networks, by what is equal on all ranks of a sound job."""
     limits = study.limits.compare
     found = [one for role in _roles(study) for one in study.of(role) if _parts(one, study)]
     averaged = _are_averaged(study)

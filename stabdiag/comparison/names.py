@@ -1,4 +1,4 @@
-"""What the name of a log and its manifest tell of a run among others."""
+"""What the name of a log and its manifest say about a run: its rank, its seed, its label."""
 
 from __future__ import annotations
 

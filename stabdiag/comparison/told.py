@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def where(one: Parting) -> str:
-    """Return the first difference as a sentence, and how many losses are the same before it."""
+    """Return a sentence on the first difference, and on how many losses before it are equal."""
     a, b = one.runs
     x, y = one.values or (math.nan, math.nan)
     gap = f", a difference of {num(abs(x - y))}" if math.isfinite(x - y) else ""

@@ -82,12 +82,12 @@ class Manifest:
         return replace(self, **changes, overridden=(*self.overridden, *changes))
 
     def completed(self, config: Mapping[str, object]) -> Manifest:
-        """Return the manifest with what the log itself tells, where it says nothing."""
+        """Return the manifest with its gaps filled from what the log itself tells."""
         new = self._gaps(parse_manifest(config))
         return replace(self, **new, logged=(*self.logged, *new)) if new else self
 
     def beside(self, other: Manifest) -> Manifest:
-        """Return the manifest with what another file tells, where this one says nothing."""
+        """Return the manifest with its gaps filled from another one."""
         paths = [path for path in (self.path, other.path) if path]
         return replace(
             self,

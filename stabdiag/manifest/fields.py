@@ -36,7 +36,7 @@ class Fields:
 
 
 def fields_of(told: Mapping[str, Any]) -> Fields:
-    """Return what a configuration, values by their plain spellings, tells of the fields."""
+    """Return the manifest's fields from a configuration's values by their plain spellings."""
     values, taken, understood = _by_key(told)
     dtype, flags = _dtype_flags(told)
     # Beside a flag that is on, fp32 is the type of the weights, as the HF Trainer logs them.

@@ -1,4 +1,4 @@
-"""What a configuration tells beside the manifest's fields, and under which names.
+"""What a configuration tells besides the manifest's fields, and under which names.
 
 A check before the launch, the cost of an incident and a comparison each read a little of it.
 """
@@ -53,7 +53,7 @@ _LABELS: Final = ("id2label_", "label2id_")
 
 
 def others(told: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the names, in their plain spelling, that tell something beside the fields."""
+    """Yield the names, plainly spelled, of settings that are understood besides the fields."""
     for name in (*EVAL_STRATEGY, SAVE_STRATEGY, DIVISIBLE, SAVING, ARCHITECTURES, PROBLEM):
         if name in told:
             yield name
@@ -68,7 +68,7 @@ def others(told: Mapping[str, Any]) -> Iterator[str]:
 
 
 def other_number(told: Mapping[str, Any], field: str) -> float | None:
-    """Return the number that is told under one of the names of a field of ``NUMBERS``, or None."""
+    """Return the number told under one of the names of an entry of ``NUMBERS``, or None."""
     read = (number(told[name]) for name in NUMBERS[field] if name in told)
     return next((one for one in read if one is not None), None)
 

@@ -13,12 +13,12 @@ _ELSEWHERE = {"eval", "evaluation", "val", "valid", "validation", "test", "infer
 
 
 def plain(name: str) -> str:
-    """Return a name in the form in which names are compared."""
+    """Return a name in the form in which names are compared: lower case, words joined by ``_``."""
     return re.sub(r"[^a-z0-9]+", "_", name.strip().lower()).strip("_")
 
 
 def spellings(flat: Mapping[str, Any]) -> dict[str, str]:
-    """Return the full name of each key by its plain spelling, with and without what it lies in."""
+    """Return the full name of each key by its plain spellings, with and without its sections."""
     names: dict[str, str] = {}
     for depth in range(max((name.count(".") for name in flat), default=0) + 1):
         for name in flat:

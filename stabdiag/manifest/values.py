@@ -27,7 +27,7 @@ _DTYPES: Mapping[str, tuple[str, ...]] = {
 
 
 def dtype_of(value: object) -> str | None:
-    """Return a dtype's own name here, or None for what is none."""
+    """Return our name of a dtype, or None if it is not one."""
     name = plain(str(value).rpartition("torch.")[2].rpartition("jnp.")[2])
     return next((dtype for dtype, names in _DTYPES.items() if name in names), None)
 
@@ -37,7 +37,7 @@ _SCALES = {"k": 1e3, "m": 1e6}
 
 
 def number(value: object) -> float | None:
-    """Return a finite number, or None for what is none; fairseq writes one in a list."""
+    """Return a finite number, or None; fairseq writes a number as a list of one."""
     if isinstance(value, list) and len(value) == 1:
         value = value[0]
     if isinstance(value, bool):
@@ -50,7 +50,7 @@ def number(value: object) -> float | None:
 
 
 def count(value: object) -> int | None:
-    """Return a whole number, also of ``100k``; Composer counts its steps as ``100ba``."""
+    """Return a whole number, or None; also of ``100k``, and of the ``100ba`` of Composer."""
     read = number(value.removesuffix("ba") if isinstance(value, str) else value)
     scaled = _SCALED.fullmatch(value.strip()) if isinstance(value, str) else None
     if scaled is not None:
@@ -59,22 +59,22 @@ def count(value: object) -> int | None:
 
 
 def positive_count(value: object) -> int | None:
-    """Return a whole number above 0; 0 is how a configuration says that there is none."""
+    """Return a whole number above 0, or None; 0 is how a configuration says none."""
     return count(value) or None
 
 
 def clip(value: object) -> float | None:
-    """Return a threshold; null is how a configuration says that there is none."""
+    """Return a threshold, or None; null is how a configuration says that there is no clipping."""
     return 0.0 if value is None else number(value)
 
 
 def word(value: object) -> str | None:
-    """Return a text that is not empty."""
+    """Return a text that is not empty, or None."""
     return value if isinstance(value, str) and value else None
 
 
 def flag(value: object) -> bool | None:
-    """Return true or false, or None for what is neither."""
+    """Return true or false, or None for anything else."""
     if isinstance(value, bool):
         return value
     return {"true": True, "false": False}.get(str(value).lower())

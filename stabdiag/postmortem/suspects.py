@@ -1,4 +1,4 @@
-"""All that the tree could have found, and what came of asking for it."""
+"""All causes that the tree asks for, and what the log answered to each."""
 
 from __future__ import annotations
 

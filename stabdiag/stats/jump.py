@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Jump:
-    """The levels before and after, and how far the level changes from stretch to stretch before.
+    """The levels before and after a place, and how much the level changed between stretches before.
 
     ``noise`` is the robust deviation of those changes, ``largest`` the largest of them.
     """
@@ -30,7 +30,7 @@ class Jump:
     largest: float
 
     def exceeds(self, sigmas: float, floor: float) -> bool:
-        """Tell whether the level rose by more than its noise, a floor, and twice any change."""
+        """Tell whether the level rose by more than its noise, a floor, and twice any change before."""
         return self.new - self.old > max(sigmas * self.noise, floor, 2 * self.largest)
 
 

@@ -29,7 +29,7 @@ def any_repeat(case: Case) -> bool:
 
 
 def few_repeats(case: Case) -> NDArray[np.int64] | None:
-    """Return the steps on batches that had been seen shortly before, if these are few."""
+    """Return the steps whose batches had been seen shortly before, if there are only a few."""
     if not case.batches_repeat:
         return None
     batches = case.history.series["batch_id"]

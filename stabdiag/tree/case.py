@@ -56,7 +56,7 @@ class Case:
     damaged: tuple[int, ...] = ()
 
     def about(self, spike: Spike) -> Case:
-        """Return the same case with the attention on one spike, measurements kept."""
+        """Return the same case about one spike; what has been measured is kept."""
         if "batch_id" in self.history.series:
             self.since_seen  # noqa: B018 - measured here, once for all spikes
         other = replace(self, focus=spike)
@@ -71,12 +71,12 @@ class Case:
 
     @cached_property
     def stride(self) -> float:
-        """The usual distance of two logged losses, in steps."""
+        """The usual number of steps between two logged losses."""
         gaps = np.diff(self.loss.steps)
         return typical(gaps.astype(np.float64)) if len(gaps) else 1.0
 
     def points(self, steps: float, least: int = 1) -> int:
-        """Return how many logged losses a window of so many steps holds, at least ``least``."""
+        """Return how many logged losses a window of this many steps holds, at least ``least``."""
         return max(round(steps / self.stride), least)
 
     @cached_property
@@ -86,25 +86,25 @@ class Case:
 
     @cached_property
     def recovery_steps(self) -> int:
-        """The time that a spike has to come back, in steps; on a sparse log more than the limit."""
+        """How many steps a spike has to recover; on a sparse log more than the limit."""
         least = round(_FEWEST_TO_RECOVER * self.stride)
         return max(self.limits.spike.recovery_steps, least)
 
     @property
     def fewest_for_spikes(self) -> int:
-        """How many losses it takes to test two of them against a baseline."""
+        """The number of losses it takes to test two of them against a baseline."""
         return min(self.limits.spike.min_points, self.spike_window) + 2
 
     @cached_property
     def rise_window(self) -> int:
-        """The window of §4, in logged points; on a short log all of it."""
+        """The window of §4 in logged points; on a short log, all of it."""
         wanted = self.points(self.limits.divergence.window, self.limits.divergence.min_points)
         fewest = self.limits.divergence.min_points if self.literal else FEWEST
         return min(wanted, max(len(self.loss), fewest))
 
     @cached_property
     def baseline(self) -> Baseline:
-        """What the literal rule of Q2.1 holds each loss against."""
+        """The rolling mean and deviation that the literal rule of Q2.1 holds each loss against."""
         window = self.spike_window
         if not self.literal:
             # A log shorter than two windows is tested with half of itself.
@@ -129,7 +129,7 @@ class Case:
 
     @cached_property
     def scan(self) -> SpikeScan:
-        """All spikes of the loss, climbs among them."""
+        """All spikes of the loss, including the climbs that §4 answers for."""
         x, limits = self.loss.values, self.limits.spike
         if self.literal:
             return literal_spikes(x, self.spike_window, self.reach, limits.sigma)
@@ -146,7 +146,7 @@ class Case:
 
     @cached_property
     def lr_jumps(self) -> NDArray[np.int64]:
-        """The steps at which the learning rate jumps up beyond what its schedule does."""
+        """The steps at which the learning rate jumps up by more than its schedule explains."""
         return jumps(self)
 
     @cached_property
@@ -169,7 +169,7 @@ class Case:
 
     @cached_property
     def on_repeats(self) -> NDArray[np.bool_] | None:
-        """Return the losses of batches that had been seen shortly before, or None.
+        """The losses of batches that had been seen shortly before, as a mask, or None.
 
         A model overfits a batch that is stuck in the loader: the loss falls, and what it then jumps
         back to is its real level.
@@ -183,7 +183,7 @@ class Case:
 
     @cached_property
     def since_seen(self) -> Floats:
-        """How many steps ago the batch of each record had been seen; inf for a new one."""
+        """How many steps ago the batch of each record was last seen; inf for a new one."""
         batches = self.history.series["batch_id"]
         return steps_since_seen(batches.steps, batches.values)
 
@@ -194,12 +194,12 @@ class Case:
 
     @cached_property
     def reward(self) -> Reward | None:
-        """The reward, if the run is trained for one and it holds: the loss tells little then."""
+        """The reward, if the run is trained for one and it holds: then the loss says little."""
         return held_reward(self)
 
     @cached_property
     def spikes(self) -> tuple[Spike, ...]:
-        """The spikes proper, without climbs and their ends."""
+        """The spikes that §2 answers for: climbs, and jumps that end a climb, are left out."""
         return proper_spikes(self, self._suspect)
 
     @cached_property

@@ -33,7 +33,7 @@ _SLOPE = 10
 
 @dataclass(frozen=True, kw_only=True)
 class Panel:
-    """One panel: whether it convicts (None where it cannot tell), why, and the numbers."""
+    """One panel: whether it names the cause (None if it cannot tell), why, and the numbers."""
 
     branch: str
     holds: bool | None
@@ -43,7 +43,7 @@ class Panel:
 
 
 def panels(case: Case, spike: Spike) -> tuple[Panel, Panel, Panel]:
-    """Return the three panels of a spike, in the order in which they convict.
+    """Return the three panels of a spike, in the order of their precedence.
 
     A jump of the schedule also raises the gradient norm, and so does a repeated batch.
     """
@@ -52,7 +52,7 @@ def panels(case: Case, spike: Spike) -> tuple[Panel, Panel, Panel]:
 
 
 def before(case: Case, step: int) -> int:
-    """Return the first step in which a cause of something at ``step`` may lie."""
+    """Return the first step at which a cause of something at ``step`` may lie."""
     return int(step - max(case.limits.spike.lookback, 2 * case.stride))
 
 
@@ -95,7 +95,7 @@ def lr_panel(case: Case, first: int, last: int) -> Panel:
 
 
 def jumps(case: Case) -> Ints:
-    """Return the steps at which the learning rate jumps up, unless it does so again and again."""
+    """Return the steps at which the learning rate jumps up, unless it keeps doing so."""
     lr = case.history.get("lr")
     nothing = np.empty(0, np.int64)
     if lr is None or len(lr) < 3:

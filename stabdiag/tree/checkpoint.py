@@ -1,4 +1,4 @@
-"""The checkpoint to go back to, as far as the manifest's cadence tells, and how to say so."""
+"""The last checkpoint before a step, worked out from the manifest's cadence, and its wording."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Checkpoint:
 
     @property
     def cadence(self) -> str:
-        """How often one is written, in words."""
+        """How often a checkpoint is written, in words."""
         return f"one is written every {'step' if self.every == 1 else f'{self.every} steps'}"
 
     def reload(self, what: str, how: str = "") -> str:
@@ -46,7 +46,7 @@ class Checkpoint:
 
 
 def checkpoint_before(manifest: Manifest, step: int) -> Checkpoint:
-    """Return the last checkpoint strictly before a step; none is before step 0."""
+    """Return the last checkpoint strictly before a step; there is none before step 0."""
     every = manifest.checkpoint_every
     if every is None and step <= 0:
         return Checkpoint(step=0, every=None)

@@ -1,4 +1,4 @@
-"""Where the trouble of a spike began, and how long the loss had to come back from it."""
+"""Where a spike began, and how long the loss had to recover from it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def focus(case: Case) -> Spike:
 
 @dataclass(frozen=True, kw_only=True)
 class Start:
-    """What a sound checkpoint is from before: a step, what began there, and why if it is clear."""
+    """Where a spike began: a step that a sound checkpoint precedes, what it was, and why."""
 
     step: int
     what: str
@@ -30,7 +30,7 @@ class Start:
 
 
 def start(case: Case) -> Start:
-    """Return where the trouble of a spike began: a checkpoint from after a jump holds its steps."""
+    """Return where a spike began: at the jump of the learning rate that led to it, or its onset."""
     onset = case.at(focus(case).onset)
     panel = lr_panel(case, before(case, onset), case.at(focus(case).peak))
     if not panel.holds:

@@ -143,7 +143,7 @@ def _surge(case: Case, step: int) -> tuple[float | None, int | None, int | None]
 
 
 def no_lead_up(case: Case, start: Origin) -> str:
-    """Return why the gradient norm tells nothing of what led up to the NaN."""
+    """Return why the gradient norm does not show what led up to the NaN."""
     if "grad_norm" not in case.history.series:
         # Those of layers tell where a NaN began, but not whether all gradients surged.
         total = "total " if case.history.group("grad_norm") else ""

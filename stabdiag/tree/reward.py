@@ -1,4 +1,4 @@
-"""Runs that are trained for a reward: their loss tells little, as long as the reward holds."""
+"""Runs that are trained for a reward: while the reward holds, their loss says little."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def _explodes(case: Case) -> bool:
 
 
 def no_harm(reward: Reward) -> Reply:
-    """Reply no to a question about the loss of a run whose reward holds."""
+    """Answer no to a question about the loss of a run whose reward holds."""
     best = f"not clearly below its best level ({num(reward.best)})"
     if reward.last >= reward.best:
         best = "its best level"

@@ -1,4 +1,4 @@
-"""The life of a loss scaler: calibration at the start, probes as it grows, overflows beyond."""
+"""How a loss scaler lives: calibration at the start, regular probes, and overflows beyond those."""
 
 from __future__ import annotations
 
@@ -56,19 +56,19 @@ class Overflows:
         return len(self.steps) - self.calibrating
 
     def began(self, step: int, stride: float) -> int:
-        """Return the first of the overflows that led to a step without a long pause."""
+        """Return the first of a series of overflows that led up to a step without a long pause."""
         led = self.steps[self.steps <= step]
         pauses = np.flatnonzero(np.diff(led) > max(_PAUSE, 3 * stride))
         first = int(pauses[-1]) + 1 if len(pauses) else 0
         return int(led[first]) if len(led) else step
 
     def first_unexplained(self, factor: float) -> int:
-        """Return the first overflow after the calibration that the next one follows too soon."""
+        """Return the first overflow after the calibration that no regular probe explains."""
         soon = self.too_soon(factor)
         return int(soon[0] if len(soon) else self.steps[self.calibrating])
 
     def too_soon(self, factor: float) -> Ints:
-        """Return the overflows after the calibration that the next one follows too soon.
+        """Return the overflows after the calibration that are followed by another one too soon.
 
         After an overflow the scale is halved, and a scaler waits for an interval to try again.
         """
@@ -123,7 +123,7 @@ def _skipped_besides(case: Case, known: Ints) -> Ints:
 
 
 def skips(skipped: Series) -> NDArray[np.float64]:
-    """Return the steps skipped with each record: some log how many there have been so far."""
+    """Return how many steps each record says were skipped; some logs count from the start."""
     counts = skipped.values
     if counts_since_the_last(skipped.column):
         return counts

@@ -1,4 +1,4 @@
-"""Since when a series without noise goes up, or down, as it does."""
+"""When a smooth series, such as a learning rate or a weight norm, began to rise or fall."""
 
 from __future__ import annotations
 

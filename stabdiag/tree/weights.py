@@ -1,4 +1,4 @@
-"""§4: does a weight norm change with the loss, and since when?"""
+"""Q4.3: does a weight norm change while the loss climbs, and since when?"""
 
 from __future__ import annotations
 

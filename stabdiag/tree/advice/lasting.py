@@ -1,4 +1,4 @@
-"""Advice on §2: spikes that lasted, or may yet."""
+"""Advice on §2: spikes that did not recover in time, or have not yet."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _FULL_COST = "If no checkpoint is older than the onset, the cost is the full re-
 
 
 def persistent(case: Case, answers: Mapping[str, Answer]) -> Advice:
-    """A loss that jumped and stayed up, at least for longer than it had."""
+    """A loss that jumped and stayed up, or came back only after its time was over."""
     facts, back = spike_facts(case), _back_late(case)
     first = max(min(facts.onset - 5, first_of(case, facts.onset)), 0)
     last = min(facts.onset + case.recovery_steps, int(case.loss.steps[-1]))

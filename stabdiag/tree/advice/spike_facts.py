@@ -1,4 +1,4 @@
-"""What is told of every spike: what happened, why, and how to restart."""
+"""What every piece of advice on a spike says: what happened, why, and how to restart."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class SpikeFacts:
 
 
 def spike_facts(case: Case) -> SpikeFacts:
-    """Return what is told of the spike that the questions are about."""
+    """Return these facts about the spike that the questions are about."""
     spike = focus(case)
     onset = case.at(spike.onset)
     began = start(case)

@@ -1,4 +1,4 @@
-"""What the advice on every leaf is made of."""
+"""The building blocks of the advice on every leaf."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def less_decay(case: Case) -> str:
 
 
 def to_log(case: Case, roles: Sequence[str]) -> tuple[str, ...]:
-    """Return the advice to log the series of these roles that the log lacks, if it lacks any."""
+    """Return the advice to log those of these roles that are missing, if any are."""
     lacking = [_SERIES[role] for role in roles if not case.history.group(role)]
     if not lacking:
         return ()
@@ -110,14 +110,14 @@ def to_log(case: Case, roles: Sequence[str]) -> tuple[str, ...]:
 
 
 def first_of(case: Case, step: int) -> int:
-    """Return the first of the steps that a logged one stands for: those since the one before."""
+    """Return the first step that a logged one stands for: the one after the previous record."""
     steps = case.history.series["loss"].steps
     place = int(np.searchsorted(steps, step))
     return int(steps[place - 1]) + 1 if place else step
 
 
 def logged_at(case: Case, step: int) -> str:
-    """Return the steps that a logged one stands for, in words."""
+    """Return the steps that a logged step stands for, in words."""
     if case.history.counts_epochs:
         return f"epoch {step}"
     since = first_of(case, step)
@@ -125,7 +125,7 @@ def logged_at(case: Case, step: int) -> str:
 
 
 def batches_at(case: Case, step: int, *, and_before: bool = False) -> str:
-    """Return the batches that a logged step stands for, with the two before it if wanted."""
+    """Return the batches that a logged step stands for, in words, with the two before if asked."""
     where = logged_at(case, step)
     if case.history.counts_epochs:
         return f"what changed at {where}: the data, the learning rate, the settings"

@@ -1,4 +1,4 @@
-"""What a report shows that the lines of the checklists ask for."""
+"""The facts about a run that the lines of the checklists ask for."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ _SYMPTOMS: Final[Mapping[Remedy, tuple[str, ...]]] = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Seen:
-    """A report, as the lines ask of it."""
+class Facts:
+    """A report, with what the lines of the checklists ask of it."""
 
     report: Report
 
