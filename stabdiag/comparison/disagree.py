@@ -144,7 +144,6 @@ def _mean(x: Floats, at: int, width: int) -> float:
 
 
 def _disagreement(study: Study, one: Parting, *, averaged: bool) -> Finding:
-    x, y = one.unrounded_values or (math.nan, math.nan)
     what = {
         "loss": "the losses, which are averaged over the ranks,",
         "loss_scale": "the loss scales",
@@ -154,7 +153,8 @@ def _disagreement(study: Study, one: Parting, *, averaged: bool) -> Finding:
     return finding(
         "ranks-disagree",
         because=f"At step {one.unrounded} {what} of {one.runs[0]} and {one.runs[1]} part: "
-        f"{close(x, y)}. In a job that is in step they are one number on all ranks.",
+        f"{close(one.unrounded_values)}. In a job that is in step they are one number on all "
+        "ranks.",
         first=_remedy(one),
         then=_THEN,
         step=one.unrounded,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
 from stabdiag.comparison.kind import span
@@ -62,10 +61,9 @@ def _extent(one: Parting) -> str:
         noise = one.noise or 0.0
         stays = "It stays below" if one.largest <= noise else "But for single points it is below"
         return f"{began}{stays} the noise of the loss ({num(noise)}): {largest(one)}."
-    x, y = one.lasting_values or (math.nan, math.nan)
     return (
         f"{began}From step {one.lasting} on it is more than the noise of the loss "
-        f"({num(one.noise or 0.0)}): {close(x, y)} there."
+        f"({num(one.noise or 0.0)}): {close(one.lasting_values)} there."
     )
 
 

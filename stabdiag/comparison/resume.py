@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -52,11 +51,10 @@ def resume_parts(study: Study) -> Iterator[Finding]:
 
 
 def _rate(one: Run, other: Run, rate: Parting) -> Finding:
-    x, y = rate.unrounded_values or (math.nan, math.nan)
     return finding(
         "resume-parts",
         because=f"{other.label} goes on from {one.label} at step {span(other)[0]}, and at step "
-        f"{rate.unrounded} the learning rate is another one: {close(x, y)}.",
+        f"{rate.unrounded} the learning rate is another one: {close(rate.unrounded_values)}.",
         first="Save and load the state of the schedule with the checkpoint, and give it the number "
         f"of the last step ({span(other)[0]}).",
         then=_THEN,
@@ -93,7 +91,6 @@ def _rate_jump(one: Run, other: Run) -> Finding:
 
 
 def _parted(one: Run, other: Run, loss: Parting, sigmas: float) -> Finding:
-    x, y = loss.unrounded_values or (math.nan, math.nan)
     start, noise = span(other)[0], loss.noise or 0.0
     # The same batches and weights make the same losses: here one that leaves the noise is enough.
     quiet = loss.largest <= sigmas * noise
@@ -103,8 +100,8 @@ def _parted(one: Run, other: Run, loss: Parting, sigmas: float) -> Finding:
     )
     because = (
         f"{other.label} goes on from {one.label} at step {start}. Of the {loss.points} losses that "
-        f"both logged the first that differ are those of step {loss.unrounded}: {close(x, y)}; "
-        f"{extent}. "
+        f"both logged the first that differ are those of step {loss.unrounded}: "
+        f"{close(loss.unrounded_values)}; {extent}. "
     )
     if loss.unrounded is not None and loss.unrounded > start:
         because += (

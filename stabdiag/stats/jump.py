@@ -30,7 +30,7 @@ class Jump:
     largest: float
 
     def exceeds(self, sigmas: float, floor: float) -> bool:
-        """Tell whether the level rose by more than its noise, a floor, and twice any past change."""
+        """Tell whether the level rose by more than its noise, a floor, and twice any change."""
         return self.new - self.old > max(sigmas * self.noise, floor, 2 * self.largest)
 
 

@@ -78,7 +78,7 @@ def lr_jump(case: Case, first: int, last: int) -> LrJump | None:
     It lies between the best level of the loss and the middle of the climb, and the rate mostly
     stayed above all that had been before.
     """
-    best = case.at(case.settled.start + found_rise(case).best)
+    best = best_step(case)
     lr = case.history.finite("lr")
     for step in case.lr_jumps[::-1].tolist():
         before, after = lr.values[lr.steps < step], lr.between(step, last).values
@@ -127,6 +127,11 @@ def found_rise(case: Case) -> Rise:
     return case.rise
 
 
+def best_step(case: Case) -> int:
+    """Return the step at which the loss was at its best before the rise that Q4.1 has found."""
+    return case.at(case.settled.start + found_rise(case).best)
+
+
 def is_clear(case: Case, rise: Rise) -> bool:
     """Tell whether a rise is both material and more than chance.
 
@@ -173,4 +178,9 @@ def climbs_on(case: Case, jump: Spike, spikes: Iterable[Spike]) -> bool:
 
 
 def _is_material(case: Case, rise: Rise) -> bool:
-    return rise.amount > max(case.limits.divergence.material * rise.progress, rise.bar)
+    return rise.amount > material_bar(case, rise)
+
+
+def material_bar(case: Case, rise: Rise) -> float:
+    """Return the height, in units of the loss, from which on a rise is material."""
+    return max(case.limits.divergence.material * rise.progress, rise.bar)

@@ -101,13 +101,11 @@ def _sections(case: Case) -> Walk:
 
 def _section(case: Case, section: str) -> tuple[list[Answer], list[Finding]]:
     """Walk one section. §2 is walked for each spike, and the trail tells of the worst one."""
-    if section != "§2":
-        return _from(case, SECTIONS[section])
-    if not len(case.loss) or not case.spikes:
-        return _from(case, SECTIONS[section])
+    first = SECTIONS[section]
+    if section != "§2" or not len(case.loss) or not case.spikes:
+        return _from(case, first)
     # A log may hold thousands of spikes to the letter: each is followed to its leaf, and only the
     # worst of each kind is told of.
-    first = SECTIONS[section]
     after = follow(first, _ask(case, _BY_ID[first]))
     leaves = [_leaf(case.about(spike), after) for spike in case.spikes]
     order = sorted(range(len(leaves)), key=lambda i: _badness(case.spikes[i], leaves[i]))

@@ -8,7 +8,7 @@ import numpy as np
 
 from stabdiag.stats.quantiles import typical
 from stabdiag.tree.question import Reply, no, unknown, yes
-from stabdiag.tree.rises import climb, found_rise
+from stabdiag.tree.rises import best_step, climb
 from stabdiag.tree.turns import logarithms, turned_to
 from stabdiag.words import num
 
@@ -28,7 +28,7 @@ def did_a_weight_norm_change(case: Case) -> Reply:
     # The norms that drive a climb change before it shows, from the best level on, and a climb may
     # be shorter than the window in which they do.
     if not case.literal:
-        first = min(case.at(case.settled.start + found_rise(case).best), last - window)
+        first = min(best_step(case), last - window)
     logged = {
         name: span
         for name, series in groups.items()

@@ -11,7 +11,7 @@ from stabdiag.findings import Remedy
 from stabdiag.tree.advice.words import Advice, clip, less_decay, more_decay, now_lr, shown, to_log
 from stabdiag.tree.checkpoint import checkpoint_before
 from stabdiag.tree.reward import lost_reward
-from stabdiag.tree.rises import climb, found_rise
+from stabdiag.tree.rises import best_step, climb, found_rise
 from stabdiag.words import num, sentence, uncapitalised
 
 if TYPE_CHECKING:
@@ -46,10 +46,10 @@ def _facts(case: Case, cause: str = "", answer: Answer | None = None) -> _Facts:
         what = f"The loss rose at every step from {first} to {last}."
     else:
         rise = found_rise(case)
-        best = case.at(case.settled.start + rise.best)
         what = (
             f"The loss climbed from step {first} on and ends at {num(rise.last_level)}, "
-            f"{num(rise.amount)} above its best level ({num(rise.best_level)} near step {best})."
+            f"{num(rise.amount)} above its best level ({num(rise.best_level)} near step "
+            f"{best_step(case)})."
         )
     began, since = first, f"the climb from {first} on"
     turned = answer.measured.get("turned") if answer else None
