@@ -67,19 +67,17 @@ def build_history(
     data, dropped = load(columns, names)
     data, names, moved = with_clock(data, names)
     events += [*dropped, *moved]
-    losses = read_losses(columns, data, names, limits, clock.steps, clock.usable, due=named.due)
+    losses = read_losses(columns, data, names, limits, clock, named.due)
     events += losses.events
     epochs = columns.load(names["epoch"]).values if names.get("epoch") else None
     known = losses.records & np.isfinite(losses.values)
     finite = losses.values if known.all() else np.where(known, losses.values, np.nan)
     order = find_order(
-        clock.steps,
-        clock.usable,
+        clock,
         finite,
         losses.records,
         epochs,
         times=data["clock"].values if "clock" in data else None,
-        of_epochs=clock.of_epochs,
         epoch_length=columns.epoch_length,
     )
     events += order.events

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from stabdiag.assemble.due import Due
     from stabdiag.assemble.hidden import Hidden
+    from stabdiag.assemble.steps import Steps
     from stabdiag.limits import Limits
     from stabdiag.readers.columns import Column, Columns
 
@@ -49,10 +50,8 @@ def read_losses(
     data: dict[str, Column],
     names: Mapping[str, str],
     limits: Limits,
-    steps: Ints,
-    usable: Mask,
-    *,
-    due: Due | None = None,
+    clock: Steps,
+    due: Due | None,
 ) -> Losses:
     """Return the losses with hidden NaN put back; ``data`` gets back its hidden gradient norms.
 
@@ -61,10 +60,10 @@ def read_losses(
         data: the columns that serve a role, by role; changed in place.
         names: the columns' names by role.
         limits: ``nan.absent_records`` is used here.
-        steps: shape (rows,), for the events.
-        usable: shape (rows,), the records that have a step; a loss of others is not missed.
+        clock: the step of each record; a loss of those that have none is not missed.
         due: records that say that they are of the loss.
     """
+    steps, usable = clock.steps, clock.usable
     loss = data.get("loss")
     if loss is None:
         nothing = np.zeros(columns.rows, dtype=bool)
