@@ -40,7 +40,7 @@ class StepsBack:
     ) -> None:
         """Take the steps and losses of the training records.
 
-        ``of_epochs`` says that the steps are epochs, ``length`` what they count up to in each epoch.
+        ``of_epochs`` says that the steps are epochs, ``length`` what they count up to in one.
         """
         self.begins = [0]
         self.added = [(0, 0)]

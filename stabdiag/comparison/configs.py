@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from stabdiag.compared import Bearing, Kind
 from stabdiag.comparison.settings import explaining, in_words
 from stabdiag.comparison.study import Study, finding
-from stabdiag.comparison.told import close, measured, where
+from stabdiag.comparison.words import close, measured, where
 from stabdiag.findings import Severity
 
 if TYPE_CHECKING:

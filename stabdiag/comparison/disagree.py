@@ -9,7 +9,7 @@ import numpy as np
 
 from stabdiag.comparison.points import begin_alike, losses
 from stabdiag.comparison.study import Study, finding
-from stabdiag.comparison.told import close, measured
+from stabdiag.comparison.words import close, measured
 from stabdiag.stats.parting import lasting, local_noise, wander
 from stabdiag.words import num
 

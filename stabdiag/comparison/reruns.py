@@ -8,7 +8,7 @@ from stabdiag.comparison.kind import span
 from stabdiag.comparison.points import before_the_loss
 from stabdiag.comparison.settings import explaining, joined
 from stabdiag.comparison.study import Study, finding
-from stabdiag.comparison.told import close, largest, measured, where
+from stabdiag.comparison.words import close, largest, measured, where
 from stabdiag.findings import Severity
 from stabdiag.words import num
 

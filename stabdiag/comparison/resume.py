@@ -9,7 +9,7 @@ import numpy as np
 from stabdiag.comparison.kind import span, stride
 from stabdiag.comparison.points import losses
 from stabdiag.comparison.study import Study, finding
-from stabdiag.comparison.told import close, largest, measured
+from stabdiag.comparison.words import close, largest, measured
 from stabdiag.findings import Severity
 from stabdiag.stats.jump import Jump, level_jump
 from stabdiag.stats.levels import levels

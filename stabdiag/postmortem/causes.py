@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from stabdiag.findings import Verdict
 from stabdiag.postmortem.incident import Incident, asked
 from stabdiag.tree.case import Case
-from stabdiag.tree.causes import Panel, panels
+from stabdiag.tree.panels import Panel, panels
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

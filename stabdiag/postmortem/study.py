@@ -15,7 +15,7 @@ from stabdiag.postmortem.lost import Lost, lost_by
 
 if TYPE_CHECKING:
     from stabdiag.report import Report
-    from stabdiag.tree.causes import Panel
+    from stabdiag.tree.panels import Panel
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from stabdiag.report import Report
-    from stabdiag.tree.causes import Panel
+    from stabdiag.tree.panels import Panel
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,10 +18,10 @@ from stabdiag.stats.seen import stays_up
 from stabdiag.stats.shape import Reach, Spike
 from stabdiag.stats.spikes import SpikeScan, find_spikes
 from stabdiag.tree.batches import any_repeat, few_repeats
-from stabdiag.tree.causes import jumps
-from stabdiag.tree.proper import proper_spikes, settled_part
+from stabdiag.tree.panels import jumps
 from stabdiag.tree.reward import Reward, held_reward
 from stabdiag.tree.rises import rise_of
+from stabdiag.tree.spike_or_climb import proper_spikes, settled_part
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

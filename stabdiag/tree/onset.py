@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from stabdiag.tree.causes import before, lr_panel
+from stabdiag.tree.panels import before, lr_panel
 from stabdiag.words import plural
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.tree.causes import Panel, before, lr_panel
+from stabdiag.tree.panels import Panel, before, lr_panel
 
 if TYPE_CHECKING:
     from stabdiag.history import Series

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stabdiag.roles import OF_OPPONENTS
-from stabdiag.tree.causes import panels
 from stabdiag.tree.checkpoint import checkpoint_before
 from stabdiag.tree.onset import focus, start, time_to_recover
+from stabdiag.tree.panels import panels
 from stabdiag.tree.question import Question, Reply, no, unknown, yes
 from stabdiag.tree.reward import no_harm
 from stabdiag.words import num, plural, sigmas

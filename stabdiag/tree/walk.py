@@ -10,10 +10,10 @@ from stabdiag.tree import QUESTIONS
 from stabdiag.tree.advice import ADVICE
 from stabdiag.tree.case import Case
 from stabdiag.tree.edges import END, SECTIONS, follow
+from stabdiag.tree.nothing_found import nothing_found
 from stabdiag.tree.origin import first_bad
 from stabdiag.tree.outcomes import BY_SLUG
 from stabdiag.tree.question import Question, Reply, unknown
-from stabdiag.tree.quiet import nothing_found
 
 if TYPE_CHECKING:
     from stabdiag.stats.shape import Spike

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from stabdiag.findings import Remedy
 from stabdiag.tree.advice.words import clip
-from stabdiag.tree.causes import before
 from stabdiag.tree.checkpoint import checkpoint_before
 from stabdiag.tree.onset import focus, start
+from stabdiag.tree.panels import before
 from stabdiag.words import num, plural, sentence, sigmas
 
 if TYPE_CHECKING:
