@@ -170,6 +170,16 @@ class History:
         return replace(self, series={role: s for role, s in cut.items() if len(s)})
 
     @property
+    def messages(self) -> list[Event]:
+        """What the log itself says in words: out of memory, a time-out, a traceback."""
+        return [event for event in self.events if event.kind is EventKind.MESSAGE]
+
+    @property
+    def notes(self) -> list[Event]:
+        """All other events: what was found, assumed or left out while the log was read."""
+        return [event for event in self.events if event.kind is not EventKind.MESSAGE]
+
+    @property
     def resumes(self) -> list[int]:
         """The steps at which the run resumed: those that the log went back to."""
         return [

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Final
 from stabdiag.comparison.kind import span, stride
 from stabdiag.comparison.settings import joined
 from stabdiag.comparison.study import Study, finding
-from stabdiag.history import EventKind
 from stabdiag.words import capitalised, clipped, num, plural
 
 if TYPE_CHECKING:
@@ -104,7 +103,7 @@ def _is_aftermath(message: str) -> bool:
 
 
 def _last_words(run: Run) -> list[str]:
-    return [one.message for one in run.history.events if one.kind is EventKind.MESSAGE]
+    return [one.message for one in run.history.messages]
 
 
 def _said(dead: Run, silent: list[Run]) -> str:

@@ -9,7 +9,6 @@ from stabdiag.formats.markdown_text import block, escape, table
 from stabdiag.formats.terminal.evidence import decisive
 from stabdiag.formats.terminal.page import Page, number
 from stabdiag.formats.terminal.plot import draw
-from stabdiag.history import EventKind
 from stabdiag.postmortem.cost import duration, large
 from stabdiag.postmortem.tables import around, course, limits_told
 from stabdiag.postmortem.timeline import timeline
@@ -153,7 +152,7 @@ def _pairs(values: Mapping[str, Scalar]) -> str:
 
 def _said(told: Study) -> Iterator[str]:
     """Yield what the log says in words, the end of it."""
-    said = [e for e in told.report.history.events if e.kind is EventKind.MESSAGE]
+    said = told.report.history.messages
     if said:
         yield "The log says:"
         yield "\n".join(

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stabdiag.findings import Severity
-from stabdiag.history import EventKind
 from stabdiag.stats.quantiles import median
 from stabdiag.symptoms.symptom import Evidence, Symptom
 from stabdiag.tree.checkpoint import checkpoint_before
@@ -72,9 +71,8 @@ def _last_words(case: Case, since: float) -> str | None:
     return next(
         (
             event.message
-            for event in case.history.events
-            if event.kind is EventKind.MESSAGE
-            and event.step is not None
+            for event in case.history.messages
+            if event.step is not None
             and event.step >= since
             and (known or event.message.startswith(_FATAL))
         ),
