@@ -121,7 +121,7 @@ def compare_page() -> str:
 
 
 def _intervals() -> str:
-    from stabdiag.stats.between import chi_squared_above as above
+    from stabdiag.stats.means import chi_squared_above as above
 
     rows = []
     for seeds in (2, 3, 5, 10, 20):

@@ -21,7 +21,7 @@ from stabdiag.threads import both
 from stabdiag.tree.case import Case
 from stabdiag.tree.unlogged import not_logged
 from stabdiag.tree.walk import walk
-from stabdiag.tree.words import plural
+from stabdiag.words import plural
 
 if TYPE_CHECKING:
     from stabdiag.compared import Comparison

@@ -51,6 +51,10 @@ class Series:
         low, high = np.searchsorted(self.steps, [first, last + 1])
         return self._take(slice(int(low), int(high)))
 
+    def until(self, last: int) -> Series:
+        """Return the points with ``step <= last``."""
+        return self._take(slice(int(np.searchsorted(self.steps, last, side="right"))))
+
     def _take(self, which: slice | NDArray[np.bool_]) -> Series:
         return replace(self, steps=self.steps[which], values=self.values[which])
 
@@ -144,6 +148,14 @@ class History:
         """Return the series of a role, or None where nothing was logged for it."""
         return self.series.get(role)
 
+    def finite(self, role: str) -> Series:
+        """Return the finite points of a role: none where nothing was logged for it."""
+        series = self.series.get(role)
+        if series is None:
+            nothing = np.empty(0)
+            return Series(role=role, column=role, steps=nothing.astype(np.int64), values=nothing)
+        return series.finite()
+
     def group(self, prefix: str) -> dict[str, Series]:
         """Return the series of one role per group: ``weight_norm`` gives ``weight_norm/…``."""
         return {
@@ -154,11 +166,18 @@ class History:
 
     def before(self, step: int) -> History:
         """Return the history of all steps below ``step``."""
-        cut = {
-            role: series.between(int(series.steps[0]), step - 1) if len(series) else series
-            for role, series in self.series.items()
-        }
+        cut = {role: series.until(step - 1) for role, series in self.series.items()}
         return replace(self, series={role: s for role, s in cut.items() if len(s)})
+
+    @property
+    def messages(self) -> list[Event]:
+        """What the log itself says in words: out of memory, a time-out, a traceback."""
+        return [event for event in self.events if event.kind is EventKind.MESSAGE]
+
+    @property
+    def notes(self) -> list[Event]:
+        """All other events: what was found, assumed or left out while the log was read."""
+        return [event for event in self.events if event.kind is not EventKind.MESSAGE]
 
     @property
     def resumes(self) -> list[int]:

@@ -12,11 +12,8 @@ if TYPE_CHECKING:
 
 def infer(manifest: Manifest, history: History) -> Manifest:
     """Fill in what the manifest does not say and the log gives away."""
-    scale = history.get("loss_scale")
-    if manifest.dtype is not None or scale is None:
-        return manifest
-    values = scale.finite().values
-    if len(values) < 2:
+    values = history.finite("loss_scale").values
+    if manifest.dtype is not None or len(values) < 2:
         return manifest
     if values.min() != values.max():
         grounds = "the loss scale moves, as only fp16 training makes it"

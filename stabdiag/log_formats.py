@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from stabdiag.errors import refuse_unknown
 from stabdiag.formats.logs import LogFormat, as_json, markdown
 from stabdiag.readers.registry import READERS
@@ -35,7 +37,9 @@ def formats_table(
     """
     refuse_unknown(format, FORMATS)
     if format == "terminal":
+        from stabdiag.formats.terminal.console import printed
         from stabdiag.formats.terminal.logs import logs_page
 
-        return logs_page(log_formats(), width=width, color=color, encoding=encoding)
+        lines = partial(logs_page, log_formats())
+        return printed(lines, width=width, color=color, encoding=encoding)
     return (markdown if format == "markdown" else as_json)(log_formats())

@@ -73,9 +73,9 @@ class Report:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Show the terminal report where rich prints."""
-        from stabdiag.formats.terminal import renderables
+        from stabdiag.formats.terminal import ReportPage
 
-        yield from renderables(self, width=options.max_width)
+        yield ReportPage(report=self, width=options.max_width)
 
     def _repr_html_(self) -> str:
         """Show the report in a notebook."""

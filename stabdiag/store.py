@@ -9,8 +9,9 @@ import numpy as np
 from stabdiag.errors import NoUsableRecord
 from stabdiag.files import written_whole
 from stabdiag.manifest import parse_manifest
-from stabdiag.manifest.beside import NUMBERS, spellings
-from stabdiag.manifest.keys import KEYS, number
+from stabdiag.manifest.keys import KEYS
+from stabdiag.manifest.other import NUMBERS, other_number
+from stabdiag.manifest.spelling import by_spelling
 from stabdiag.readers.converted import KEY, Told, as_metadata
 from stabdiag.words import plural
 
@@ -64,12 +65,10 @@ def _beside(history: History, manifest: Manifest) -> dict[str, object]:
 
     A warm-up's share is none of them: it would speak against a warm-up given by hand.
     """
-    also = {**parse_manifest(history.config).also, **manifest.also}
-    spelled = spellings(also)
+    told = by_spelling({**parse_manifest(history.config).also, **manifest.also})
     found: dict[str, object] = {}
     for field, names in NUMBERS.items():
-        told = (number(also[spelled[name]]) for name in names if name in spelled)
-        value = next((one for one in told if one is not None), None)
+        value = other_number(told, field)
         if value is not None and field != "warmup_share":
             found[names[0]] = value
     return found

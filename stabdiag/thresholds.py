@@ -6,6 +6,7 @@ JSON, and as TOML that can be edited and read back.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from stabdiag.errors import refuse_unknown
@@ -26,9 +27,11 @@ def thresholds(
     """
     refuse_unknown(format, FORMATS)
     if format == "terminal":
+        from stabdiag.formats.terminal.console import printed
         from stabdiag.formats.terminal.limits import limits_page
 
-        return limits_page(limits, width=width, color=color, encoding=encoding)
+        lines = partial(limits_page, limits)
+        return printed(lines, width=width, color=color, encoding=encoding)
     from stabdiag.formats.limits import text
 
     writers = {"markdown": text.markdown, "json": text.as_json, "toml": text.toml}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from stabdiag.errors import refuse_unknown
@@ -22,9 +23,11 @@ def render_sheet(
     """
     refuse_unknown(format, FORMATS)
     if format == "terminal":
+        from stabdiag.formats.terminal.console import printed
         from stabdiag.formats.terminal.ticks import ticks_page
 
-        return ticks_page(sheet, width=width, color=color, encoding=encoding)
+        lines = partial(ticks_page, sheet)
+        return printed(lines, width=width, color=color, encoding=encoding)
     from stabdiag.formats import ticks
 
     return (ticks.markdown if format == "markdown" else ticks.as_json)(sheet)

@@ -1,8 +1,54 @@
-"""Words that every part of the program may use."""
+"""Numbers, counts and sentences as text, for every part of the program."""
 
 from __future__ import annotations
+
+import math
+
+# Deviations have a floor, so that a log which stands still has some: beyond this many it shows.
+_FAR_BEYOND = 1e6
 
 
 def plural(count: int | str, one: str, many: str | None = None) -> str:
     """Return ``1 step`` or ``2 steps``; the count may be written already."""
     return f"{count} {one if str(count) == '1' else many or one + 's'}"
+
+
+def num(value: float) -> str:
+    """Return a number in four significant digits, plain where that is short."""
+    if not math.isfinite(value):
+        return "NaN" if math.isnan(value) else ("inf" if value > 0 else "-inf")
+    if value == int(value) and abs(value) < 1e7:
+        return str(int(value))
+    return f"{value:.4g}"
+
+
+def whole(value: float) -> str:
+    """Return a number that counts or names something: in full where it is a whole one."""
+    return str(int(value)) if value.is_integer() else num(value)
+
+
+def sigmas(score: float) -> str:
+    """Return so many deviations, with their sign."""
+    if score >= _FAR_BEYOND:
+        return "far beyond all noise"
+    return f"{num(score if abs(score) > 1 / _FAR_BEYOND else 0.0)}σ"
+
+
+def sentence(words: str) -> str:
+    """Return words with a capital letter and a full stop, to stand alone."""
+    return f"{capitalised(words)}."
+
+
+def capitalised(words: str) -> str:
+    """Return words with a capital letter, to begin a sentence."""
+    return words[0].upper() + words[1:]
+
+
+def uncapitalised(words: str) -> str:
+    """Return a sentence's words with a small letter, to stand within another."""
+    return words[0].lower() + words[1:]
+
+
+def clipped(words: str, most: int) -> str:
+    """Return words cut to so many characters, the last of them an ellipsis."""
+    return words if len(words) <= most else f"{words[: most - 1]}…"

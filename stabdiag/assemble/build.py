@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from stabdiag.assemble.clock import with_clock
+from stabdiag.assemble.converted import converted_history
 from stabdiag.assemble.load import load
 from stabdiag.assemble.losses import read_losses
 from stabdiag.assemble.naming import name_columns
 from stabdiag.assemble.order import find_order
-from stabdiag.assemble.settled import settled_history
 from stabdiag.assemble.steps import read_steps
 from stabdiag.errors import LogError, NoUsableRecord
 from stabdiag.history import Event, EventKind, History, Part, Series, Source
+from stabdiag.roles import contested
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -41,7 +41,7 @@ def build_history(
     chosen: Mapping[str, str] | None = None,
     attempt: int | None = None,
 ) -> History:
-    """Turn raw columns into the history of one run.
+    """Turn the raw columns of a log into the history of one run.
 
     Args:
         columns: what the reader found.
@@ -56,7 +56,7 @@ def build_history(
         NoUsableRecord: if no record has both a loss and a step, or each is of a run of its own.
     """
     if columns.settled and not chosen and attempt in (None, 1):
-        settled = settled_history(columns, columns.settled)
+        settled = converted_history(columns, columns.settled)
         if settled is not None:
             return settled
     named = name_columns(columns, chosen)
@@ -67,19 +67,17 @@ def build_history(
     data, dropped = load(columns, names)
     data, names, moved = with_clock(data, names)
     events += [*dropped, *moved]
-    losses = read_losses(columns, data, names, limits, clock.steps, clock.usable, due=named.due)
+    losses = read_losses(columns, data, names, limits, clock, named.due)
     events += losses.events
     epochs = columns.load(names["epoch"]).values if names.get("epoch") else None
     known = losses.records & np.isfinite(losses.values)
     finite = losses.values if known.all() else np.where(known, losses.values, np.nan)
     order = find_order(
-        clock.steps,
-        clock.usable,
+        clock,
         finite,
         losses.records,
         epochs,
         times=data["clock"].values if "clock" in data else None,
-        of_epochs=clock.of_epochs,
         epoch_length=columns.epoch_length,
     )
     events += order.events
@@ -96,7 +94,7 @@ def build_history(
         series=dict(_series(data, names, losses, order.steps, run)),
         events=(*columns.events, *events),
         config=columns.config,
-        contested=named.contested,
+        contested=contested(names.get("loss", ""), columns.names, has_reward="reward" in names),
         source=Source(
             name=columns.source,
             format=columns.format,
@@ -115,14 +113,33 @@ def _series(
 ) -> Iterator[tuple[str, Series]]:
     """Yield the series of one run by role, those of which it has a record; the loss comes first."""
     mine = steps if run.all() else steps[run]
-    taken = _Run(steps=steps, records=run, rising=bool(np.all(mine[1:] > mine[:-1])))
+    rising = bool(np.all(mine[1:] > mine[:-1]))
+
+    def logged(role: str, values: Floats, records: Mask) -> Series:
+        at, values = _in_order(steps, values, run & records, rising=rising)
+        return Series(role=role, column=names[role], steps=at, values=values)
+
     if "loss" in names:
-        yield "loss", taken.series("loss", names["loss"], losses.values, losses.records)
+        yield "loss", logged("loss", losses.values, losses.records)
     for role, column in data.items():
         if role != "loss":
-            one = taken.series(role, names[role], column.values, column.present)
+            one = logged(role, column.values, column.present)
             if len(one):
                 yield role, one
+
+
+def _in_order(steps: Ints, values: Floats, which: Mask, *, rising: bool) -> tuple[Ints, Floats]:
+    """Return the steps and values of some records, steps rising, the last record of each step.
+
+    ``rising`` says that the steps rise as they are. All records in their order are not copied.
+    """
+    if not which.all():
+        steps, values = steps[which], values[which]
+    if not rising and len(steps) > 1:
+        order = np.argsort(steps, kind="stable")
+        last = np.append(steps[order][1:] != steps[order][:-1], True)
+        steps, values = steps[order][last], values[order][last]
+    return steps, values
 
 
 def _several(runs: int, number: int, lost: NDArray[np.signedinteger]) -> Event:
@@ -158,27 +175,3 @@ def _unreadable(columns: Columns) -> list[Event]:
         message = f"{columns.bad_count} {lines} not readable (line {first.line}: {first.reason})"
         events.insert(0, Event(kind=EventKind.UNREADABLE, message=message))
     return events
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class _Run:
-    """The records of one run; ``rising`` says that each of their steps lies above the last."""
-
-    steps: Ints
-    records: Mask
-    rising: bool
-
-    def series(self, role: str, column: str, values: Floats, logged: Mask) -> Series:
-        """Return the logged records as a series: steps rising, the last record of each step.
-
-        A column that is logged in every record of the only run is not copied.
-        """
-        which = self.records & logged
-        steps = self.steps
-        if not which.all():
-            steps, values = steps[which], values[which]
-        if not self.rising and len(steps) > 1:
-            order = np.argsort(steps, kind="stable")
-            last = np.append(steps[order][1:] != steps[order][:-1], True)
-            steps, values = steps[order][last], values[order][last]
-        return Series(role=role, column=column, steps=steps, values=values)

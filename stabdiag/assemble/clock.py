@@ -25,7 +25,7 @@ _RISES: Final = 0.9
 def with_clock(
     data: Mapping[str, Column], names: Mapping[str, str]
 ) -> tuple[dict[str, Column], dict[str, str], list[Event]]:
-    """Return the columns and their names by role, with the clock that there is.
+    """Return the columns and their names by role, with the clock if the log has one.
 
     Dates alone are none. A column called ``time`` may be one, though it mostly is that of a step.
     """

@@ -79,7 +79,7 @@ def stretches(mask: Mask) -> list[tuple[int, int]]:
 
 
 def last_of(column: Column) -> int:
-    """Return the last record that has a value, -1 if none has."""
+    """Return the last record that has a value, or -1 if none has."""
     if not column.present.any():
         return -1
     return len(column.present) - 1 - int(np.argmax(column.present[::-1]))

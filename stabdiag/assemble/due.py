@@ -1,4 +1,4 @@
-"""Losses left blank in records that say by a word of theirs that they are of the loss."""
+"""Losses that were left blank in records which say themselves that they are about the loss."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Due:
-    """Records in which a loss is due, shape (rows,): each names it, or says that it is of training.
+    """Records that should have a loss, shape (rows,): they name it, or say they are of training.
 
     ``named`` says that they name it: then they were written for nothing else.
     """
@@ -29,14 +29,14 @@ class Due:
     named: bool
 
     def both(self, other: Due | None) -> Due:
-        """Return the records that are of both."""
+        """Return the records that are in both."""
         if other is None:
             return self
         return Due(records=self.records & other.records, named=self.named or other.named)
 
 
 def find_blank(loss: Column, due: Due | None, *, absent_records: int) -> Hidden | None:
-    """Find the records in which a loss is due, and left blank after there was one.
+    """Find the records that should have a loss and left it blank, after there was one.
 
     There are none where a loss is left out as a rule, every second time, say.
     """

@@ -1,4 +1,4 @@
-"""NaN that fills the gaps of a table, as where records of pandas are dumped as JSON."""
+"""NaN that only fills the gaps of a table, as when pandas dumps its records as JSON."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _FEWEST = 3
 
 
 def without_fillers(data: Mapping[str, Column]) -> tuple[dict[str, Column], list[Event]]:
-    """Return the columns by role without the NaN that stand where another kind of record does.
+    """Return the columns by role without the NaN that fill the records of another kind.
 
     A column that is NaN beside each finite loss, and a number where the loss is NaN, has records of
     its own: an evaluation's, a monitor's. A loss that is NaN in a record of training stays.
@@ -51,7 +51,7 @@ def without_fillers(data: Mapping[str, Column]) -> tuple[dict[str, Column], list
 
 
 def without_waits(held: Column) -> Column:
-    """Return an evaluation loss without the NaN of records that only wait for the next evaluation.
+    """Return an evaluation loss without the NaN that fill the records between evaluations.
 
     Evaluations then come at a regular distance; a NaN after a longer one is that of an evaluation.
     """

@@ -36,7 +36,7 @@ _NEVER = 10
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Hidden:
-    """Records (a mask of shape (rows,)) whose loss counts as NaN, and on what grounds."""
+    """Records (a mask of shape (rows,)) whose loss counts as NaN, and the grounds for it."""
 
     records: Mask
     grounds: str

@@ -1,4 +1,4 @@
-"""The columns of the roles, without what is no measurement."""
+"""The columns of all roles, without placeholders and other values that were not measured."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _LARGEST = 1e100
 
 
 def load(columns: Columns, names: Mapping[str, str]) -> tuple[dict[str, Column], list[Event]]:
-    """Load the column of every role but the step; drop what is no measurement."""
+    """Load the column of every role but the step, and drop what is no measurement."""
     data: dict[str, Column] = {}
     events: list[Event] = []
     for role, name in names.items():

@@ -15,27 +15,26 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from stabdiag.readers.columns import Column, Columns
+    from stabdiag.assemble.named import Named
+    from stabdiag.readers.columns import Column
 
     Mask = NDArray[np.bool_]
 
 
-def with_measurements(
-    columns: Columns, names: Mapping[str, str]
-) -> tuple[Columns, Mapping[str, str], tuple[str, ...], Due | None]:
-    """Return the columns with one for each measurement of a long table, and the names by role.
+def with_measurements(named: Named) -> Named:
+    """Make a column of each measurement of a long table.
 
     ``step,metric,value`` with the metrics loss and accuracy has the columns ``loss`` and
-    ``accuracy``. A table none of whose measurements is a loss stays as it is. Notes tell of it, and
-    of which records the loss is due in.
+    ``accuracy``. A table none of whose measurements is a loss stays as it is.
     """
+    columns, names = named.columns, named.names
     value = names.get("loss")
     if value is None or normal(value) not in ("value", "metric_value"):
-        return columns, names, (), None
+        return named
     telling = (name for name in columns.names if names_measurements(name))
     name = next((one for one in telling if "loss" in _roles(columns.load(one))), None)
     if name is None:
-        return columns, names, (), None
+        return named
     told, whole = columns.load(name), columns.load(value)
     roles = _roles(told)
     codes = {word: code for code, word in enumerate(told.words)}
@@ -57,7 +56,8 @@ def with_measurements(
     own = {role: one for role, one in names.items() if one not in (value, name)}
     every = tuple(dict.fromkeys((*columns.names, *codes)))
     note = f"each record holds one measurement, which {name!r} names"
-    return replace(columns, names=every, load=load), {**roles, **own}, (note,), due
+    whole_table = replace(columns, names=every, load=load)
+    return replace(named, columns=whole_table, due=due).take({**roles, **own}, note)
 
 
 def _is_filled(told: Column, whole: Column, of_loss: Mask, steps: NDArray[np.float64]) -> bool:

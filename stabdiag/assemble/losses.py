@@ -1,4 +1,4 @@
-"""The losses of a log, those that went NaN and were not written so among them."""
+"""The losses of a log, including those that were NaN but not written as NaN."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stabdiag.assemble.due import find_blank
-from stabdiag.assemble.elsewhere import about_successor, evaluation, of_another_kind, successors
 from stabdiag.assemble.hidden import find_hidden
 from stabdiag.assemble.norms import hidden_norms
+from stabdiag.assemble.other_records import about_successor, evaluation, of_another_kind, successors
 from stabdiag.assemble.skipped import wholly_skipped
 from stabdiag.assemble.stopped import find_stopped
 from stabdiag.history import Event, EventKind
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from stabdiag.assemble.due import Due
     from stabdiag.assemble.hidden import Hidden
+    from stabdiag.assemble.steps import Steps
     from stabdiag.limits import Limits
     from stabdiag.readers.columns import Column, Columns
 
@@ -37,7 +38,7 @@ _TRAINING = frozenset(role.name for role in ROLES if role.training)
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Losses:
-    """The losses that were logged or hidden: values of shape (rows,), and which records count."""
+    """The losses, logged or hidden: values of shape (rows,), and the records that have one."""
 
     values: Floats
     records: Mask
@@ -49,22 +50,20 @@ def read_losses(
     data: dict[str, Column],
     names: Mapping[str, str],
     limits: Limits,
-    steps: Ints,
-    usable: Mask,
-    *,
-    due: Due | None = None,
+    clock: Steps,
+    due: Due | None,
 ) -> Losses:
-    """Return the losses, hidden NaN put back; gradient norms in ``data`` are mended on the way.
+    """Return the losses with hidden NaN put back; ``data`` gets back its hidden gradient norms.
 
     Args:
         columns: the raw columns of the log.
         data: the columns that serve a role, by role; changed in place.
         names: the columns' names by role.
         limits: ``nan.absent_records`` is used here.
-        steps: shape (rows,), for the events.
-        usable: shape (rows,), the records that have a step; a loss of others is not missed.
+        clock: the step of each record; a loss of those that have none is not missed.
         due: records that say that they are of the loss.
     """
+    steps, usable = clock.steps, clock.usable
     loss = data.get("loss")
     if loss is None:
         nothing = np.zeros(columns.rows, dtype=bool)

@@ -1,4 +1,4 @@
-"""Gradient norms that were not finite, and were not written so."""
+"""Gradient norms that were not finite but not written so."""
 
 from __future__ import annotations
 

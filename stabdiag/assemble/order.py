@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.assemble.back import Walk
+from stabdiag.assemble.rewinds import StepsBack
 from stabdiag.assemble.superseded import about_superseded, kept_of, superseded
 from stabdiag.history import Event, EventKind
 
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
+
+    from stabdiag.assemble.steps import Steps
 
     Floats = NDArray[np.float64]
     Ints = NDArray[np.int64]
@@ -30,7 +32,7 @@ _MOST_EVENTS = 10
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Order:
-    """Steps as they count, and of each record the number of its run from 1 on, shape (rows,).
+    """The steps as they count, and for each record the number of its run from 1, shape (rows,).
 
     There are so many ``runs``, in the order of the log. Records that a later attempt of the same
     run went over again belong to no run: their number is 0.
@@ -53,26 +55,22 @@ def _one_run(records: Mask) -> NDArray[np.int8]:
 
 
 def find_order(
-    steps: Ints,
-    usable: Mask,
+    clock: Steps,
     losses: Floats,
     is_loss: Mask,
     epochs: Floats | None,
     *,
     times: Floats | None = None,
-    of_epochs: bool = False,
     epoch_length: int | None = None,
 ) -> Order:
-    """Sort out where a log goes back.
+    """Sort out the places where the steps of a log go back.
 
     Args:
-        steps: shape (rows,), int64.
-        usable: the records that have a step.
+        clock: the steps as they were logged; epochs are counted by nothing but the run itself.
         losses: shape (rows,), NaN where not finite or not logged.
         is_loss: the training records, whose steps tell the order.
         epochs: the epoch of each record, if logged.
         times: when each record was written, if logged.
-        of_epochs: whether the steps are epochs, which nothing but the run itself counts.
         epoch_length: what the steps count up to within each epoch, if that is told.
 
     A step back to the run's beginning with the loss back at its start is a new run; one with the
@@ -82,19 +80,15 @@ def find_order(
     back at its start or the clock starts again, too. Epochs that start again are a new run if the
     loss is higher than it was, by more than it ever rose.
     """
+    steps, usable = clock.steps, clock.usable
     training = is_loss & usable
     if training.all() and np.all(steps[1:] > steps[:-1]):
         return Order(steps=steps, number=_one_run(usable))
     rows = np.flatnonzero(training)
     if _is_told_again(steps[rows], losses[rows]):
         told = _event(EventKind.STEPS, f"the last record is that of step {steps[rows[-1]]} again")
-        usable = usable & (np.arange(len(steps)) != rows[-1])
-        order = find_order(
-            *(steps, usable, losses, is_loss, epochs),
-            times=times,
-            of_epochs=of_epochs,
-            epoch_length=epoch_length,
-        )
+        before = replace(clock, usable=usable & (np.arange(len(steps)) != rows[-1]))
+        order = find_order(before, losses, is_loss, epochs, times=times, epoch_length=epoch_length)
         return replace(order, events=(*order.events, told))
     back = rows[1:][np.diff(steps[rows]) < 0]
     if not len(back):
@@ -114,7 +108,9 @@ def find_order(
     anew = np.zeros(len(rows), dtype=bool)
     if times is not None:
         anew[1:] = times[rows[1:]] < times[rows[:-1]]
-    walk = Walk(steps=steps[rows], losses=losses[rows], of_epochs=of_epochs, length=epoch_length)
+    walk = StepsBack(
+        steps=steps[rows], losses=losses[rows], of_epochs=clock.of_epochs, length=epoch_length
+    )
     places = np.searchsorted(rows, back)
     ends = [*places[1:].tolist(), len(rows)]
     for place, end, turned in zip(places.tolist(), ends, by_epoch.tolist(), strict=True):
@@ -129,7 +125,7 @@ def _is_told_again(steps: Ints, losses: Floats) -> bool:
     return bool(np.any((steps[:-1] == steps[-1]) & (losses[:-1] == losses[-1])))
 
 
-def _in_order(walk: Walk, rows: Ints, steps: Ints, usable: Mask, is_loss: Mask) -> Order:
+def _in_order(walk: StepsBack, rows: Ints, steps: Ints, usable: Mask, is_loss: Mask) -> Order:
     """Return what a walk through the training records, ``rows``, has found."""
     steps = steps + _spread(walk.added, rows, len(steps))
     number = np.zeros(len(steps), dtype=np.int64)

@@ -1,4 +1,4 @@
-"""Intervals of which the loss scaler skipped every step: they have no loss, and that is no NaN."""
+"""Intervals in which the loss scaler skipped every step: they have no loss, which is no NaN."""
 
 from __future__ import annotations
 

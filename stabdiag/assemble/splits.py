@@ -1,4 +1,4 @@
-"""Records of an evaluation in the same columns as those of training, told apart by another."""
+"""Training and evaluation records in the same columns, told apart by another column."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from stabdiag.assemble.named import Named
     from stabdiag.readers.columns import Column, Columns
 
     Mask = NDArray[np.bool_]
@@ -37,29 +38,27 @@ class _Splits:
     words: Mapping[Split, str]
 
 
-def with_splits(
-    columns: Columns, names: Mapping[str, str]
-) -> tuple[Columns, Mapping[str, str], tuple[str, ...], Due | None]:
-    """Return the columns with the losses of an evaluation apart, and the names by role.
+def with_splits(named: Named) -> Named:
+    """Put the losses of an evaluation into a column of their own.
 
     ``epoch,type,loss`` with the types train and validation has the columns ``loss`` and
-    ``validation/loss``. Where there is a validation, the losses of a test are left out. Notes tell
-    of it, and of which records a loss of the training is due in.
+    ``validation/loss``. Where there is a validation, the losses of a test are left out.
     """
+    columns, names = named.columns, named.names
     if "loss" not in names or "eval_loss" in names or is_evaluation(names["loss"]):
-        return columns, names, (), None
+        return named
     loss = columns.load(names["loss"])
     telling = [name for name in columns.names if tells_split(name)]
     found = next((one for name in telling if (one := _splits(columns, name, loss))), None)
     if found is None:
-        return columns, names, (), None
+        return named
     said = {split: word for split, word in found.words.items() if split is not Split.TRAINING}
     apart = {
         f"{word if split_of(word) else split.value[0]}/{names['loss']}": found.masks[split]
         for split, word in said.items()
     }
     others = found.others
-    due = Due(records=found.masks[Split.TRAINING], named=False)
+    due = Due(records=found.masks[Split.TRAINING], named=False).both(named.due)
 
     def load(name: str) -> Column:
         if name in apart:
@@ -84,7 +83,7 @@ def with_splits(
         # Each epoch stands there once more for the evaluation.
         roles["step"] = roles.pop("epoch")
         notes.append(f"no step was logged: {epoch!r} serves as the step")
-    return whole, roles, tuple(notes), due
+    return replace(named, columns=whole, due=due).take(roles, *notes)
 
 
 def _splits(columns: Columns, name: str, loss: Column) -> _Splits | None:

@@ -32,7 +32,7 @@ _ROUNDS = frozenset({"round", "rounds", "communication_round", "cycle"})
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Steps:
-    """Steps, int64 of shape (rows,), the records that have one, and what had to be decided.
+    """The step of each record (int64, shape (rows,)), which records have one, and what was decided.
 
     ``of_epochs`` says that they count the epochs of the run, or its rounds.
     """

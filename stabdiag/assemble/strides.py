@@ -1,4 +1,4 @@
-"""The gaps between the steps of a run, as far as a log was gone through."""
+"""The gaps between the steps of a run, collected as the log is gone through."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Median:
-    """The median of whole numbers that come bit by bit, and are mostly the same few."""
+    """The median of whole numbers that arrive bit by bit and take few different values."""
 
     def __init__(self) -> None:
         """Begin with none."""
@@ -40,7 +40,7 @@ class Median:
 
 
 class Strides:
-    """The gaps of one run, from record to record of training.
+    """The gaps between the training records of one run.
 
     What is asked of a run of many parts takes time for the part that is new alone.
     """
@@ -53,7 +53,7 @@ class Strides:
         self._last_gap = 0
 
     def add(self, steps: Ints) -> None:
-        """Take in the steps of the run's next part, which is not empty."""
+        """Take in the steps of the next part of the run, which is not empty."""
         gaps = np.diff(steps) if self._last is None else np.diff(steps, prepend=self._last)
         self._last = int(steps[-1])
         if len(gaps):
@@ -62,7 +62,7 @@ class Strides:
             self._rising.add(gaps[gaps > 0])
 
     def next_one(self) -> int:
-        """Return how far the next record of a counter would be, had it not started again.
+        """Return how far on a counter would have gone, had it not started again.
 
         An epoch's last step is often logged whatever the stride, and the next epoch follows at
         once.
@@ -73,7 +73,7 @@ class Strides:
         return max(int(usual), 1)
 
     def other_than(self, steps: Ints) -> int | None:
-        """Return the stride of new steps if it is at least twice or half that of the run."""
+        """Return the stride of some new steps if it differs from the run's by a factor of two."""
         gaps = np.diff(steps)
         gaps = gaps[gaps > 0]
         before = self._rising.value

@@ -1,4 +1,4 @@
-"""Records that later ones of the same run went over again."""
+"""Records that a later attempt of the same run replaced."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def kept_of(steps: Ints, run: Mask, is_loss: Mask) -> Mask:
-    """Return the records of a run that no later record went over again.
+    """Return the records of a run that no later record replaced.
 
     A record is superseded by a later training record at a lower step, a training record also by one
     at the same step.
@@ -31,7 +31,7 @@ def kept_of(steps: Ints, run: Mask, is_loss: Mask) -> Mask:
 
 
 def about_superseded(training: Mask, kept: Mask) -> tuple[Event, ...]:
-    """Say how many losses belong to no run, as later ones of the same steps came after them."""
+    """Say how many losses later ones of the same steps have replaced."""
     return superseded(int((training & ~kept).sum()))
 
 

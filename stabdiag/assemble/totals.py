@@ -6,20 +6,19 @@ from dataclasses import replace
 from functools import reduce
 from typing import TYPE_CHECKING
 
+from stabdiag.assemble.named import Named
 from stabdiag.errors import ColumnError
 from stabdiag.readers.columns import Column
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from stabdiag.readers.columns import Columns
     from stabdiag.roles import Assignment
 
 
-def with_totals(
-    columns: Columns, assignment: Assignment
-) -> tuple[Columns, Mapping[str, str], tuple[str, ...]]:
-    """Return the columns with the totals that a log lacks, the name for each role, and notes.
+def with_totals(columns: Columns, assignment: Assignment) -> Named:
+    """Return the columns with the totals that a log lacks, and the name for each role.
 
     What is never logged in one record is not of one loss, but of several sets of data: the first of
     them counts.
@@ -27,7 +26,7 @@ def with_totals(
     _refuse_words(columns, assignment.parts.get("loss", ()))
     roles = dict(assignment.columns)
     totals: dict[str, Column] = {}
-    notes: list[str] = []
+    notes = list(assignment.notes)
     for role, names in assignment.parts.items():
         total = reduce(_sum, map(columns.load, names))
         told = f"{', '.join(names[:-1])} and {names[-1]}"
@@ -38,13 +37,13 @@ def with_totals(
         else:
             notes.append(f"took {names[0]!r} as the {role}: no record has all of {told}")
     if not totals:
-        return columns, roles, tuple(notes)
+        return Named(columns=columns, names=roles, notes=tuple(notes))
 
     def load(name: str) -> Column:
         return totals[name] if name in totals else columns.load(name)
 
     whole = replace(columns, names=(*columns.names, *totals), load=load)
-    return whole, roles, tuple(notes)
+    return Named(columns=whole, names=roles, notes=tuple(notes))
 
 
 def _refuse_words(columns: Columns, parts: Sequence[str]) -> None:

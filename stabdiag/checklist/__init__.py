@@ -6,11 +6,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from stabdiag.checklist import steps
+from stabdiag.checklist.facts import Facts
 from stabdiag.checklist.interventions import INTERVENTIONS, first_open
-from stabdiag.checklist.seen import Seen
 from stabdiag.checklist.signals import signals
 from stabdiag.ticks import Sheet, State, Tick, TickList, Words
-from stabdiag.tree.words import plural
+from stabdiag.words import plural
 
 if TYPE_CHECKING:
     from stabdiag.report import Report
@@ -22,9 +22,9 @@ _LOGGED = Words(ticked="logged", crossed="not logged", unknown="cannot tell")
 
 def checklist(report: Report) -> Sheet:
     """Tick the lists off from one run's report."""
-    seen = Seen(report=report)
-    ten = tuple(step(seen) for step in steps.STEPS)
-    tries = tuple(one(seen) for one in INTERVENTIONS)
+    facts = Facts(report=report)
+    ten = tuple(step(facts) for step in steps.STEPS)
+    tries = tuple(one(facts) for one in INTERVENTIONS)
     lists = (
         TickList(title="Ten steps, in this order", words=_DONE, ticks=ten),
         TickList(
@@ -33,7 +33,7 @@ def checklist(report: Report) -> Sheet:
             ticks=tries,
             begin=first_open(tries),
         ),
-        TickList(title="Health signals", words=_LOGGED, ticks=signals(seen)),
+        TickList(title="Health signals", words=_LOGGED, ticks=signals(facts)),
         TickList(
             title="To carry away", words=_DONE, ticks=_closing({tick.slug: tick for tick in ten})
         ),

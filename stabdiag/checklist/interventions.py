@@ -8,23 +8,23 @@ from typing import TYPE_CHECKING
 from stabdiag.checklist import steps
 from stabdiag.findings import Remedy
 from stabdiag.ticks import State, crossed, ticked, unknown
-from stabdiag.tree.words import num
+from stabdiag.words import num
 
 if TYPE_CHECKING:
-    from stabdiag.checklist.seen import Seen
+    from stabdiag.checklist.facts import Facts
     from stabdiag.ticks import Tick
 
 
-def lower_rate(seen: Seen) -> Tick:
+def lower_rate(facts: Facts) -> Tick:
     """Is there a warm-up, and a learning rate that no finding blames?"""
-    step = steps.learning_rate(seen)
+    step = steps.learning_rate(facts)
     return replace(step, slug="try-rate", title="Lower the learning rate, or warm up longer")
 
 
-def loss_scale(seen: Seen) -> Tick:
+def loss_scale(facts: Facts) -> Tick:
     """Is mixed precision off, or without overflows?"""
     slug, title = "try-precision", "Switch off mixed precision, or adjust the loss scale"
-    dtype, found = seen.manifest.dtype, seen.calls_for(Remedy.PRECISION)
+    dtype, found = facts.manifest.dtype, facts.calls_for(Remedy.PRECISION)
     do = ("Run in fp32 or bf16; where fp16 has to be, scale the loss dynamically.",)
     if dtype is None:
         return unknown(slug, title, "The dtype is not known.", *do)
@@ -35,10 +35,10 @@ def loss_scale(seen: Seen) -> Tick:
     return ticked(slug, title, f"The run is in {dtype}, and no finding blames it.")
 
 
-def clip(seen: Seen) -> Tick:
+def clip(facts: Facts) -> Tick:
     """Does the manifest tell of a clip threshold that no finding wants changed?"""
     slug, title = "try-clip", "Clip the gradient by its global norm"
-    threshold, found = seen.manifest.grad_clip, seen.calls_for(Remedy.CLIP)
+    threshold, found = facts.manifest.grad_clip, facts.calls_for(Remedy.CLIP)
     do = "Clip it at 1.0." if found is None else found.first_action
     if threshold is None:
         return unknown(slug, title, "The manifest does not say.", do)
@@ -50,29 +50,29 @@ def clip(seen: Seen) -> Tick:
     return ticked(slug, title, f"{told}.")
 
 
-def pipeline(seen: Seen) -> Tick:
+def pipeline(facts: Facts) -> Tick:
     """Does no finding blame the data? Their tests no log shows."""
-    step = steps.data(seen)
-    seed = seen.manifest.seed
+    step = steps.data(facts)
+    seed = facts.manifest.seed
     told = f"{step.because} The seed is {seed}." if seed is not None else step.because
     return replace(
         step, slug="try-data", title="Validate the data pipeline, fix the seeds", because=told
     )
 
 
-def custom_ops(seen: Seen) -> Tick:
+def custom_ops(facts: Facts) -> Tick:
     """Did a finite forward pass, or gradient, turn NaN?"""
     slug, title = "try-operations", "Replace suspicious custom operations"
     do = ("Put the safe ones of the framework in their place: log_softmax, clamp, epsilons.",)
-    found = seen.calls_for(Remedy.OPERATIONS)
+    found = facts.calls_for(Remedy.OPERATIONS)
     if found is not None:
         return crossed(slug, title, f"{found.title} ({found.slug}).", found.first_action, *do)
     return unknown(slug, title, "No log shows which operations there are.", *do)
 
 
-def batch_size(seen: Seen) -> Tick:
+def batch_size(facts: Facts) -> Tick:
     """Which batch size does the manifest tell of?"""
-    size = seen.manifest.batch_size
+    size = facts.manifest.batch_size
     told = "The manifest names no batch size." if size is None else f"The batch is {size}."
     return unknown(
         "try-batch",
@@ -83,10 +83,10 @@ def batch_size(seen: Seen) -> Tick:
     )
 
 
-def bisect(seen: Seen) -> Tick:
+def bisect(facts: Facts) -> Tick:
     """The last resort: nothing of it is in a log."""
     return replace(
-        steps.minimal(seen),
+        steps.minimal(facts),
         slug="try-bisect",
         title="Instrument a minimal example, and bisect code and changes",
     )

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from stabdiag.ticks import crossed, ticked
-from stabdiag.tree.words import plural
+from stabdiag.words import plural
 
 if TYPE_CHECKING:
-    from stabdiag.checklist.seen import Seen
+    from stabdiag.checklist.facts import Facts
     from stabdiag.ticks import Tick
 
 # Each by its roles, of which one will do, and what it is good for.
@@ -31,14 +31,14 @@ _SIGNALS = (
 _SCALE = ("loss-scale", "Loss scale", ("loss_scale",), "it shows overflows")
 
 
-def signals(seen: Seen) -> tuple[Tick, ...]:
+def signals(facts: Facts) -> tuple[Tick, ...]:
     """Tell of each signal whether it is logged; the loss scale where there is one to log."""
-    wanted = (*_SIGNALS, _SCALE) if seen.manifest.dtype == "fp16" else _SIGNALS
-    return tuple(_signal(seen, *one) for one in wanted)
+    wanted = (*_SIGNALS, _SCALE) if facts.manifest.dtype == "fp16" else _SIGNALS
+    return tuple(_signal(facts, *one) for one in wanted)
 
 
-def _signal(seen: Seen, slug: str, title: str, roles: tuple[str, ...], why: str) -> Tick:
-    count = sum(seen.logged(role) for role in roles)
+def _signal(facts: Facts, slug: str, title: str, roles: tuple[str, ...], why: str) -> Tick:
+    count = sum(facts.logged(role) for role in roles)
     if count:
         return ticked(slug, title, f"{plural(count, 'point')}.")
     return crossed(slug, title, f"Not logged; {why}.", f"Log it as `{roles[0]}`.")

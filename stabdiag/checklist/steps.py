@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from stabdiag.checklist.seen import remedies
+from stabdiag.checklist.facts import remedies
 from stabdiag.findings import Remedy
 from stabdiag.ticks import crossed, ticked, unknown
-from stabdiag.tree.words import num, plural
+from stabdiag.words import capitalised, num, plural, sentence
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from stabdiag.checklist.seen import Seen
+    from stabdiag.checklist.facts import Facts
     from stabdiag.ticks import Tick
 
 # What a finding says that the fault lies in, by what its advice sets about.
@@ -35,10 +35,10 @@ _PER_LAYER_WORDS = {
 }
 
 
-def reproduce(seen: Seen) -> Tick:
+def reproduce(facts: Facts) -> Tick:
     """Does the failure come again?"""
     slug, title = "reproduce", "Reproduce the failure deterministically"
-    seed = seen.manifest.seed
+    seed = facts.manifest.seed
     told = (
         "no seed is told of"
         if seed is None
@@ -47,54 +47,54 @@ def reproduce(seen: Seen) -> Tick:
     return unknown(
         slug,
         title,
-        f"{told[0].upper()}{told[1:]}.",
-        f"{seen.reload}, fix all seeds, and run it twice: one process, one worker of the loader. "
+        sentence(told),
+        f"{facts.reload}, fix all seeds, and run it twice: one process, one worker of the loader. "
         "`stabdiag compare FIRST SECOND` tells where they part.",
         "If it does not fail at a smaller scale, look at distribution and at races in the data.",
     )
 
 
-def data(seen: Seen) -> Tick:
+def data(facts: Facts) -> Tick:
     """Do the batches hold what they should?"""
     slug, title = "data", "Check data and tokenizer"
-    found = seen.calls_for(Remedy.DATA)
+    found = facts.calls_for(Remedy.DATA)
     do = (
         "Unit-test a batch: indices in range, labels that belong to their inputs, lengths, masks.",
         "Feed a tiny synthetic batch through, to see shapes and types.",
     )
     if found is not None:
         return crossed(slug, title, f"{found.title} ({found.slug}).", found.first_action, *do)
-    ids = "; no batches were found to repeat" if seen.logged("batch_id") else ""
+    ids = "; no batches were found to repeat" if facts.logged("batch_id") else ""
     return unknown(
         slug, title, f"Nothing in the log points at the data{ids}; no log shows a batch.", *do
     )
 
 
-def instrument(seen: Seen) -> Tick:
+def instrument(facts: Facts) -> Tick:
     """Is enough logged to see where a fault begins?"""
     slug, title = "instrument", "Instrument gradients and parameter statistics"
-    there = [role for role in _PER_LAYER if seen.groups(role)]
+    there = [role for role in _PER_LAYER if facts.groups(role)]
     lacking = [_PER_LAYER_WORDS[role] for role in _PER_LAYER if role not in there]
     if not lacking:
-        counts = ", ".join(f"{role} of {seen.groups(role)}" for role in there)
+        counts = ", ".join(f"{role} of {facts.groups(role)}" for role in there)
         return ticked(slug, title, f"Logged by group: {counts}.")
     return crossed(
         slug,
         title,
         f"Not in the log: {', '.join(lacking)}.",
-        f"Log {' and '.join(lacking)}, every ten steps or so: {_columns(seen)}.",
+        f"Log {' and '.join(lacking)}, every ten steps or so: {_columns(facts)}.",
     )
 
 
-def _columns(seen: Seen) -> str:
+def _columns(facts: Facts) -> str:
     """Return how the columns are to be called that are lacking."""
-    return ", ".join(f"{role}/<layer>" for role in _PER_LAYER if not seen.groups(role))
+    return ", ".join(f"{role}/<layer>" for role in _PER_LAYER if not facts.groups(role))
 
 
-def narrow(seen: Seen) -> Tick:
+def narrow(facts: Facts) -> Tick:
     """Is it the model, the data or the optimizer?"""
     slug, title = "narrow", "Narrow it to model, data or optimizer"
-    for found in seen.report.findings if seen.broke else ():
+    for found in facts.report.findings if facts.broke else ():
         axes = [_AXES[remedy] for remedy in remedies(found) if remedy in _AXES]
         if axes and found.slug not in _HIDDEN:
             return ticked(slug, title, f"The log points at {axes[0]} ({found.slug}).")
@@ -108,14 +108,14 @@ def narrow(seen: Seen) -> Tick:
     )
 
 
-def precision(seen: Seen) -> Tick:
+def precision(facts: Facts) -> Tick:
     """Is it the precision?"""
     slug, title = "precision", "Check numerics and precision"
-    dtype, found = seen.manifest.dtype, seen.calls_for(Remedy.PRECISION)
-    if seen.report.diagnosis.section == "§1":
-        found = seen.report.diagnosis
+    dtype, found = facts.manifest.dtype, facts.calls_for(Remedy.PRECISION)
+    if facts.report.diagnosis.section == "§1":
+        found = facts.report.diagnosis
     do = (
-        f"{seen.reload}, and run the same batches in fp32: if it goes well, it is the precision.",
+        f"{facts.reload}, and run the same batches in fp32: if it goes well, it is the precision.",
         "Scale the loss dynamically, or take bf16.",
     )
     if dtype in ("fp32", "fp64"):
@@ -127,10 +127,10 @@ def precision(seen: Seen) -> Tick:
     return ticked(slug, title, f"The run is in {dtype}, and no finding blames it.")
 
 
-def learning_rate(seen: Seen) -> Tick:
+def learning_rate(facts: Facts) -> Tick:
     """Were learning rate and warm-up seen to?"""
     slug, title = "learning-rate", "Tune learning rate and warm-up"
-    found, peak = seen.calls_for(Remedy.RATE), seen.peak_rate
+    found, peak = facts.calls_for(Remedy.RATE), facts.peak_rate
     now = f" (now {num(peak)})" if peak else ""
     do = (
         f"Lower the peak learning rate{now} by 3 to 10 times.",
@@ -140,21 +140,21 @@ def learning_rate(seen: Seen) -> Tick:
         # A rate that is 0 is not lowered.
         lower = () if peak == 0 else do
         return crossed(slug, title, f"{found.title} ({found.slug}).", found.first_action, *lower)
-    warmup = seen.warmup
+    warmup = facts.warmup
     if warmup is not None:
-        return ticked(slug, title, f"{warmup[0].upper()}{warmup[1:]}, and no finding blames it.")
+        return ticked(slug, title, f"{capitalised(warmup)}, and no finding blames it.")
     if peak is None:
         return unknown(slug, title, "The learning rate is neither logged nor told.", *do)
-    if not seen.from_the_start:
+    if not facts.from_the_start:
         return unknown(slug, title, "The log begins after a warm-up would have been over.", *do)
     return crossed(slug, title, "There is no sign of a warm-up.", *do)
 
 
-def safety_nets(seen: Seen) -> Tick:
+def safety_nets(facts: Facts) -> Tick:
     """Are gradients clipped, and weights decayed within reason?"""
     slug, title = "safety-nets", "Apply safety nets"
-    threshold = seen.manifest.grad_clip
-    found = seen.calls_for(Remedy.DECAY) or seen.calls_for(Remedy.CLIP)
+    threshold = facts.manifest.grad_clip
+    found = facts.calls_for(Remedy.DECAY) or facts.calls_for(Remedy.CLIP)
     if found is not None:
         return crossed(slug, title, f"{found.title} ({found.slug}).", found.first_action)
     do = (
@@ -168,17 +168,17 @@ def safety_nets(seen: Seen) -> Tick:
     return ticked(slug, title, f"Gradients are clipped at {num(threshold)}.")
 
 
-def architecture(seen: Seen) -> Tick:
+def architecture(facts: Facts) -> Tick:
     """Does a layer stand out?"""
     slug, title = "architecture", "Revisit components of the architecture"
-    found = seen.calls_for(Remedy.MODEL)
+    found = facts.calls_for(Remedy.MODEL)
     do = (
         "Look at normalisation, attention masks and position encodings; replace suspects one by "
         "one.",
     )
     if found is not None:
         return crossed(slug, title, f"{found.title} ({found.slug}).", found.first_action, *do)
-    layers = seen.groups("grad_norm")
+    layers = facts.groups("grad_norm")
     told = (
         f"No layer stands out among {plural(layers, 'gradient norm')}; masks and encodings no log "
         "shows."
@@ -188,7 +188,7 @@ def architecture(seen: Seen) -> Tick:
     return unknown(slug, title, told, *do)
 
 
-def distributed(seen: Seen) -> Tick:
+def distributed(facts: Facts) -> Tick:
     """Do all ranks do the same?"""
     return unknown(
         "distributed",
@@ -204,7 +204,7 @@ def distributed(seen: Seen) -> Tick:
     )
 
 
-def minimal(seen: Seen) -> Tick:
+def minimal(facts: Facts) -> Tick:
     """Is there a smallest script that fails?"""
     return unknown(
         "minimal",

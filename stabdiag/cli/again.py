@@ -1,4 +1,4 @@
-"""The command that makes a report again."""
+"""The command line that makes the same report again."""
 
 from __future__ import annotations
 

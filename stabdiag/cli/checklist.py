@@ -89,10 +89,6 @@ def checklist(
         )
     keep_inputs([output], report.history.source.files)
     sheet = run(report)
-    shown = terminal(output, color)
-    text = render_sheet(
-        sheet, format, width=shown.width, color=shown.color, encoding=shown.encoding
-    )
-    write(text, output)
+    write(render_sheet(sheet, format, **terminal(output, color)), output)
     fails = fail_on is FailOnLine.NOT_DONE
     raise typer.Exit(int(fails and any(tick.state is State.CROSSED for tick in sheet.ticks)))

@@ -119,15 +119,12 @@ def compare(
         "--limit": limit,
         "--config": config,
     }
-    shown = terminal(output, color)
     text = render(
         comparison,
         format,
         verbose=verbose,
-        width=shown.width,
-        color=shown.color,
-        encoding=shown.encoding,
         command=command("compare", runs, flags),
+        **terminal(output, color),
     )
     write(text, output)
     raise typer.Exit(exit_code(comparison.findings, fail_on))

@@ -75,7 +75,7 @@ def convert(
             format=log_format,
         )
     written = f"{output}: {', '.join(_told(history))}"
-    width = terminal(None, None).width
+    width = terminal(None, None)["width"]
     # A name is never broken, so that it can be copied.
     lines = wrap(
         written, width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False

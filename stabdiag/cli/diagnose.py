@@ -133,16 +133,13 @@ def diagnose(
         page = {"--format": name, "--output": path} if name == "html" else {}
         return command("diagnose", logs, {**flags, **page})
 
-    shown = terminal(output, color)
     text = render(
         report,
         format,
         verbose=verbose,
-        width=shown.width,
-        color=shown.color,
-        encoding=shown.encoding,
         fail_on=fail_on.value,
         command=again(format, output),
+        **terminal(output, color),
     )
     besides = {
         path: render(

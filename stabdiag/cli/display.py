@@ -1,4 +1,4 @@
-"""What a watch shows on its way: a live panel on a terminal, else a line a verdict.
+"""What a watch shows while it runs: a live panel on a terminal, else one line per verdict.
 
 It goes to standard error; standard output is the report's alone.
 """

@@ -68,11 +68,7 @@ def preflight(
     check_outputs([output], [manifest], config)
     told = _told(manifest).override(settings_of(settings, dtype))
     sheet = run(told, limits_of(limit, config))
-    shown = terminal(output, color)
-    text = render_sheet(
-        sheet, format, width=shown.width, color=shown.color, encoding=shown.encoding
-    )
-    write(text, output)
+    write(render_sheet(sheet, format, **terminal(output, color)), output)
     crossed = (tick for tick in sheet.ticks if tick.state is State.CROSSED)
     raise typer.Exit(exit_code(crossed, fail_on))
 

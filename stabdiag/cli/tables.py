@@ -50,9 +50,7 @@ def formats(
     """List the formats of logs that can be read, and how each is recognised."""
     from stabdiag.log_formats import formats_table
 
-    shown = terminal(output, color)
-    text = formats_table(format, width=shown.width, color=shown.color, encoding=shown.encoding)
-    write(text, output)
+    write(formats_table(format, **terminal(output, color)), output)
 
 
 def thresholds(
@@ -68,15 +66,7 @@ def thresholds(
     from stabdiag.thresholds import thresholds as table
 
     check_outputs([output], [], config)
-    shown = terminal(output, color)
-    text = table(
-        limits_of(limit, config),
-        format,
-        width=shown.width,
-        color=shown.color,
-        encoding=shown.encoding,
-    )
-    write(text, output)
+    write(table(limits_of(limit, config), format, **terminal(output, color)), output)
 
 
 def explain(
@@ -108,6 +98,5 @@ def explain(
     if format == "terminal":
         from stabdiag.formats.terminal.markdown import markdown_page
 
-        shown = terminal(output, color)
-        text = markdown_page(text, width=shown.width, color=shown.color, encoding=shown.encoding)
+        text = markdown_page(text, **terminal(output, color))
     write(text, output)

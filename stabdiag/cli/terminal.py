@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 import sys
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
 
 from stabdiag.errors import StabdiagError
 from stabdiag.files import keep_inputs, refuse_unwritable, written_whole
@@ -22,9 +21,8 @@ if TYPE_CHECKING:
 _LARGE = 100_000_000
 
 
-@dataclass(frozen=True, kw_only=True)
-class Terminal:
-    """What the terminal, or the file that stands for it, can show."""
+class Terminal(TypedDict):
+    """What the terminal, or the file that stands for it, can show: arguments of every format."""
 
     width: int
     color: bool

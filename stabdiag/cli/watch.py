@@ -152,14 +152,11 @@ def watch(
     report = seen.report
     if report is None:
         raise _nothing_read(seen)
-    shown = terminal(output, color)
     text = render(
         report,
         format,
         verbose=verbose,
-        width=shown.width,
-        color=shown.color,
-        encoding=shown.encoding,
+        **terminal(output, color),
     )
     try:
         keep_inputs([output], report.history.source.files)

@@ -1,4 +1,4 @@
-"""What is to be said where nothing was found: that the runs agree, or that too little is known."""
+"""What to say when nothing was found: that the runs agree, or that too little is known."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from stabdiag.compared import Kind
 from stabdiag.comparison import resume, seeds
 from stabdiag.comparison.study import Study, finding
-from stabdiag.tree.words import plural
+from stabdiag.words import plural
 
 if TYPE_CHECKING:
     from stabdiag.compared import Parting

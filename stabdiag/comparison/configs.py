@@ -1,14 +1,13 @@
-"""Do the runs do what they are configured to do alike?"""
+"""Are the runs configured alike, and do their learning rates agree?"""
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
 from stabdiag.compared import Bearing, Kind
 from stabdiag.comparison.settings import explaining, in_words
 from stabdiag.comparison.study import Study, finding
-from stabdiag.comparison.told import close, measured, where
+from stabdiag.comparison.words import close, measured, where
 from stabdiag.findings import Severity
 
 if TYPE_CHECKING:
@@ -62,10 +61,9 @@ def _rates(rates: list[Parting]) -> str:
     if not rates:
         return ""
     one = min(rates, key=lambda rate: rate.unrounded or 0)
-    x, y = one.unrounded_values or (math.nan, math.nan)
     return (
         f"In the logs the learning rates of {one.runs[0]} and {one.runs[1]} part at step "
-        f"{one.unrounded}: {close(x, y)}."
+        f"{one.unrounded}: {close(one.unrounded_values)}."
     )
 
 

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Final
 from stabdiag.comparison.kind import span, stride
 from stabdiag.comparison.settings import joined
 from stabdiag.comparison.study import Study, finding
-from stabdiag.history import EventKind
-from stabdiag.tree.words import num, plural
+from stabdiag.words import capitalised, clipped, num, plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -104,13 +103,13 @@ def _is_aftermath(message: str) -> bool:
 
 
 def _last_words(run: Run) -> list[str]:
-    return [one.message for one in run.history.events if one.kind is EventKind.MESSAGE]
+    return [one.message for one in run.history.messages]
 
 
 def _said(dead: Run, silent: list[Run]) -> str:
     words = _last_words(dead)
     if words:
-        return f"Its last words: {_short(words[-1])}."
+        return f"Its last words: {clipped(words[-1], _LONGEST)}."
     among = [run.label for run in silent if not _last_words(run)]
     if len(among) > 1 and dead.label in among:
         rest = joined([label for label in among if label != dead.label])
@@ -124,21 +123,13 @@ def _mourning(mourners: list[Run]) -> str:
     words = next(words for words in _last_words(mourners[0]) if _is_aftermath(words))
     verb = "complains" if len(mourners) == 1 else "complain"
     told = joined([run.label for run in mourners])
-    return f"{told[0].upper()}{told[1:]} {verb} of a peer that is gone: {_short(words)}"
-
-
-def _short(message: str) -> str:
-    return message if len(message) <= _LONGEST else f"{message[: _LONGEST - 1]}…"
+    return f"{capitalised(told)} {verb} of a peer that is gone: {clipped(words, _LONGEST)}"
 
 
 def _seconds(dead: Run, study: Study) -> str:
     """Return how long before the others a rank stopped, where the logs tell the time."""
-    clocks = {run.label: run.history.get("clock") for run in study.runs}
-    ends = {
-        label: float(clock.finite().values[-1])
-        for label, clock in clocks.items()
-        if clock is not None and len(clock.finite())
-    }
+    clocks = {run.label: run.history.finite("clock").values for run in study.runs}
+    ends = {label: float(clock[-1]) for label, clock in clocks.items() if len(clock)}
     if dead.label not in ends or len(ends) < 2:
         return ""
     before = max(ends.values()) - ends[dead.label]

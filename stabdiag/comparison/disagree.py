@@ -9,9 +9,9 @@ import numpy as np
 
 from stabdiag.comparison.points import begin_alike, losses
 from stabdiag.comparison.study import Study, finding
-from stabdiag.comparison.told import close, measured
+from stabdiag.comparison.words import close, measured
 from stabdiag.stats.parting import lasting, local_noise, wander
-from stabdiag.tree.words import num
+from stabdiag.words import num
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,7 +43,7 @@ _THEN: Final = (
 
 
 def ranks_disagree(study: Study) -> Iterator[Finding]:
-    """Find ranks that hold another network, by what is the same on all of them in a sound job."""
+    """Find ranks that hold different networks, by what is equal on all ranks of a sound job."""
     limits = study.limits.compare
     found = [one for role in _roles(study) for one in study.of(role) if _parts(one, study)]
     averaged = _are_averaged(study)
@@ -144,7 +144,6 @@ def _mean(x: Floats, at: int, width: int) -> float:
 
 
 def _disagreement(study: Study, one: Parting, *, averaged: bool) -> Finding:
-    x, y = one.unrounded_values or (math.nan, math.nan)
     what = {
         "loss": "the losses, which are averaged over the ranks,",
         "loss_scale": "the loss scales",
@@ -154,7 +153,8 @@ def _disagreement(study: Study, one: Parting, *, averaged: bool) -> Finding:
     return finding(
         "ranks-disagree",
         because=f"At step {one.unrounded} {what} of {one.runs[0]} and {one.runs[1]} part: "
-        f"{close(x, y)}. In a job that is in step they are one number on all ranks.",
+        f"{close(one.unrounded_values)}. In a job that is in step they are one number on all "
+        "ranks.",
         first=_remedy(one),
         then=_THEN,
         step=one.unrounded,

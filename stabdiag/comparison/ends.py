@@ -9,7 +9,7 @@ import numpy as np
 
 from stabdiag.compared import Level
 from stabdiag.comparison.kind import span
-from stabdiag.stats.between import Spread, mean_and_error, spread
+from stabdiag.stats.means import Spread, mean_and_error, spread
 from stabdiag.stats.quantiles import median
 
 if TYPE_CHECKING:

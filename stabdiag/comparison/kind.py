@@ -26,7 +26,7 @@ _SAME: Final = 3
 
 
 def stride(run: Run) -> float:
-    """Return the usual distance of a run's logged losses, in steps."""
+    """Return the usual number of steps between two logged losses of a run."""
     loss = run.history.get("loss")
     gaps = np.diff(loss.steps) if loss is not None else np.empty(0)
     return typical(gaps.astype(np.float64)) if len(gaps) else 1.0
@@ -39,7 +39,7 @@ def span(run: Run) -> tuple[int, int]:
 
 
 def kind_of(runs: Sequence[Run], limits: CompareLimits) -> tuple[Kind, str]:
-    """Return what the runs are taken for, and the reason, from what tells most to what least."""
+    """Return what the runs are taken for and why, judged by the strongest evidence first."""
     if are_of_a_job([run.rank for run in runs]):
         return Kind.RANKS, "each has a rank of its own in its name or manifest"
     seeds = [seed_of(run.name, run.manifest) for run in runs]

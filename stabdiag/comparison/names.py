@@ -1,12 +1,12 @@
-"""What the name of a log and its manifest tell of a run among others."""
+"""What the name of a log and its manifest say about a run: its rank, its seed, its label."""
 
 from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING, Final
 
-from stabdiag.manifest.beside import NUMBERS
-from stabdiag.manifest.keys import plain
+from stabdiag.manifest.other import NUMBERS
+from stabdiag.manifest.spelling import plain
 from stabdiag.places.ranks import rank_in
 
 if TYPE_CHECKING:

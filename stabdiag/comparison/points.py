@@ -66,7 +66,7 @@ def losses(one: History, other: History) -> Common:
 
 
 def begin_alike(both: Common, limits: CompareLimits, least: int) -> bool:
-    """Tell whether losses are the same, up to rounding, from the first on until they have moved.
+    """Tell whether two runs have the same losses, up to rounding, until these have moved.
 
     At the very start they may be the same whatever the seed and the batch: a head of zeros begins
     at chance. So many at least have to be the same.
@@ -80,7 +80,7 @@ def begin_alike(both: Common, limits: CompareLimits, least: int) -> bool:
 
 
 def partings(one: Run, other: Run, limits: CompareLimits) -> list[Parting]:
-    """Return for every role that both runs logged where they part, what parts first in front."""
+    """Return for every role that both runs logged where they part, the earliest first."""
     found = [
         parting(series, there, (one.label, other.label), limits)
         for role, series in one.history.series.items()

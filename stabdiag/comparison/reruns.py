@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
 from stabdiag.comparison.kind import span
 from stabdiag.comparison.points import before_the_loss
 from stabdiag.comparison.settings import explaining, joined
 from stabdiag.comparison.study import Study, finding
-from stabdiag.comparison.told import close, largest, measured, where
+from stabdiag.comparison.words import close, largest, measured, where
 from stabdiag.findings import Severity
-from stabdiag.tree.words import num
+from stabdiag.words import num
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -62,10 +61,9 @@ def _extent(one: Parting) -> str:
         noise = one.noise or 0.0
         stays = "It stays below" if one.largest <= noise else "But for single points it is below"
         return f"{began}{stays} the noise of the loss ({num(noise)}): {largest(one)}."
-    x, y = one.lasting_values or (math.nan, math.nan)
     return (
         f"{began}From step {one.lasting} on it is more than the noise of the loss "
-        f"({num(one.noise or 0.0)}): {close(x, y)} there."
+        f"({num(one.noise or 0.0)}): {close(one.lasting_values)} there."
     )
 
 

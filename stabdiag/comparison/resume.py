@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,11 +9,11 @@ import numpy as np
 from stabdiag.comparison.kind import span, stride
 from stabdiag.comparison.points import losses
 from stabdiag.comparison.study import Study, finding
-from stabdiag.comparison.told import close, largest, measured
+from stabdiag.comparison.words import close, largest, measured
 from stabdiag.findings import Severity
 from stabdiag.stats.jump import Jump, level_jump
 from stabdiag.stats.levels import levels
-from stabdiag.tree.words import num, plural
+from stabdiag.words import num, plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -52,11 +51,10 @@ def resume_parts(study: Study) -> Iterator[Finding]:
 
 
 def _rate(one: Run, other: Run, rate: Parting) -> Finding:
-    x, y = rate.unrounded_values or (math.nan, math.nan)
     return finding(
         "resume-parts",
         because=f"{other.label} goes on from {one.label} at step {span(other)[0]}, and at step "
-        f"{rate.unrounded} the learning rate is another one: {close(x, y)}.",
+        f"{rate.unrounded} the learning rate is another one: {close(rate.unrounded_values)}.",
         first="Save and load the state of the schedule with the checkpoint, and give it the number "
         f"of the last step ({span(other)[0]}).",
         then=_THEN,
@@ -67,11 +65,10 @@ def _rate(one: Run, other: Run, rate: Parting) -> Finding:
 
 def _rate_ratio(study: Study, one: Run, other: Run) -> float | None:
     """Return by what factor the learning rate changes where no step is logged by both runs."""
-    before, after = one.history.get("lr"), other.history.get("lr")
-    if before is None or after is None or len(losses(one.history, other.history)):
+    if len(losses(one.history, other.history)):
         return None
-    old = before.finite().between(int(before.steps[0]), span(other)[0]).values
-    new = after.finite().values
+    old = one.history.finite("lr").until(span(other)[0]).values
+    new = other.history.finite("lr").values
     if len(old) < 2 or not len(new) or old[-1] <= 0 or new[0] <= 0:
         return None
     ratio = float(new[0] / old[-1])
@@ -80,8 +77,8 @@ def _rate_ratio(study: Study, one: Run, other: Run) -> float | None:
 
 
 def _rate_jump(one: Run, other: Run) -> Finding:
-    old = float(one.history.series["lr"].finite().values[-1])
-    new = float(other.history.series["lr"].finite().values[0])
+    old = float(one.history.finite("lr").values[-1])
+    new = float(other.history.finite("lr").values[0])
     return finding(
         "resume-parts",
         because=f"{one.label} ended at step {span(one)[1]} with a learning rate of {num(old)}; "
@@ -94,7 +91,6 @@ def _rate_jump(one: Run, other: Run) -> Finding:
 
 
 def _parted(one: Run, other: Run, loss: Parting, sigmas: float) -> Finding:
-    x, y = loss.unrounded_values or (math.nan, math.nan)
     start, noise = span(other)[0], loss.noise or 0.0
     # The same batches and weights make the same losses: here one that leaves the noise is enough.
     quiet = loss.largest <= sigmas * noise
@@ -104,8 +100,8 @@ def _parted(one: Run, other: Run, loss: Parting, sigmas: float) -> Finding:
     )
     because = (
         f"{other.label} goes on from {one.label} at step {start}. Of the {loss.points} losses that "
-        f"both logged the first that differ are those of step {loss.unrounded}: {close(x, y)}; "
-        f"{extent}. "
+        f"both logged the first that differ are those of step {loss.unrounded}: "
+        f"{close(loss.unrounded_values)}; {extent}. "
     )
     if loss.unrounded is not None and loss.unrounded > start:
         because += (
@@ -137,9 +133,9 @@ def _parted(one: Run, other: Run, loss: Parting, sigmas: float) -> Finding:
 def _jump(study: Study, one: Run, other: Run) -> Jump | None:
     """Return the jump of the loss's level from the first run to the second, if it is one."""
     limits, start = study.limits.resume, span(other)[0]
-    old = one.history.series["loss"].finite()
-    before = old.between(int(old.steps[0]), start - 1).values[-_BEFORE:] if len(old) else old.values
-    after = other.history.series["loss"].finite().values[: limits.points]
+    old = one.history.finite("loss")
+    before = old.until(start - 1).values[-_BEFORE:]
+    after = other.history.finite("loss").values[: limits.points]
     found = level_jump(before, after, limits.points)
     if found is None:
         return None

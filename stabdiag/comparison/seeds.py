@@ -10,14 +10,14 @@ from stabdiag.comparison.ends import Ends, ends, farthest, spread_of
 from stabdiag.comparison.settings import joined
 from stabdiag.comparison.study import Study, finding
 from stabdiag.stats.quantiles import median
-from stabdiag.tree.words import num
+from stabdiag.words import num
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from stabdiag.compared import Level
     from stabdiag.findings import Finding, Scalar
-    from stabdiag.stats.between import Spread
+    from stabdiag.stats.means import Spread
 
 # The ends of so many seeds are told one by one.
 _LISTED = 3
@@ -119,7 +119,7 @@ def _noise(found: Ends, between: Spread) -> str:
 
 
 def what_n_shows(count: int, between: Spread) -> str:
-    """Return what so many seeds tell of the spread between seeds, and what they cannot."""
+    """Return what this many seeds show of the spread between seeds, and what they cannot."""
     if count == 2:
         return (
             "Two seeds tell that these two differ or not, but hardly how much seeds differ: their "

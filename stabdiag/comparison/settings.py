@@ -6,7 +6,10 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from stabdiag.compared import Bearing, Difference, Kind, Run
-from stabdiag.manifest.keys import KEYS, number, plain
+from stabdiag.manifest.keys import KEYS
+from stabdiag.manifest.spelling import plain
+from stabdiag.manifest.values import number
+from stabdiag.words import clipped
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -131,8 +134,7 @@ def _value(value: Scalar) -> str:
         return "not told"
     if isinstance(value, float):
         return f"{value:.6g}"
-    text = str(value)
-    return text if len(text) <= 60 else f"{text[:59]}…"
+    return clipped(str(value), 60)
 
 
 def joined(words: Sequence[str]) -> str:

@@ -1,4 +1,4 @@
-"""What is asked of runs that are compared, measured once for all that is looked for in them."""
+"""What all checks of a comparison share, measured once."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def finding(
     measured: Mapping[str, Scalar] | None = None,
     severity: Severity | None = None,
 ) -> Finding:
-    """Return what was found, with what its outcome fixes looked up."""
+    """Return a finding, with the title and severity of its outcome filled in."""
     outcome = BY_SLUG[slug]
     return Finding(
         slug=slug,

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from stabdiag.findings import Severity
 from stabdiag.formats.place import line_of, log_path, path_of
 from stabdiag.formats.visible import visible
-from stabdiag.history import EventKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -74,7 +73,6 @@ def _findings(report: Report) -> Iterator[str]:
 
 
 def _messages(report: Report) -> Iterator[str]:
-    said = [e for e in report.history.events if e.kind is EventKind.MESSAGE]
-    for event in said[-_MOST_MESSAGES:]:
+    for event in report.history.messages[-_MOST_MESSAGES:]:
         path = path_of(event, report.history.source)
         yield _annotation("notice", event.message, file=path, line=event.line, title="The log says")

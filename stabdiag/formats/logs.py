@@ -6,6 +6,8 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from stabdiag.formats.markdown_text import own_table
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -33,13 +35,12 @@ class LogFormat:
 
 def markdown(formats: Sequence[LogFormat]) -> str:
     """Return the formats as a Markdown table."""
-    head = ("Name", "What it is", "State", "How it is recognised")
-    rows = [head, ("---",) * len(head)]
+    rows = []
     for one in formats:
         state = f"missing: `{one.install}`" if one.install else one.state
         rows.append((f"`{one.name}`", one.title, state, one.recognised))
-    lines = ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows]
-    return "\n".join(lines) + "\n"
+    head = ("Name", "What it is", "State", "How it is recognised")
+    return own_table(head, rows) + "\n"
 
 
 def as_json(formats: Sequence[LogFormat]) -> str:

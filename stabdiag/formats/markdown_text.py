@@ -64,6 +64,11 @@ def block(text: str, language: str = "") -> str:
     return "\n".join([f"{fence}{language}", *lines, fence])
 
 
+def own_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a table of texts of this program, in which a bar ends no cell."""
+    return table(head, [[cell.replace("|", "\\|") for cell in cells] for cells in rows])
+
+
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """Return a table of cells that are Markdown already."""
     lines = [head, ["---"] * len(head), *rows]

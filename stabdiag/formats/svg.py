@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from stabdiag.formats.terminal import renderables
+from stabdiag.formats.terminal import ReportPage
 from stabdiag.formats.terminal.console import console_for
 
 if TYPE_CHECKING:
@@ -18,7 +18,6 @@ _FONT = re.compile(r"\s*@font-face \{.*?\}", re.DOTALL)
 def render(report: Report, *, verbose: bool = False) -> str:
     """Return the report as an SVG of 80 columns; rich escapes what the log brought along."""
     console = console_for(80, color=True, record=True)
-    for part in renderables(report, verbose=verbose):
-        console.print(part)
+    console.print(ReportPage(report=report, width=80, verbose=verbose))
     svg = console.export_svg(title="stabdiag diagnose", unique_id="stabdiag")
     return _FONT.sub("", svg)

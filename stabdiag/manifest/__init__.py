@@ -11,16 +11,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from stabdiag.errors import ManifestError, did_you_mean
-from stabdiag.manifest.beside import beside, in_force, spellings
 from stabdiag.manifest.fields import fields_of
 from stabdiag.manifest.keys import KEYS
+from stabdiag.manifest.other import others
+from stabdiag.manifest.spelling import spellings
 from stabdiag.manifest.text import mapping_of
+from stabdiag.manifest.values import flag
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 # No configuration is nested deeper; what is, stays one value.
 _DEEPEST = 20
+
+# What switches the section on in which it lies.
+_SWITCHES = {"enabled", "enable", "enable_checkpoint"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,12 +82,12 @@ class Manifest:
         return replace(self, **changes, overridden=(*self.overridden, *changes))
 
     def completed(self, config: Mapping[str, object]) -> Manifest:
-        """Return the manifest with what the log itself tells, where it says nothing."""
+        """Return the manifest with its gaps filled from what the log itself tells."""
         new = self._gaps(parse_manifest(config))
         return replace(self, **new, logged=(*self.logged, *new)) if new else self
 
     def beside(self, other: Manifest) -> Manifest:
-        """Return the manifest with what another file tells, where this one says nothing."""
+        """Return the manifest with its gaps filled from another one."""
         paths = [path for path in (self.path, other.path) if path]
         return replace(
             self,
@@ -103,12 +108,13 @@ class Manifest:
 
 def parse_manifest(raw: Mapping[str, Any], path: str | None = None) -> Manifest:
     """Read a manifest from a mapping, nested or flat, in any of the common spellings."""
-    told = dict(_flatten(raw))
-    flat = in_force(told)
-    spelled = spellings(flat)
-    found = fields_of(flat, spelled)
-    understood = found.understood.union(beside(flat, spelled))
-    rest = {name: value for name, value in told.items() if name not in found.taken}
+    whole = dict(_flatten(raw))
+    spelled = spellings(_in_force(whole))
+    told = {name: whole[full] for name, full in spelled.items()}
+    found = fields_of(told)
+    taken = {spelled[name] for name in found.taken}
+    understood = {spelled[name] for name in (*found.understood, *others(told))}
+    rest = {name: value for name, value in whole.items() if name not in taken}
     return Manifest(
         **found.values,
         path=path,
@@ -124,6 +130,24 @@ def _flatten(raw: Mapping[str, Any], prefix: str = "", depth: int = 0) -> Iterat
             yield from _flatten(value, f"{full}.", depth + 1)
         else:
             yield full, value
+
+
+def _in_force(told: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a configuration tells, without the sections that are switched off.
+
+    ``fp16: {enabled: false, loss_scale: 128}`` tells of no loss scale.
+    """
+    switches = {name for name in told if name.rpartition(".")[2] in _SWITCHES}
+    off = tuple(
+        f"{section}."
+        for section, _, _ in (
+            name.rpartition(".") for name in switches if flag(told[name]) is False
+        )
+        if section
+    )
+    return {
+        name: value for name, value in told.items() if name in switches or not name.startswith(off)
+    }
 
 
 def read_manifest(path: str | Path) -> Manifest:

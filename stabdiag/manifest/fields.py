@@ -6,7 +6,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from stabdiag.manifest.beside import (
+from stabdiag.manifest.keys import KEYS
+from stabdiag.manifest.other import (
     ARCHITECTURES,
     AUTOCAST,
     DIVISIBLE,
@@ -19,7 +20,7 @@ from stabdiag.manifest.beside import (
     SAVING,
     is_static,
 )
-from stabdiag.manifest.keys import KEYS, dtype_of, flag, number
+from stabdiag.manifest.values import dtype_of, flag, number
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -27,50 +28,41 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Fields:
-    """The values by field, the keys that they come from, and all keys that were understood."""
+    """The values by field, the names that they come from, and all names that were understood."""
 
     values: dict[str, Any]
     taken: frozenset[str]
     understood: frozenset[str]
 
 
-def fields_of(flat: Mapping[str, Any], spelled: Mapping[str, str]) -> Fields:
-    """Return what a configuration tells of the manifest's fields.
-
-    Args:
-        flat: the values by their full names.
-        spelled: the full names by their plain spellings.
-    """
-    values, taken, understood = _by_key(flat, spelled)
-    dtype, flags = _dtype_flags(flat, spelled)
+def fields_of(told: Mapping[str, Any]) -> Fields:
+    """Return the manifest's fields from a configuration's values by their plain spellings."""
+    values, taken, understood = _by_key(told)
+    dtype, flags = _dtype_flags(told)
     # Beside a flag that is on, fp32 is the type of the weights, as the HF Trainer logs them.
     if dtype is not None and values.get("dtype", "fp32") == "fp32":
         values["dtype"] = dtype
     if "static_loss_scale" not in values:
-        values["static_loss_scale"] = _static_scale(flat, spelled)
-    if _is_classifier(flat, spelled):
+        values["static_loss_scale"] = _static_scale(told)
+    if _is_classifier(told):
         # Its loss is over its labels, whatever the vocabulary of its texts.
-        values["vocab_size"] = _labels(flat, spelled)
-    for name in _void(values, flat, spelled):
+        values["vocab_size"] = _labels(told)
+    for name in _void(values, told):
         values.pop(name, None)
     return Fields(values=values, taken=frozenset(taken | flags), understood=frozenset(understood))
 
 
-def _by_key(
-    flat: Mapping[str, Any], spelled: Mapping[str, str]
-) -> tuple[dict[str, Any], set[str], set[str]]:
+def _by_key(told: Mapping[str, Any]) -> tuple[dict[str, Any], set[str], set[str]]:
     """Return what one key tells of each field; see ``Fields``."""
     found: dict[str, Any] = {}
     taken: set[str] = set()
     understood: set[str] = set()
     for key in KEYS:
         # What is told goes before a null, which is told as well: of some fields it says none.
-        names = sorted(
-            (spelled[name] for name in key.names if name in spelled),
-            key=lambda name: flat[name] is None,
-        )
-        values = {name: key.parse(flat[name]) for name in names}
-        understood |= {name for name in names if flat[name] is None or values[name] is not None}
+        names = [name for name in key.names if name in told]
+        names.sort(key=lambda name: told[name] is None)
+        values = {name: key.parse(told[name]) for name in names}
+        understood |= {name for name in names if told[name] is None or values[name] is not None}
         first = next((name for name in names if values[name] is not None), None)
         if first is not None:
             found[key.name] = values[first]
@@ -78,75 +70,71 @@ def _by_key(
     return found, taken, understood
 
 
-def _dtype_flags(
-    flat: Mapping[str, Any], spelled: Mapping[str, str]
-) -> tuple[str | None, set[str]]:
+def _dtype_flags(told: Mapping[str, Any]) -> tuple[str | None, set[str]]:
     """Read ``fp16: true`` and ``fp16.enabled: true``; all flags present and off mean fp32."""
     used: set[str] = set()
-    told: list[tuple[str, bool]] = []
+    flags: list[tuple[str, bool]] = []
     for dtype in ("bf16", "fp16"):
         for name in (dtype, f"{dtype}_enabled", f"use_{dtype}"):
-            on = flag(flat[spelled[name]]) if name in spelled else None
+            on = flag(told[name]) if name in told else None
             if on is not None:
-                used.add(spelled[name])
-                told.append((dtype, on))
-    chosen = next((dtype for dtype, on in told if on), None)
+                used.add(name)
+                flags.append((dtype, on))
+    chosen = next((dtype for dtype, on in flags if on), None)
     if chosen is None:
-        casts = (dtype_of(flat[spelled[name]]) for name in AUTOCAST if name in spelled)
+        casts = (dtype_of(told[name]) for name in AUTOCAST if name in told)
         chosen = next((dtype for dtype in casts if dtype in ("bf16", "fp16")), None)
-    return chosen or ("fp32" if len(told) > 1 else None), used
+    return chosen or ("fp32" if len(flags) > 1 else None), used
 
 
-def _is_classifier(flat: Mapping[str, Any], spelled: Mapping[str, str]) -> bool:
+def _is_classifier(told: Mapping[str, Any]) -> bool:
     """Tell whether a configuration of the HF library is that of a classifier, or of a regressor."""
-    models = flat[spelled[ARCHITECTURES]] if ARCHITECTURES in spelled else None
-    return _problem(flat, spelled) is not None or "Classification" in str(models)
+    models = told.get(ARCHITECTURES)
+    return _problem(told) is not None or "Classification" in str(models)
 
 
-def _labels(flat: Mapping[str, Any], spelled: Mapping[str, str]) -> int | None:
+def _labels(told: Mapping[str, Any]) -> int | None:
     """Return among how many labels a classifier chooses, or None where it does not choose one."""
-    count = sum(re.fullmatch(LABEL, name) is not None for name in spelled)
-    return count if count > 1 and _problem(flat, spelled) in (None, ONE_LABEL) else None
+    count = sum(re.fullmatch(LABEL, name) is not None for name in told)
+    return count if count > 1 and _problem(told) in (None, ONE_LABEL) else None
 
 
-def _problem(flat: Mapping[str, Any], spelled: Mapping[str, str]) -> str | None:
-    told = flat[spelled[PROBLEM]] if PROBLEM in spelled else None
+def _problem(told: Mapping[str, Any]) -> str | None:
+    problem = told.get(PROBLEM)
     # MLflow keeps words alone: None is one of them.
-    return told if isinstance(told, str) and told != "None" else None
+    return problem if isinstance(problem, str) and problem != "None" else None
 
 
-def _static_scale(flat: Mapping[str, Any], spelled: Mapping[str, str]) -> bool | None:
+def _static_scale(told: Mapping[str, Any]) -> bool | None:
     """Read from the loss scale itself whether it is static: DeepSpeed's 0 means that it moves."""
-    scales = (is_static(flat[spelled[name]]) for name in LOSS_SCALE if name in spelled)
+    scales = (is_static(told[name]) for name in LOSS_SCALE if name in told)
     return next((one for one in scales if one is not None), None)
 
 
-def _void(
-    found: Mapping[str, Any], flat: Mapping[str, Any], spelled: Mapping[str, str]
-) -> Iterator[str]:
+def _void(found: Mapping[str, Any], told: Mapping[str, Any]) -> Iterator[str]:
     """Yield the fields whose values mean nothing beside another setting."""
-    if _is_default_of_megatron(spelled, found.get("vocab_size")):
+    if _is_default_of_megatron(told, found.get("vocab_size")):
         yield "vocab_size"
-    by_steps = SAVE_STRATEGY not in spelled or _is_by_steps(flat[spelled[SAVE_STRATEGY]])
-    saves = SAVING not in spelled or flag(flat[spelled[SAVING]]) is not False
+    by_steps = SAVE_STRATEGY not in told or _is_by_steps(told[SAVE_STRATEGY])
+    saves = flag(told.get(SAVING)) is not False
     if not (by_steps and saves):
         yield "checkpoint_every"
-    if found.get("warmup_steps") == 0 and _has_share(flat, spelled):
+    if found.get("warmup_steps") == 0 and _has_share(told):
         yield "warmup_steps"
 
 
-def _has_share(flat: Mapping[str, Any], spelled: Mapping[str, str]) -> bool:
+def _has_share(told: Mapping[str, Any]) -> bool:
     """Tell whether the warm-up is a share of the run: the HF Trainer's 0 steps then count not."""
-    shares = (number(flat[spelled[name]]) for name in NUMBERS["warmup_share"] if name in spelled)
+    shares = (number(told[name]) for name in NUMBERS["warmup_share"] if name in told)
     return any(share is not None and share > 0 for share in shares)
 
 
-def _is_default_of_megatron(spelled: Mapping[str, str], classes: object) -> bool:
+def _is_default_of_megatron(told: Mapping[str, Any], classes: object) -> bool:
     """Tell whether the number of classes is a default that a language model does not use."""
     return (
         classes is not None
-        and DIVISIBLE in spelled
-        and not {"vocab_size", "padded_vocab_size"} & spelled.keys()
+        and DIVISIBLE in told
+        and not {"vocab_size", "padded_vocab_size"} & told.keys()
     )
 
 

@@ -2,85 +2,13 @@
 
 from __future__ import annotations
 
-import math
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from stabdiag.manifest.values import clip, count, dtype_of, flag, number, positive_count, word
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-
-def plain(name: str) -> str:
-    """Return a name in the form in which names are compared."""
-    return re.sub(r"[^a-z0-9]+", "_", name.strip().lower()).strip("_")
-
-
-_DTYPES: Mapping[str, tuple[str, ...]] = {
-    # O1 to O3 are levels of NVIDIA's apex, mixed_float16 a policy of Keras.
-    "fp16": (
-        *("fp16", "float16", "half", "16", "f16", "16_mixed", "16_true", "fp16_mixed"),
-        *("mixed_fp16", "mixed_float16", "amp_fp16", "o1", "o2", "o3"),
-    ),
-    "bf16": (
-        *("bf16", "bfloat16", "bf16_mixed", "bf16_true", "mixed_bf16", "mixed_bfloat16"),
-        "amp_bf16",
-    ),
-    "fp32": ("fp32", "float32", "float", "32", "32_true", "f32", "single", "tf32", "no", "o0"),
-    "fp64": ("fp64", "float64", "double", "64", "64_true", "f64"),
-}
-
-
-def dtype_of(value: object) -> str | None:
-    """Return a dtype's own name here, or None for what is none."""
-    word = plain(str(value).rpartition("torch.")[2].rpartition("jnp.")[2])
-    return next((dtype for dtype, names in _DTYPES.items() if word in names), None)
-
-
-_SCALED = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)([kKmM])")
-_SCALES = {"k": 1e3, "m": 1e6}
-
-
-def number(value: object) -> float | None:
-    """Return a finite number, or None for what is none; fairseq writes one in a list."""
-    if isinstance(value, list) and len(value) == 1:
-        value = value[0]
-    if isinstance(value, bool):
-        return None
-    try:
-        read = float(str(value))
-    except ValueError:
-        return None
-    return read if math.isfinite(read) else None
-
-
-def _count(value: object) -> int | None:
-    """Return a whole number, also of ``100k``; Composer counts its steps as ``100ba``."""
-    read = number(value.removesuffix("ba") if isinstance(value, str) else value)
-    scaled = _SCALED.fullmatch(value.strip()) if isinstance(value, str) else None
-    if scaled is not None:
-        read = round(float(scaled[1]) * _SCALES[scaled[2].lower()], 6)
-    return int(read) if read is not None and read >= 0 and read == int(read) else None
-
-
-def _positive_count(value: object) -> int | None:
-    return _count(value) or None
-
-
-def _clip(value: object) -> float | None:
-    """Return a threshold; null is how a configuration says that there is none."""
-    return 0.0 if value is None else number(value)
-
-
-def _word(value: object) -> str | None:
-    return value if isinstance(value, str) and value else None
-
-
-def flag(value: object) -> bool | None:
-    """Return true or false, or None for what is neither."""
-    if isinstance(value, bool):
-        return value
-    return {"true": True, "false": False}.get(str(value).lower())
+    from collections.abc import Callable
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,7 +35,7 @@ KEYS: tuple[Key, ...] = (
     Key(
         name="optimizer",
         wants="a name",
-        parse=_word,
+        parse=word,
         names=(
             *("optimizer", "optim", "optimizer_type", "optimizer_name", "optim_name"),
             *("optimizer_class_path", "optimizer_class_name", "optimizer_component"),
@@ -132,7 +60,7 @@ KEYS: tuple[Key, ...] = (
     Key(
         name="warmup_steps",
         wants="a number of steps",
-        parse=_count,
+        parse=count,
         names=(
             *("warmup_steps", "warmup", "lr_warmup_iters", "warmup_iters", "num_warmup_steps"),
             *("scheduler_params_warmup_num_steps", "warmup_updates", "lr_warmup_steps"),
@@ -142,7 +70,7 @@ KEYS: tuple[Key, ...] = (
     Key(
         name="total_steps",
         wants="a number of steps",
-        parse=_positive_count,
+        parse=positive_count,
         names=(
             *("total_steps", "max_steps", "train_iters", "max_iters", "num_steps", "steps"),
             *("num_training_steps", "max_update", "max_updates", "train_steps", "training_steps"),
@@ -152,7 +80,7 @@ KEYS: tuple[Key, ...] = (
     Key(
         name="schedule",
         wants="a name",
-        parse=_word,
+        parse=word,
         names=(
             *("schedule", "lr_schedule", "lr_scheduler_type", "lr_decay_style", "lr_scheduler"),
             *("scheduler", "scheduler_type", "scheduler_name", "sched_name", "lr_scheduler_name"),
@@ -162,7 +90,7 @@ KEYS: tuple[Key, ...] = (
     Key(
         name="grad_clip",
         wants="a number",
-        parse=_clip,
+        parse=clip,
         names=(
             *("grad_clip", "clip_grad", "max_grad_norm", "gradient_clipping", "clip_norm"),
             *("gradient_clip_val", "clip", "grad_clip_norm", "gradient_clip", "max_norm"),
@@ -185,7 +113,7 @@ KEYS: tuple[Key, ...] = (
     Key(
         name="checkpoint_every",
         wants="a number of steps",
-        parse=_positive_count,
+        parse=positive_count,
         names=(
             *("checkpoint_every", "save_interval", "save_steps", "checkpoint_interval"),
             *("ckpt_every", "checkpoint_every_n_steps", "every_n_train_steps", "save_every"),
@@ -195,7 +123,7 @@ KEYS: tuple[Key, ...] = (
     Key(
         name="vocab_size",
         wants="a count",
-        parse=_positive_count,
+        parse=positive_count,
         # Megatron has a number of classes in every configuration, also of a language model.
         names=("vocab_size", "model_vocab_size", "n_vocab", "padded_vocab_size", "num_classes"),
     ),
@@ -208,7 +136,7 @@ KEYS: tuple[Key, ...] = (
     Key(
         name="batch_size",
         wants="a count",
-        parse=_positive_count,
+        parse=positive_count,
         names=(
             "batch_size",
             "global_batch_size",
@@ -219,13 +147,13 @@ KEYS: tuple[Key, ...] = (
     Key(
         name="seed",
         wants="a whole number",
-        parse=_count,
+        parse=count,
         names=("seed", "random_seed", "seed_everything"),
     ),
     Key(
         name="loss_scale_window",
         wants="a number of steps",
-        parse=_positive_count,
+        parse=positive_count,
         names=(
             *("loss_scale_window", "growth_interval", "fp16_loss_scale_window"),
             *("fp16_scale_window", "scale_window", "scaler_growth_interval"),

@@ -1,4 +1,4 @@
-"""When the trouble could have been known: the log up to a step, diagnosed on its own."""
+"""When the trouble could have been known: earlier parts of the log, diagnosed on their own."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ _EXACT = 100
 
 @dataclass(frozen=True, kw_only=True)
 class Alarm:
-    """The first step at whose end the log showed the trouble, and what it showed."""
+    """The first step up to which the log showed the trouble, and the finding that it showed."""
 
     step: int
     finding: Finding
 
 
 def first_alarm(report: Report, incident: Incident) -> Alarm | None:
-    """Return when a diagnosis of the log so far would have told of the trouble, from its onset on.
+    """Return when a diagnosis of the log so far would first have reported the trouble.
 
     The log is cut at the onset, and 1, 5, 21, … points later, until a diagnosis of it finds what
     that of the whole log found, or something as bad; the point is then looked for in the last of

@@ -1,4 +1,4 @@
-"""What no log tells: the questions that are left to a person, as marked blanks."""
+"""What no log can tell: the questions that are left to a person, as marked blanks."""
 
 from __future__ import annotations
 

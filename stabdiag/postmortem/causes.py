@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from stabdiag.findings import Verdict
 from stabdiag.postmortem.incident import Incident, asked
 from stabdiag.tree.case import Case
-from stabdiag.tree.causes import Panel, panels
+from stabdiag.tree.panels import Panel, panels
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -80,7 +80,7 @@ def cause_of(report: Report, panels: tuple[Panel, ...]) -> Cause:
 
 
 def convicted(panel: Panel) -> str:
-    """Return the words of a panel that holds; a gradient norm alone names no cause."""
+    """Return the words of a panel that holds; for a gradient norm, what it points at as well."""
     long_tail = panel.branch == "long-tail-batch"
     return f"a long-tail batch, as {panel.because}" if long_tail else panel.because
 

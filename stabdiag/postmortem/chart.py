@@ -16,6 +16,7 @@ import numpy as np
 from stabdiag.formats.terminal.canvas import Scale, View, thinned
 from stabdiag.formats.terminal.page import number
 from stabdiag.formats.visible import visible
+from stabdiag.words import clipped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -70,7 +71,7 @@ def _panel(series: Series, view: View, top: int, high: int) -> Iterator[str]:
     yield f'<rect class="frame" x="{_LEFT}" y="{top}" width="{view.columns}" height="{high}"/>'
     name = series.role if series.column == series.role else f"{series.role} ({series.column})"
     log = ", log scale" if scale.log else ""
-    yield _text(_LEFT, top - 6, f"{_clipped(name)}{log}", "name")
+    yield _text(_LEFT, top - 6, f"{clipped(name, 60)}{log}", "name")
     for value in _values(scale, few=high < _MAIN):
         y = round(top + high * (1 - float(scale.share(np.array([value]))[0])), 1)
         yield f'<path class="grid" d="M{_LEFT} {y}H{_WIDTH - _RIGHT}"/>'
@@ -130,7 +131,3 @@ def _marks(marks: Sequence[Mark], view: View, bottom: int) -> Iterator[str]:
 
 def _text(x: float, y: float, words: str, kind: str) -> str:
     return f'<text class="{kind}" x="{x:g}" y="{y:g}">{html.escape(visible(words))}</text>'
-
-
-def _clipped(name: str, most: int = 60) -> str:
-    return name if len(name) <= most else f"{name[: most - 1]}…"

@@ -58,9 +58,8 @@ class Clock:
 
 def clock_of(history: History) -> Clock | None:
     """Return the clock of a log that has one."""
-    series = history.get("clock")
-    logged = series.finite() if series is not None else None
-    if logged is None or len(logged) < 2:
+    logged = history.finite("clock")
+    if len(logged) < 2:
         return None
     largest = float(logged.values.max())
     seconds = logged.values / next((unit for least, unit in _UNITS if largest > least), 1.0)

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.manifest.beside import NUMBERS
-from stabdiag.manifest.keys import number, plain
+from stabdiag.manifest.other import NUMBERS
+from stabdiag.manifest.spelling import plain
+from stabdiag.manifest.values import number
 from stabdiag.stats.quantiles import median
-from stabdiag.tree.words import num, plural
+from stabdiag.words import num, plural
 
 if TYPE_CHECKING:
     from stabdiag.history import Series
@@ -46,7 +47,7 @@ class Cost:
 def cost_of(report: Report, clock: Clock | None, first: int, last: int) -> Cost:
     """Return the compute spent after one step, up to and with another."""
     steps = last - first
-    rate, unit = _rate(report.history.get("tokens_per_second"), first, last)
+    rate, unit = _rate(report.history.finite("tokens_per_second"), first, last)
     each = _each(report, unit)
     hours = _hours(report, clock, first, last)
     if hours.value is None and rate is not None and each.value is not None:
@@ -66,9 +67,9 @@ def _hours(report: Report, clock: Clock | None, first: int, last: int) -> Amount
     seconds = None if clock is None else clock.between(first, last)
     if seconds:
         return Amount(value=seconds / 3600, how="the log's time stamps, pauses included")
-    series = report.history.get("step_time")
+    series = report.history.finite("step_time")
     usual = _usual(series, first, last)
-    if series is None or usual is None:
+    if usual is None:
         return Amount(value=None, how="log time stamps, or the time that a step takes")
     unit, told = _unit_of_time(series.column)
     steps, seconds = last - first, usual * unit
@@ -76,11 +77,9 @@ def _hours(report: Report, clock: Clock | None, first: int, last: int) -> Amount
     return Amount(value=steps * seconds / 3600, how=how)
 
 
-def _usual(series: Series | None, first: int, last: int) -> float | None:
+def _usual(series: Series, first: int, last: int) -> float | None:
     """Return the median of a speed or a duration in these steps, or None if it is neither."""
-    if series is None:
-        return None
-    values = series.finite().between(first + 1, last).values
+    values = series.between(first + 1, last).values
     if not len(values) or values.min() <= 0:
         return None
     # What only ever rises is the time since the beginning, or all that was done so far.
@@ -97,9 +96,9 @@ def _unit_of_time(column: str) -> tuple[float, str]:
     return 1.0, "" if told else " (taken to be in seconds)"
 
 
-def _rate(series: Series | None, first: int, last: int) -> tuple[float | None, str]:
+def _rate(series: Series, first: int, last: int) -> tuple[float | None, str]:
     """Return the throughput in these steps, and what it counts."""
-    name = "" if series is None else plain(series.column)
+    name = plain(series.column)
     for unit, pattern in (("samples", "sample"), ("words", r"\bwps\b"), ("tokens", r"tok|\btps\b")):
         if re.search(pattern, name.replace("_", " ")):
             return _usual(series, first, last), unit

@@ -9,11 +9,11 @@ from stabdiag.formats.markdown_text import block, escape, table
 from stabdiag.formats.terminal.evidence import decisive
 from stabdiag.formats.terminal.page import Page, number
 from stabdiag.formats.terminal.plot import draw
-from stabdiag.history import EventKind
 from stabdiag.postmortem.cost import duration, large
 from stabdiag.postmortem.tables import around, course, limits_told
 from stabdiag.postmortem.timeline import timeline
 from stabdiag.symptoms import BY_SLUG as SYMPTOMS
+from stabdiag.words import sentence
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -61,7 +61,7 @@ def compute_lost(told: Study) -> Iterator[str]:
     """Yield what the incident cost, figure by figure, each with how it is known."""
     yield "### Compute lost"
     lost = told.lost
-    yield f"{escape(lost.what[0].upper() + lost.what[1:])}."
+    yield escape(sentence(lost.what))
     if lost.cost is None:
         return
     yield table(
@@ -152,7 +152,7 @@ def _pairs(values: Mapping[str, Scalar]) -> str:
 
 def _said(told: Study) -> Iterator[str]:
     """Yield what the log says in words, the end of it."""
-    said = [e for e in told.report.history.events if e.kind is EventKind.MESSAGE]
+    said = told.report.history.messages
     if said:
         yield "The log says:"
         yield "\n".join(

@@ -9,7 +9,7 @@ from stabdiag.formats.markdown_text import escape, table
 from stabdiag.postmortem.blanks import MARK
 from stabdiag.postmortem.cost import duration
 from stabdiag.postmortem.follow_up import first_action
-from stabdiag.tree.words import plural
+from stabdiag.words import plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

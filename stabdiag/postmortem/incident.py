@@ -9,8 +9,8 @@ import numpy as np
 
 from stabdiag.findings import Answer, AskedOf, Severity, Verdict
 from stabdiag.tree.case import Case
-from stabdiag.tree.origin import first_bad, origin
-from stabdiag.tree.words import Checkpoint, checkpoint_before
+from stabdiag.tree.checkpoint import Checkpoint, checkpoint_before
+from stabdiag.tree.origin import origin
 
 if TYPE_CHECKING:
     from stabdiag.findings import Finding
@@ -53,9 +53,9 @@ def incident_of(report: Report) -> Incident:
     first = min(int(series.steps[0]) for series in history.series.values() if len(series))
     last = max(int(series.steps[-1]) for series in history.series.values() if len(series))
     lead_up = _lead_up(report)
-    origin = _origin(report)
+    not_finite = _not_finite(report)
     # A jump or a surge that led up to it began before what shows: the advice goes back beyond it.
-    begins = (origin, found.step, found.began, None if lead_up is None else lead_up.step)
+    begins = (not_finite, found.step, found.began, None if lead_up is None else lead_up.step)
     onset = min((step for step in begins if step is not None), default=first)
     recovered = _recovered(report)
     return Incident(
@@ -64,7 +64,7 @@ def incident_of(report: Report) -> Incident:
         onset=onset,
         checkpoint=checkpoint_before(report.manifest, onset),
         first_bad=None if found.section in ("§4", "symptom") else found.step,
-        not_finite=origin,
+        not_finite=not_finite,
         last_good=_number(asked(report, "Q1.1"), "last_good"),
         worst=_worst(report, onset, last if recovered is None else recovered),
         recovered=recovered,
@@ -92,11 +92,12 @@ def _lead_up(report: Report) -> Finding | None:
     )
 
 
-def _origin(report: Report) -> int | None:
+def _not_finite(report: Report) -> int | None:
     """Return the step of the first value that was not finite and led to a NaN."""
+    if report.diagnosis.section != "§1":
+        return None
     case = Case(history=report.history, manifest=report.manifest, limits=report.limits)
-    bad = first_bad(case) if report.diagnosis.section == "§1" else None
-    return None if bad is None else min(bad.step, origin(case, bad).step)
+    return origin(case).step
 
 
 def _recovered(report: Report) -> int | None:
@@ -109,10 +110,9 @@ def _recovered(report: Report) -> int | None:
 
 def _worst(report: Report, onset: int, end: int) -> int | None:
     """Return the step of the highest loss from the onset of a spike or a NaN on."""
-    loss = report.history.get("loss")
-    if loss is None or report.diagnosis.section not in ("§1", "§2"):
+    if report.diagnosis.section not in ("§1", "§2"):
         return None
-    after = loss.finite().between(onset, end)
+    after = report.history.finite("loss").between(onset, end)
     return int(after.steps[np.argmax(after.values)]) if len(after) else None
 
 

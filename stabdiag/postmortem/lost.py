@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from stabdiag.findings import Severity
 from stabdiag.postmortem.cost import Cost, cost_of, duration, large
-from stabdiag.tree.words import plural
+from stabdiag.words import plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

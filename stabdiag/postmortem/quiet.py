@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from stabdiag.findings import Verdict
 from stabdiag.formats.markdown_text import escape, table
+from stabdiag.words import uncapitalised
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -15,9 +16,7 @@ if TYPE_CHECKING:
 
 def title(report: Report) -> str:
     """Return the title, as plain text."""
-    return (
-        f"No post-mortem to write: {report.diagnosis.title[0].lower()}{report.diagnosis.title[1:]}"
-    )
+    return f"No post-mortem to write: {uncapitalised(report.diagnosis.title)}"
 
 
 def quiet(report: Report) -> Iterator[str]:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from stabdiag import __version__
 from stabdiag.formats.markdown_text import escape
 from stabdiag.formats.terminal.page import number
-from stabdiag.history import EventKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,6 +38,5 @@ def _notes(report: Report) -> Iterator[str]:
     for info in report.limits.items():
         if info.overridden:
             yield f"limit {info.name} {number(info.value)} (default {number(info.default)})"
-    for event in report.history.events:
-        if event.kind is not EventKind.MESSAGE:
-            yield event.message
+    for event in report.history.notes:
+        yield event.message

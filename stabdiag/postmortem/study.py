@@ -1,4 +1,4 @@
-"""Everything that the sections of a post-mortem tell of, found out once."""
+"""Everything that the sections of a post-mortem draw on, worked out once."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from stabdiag.postmortem.lost import Lost, lost_by
 
 if TYPE_CHECKING:
     from stabdiag.report import Report
-    from stabdiag.tree.causes import Panel
+    from stabdiag.tree.panels import Panel
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -37,7 +37,7 @@ class Study:
 
 
 def study(report: Report) -> Study:
-    """Find out what a post-mortem of a report tells."""
+    """Work out what a post-mortem of a report says."""
     incident, clock = incident_of(report), clock_of(report.history)
     panels = panels_of(report, incident)
     return Study(

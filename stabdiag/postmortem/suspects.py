@@ -1,4 +1,4 @@
-"""All that the tree could have found, and what came of asking for it."""
+"""All causes that the tree asks for, and what the log answered to each."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from stabdiag.report import Report
-    from stabdiag.tree.causes import Panel
+    from stabdiag.tree.panels import Panel
 
 
 @dataclass(frozen=True, kw_only=True)

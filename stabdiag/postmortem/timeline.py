@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from stabdiag.findings import AskedOf, Severity, Verdict
 from stabdiag.history import EventKind
 from stabdiag.postmortem.incident import asked
-from stabdiag.tree.words import num, plural
+from stabdiag.words import num, plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -10,7 +10,7 @@ from stabdiag.preflight.rates import peak_rate, schedule_length, warmup
 from stabdiag.preflight.sanity import sanity_checks
 from stabdiag.preflight.settings import launch
 from stabdiag.ticks import Sheet, State, TickList, Words
-from stabdiag.tree.words import plural
+from stabdiag.words import plural
 
 if TYPE_CHECKING:
     from stabdiag.limits import Limits

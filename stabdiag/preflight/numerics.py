@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from stabdiag.findings import Severity
 from stabdiag.preflight.rates import family
 from stabdiag.ticks import crossed, ticked, unknown
-from stabdiag.tree.words import num, plural
+from stabdiag.words import num, plural
 
 if TYPE_CHECKING:
     from stabdiag.preflight.settings import Launch

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from stabdiag.ticks import unknown
-from stabdiag.tree.words import num
+from stabdiag.words import num
 
 if TYPE_CHECKING:
     from stabdiag.preflight.settings import Launch

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from stabdiag.manifest.beside import EVAL_STRATEGY, NUMBERS, spellings
-from stabdiag.manifest.keys import number
+from stabdiag.manifest.other import EVAL_STRATEGY, other_number
+from stabdiag.manifest.spelling import by_spelling
 
 if TYPE_CHECKING:
     from stabdiag.limits import Limits
@@ -39,15 +39,14 @@ class Launch:
 
 def launch(manifest: Manifest, limits: Limits) -> Launch:
     """Return a manifest with what it tells beside its fields."""
-    kept = spellings(manifest.also)
+    told = by_spelling(manifest.also)
     numbers: dict[str, float] = {}
     for field in _ASKED:
-        told = (number(manifest.also[kept[name]]) for name in NUMBERS[field] if name in kept)
-        value = next(told, None)
+        value = other_number(told, field)
         if value is not None and value > 0:
             numbers[field] = value
     if numbers.get("warmup_share", 0.0) > 1:  # whatever it counts, it is no share
         del numbers["warmup_share"]
-    strategies = (str(manifest.also[kept[name]]) for name in EVAL_STRATEGY if name in kept)
+    strategies = (str(told[name]) for name in EVAL_STRATEGY if name in told)
     strategy = next(strategies, None)
     return Launch(manifest=manifest, limits=limits, eval_strategy=strategy, **numbers)

@@ -1,4 +1,4 @@
-"""What is expected of a point from those before it."""
+"""The level and deviation to expect of each point, from the points before it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _FEW_VALUES = 0.2
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Baseline:
-    """What is expected of each point from those before it: shape (n,) each, in units of the loss.
+    """The level and deviation expected of each point: shape (n,) each, in units of the loss.
 
     ``level`` is a local median corrected for the trend, ``sigma`` a robust deviation from it.
     """
@@ -62,7 +62,7 @@ def baseline(x: Floats, window: int) -> Baseline:
 
 
 def rounding(x: Floats) -> float:
-    """Return the step to which the values were rounded, 0 if they were not or hardly.
+    """Return the step to which the values were rounded, or 0 if they were not.
 
     A loss that was logged to one digit stands still and then moves by a whole step: a deviation
     smaller than the step would make a spike of every move.

@@ -1,4 +1,4 @@
-"""Where a log may have spiked: points, or stretches, too high for the noise around them."""
+"""Points and stretches that may be spikes: too high for the noise around them."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _EARLIEST = 5
 
 
 class Candidate(NamedTuple):
-    """Where something is too high, where it begins, and through which windows it was seen.
+    """A place that is too high, where it begins, and through which windows it was seen.
 
     ``limit`` is how far noise reaches in these windows, in deviations; ``alone`` says that no other
     point comes near.
@@ -75,7 +75,7 @@ class Noise:
 
 
 def chance_of_one(false_alarm: float, points: int) -> float:
-    """Return the chance of a false alarm at one of so many points (Bonferroni)."""
+    """Return the chance of a false alarm at each of this many points (Bonferroni)."""
     return min(false_alarm / points, 0.25)
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Jump:
-    """The levels before and after, and how far the level changes from stretch to stretch before.
+    """The levels before and after a place, and how much the level changed between stretches before.
 
     ``noise`` is the robust deviation of those changes, ``largest`` the largest of them.
     """

@@ -1,4 +1,4 @@
-"""Where two series of the same steps part."""
+"""Where two series of the same steps diverge from each other."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Parted:
 def part(
     x: Floats, y: Floats, *, rounding: float, sigmas: float, points: int, coarse: bool = True
 ) -> Parted | None:
-    """Tell where two series of the same steps part; None where they are equal to the last bit.
+    """Return where two series of the same steps diverge; None if they are equal to the last bit.
 
     Args:
         x: shape (n,); NaN equals NaN, and differs from all else without measure.
@@ -131,7 +131,7 @@ def local_noise(x: Floats) -> Floats:
 
 
 def wander(x: Floats, size: int) -> float:
-    """Return by how much the mean of ``size`` points changes from one stretch to the next.
+    """Return how much the mean of ``size`` points changes from one stretch to the next.
 
     Args:
         x: shape (n,), finite.

@@ -1,4 +1,4 @@
-"""A log seen through windows: how high each point, or the next few, lie above the baseline."""
+"""The log through windows: how high each point, or the next few, lie above the baseline."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stabdiag.stats.baseline import Baseline, median_before
-from stabdiag.stats.habit import APART, Excursions, excursions
+from stabdiag.stats.excursions import APART, Excursions, excursions
 from stabdiag.stats.quantiles import median, medians, typical
 from stabdiag.stats.rolling import MAD_TO_SIGMA
 
@@ -60,7 +60,7 @@ class Seen:
         )
 
     def is_habit(self, at: int, spike: Spike, reach: Reach) -> bool:
-        """Tell whether the run does the like of a spike, seen at a position, again and again."""
+        """Tell whether the run has excursions like this spike again and again."""
         height, score = self._top(at, spike)
         others = self.excursions.others(
             height,
@@ -74,7 +74,7 @@ class Seen:
         )
 
     def is_surpassed(self, at: int, spike: Spike, reach: Reach, limit: float) -> bool:
-        """Tell whether the run's own noise goes as high as a spike, seen at a position.
+        """Tell whether the run's own noise reaches as high as this spike.
 
         Noise is what lies elsewhere and stands out no farther than ``limit``, in deviations: where
         it is wide, on hard data or early on, it goes higher than much of what is far out on a quiet
@@ -139,7 +139,7 @@ def seen_singly(x: Floats, base: Baseline, first: int) -> Seen:
 
 
 def seen_ahead(x: Floats, base: Baseline, width: int, single: Seen) -> Seen | None:
-    """Return how high the median of the next points, from each on, lies above the baseline.
+    """Return how high the median of the next points lies above the baseline, from each point on.
 
     None for a log too short for such windows.
     """
@@ -159,7 +159,7 @@ def seen_ahead(x: Floats, base: Baseline, width: int, single: Seen) -> Seen | No
 
 
 def stays_up(x: Floats, at: int, window: int) -> bool:
-    """Tell whether a series lies far above what it was before, from a position on.
+    """Tell whether a series rises far above its earlier level at a position, and stays there.
 
     Args:
         x: shape (n,), finite.

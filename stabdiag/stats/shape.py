@@ -141,7 +141,7 @@ def _smoothing(reach: int) -> int:
 
 
 def back_after_all(x: Floats, spike: Spike, sigmas: float) -> int | None:
-    """Return by which position a loss that took too long was back, or None if it does not end so.
+    """Return by which position a loss that recovered too late was back, or None if it is not.
 
     Args:
         x: shape (n,), finite.

@@ -1,4 +1,4 @@
-"""Stretches that lie too high together: the medians of the points ahead, and their tails."""
+"""Stretches whose points are too high together: the medians of the points ahead."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _SAMPLE = 50_000
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Shifts:
-    """Where the next points may lie too high together, by the tails that their medians have.
+    """The medians of the next points, and the tails that tell which of them are too high.
 
     The score of a shift is the median of the points from here on, against the baseline.
     """
@@ -38,12 +38,12 @@ class Shifts:
     tails: tuple[UpperTail, ...]
 
     def limit(self, chance: float, least: float) -> float:
-        """Return the score that medians exceed with this chance at one point."""
+        """Return the score that a median exceeds with this chance at any one point."""
         chance = self._of_windows(chance)
         return max(*(tail.exceeded_with_chance(chance) for tail in self.tails), least)
 
     def beyond(self, chance: float, least: float) -> list[int]:
-        """Return the positions from which on the next points lie higher than by this chance."""
+        """Return the positions from which the next points are higher than this chance allows."""
         seen, single = self.seen, self.single
         hit = seen.scores > self.limit(chance, least)
         hit[: seen.first] = False
@@ -61,7 +61,7 @@ class Shifts:
 
 
 def tails_of(seen: Seen, noise: UpperTail) -> tuple[UpperTail, ...]:
-    """Return the tails that the medians have by the single points', and by their own scores."""
+    """Return two upper tails of the medians: from the single points' tail, and from their own."""
     scores = seen.scores
     deepest = int(np.log2(len(scores) / _SHIFTED_POINTS))
     sample = scores[seen.first :: -(-len(scores) // _SAMPLE)]
@@ -88,7 +88,7 @@ def _chances(medians: Floats, points: Floats, width: int) -> Floats:
 
 
 def change_point(x: Floats, base: Baseline, at: int, lasting: int) -> int:
-    """Return where the shift that is seen from ``at`` on begins.
+    """Return where the shift that is seen from position ``at`` begins.
 
     The maximum-likelihood change point between the level before and the level after (Hinkley 1970,
     doi:10.1093/biomet/57.1.1, eq. 2.1, with the levels taken from medians).

@@ -10,7 +10,7 @@ import numpy as np
 
 from stabdiag.stats.baseline import baseline
 from stabdiag.stats.candidates import LASTING, Candidate, Noise, candidates, chance_of_one
-from stabdiag.stats.habit import FAR_OUT
+from stabdiag.stats.excursions import FAR_OUT
 from stabdiag.stats.seen import seen_singly
 from stabdiag.stats.shape import Reach, Spike, describe
 from stabdiag.stats.tails import noise_tail

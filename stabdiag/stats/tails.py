@@ -1,4 +1,4 @@
-"""How far out a run's own noise reaches."""
+"""How far out a run's own noise reaches: its upper tail."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a smooth series turned: from moving slowly to moving fast."""
+"""When a smooth series turned from moving slowly to moving fast."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ import numpy as np
 from stabdiag.findings import Severity
 from stabdiag.symptoms.symptom import Evidence, Symptom
 from stabdiag.symptoms.tenths import by_tenths
-from stabdiag.tree.words import num, plural
+from stabdiag.words import num, plural
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from stabdiag.findings import Finding, Severity
 from stabdiag.report import Unchecked
 from stabdiag.symptoms import SYMPTOMS
-from stabdiag.tree.advice.words import inner
+from stabdiag.words import uncapitalised
 
 if TYPE_CHECKING:
     from stabdiag.symptoms.symptom import Evidence, Symptom
@@ -83,6 +83,6 @@ def _merged(found: tuple[Finding, ...], symptoms: tuple[Finding, ...]) -> tuple[
             first = _SEE_BELOW
         elif found[0].slug == "insufficient-data":
             # A run that overfits or was killed is not merely to be let go on.
-            first = f"See to {worse} first, found beside it; then {inner(act)}"
+            first = f"See to {worse} first, found beside it; then {uncapitalised(act)}"
         found = (replace(found[0], first_action=first), *found[1:])
     return (*found, *symptoms)

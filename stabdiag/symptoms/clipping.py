@@ -10,7 +10,7 @@ from stabdiag.findings import Severity
 from stabdiag.stats.quantiles import median, quantiles
 from stabdiag.symptoms.gradients import finite_norm
 from stabdiag.symptoms.symptom import Evidence, Symptom
-from stabdiag.tree.words import num
+from stabdiag.words import num
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -10,8 +10,8 @@ from stabdiag.findings import Severity
 from stabdiag.stats.quantiles import median, medians
 from stabdiag.stats.rolling import MAD_TO_SIGMA
 from stabdiag.symptoms.symptom import Evidence, Symptom
-from stabdiag.tree.causes import USUAL_REPEATS
-from stabdiag.tree.words import num, plural, whole
+from stabdiag.tree.batches import USUAL_REPEATS
+from stabdiag.words import num, plural, whole
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -16,7 +16,7 @@ from stabdiag.symptoms.losses import (
     trained,
 )
 from stabdiag.symptoms.symptom import Evidence, Symptom
-from stabdiag.tree.words import num
+from stabdiag.words import num
 
 if TYPE_CHECKING:
     from stabdiag.tree.case import Case

@@ -19,7 +19,7 @@ from stabdiag.symptoms.losses import (
 )
 from stabdiag.symptoms.overfitting import overfitting
 from stabdiag.symptoms.symptom import Evidence, Symptom
-from stabdiag.tree.words import num
+from stabdiag.words import num
 
 if TYPE_CHECKING:
     from stabdiag.tree.case import Case

@@ -12,7 +12,8 @@ from stabdiag.stats.quantiles import median
 from stabdiag.symptoms.symptom import Evidence, Symptom
 from stabdiag.symptoms.weights import weight_norm_shrinking
 from stabdiag.tree.advice.words import clip
-from stabdiag.tree.words import checkpoint_before, num, plural
+from stabdiag.tree.checkpoint import checkpoint_before
+from stabdiag.words import num, plural
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -138,9 +139,8 @@ def grad_vanishing(case: Case) -> Evidence | None:
 
 def finite_norm(case: Case) -> Series | None:
     """Return the finite gradient norms of the whole model, if there are enough."""
-    norm = case.history.get("grad_norm")
-    finite = norm.finite() if norm is not None else None
-    return finite if finite is not None and len(finite) >= _LEAST else None
+    norm = case.history.finite("grad_norm")
+    return norm if len(norm) >= _LEAST else None
 
 
 SYMPTOMS: tuple[Symptom, ...] = (

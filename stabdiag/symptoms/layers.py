@@ -10,7 +10,7 @@ from stabdiag.findings import Severity
 from stabdiag.stats.quantiles import median
 from stabdiag.stats.rolling import MAD_TO_SIGMA
 from stabdiag.symptoms.symptom import Evidence, Symptom
-from stabdiag.tree.words import num
+from stabdiag.words import num
 
 if TYPE_CHECKING:
     from stabdiag.tree.case import Case

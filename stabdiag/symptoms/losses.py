@@ -57,18 +57,17 @@ def from_the_start(case: Case) -> bool:
 
 def warmed_up(case: Case) -> int:
     """Return the first step at which the learning rate is at half its peak."""
-    lr = case.history.get("lr")
-    values = lr.finite().values if lr is not None else np.empty(0)
-    if lr is None or not len(values) or values.max() <= 0:
+    lr = case.history.finite("lr")
+    peak = float(lr.values.max(initial=0.0))
+    if peak <= 0:
         return int(case.loss.steps[0]) + (case.manifest.warmup_steps or 0)
-    return int(lr.finite().steps[np.argmax(values >= values.max() / 2)])
+    return int(lr.steps[np.argmax(lr.values >= peak / 2)])
 
 
 def rate_is_zero(case: Case, since: int) -> bool:
     """Tell whether the learning rate was logged from a step on, and is 0 to the end."""
-    lr = case.history.get("lr")
-    rates = lr.finite() if lr is not None else None
-    late = rates.values[rates.steps >= since] if rates is not None else np.empty(0)
+    rates = case.history.finite("lr")
+    late = rates.values[rates.steps >= since]
     return len(late) > 0 and not late.any()
 
 
@@ -97,16 +96,14 @@ def chance(classes: int) -> float:
 
 def best_evaluation(case: Case) -> float:
     """Return the lowest evaluation loss, infinite where none was logged."""
-    logged = case.history.get("eval_loss")
-    return float(logged.finite().values.min(initial=math.inf)) if logged is not None else math.inf
+    return float(case.history.finite("eval_loss").values.min(initial=math.inf))
 
 
 def with_evaluations(case: Case) -> tuple[Series, Series] | None:
     """Return training and evaluation losses where both are there, positive, and enough."""
-    logged = case.history.get("eval_loss")
-    if logged is None or not is_distance(case):
+    if not is_distance(case):
         return None
-    held = logged.finite()
+    held = case.history.finite("eval_loss")
     held = held.between(int(case.loss.steps[0]), int(case.loss.steps[-1]) + round(case.stride))
     least = case.limits.generalisation.min_evaluations
     if len(held) < least or len(case.loss) < least or held.values.min() <= 0:

@@ -9,7 +9,7 @@ import numpy as np
 from stabdiag.findings import Severity
 from stabdiag.symptoms.symptom import Evidence, Symptom
 from stabdiag.symptoms.tenths import by_tenths
-from stabdiag.tree.words import num
+from stabdiag.words import num
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

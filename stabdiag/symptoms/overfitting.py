@@ -12,7 +12,7 @@ from stabdiag.stats.quantiles import median, medians
 from stabdiag.stats.rolling import MAD_TO_SIGMA
 from stabdiag.symptoms.losses import LAST_EVALUATIONS, with_evaluations
 from stabdiag.symptoms.symptom import Evidence, Symptom
-from stabdiag.tree.words import num
+from stabdiag.words import num
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

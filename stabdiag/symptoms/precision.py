@@ -9,7 +9,7 @@ import numpy as np
 from stabdiag.findings import Severity
 from stabdiag.symptoms.symptom import Evidence, Symptom
 from stabdiag.tree.scaler import skips
-from stabdiag.tree.words import num, plural
+from stabdiag.words import num, plural
 
 if TYPE_CHECKING:
     from stabdiag.tree.case import Case
@@ -24,22 +24,21 @@ _FEW = 5
 
 def overflow_rate_high(case: Case) -> Evidence | None:
     """Are too many steps skipped once the scaler has found its scale?"""
-    skipped = case.history.get("skipped")
-    finite = None if skipped is None else skipped.finite()
-    if finite is None or len(finite) < 10:
+    skipped = case.history.finite("skipped")
+    if len(skipped) < 10:
         return None
-    counts = skips(finite)
-    begins = int(finite.steps[0])
-    span = int(finite.steps[-1]) - begins
+    counts = skips(skipped)
+    begins = int(skipped.steps[0])
+    span = int(skipped.steps[-1]) - begins
     after = begins + max(_CALIBRATION, _SHARE * span)
-    late = finite.steps > after
-    steps = int(finite.steps[-1]) - after
+    late = skipped.steps > after
+    steps = int(skipped.steps[-1]) - after
     count = int(counts[late].sum())
     share = count / steps if steps > 0 else 0.0
     # More skips than steps count something else.
     if count < _FEW or not case.limits.overflow.skipped_share < share <= 1:
         return None
-    first = int(finite.steps[late][np.argmax(counts[late] > 0)])
+    first = int(skipped.steps[late][np.argmax(counts[late] > 0)])
     return Evidence(
         because=f"{plural(count, 'step')} of {round(steps)} ({share:.1%}) were skipped for "
         f"overflows after the scaler's first search, from step {first} on.",

@@ -18,10 +18,7 @@ _LEAST_POINTS = 20
 
 def rates(case: Case) -> Series | None:
     """Return the learning rates where they are enough to know a schedule by, and positive once."""
-    logged = case.history.get("lr")
-    if logged is None:
-        return None
-    lr = logged.finite()
+    lr = case.history.finite("lr")
     return lr if len(lr) >= _LEAST_POINTS and lr.values.max() > 0 else None
 
 

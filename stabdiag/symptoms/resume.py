@@ -10,7 +10,7 @@ from stabdiag.findings import Severity
 from stabdiag.stats.jump import level_jump
 from stabdiag.stats.levels import levels
 from stabdiag.symptoms.symptom import Evidence, Symptom
-from stabdiag.tree.words import num
+from stabdiag.words import num
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -55,10 +55,7 @@ def resume_loss_jump(case: Case) -> Evidence | None:
 
 def resume_lr_reset(case: Case) -> Evidence | None:
     """Does the learning rate begin anew, or jump, at a resume?"""
-    lr = case.history.get("lr")
-    if lr is None:
-        return None
-    lr = lr.finite()
+    lr = case.history.finite("lr")
     ratio_limit = case.limits.resume.lr_ratio
     for step in case.history.resumes:
         at = int(np.searchsorted(lr.steps, step))

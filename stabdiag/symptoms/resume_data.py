@@ -8,7 +8,7 @@ import numpy as np
 
 from stabdiag.findings import Severity
 from stabdiag.symptoms.symptom import Evidence, Symptom
-from stabdiag.tree.words import plural, whole
+from stabdiag.words import plural, whole
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

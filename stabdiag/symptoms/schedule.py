@@ -10,7 +10,7 @@ import numpy as np
 from stabdiag.findings import Severity
 from stabdiag.symptoms.rates import every, rates
 from stabdiag.symptoms.symptom import Evidence, Symptom
-from stabdiag.tree.words import num
+from stabdiag.words import num
 
 if TYPE_CHECKING:
     from stabdiag.history import Series

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stabdiag.findings import Severity
-from stabdiag.history import EventKind
 from stabdiag.stats.quantiles import median
 from stabdiag.symptoms.symptom import Evidence, Symptom
-from stabdiag.tree.words import checkpoint_before, num
+from stabdiag.tree.checkpoint import checkpoint_before
+from stabdiag.words import num
 
 if TYPE_CHECKING:
     from stabdiag.tree.case import Case
@@ -71,9 +71,8 @@ def _last_words(case: Case, since: float) -> str | None:
     return next(
         (
             event.message
-            for event in case.history.events
-            if event.kind is EventKind.MESSAGE
-            and event.step is not None
+            for event in case.history.messages
+            if event.step is not None
             and event.step >= since
             and (known or event.message.startswith(_FATAL))
         ),
@@ -82,10 +81,9 @@ def _last_words(case: Case, since: float) -> str | None:
 
 
 def _paused(case: Case) -> Evidence | None:
-    clock = case.history.get("clock")
-    if clock is None or len(clock.finite()) < _LEAST:
+    clock = case.history.finite("clock")
+    if len(clock) < _LEAST:
         return None
-    clock = clock.finite()
     seconds = clock.values / (1000.0 if clock.values.max() > _MILLISECONDS else 1.0)
     waits, strides = np.diff(seconds), np.diff(clock.steps)
     # A clock that goes back is of another process.

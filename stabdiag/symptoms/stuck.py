@@ -14,7 +14,7 @@ from stabdiag.stats.rolling import MAD_TO_SIGMA
 from stabdiag.symptoms.losses import best_evaluation, chance, rate_is_zero, trained
 from stabdiag.symptoms.symptom import Evidence, Symptom
 from stabdiag.symptoms.zero import zero
-from stabdiag.tree.words import num
+from stabdiag.words import num
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

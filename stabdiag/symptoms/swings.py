@@ -13,7 +13,7 @@ from stabdiag.stats.waves import count_waves
 from stabdiag.symptoms.losses import from_the_start, is_distance
 from stabdiag.symptoms.symptom import Evidence, Symptom
 from stabdiag.tree.advice.words import clip
-from stabdiag.tree.words import num
+from stabdiag.words import num
 
 if TYPE_CHECKING:
     from stabdiag.tree.case import Case
@@ -76,17 +76,13 @@ def _above_start(case: Case) -> Evidence | None:
 
 def _is_cyclic(case: Case) -> bool:
     """Tell whether the learning rate itself goes up and down, as with warm restarts."""
-    lr = case.history.get("lr")
-    if lr is None or not len(lr.finite()):
-        return False
-    values = lr.finite().values
-    rises = np.diff(values) > 0
+    rises = np.diff(case.history.finite("lr").values) > 0
     return int((rises[1:] & ~rises[:-1]).sum()) > 1
 
 
 def _first(case: Case) -> str:
-    lr = case.history.get("lr")
-    peak = case.manifest.peak_lr if lr is None or not len(lr.finite()) else lr.finite().values.max()
+    lr = case.history.finite("lr")
+    peak = lr.values.max() if len(lr) else case.manifest.peak_lr
     now = f" (from {num(float(peak))} to {num(float(peak) / 5)})" if peak else ""
     return f"Divide the peak learning rate by 5{now} and begin again with a warm-up."
 

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from stabdiag.findings import Remedy, Scalar, Severity
-from stabdiag.history import EventKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -64,5 +63,5 @@ def _has(case: Case, need: str) -> bool:
     if need.startswith(_MANIFEST):
         return getattr(case.manifest, need.removeprefix(_MANIFEST)) is not None
     if need == MESSAGE:
-        return any(event.kind is EventKind.MESSAGE for event in case.history.events)
+        return bool(case.history.messages)
     return any(len(series) for series in case.history.group(need).values())

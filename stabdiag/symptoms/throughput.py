@@ -10,7 +10,7 @@ from stabdiag.findings import Severity
 from stabdiag.stats.levels import levels
 from stabdiag.stats.quantiles import median, typical
 from stabdiag.symptoms.symptom import Evidence, Symptom
-from stabdiag.tree.words import num
+from stabdiag.words import num
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -108,11 +108,10 @@ def throughput_sawtooth(case: Case) -> Evidence | None:
 
 def mfu_low(case: Case) -> Evidence | None:
     """Is little of the accelerator's peak used?"""
-    mfu = case.history.get("mfu")
-    if mfu is None or len(mfu.finite()) < _LEAST // 2:
+    mfu = case.history.finite("mfu")
+    if len(mfu) < _LEAST // 2:
         return None
-    finite = mfu.finite()
-    x = finite.values[len(finite) // _STRETCHES :]
+    x = mfu.values[len(mfu) // _STRETCHES :]
     # Some log per cent. A single record beyond the peak is one whose time was measured too short.
     usual = median(x)
     used = usual / 100.0 if usual > 1 or "percent" in mfu.column else usual
@@ -121,7 +120,7 @@ def mfu_low(case: Case) -> Evidence | None:
     return Evidence(
         because=f"The run uses {num(100 * used)}% of the accelerator's peak (MFU, median of "
         f"{len(x)} records).",
-        step=int(finite.steps[0]),
+        step=int(mfu.steps[0]),
         measured={"mfu": used},
         first="Profile a few steps and look for gaps: a loader that is too slow, .item() calls, "
         "communication that does not overlap.",
@@ -135,8 +134,7 @@ def mfu_low(case: Case) -> Evidence | None:
 
 def _speed(case: Case) -> tuple[Ints, Floats] | None:
     """Return steps and speeds, in any unit: what was logged, or one over the time of a step."""
-    both = (case.history.get("tokens_per_second"), case.history.get("step_time"))
-    logged = [series.finite() for series in both if series is not None]
+    logged = map(case.history.finite, ("tokens_per_second", "step_time"))
     # A throughput that is told once, at the end, says nothing of the steps: their times may.
     series = next((one for one in logged if len(one) >= _LEAST), None)
     if series is None:

@@ -11,7 +11,7 @@ from stabdiag.symptoms.losses import from_the_start, is_distance
 from stabdiag.symptoms.rates import every, rates
 from stabdiag.symptoms.symptom import Evidence, Symptom
 from stabdiag.tree.advice.words import clip
-from stabdiag.tree.words import num, plural
+from stabdiag.words import num, plural
 
 if TYPE_CHECKING:
     from stabdiag.history import Series

@@ -9,8 +9,8 @@ import numpy as np
 from stabdiag.findings import Severity
 from stabdiag.symptoms.symptom import Evidence, Symptom
 from stabdiag.symptoms.tenths import by_tenths
-from stabdiag.tree.advice.words import less_decay, more_decay, outer
-from stabdiag.tree.words import num, plural
+from stabdiag.tree.advice.words import less_decay, more_decay
+from stabdiag.words import capitalised, num, plural
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -42,7 +42,8 @@ def weight_norm_runaway(case: Case) -> Evidence | None:
         because=f"{_told(group)} and was still growing at the end.",
         step=group.step(1),
         measured=_measured(group),
-        first=f"{outer(more_decay(case))}, or check that it applies to {group.name!r} at all.",
+        first=f"{capitalised(more_decay(case))}, or check that it applies to {group.name!r} "
+        "at all.",
         then=(
             "Look at the logits: a softmax that saturates pushes them on without end; a z-loss or "
             "a cap on them stops it.",
@@ -60,7 +61,7 @@ def weight_norm_shrinking(case: Case) -> Evidence | None:
         because=f"{_told(group)} and was still shrinking at the end.",
         step=group.step(1),
         measured=_measured(group),
-        first=f"{outer(less_decay(case))}; {group.name!r} is on its way to zero.",
+        first=f"{capitalised(less_decay(case))}; {group.name!r} is on its way to zero.",
         then=(
             "Exclude biases and normalisation layers from weight decay.",
             "Check that decay is not applied twice, by the optimizer and as a loss.",

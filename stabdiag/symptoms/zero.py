@@ -8,7 +8,7 @@ import numpy as np
 
 from stabdiag.stats.quantiles import median
 from stabdiag.symptoms.symptom import Evidence
-from stabdiag.tree.words import num
+from stabdiag.words import num
 
 if TYPE_CHECKING:
     from stabdiag.tree.case import Case
@@ -80,5 +80,4 @@ def _unrewarded(case: Case, start: int) -> Evidence | None:
 
 def _has_gradients(case: Case) -> bool:
     """Tell whether a gradient was ever measured: one of 0 throughout is left out as unmeasured."""
-    norm = case.history.get("grad_norm")
-    return norm is not None and bool(norm.finite().values.any())
+    return bool(case.history.finite("grad_norm").values.any())

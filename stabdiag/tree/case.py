@@ -9,24 +9,24 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stabdiag.findings import Baseline
-from stabdiag.history import Series
 from stabdiag.stats.literal import literal_spikes
 from stabdiag.stats.quantiles import typical
-from stabdiag.stats.repeats import any_again, steps_since_seen
+from stabdiag.stats.repeats import steps_since_seen
 from stabdiag.stats.rise import FEWEST
 from stabdiag.stats.rolling import trailing_moments
 from stabdiag.stats.seen import stays_up
 from stabdiag.stats.shape import Reach, Spike
 from stabdiag.stats.spikes import SpikeScan, find_spikes
-from stabdiag.tree.causes import USUAL_REPEATS, jumps
-from stabdiag.tree.proper import proper_spikes, settled_part
-from stabdiag.tree.reward import Held, held_reward
+from stabdiag.tree.batches import any_repeat, few_repeats
+from stabdiag.tree.panels import jumps
+from stabdiag.tree.reward import Reward, held_reward
 from stabdiag.tree.rises import rise_of
+from stabdiag.tree.spike_or_climb import proper_spikes, settled_part
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from stabdiag.history import History
+    from stabdiag.history import History, Series
     from stabdiag.limits import Limits
     from stabdiag.manifest import Manifest
     from stabdiag.stats.rise import Rise
@@ -36,16 +36,6 @@ if TYPE_CHECKING:
 # Whether a spike has come back shows in a median over some of the losses after it: in fewer losses
 # than these, one or two would decide.
 _FEWEST_TO_RECOVER = 10
-
-_NO_LOSS = Series(role="loss", column="loss", steps=np.empty(0, dtype=np.int64), values=np.empty(0))
-
-
-@dataclass(frozen=True, kw_only=True)
-class Exceedances:
-    """Points above the rolling mean by the literal rule: how many, of how many tested."""
-
-    count: int
-    tested: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,7 +56,7 @@ class Case:
     damaged: tuple[int, ...] = ()
 
     def about(self, spike: Spike) -> Case:
-        """Return the same case with the attention on one spike, measurements kept."""
+        """Return the same case about one spike; what has been measured is kept."""
         if "batch_id" in self.history.series:
             self.since_seen  # noqa: B018 - measured here, once for all spikes
         other = replace(self, focus=spike)
@@ -77,17 +67,16 @@ class Case:
     @cached_property
     def loss(self) -> Series:
         """The finite losses; none where no loss was logged."""
-        loss = self.history.get("loss")
-        return loss.finite() if loss is not None else _NO_LOSS
+        return self.history.finite("loss")
 
     @cached_property
     def stride(self) -> float:
-        """The usual distance of two logged losses, in steps."""
+        """The usual number of steps between two logged losses."""
         gaps = np.diff(self.loss.steps)
         return typical(gaps.astype(np.float64)) if len(gaps) else 1.0
 
     def points(self, steps: float, least: int = 1) -> int:
-        """Return how many logged losses a window of so many steps holds, at least ``least``."""
+        """Return how many logged losses a window of this many steps holds, at least ``least``."""
         return max(round(steps / self.stride), least)
 
     @cached_property
@@ -97,25 +86,25 @@ class Case:
 
     @cached_property
     def recovery_steps(self) -> int:
-        """The time that a spike has to come back, in steps; on a sparse log more than the limit."""
+        """How many steps a spike has to recover; on a sparse log more than the limit."""
         least = round(_FEWEST_TO_RECOVER * self.stride)
         return max(self.limits.spike.recovery_steps, least)
 
     @property
     def fewest_for_spikes(self) -> int:
-        """How many losses it takes to test two of them against a baseline."""
+        """The number of losses it takes to test two of them against a baseline."""
         return min(self.limits.spike.min_points, self.spike_window) + 2
 
     @cached_property
     def rise_window(self) -> int:
-        """The window of §4, in logged points; on a short log all of it."""
+        """The window of §4 in logged points; on a short log, all of it."""
         wanted = self.points(self.limits.divergence.window, self.limits.divergence.min_points)
         fewest = self.limits.divergence.min_points if self.literal else FEWEST
         return min(wanted, max(len(self.loss), fewest))
 
     @cached_property
     def baseline(self) -> Baseline:
-        """What the literal rule of Q2.1 holds each loss against."""
+        """The rolling mean and deviation that the literal rule of Q2.1 holds each loss against."""
         window = self.spike_window
         if not self.literal:
             # A log shorter than two windows is tested with half of itself.
@@ -126,12 +115,6 @@ class Case:
         return Baseline(
             window=window, steps=self.loss.steps, mean=mean, deviation=sigma, above=above
         )
-
-    @property
-    def exceedances(self) -> Exceedances:
-        """What the literal rule of Q2.1 counts."""
-        tested = ~np.isnan(self.baseline.mean)
-        return Exceedances(count=int(self.baseline.above.sum()), tested=int(tested.sum()))
 
     @cached_property
     def reach(self) -> Reach:
@@ -146,7 +129,7 @@ class Case:
 
     @cached_property
     def scan(self) -> SpikeScan:
-        """All spikes of the loss, climbs among them."""
+        """All spikes of the loss, including the climbs that §4 answers for."""
         x, limits = self.loss.values, self.limits.spike
         if self.literal:
             return literal_spikes(x, self.spike_window, self.reach, limits.sigma)
@@ -163,7 +146,7 @@ class Case:
 
     @cached_property
     def lr_jumps(self) -> NDArray[np.int64]:
-        """The steps at which the learning rate jumps up beyond what its schedule does."""
+        """The steps at which the learning rate jumps up by more than its schedule explains."""
         return jumps(self)
 
     @cached_property
@@ -178,19 +161,15 @@ class Case:
         since = self.loss.steps - last
         return (since >= 0) & (since <= max(self.limits.spike.lookback, self.stride))
 
-    @cached_property
-    def _norm(self) -> Series:
-        norm = self.history.get("grad_norm")
-        return norm.finite() if norm is not None else _NO_LOSS
-
     def _norm_stays_up(self, at: int) -> bool:
         """Tell whether the gradient norm is high as well, from a loss on, and stays so."""
-        place = int(np.searchsorted(self._norm.steps, self.loss.steps[at]))
-        return stays_up(self._norm.values, place, self.spike_window)
+        norm = self.history.finite("grad_norm")
+        place = int(np.searchsorted(norm.steps, self.loss.steps[at]))
+        return stays_up(norm.values, place, self.spike_window)
 
     @cached_property
     def on_repeats(self) -> NDArray[np.bool_] | None:
-        """Return the losses of batches that had been seen shortly before, or None.
+        """The losses of batches that had been seen shortly before, as a mask, or None.
 
         A model overfits a batch that is stuck in the loader: the loss falls, and what it then jumps
         back to is its real level.
@@ -200,38 +179,27 @@ class Case:
     @cached_property
     def batches_repeat(self) -> bool:
         """Whether any batch comes again within the lookback of §2."""
-        batches = self.history.get("batch_id")
-        if batches is None or len(batches) < 2:
-            return False
-        # Batches may be logged more often than losses are.
-        gap = max(typical(np.diff(batches.steps)), 1.0)
-        return any_again(batches.values, max(round(self.limits.spike.batch_lookback / gap), 1))
+        return any_repeat(self)
 
     @cached_property
     def since_seen(self) -> Floats:
-        """How many steps ago the batch of each record had been seen; inf for a new one."""
+        """How many steps ago the batch of each record was last seen; inf for a new one."""
         batches = self.history.series["batch_id"]
         return steps_since_seen(batches.steps, batches.values)
 
     @cached_property
     def _repeated(self) -> NDArray[np.int64] | None:
         """Return the steps on batches that had been seen shortly before, if these are few."""
-        if not self.batches_repeat:
-            return None
-        batches = self.history.series["batch_id"]
-        repeated = batches.steps[self.since_seen <= self.limits.spike.batch_lookback]
-        if not len(repeated) or len(repeated) > USUAL_REPEATS * len(batches):
-            return None
-        return repeated
+        return few_repeats(self)
 
     @cached_property
-    def reward(self) -> Held | None:
-        """The reward, if the run is trained for one and it holds: the loss tells little then."""
+    def reward(self) -> Reward | None:
+        """The reward, if the run is trained for one and it holds: then the loss says little."""
         return held_reward(self)
 
     @cached_property
     def spikes(self) -> tuple[Spike, ...]:
-        """The spikes proper, without climbs and their ends."""
+        """The spikes that §2 answers for: climbs, and jumps that end a climb, are left out."""
         return proper_spikes(self, self._suspect)
 
     @cached_property

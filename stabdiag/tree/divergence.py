@@ -9,19 +9,23 @@ import numpy as np
 from stabdiag.stats.trend import mann_kendall
 from stabdiag.tree.question import Question, Reply, no, unknown, yes
 from stabdiag.tree.reward import no_harm
-from stabdiag.tree.rises import climb, found_rise, is_clear, lr_jump, lr_over
+from stabdiag.tree.rises import (
+    best_step,
+    climb,
+    found_rise,
+    is_clear,
+    lr_jump,
+    lr_over,
+    material_bar,
+)
 from stabdiag.tree.turns import turned_to
 from stabdiag.tree.weights import did_a_weight_norm_change
-from stabdiag.tree.words import num, plural
+from stabdiag.words import num, plural
 
 if TYPE_CHECKING:
     from stabdiag.findings import Scalar
     from stabdiag.stats.rise import Rise
     from stabdiag.tree.case import Case
-
-
-def _bar(case: Case, rise: Rise) -> float:
-    return max(case.limits.divergence.material * rise.progress, rise.bar)
 
 
 def _is_the_loss_rising(case: Case) -> Reply:
@@ -41,7 +45,7 @@ def _is_the_loss_rising(case: Case) -> Reply:
         return unknown(because, measured={"logged": count})
     measured: dict[str, Scalar] = {
         "rise": rise.amount,
-        "bar": _bar(case, rise),
+        "bar": material_bar(case, rise),
         "p_value": rise.p_value,
         "recent_p_value": rise.recent_p_value,
         "best": rise.best_level,
@@ -62,7 +66,7 @@ def _is_the_loss_rising(case: Case) -> Reply:
     if rise.recent_p_value < limits.significance and rise.amount > 0.5 * rise.bar:
         return yes(
             f"{ends}: a trend over the last {limits.window} steps, but a small one "
-            f"(material from {num(_bar(case, rise))} on)",
+            f"(material from {num(material_bar(case, rise))} on)",
             first,
             last,
             branch="slight",
@@ -87,10 +91,9 @@ def _ends(case: Case, rise: Rise) -> str:
         ends += f" (mean of {rise.points})"
     if rise.amount <= 0:
         return f"{ends}, its best level{since}"
-    best = case.at(settled.start + rise.best)
     return (
         f"{ends}, {num(rise.amount)} above its best level{since} "
-        f"({num(rise.best_level)} near step {best})"
+        f"({num(rise.best_level)} near step {best_step(case)})"
     )
 
 

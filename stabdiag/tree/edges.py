@@ -70,7 +70,7 @@ EDGES: Final[Mapping[str, Mapping[str, str]]] = {
 
 
 def taken(question: str, verdict: Verdict, branch: str | None) -> str:
-    """Return the key of the edge that a reply takes: that of its branch, or else of its verdict."""
+    """Return the key of the edge that a reply takes: by its branch if that has one, or verdict."""
     key = f"{verdict}:{branch}"
     return key if key in EDGES[question] else str(verdict)
 

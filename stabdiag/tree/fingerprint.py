@@ -62,7 +62,7 @@ def _gradient_first(case: Case, bad: int) -> bool | None:
 
 def _halving(case: Case, bad: int) -> bool | None:
     near = _scale(case, bad)
-    if near is None or len(near) < 2:
+    if len(near) < 2:
         return None
     fell, twice = _falls(near), 4 * near.values[1:] <= near.values[:-1]
     return bool(fell[-2:].any() or fell.sum() > 1 or (fell & twice).any())
@@ -81,9 +81,8 @@ def _not_engaged(case: Case) -> bool | None:
     """Tell whether the loss scale was static: one at rest says nothing until it ought to move."""
     if case.manifest.static_loss_scale is not None:
         return case.manifest.static_loss_scale
-    logged = case.history.get("loss_scale")
-    scale = logged.finite() if logged is not None else None
-    if scale is None or len(scale) < 2:
+    scale = case.history.finite("loss_scale")
+    if len(scale) < 2:
         return None
     if np.ptp(scale.values):
         return False
@@ -99,8 +98,7 @@ def _probe(case: Case, bad: int) -> int | None:
     """Return the step of a lone overflow before the NaN, where none led to it, if there was one."""
     over = [near.steps[~np.isfinite(near.values)] for near in _norms(case, bad)]
     scale = _scale(case, bad)
-    if scale is not None:
-        over.append(scale.steps[1:][_falls(scale)])
+    over.append(scale.steps[1:][_falls(scale)])
     return min((int(steps[0]) for steps in over if len(steps)), default=None)
 
 
@@ -113,10 +111,9 @@ def _norms(case: Case, bad: int) -> list[Series]:
     ]
 
 
-def _scale(case: Case, bad: int) -> Series | None:
+def _scale(case: Case, bad: int) -> Series:
     """Return the loss scale before the NaN and at its step."""
-    scale = case.history.get("loss_scale")
-    return None if scale is None else scale.finite().between(_lead_up(case, bad)[0], bad)
+    return case.history.finite("loss_scale").between(_lead_up(case, bad)[0], bad)
 
 
 def _falls(scale: Series) -> NDArray[np.bool_]:

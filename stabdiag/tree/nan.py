@@ -4,18 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stabdiag.tree.origin import (
-    begun,
-    blew_up,
-    broke,
-    first_bad,
-    found_bad,
-    jump_before,
-    no_lead_up,
-    origin,
-)
+from stabdiag.tree.checkpoint import checkpoint_before
+from stabdiag.tree.origin import first_bad, no_lead_up, origin
 from stabdiag.tree.question import Question, Reply, no, unknown, yes
-from stabdiag.tree.words import checkpoint_before, num, plural
+from stabdiag.words import num, plural
 
 if TYPE_CHECKING:
     from stabdiag.tree.case import Case
@@ -55,16 +47,13 @@ def _which_dtype(case: Case) -> Reply:
 
 
 def _where_did_it_start(case: Case) -> Reply:
-    bad = found_bad(case)
-    start = origin(case, bad)
+    start = origin(case)
     if start.surge is None:
-        return unknown(
-            f"{no_lead_up(case, bad, start)} before the NaN, so its lead-up is not known"
-        )
-    lead = bad.step - start.step
+        return unknown(f"{no_lead_up(case, start)} before the NaN, so its lead-up is not known")
+    lead = start.bad.step - start.step
     where = (
         f"{start.role} went non-finite {plural(lead, 'step')} before the loss"
-        if start.role != "loss" and lead > 0
+        if start.role != "loss"
         else "the loss went first, with no other series non-finite before it"
     )
     how = f"the gradient norm was calm before it (at most {num(start.surge)} x its mean)"
@@ -73,13 +62,12 @@ def _where_did_it_start(case: Case) -> Reply:
             f"the gradient norm had surged to {num(start.surge)} x its mean at step "
             f"{start.surge_step}: an optimization blow-up"
         )
-    elif broke(case, bad):
+    elif start.broke:
         how += f", but the run was in trouble from step {case.damaged[-1]} on"
     else:
         how += ": a bad sample or a layer's numerics"
-    jump = jump_before(case, start)
-    if jump:
-        how = f"{how}; {jump.because}"
+    if start.jump:
+        how = f"{how}; {start.jump.because}"
     return yes(
         f"{where}; {how}",
         start.step,
@@ -93,19 +81,16 @@ def _where_did_it_start(case: Case) -> Reply:
 
 
 def _which_fix(case: Case) -> Reply:
-    bad = found_bad(case)
-    start = origin(case, bad)
-    if jump_before(case, start):
+    start = origin(case)
+    if start.jump:
         because = "the learning rate jumped just before: the schedule comes first"
-    elif blew_up(case, bad, start):
+    elif start.blew_up:
         because = "the blow-up calls for a smaller step: learning rate, warm-up, clipping"
     elif start.surge is None:
-        because = (
-            f"{no_lead_up(case, bad, start)}: a blow-up cannot be told from a layer's numerics"
-        )
+        because = f"{no_lead_up(case, start)}: a blow-up cannot be told from a layer's numerics"
     else:
         because = "calm gradients call for a look at the operations: log(0), 0/0, a bad sample"
-    last = checkpoint_before(case.manifest, begun(case, bad, start))
+    last = checkpoint_before(case.manifest, start.began)
     return yes(because, branch=case.manifest.dtype, measured={"checkpoint": last.step})
 
 

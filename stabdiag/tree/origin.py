@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.tree.causes import Panel, before, lr_panel
+from stabdiag.tree.panels import Panel, before, lr_panel
 
 if TYPE_CHECKING:
     from stabdiag.history import Series
@@ -33,18 +33,31 @@ class FirstBad:
 
 @dataclass(frozen=True, kw_only=True)
 class Origin:
-    """Where non-finite values were seen first, and how the gradient norm behaved before.
+    """Where a NaN started, as far as the log shows it, and what was wrong before.
 
-    ``role`` is the first series to go non-finite, at ``step``; ``surge`` the largest gradient norm
-    shortly before, over its rolling mean, or None where that cannot be told. ``surged_from`` is the
-    first step with a norm so large that it counts as a surge, or None where there was none.
+    ``bad`` is the first loss that was not finite; ``role`` the first series that was not, at
+    ``step``, which is the loss itself or one before it. ``surge`` is the largest gradient norm
+    shortly before, over its rolling mean, or None where that cannot be told; ``surged_from`` the
+    first step with a norm so large that it counts as a surge, if there is one. ``jump`` is the jump
+    of the learning rate that led to it, if there was one, and ``broke`` says that the run was
+    damaged shortly before. ``began`` is the first step of all that was wrong: a sound checkpoint is
+    from before it.
     """
 
+    bad: FirstBad
     role: str
     step: int
     surge: float | None
     surge_step: int | None
     surged_from: int | None
+    jump: Panel | None
+    broke: bool
+    began: int
+
+    @property
+    def blew_up(self) -> bool:
+        """Whether the optimization blew up: gradients surged, or the run broke just before."""
+        return self.surged_from is not None or self.broke
 
 
 def first_bad(case: Case) -> FirstBad | None:
@@ -71,8 +84,9 @@ def found_bad(case: Case) -> FirstBad:
     return bad
 
 
-def origin(case: Case, bad: FirstBad) -> Origin:
-    """Return where the NaN started, as far as the log shows it."""
+def origin(case: Case) -> Origin:
+    """Return where the NaN that Q1.1 has found started."""
+    bad = found_bad(case)
     first = {"loss": bad.step}
     for role, series in case.history.series.items():
         if role.partition("/")[0] in ("grad_norm", "activation_norm", "weight_norm"):
@@ -82,28 +96,24 @@ def origin(case: Case, bad: FirstBad) -> Origin:
                 first[role] = _start_of_last_stretch(series, bad.step)
     # At the same step the gradient norm is a consequence of the loss, not its cause.
     role = min(first, key=lambda name: (first[name], name != "loss"))
-    surge, at, since = _surge(case, min(first[role], bad.step))
-    return Origin(role=role, step=first[role], surge=surge, surge_step=at, surged_from=since)
-
-
-def begun(case: Case, bad: FirstBad, start: Origin) -> int:
-    """Return the first step of all that was wrong: a sound checkpoint is from before it."""
-    jump = jump_before(case, start)
-    surge = () if start.surged_from is None else (start.surged_from,)
+    step = first[role]
+    surge, surge_step, surged_from = _surge(case, step)
+    jump = lr_panel(case, before(case, step), step)
     # What jumped before the damage had begun sooner.
-    panels = (lr_panel(case, before(case, step), step) for step in case.damaged)
-    causes = [step for panel in panels if panel.holds for step in panel.steps]
-    return min(bad.step, start.step, *surge, *case.damaged, *causes, *(jump.steps if jump else ()))
-
-
-def blew_up(case: Case, bad: FirstBad, start: Origin) -> bool:
-    """Tell whether the optimization blew up: gradients surged, or the run broke just before."""
-    return start.surged_from is not None or broke(case, bad)
-
-
-def broke(case: Case, bad: FirstBad) -> bool:
-    """Tell whether the run was damaged shortly before its loss went NaN."""
-    return bool(case.damaged) and bad.step - case.damaged[-1] <= case.recovery_steps
+    panels = (jump, *(lr_panel(case, before(case, damage), damage) for damage in case.damaged))
+    jumps = (at for panel in panels if panel.holds for at in panel.steps)
+    surged = () if surged_from is None else (surged_from,)
+    return Origin(
+        bad=bad,
+        role=role,
+        step=step,
+        surge=surge,
+        surge_step=surge_step,
+        surged_from=surged_from,
+        jump=jump if jump.holds else None,
+        broke=bool(case.damaged) and bad.step - case.damaged[-1] <= case.recovery_steps,
+        began=min((step, *surged, *case.damaged, *jumps)),
+    )
 
 
 def _start_of_last_stretch(series: Series, bad: int) -> int:
@@ -119,8 +129,8 @@ def _surge(case: Case, step: int) -> tuple[float | None, int | None, int | None]
 
     The third value is the step of the first norm there that is large enough for a surge, or None.
     """
-    norm = _norms_until(case, step)
-    if norm is None or len(norm) < 2 * _NEAR:
+    norm = case.history.finite("grad_norm").until(step)
+    if len(norm) < 2 * _NEAR:
         return None, None, None
     near = norm.values[-_NEAR:]
     usual = float(np.mean(norm.values[max(len(norm) - 100 - _NEAR, 0) : -_NEAR]))
@@ -132,25 +142,11 @@ def _surge(case: Case, step: int) -> tuple[float | None, int | None, int | None]
     return float(near[at]) / usual, int(steps[at]), since
 
 
-def _norms_until(case: Case, step: int) -> Series | None:
-    norm = case.history.get("grad_norm")
-    if norm is None or not len(norm):
-        return None
-    return norm.finite().between(int(norm.steps[0]), step)
-
-
-def no_lead_up(case: Case, bad: FirstBad, start: Origin) -> str:
-    """Return why the gradient norm tells nothing of what led up to the NaN."""
-    norm = _norms_until(case, min(start.step, bad.step))
-    if norm is None:
+def no_lead_up(case: Case, start: Origin) -> str:
+    """Return why the gradient norm does not show what led up to the NaN."""
+    if "grad_norm" not in case.history.series:
         # Those of layers tell where a NaN began, but not whether all gradients surged.
         total = "total " if case.history.group("grad_norm") else ""
         return f"no {total}gradient norm was logged"
-    few = len(norm) < 2 * _NEAR
+    few = len(case.history.finite("grad_norm").until(start.step)) < 2 * _NEAR
     return "too few finite gradient norms were logged" if few else "the gradient norm was 0"
-
-
-def jump_before(case: Case, start: Origin) -> Panel | None:
-    """Return the jump of the learning rate that led to the NaN, if there was one."""
-    panel = lr_panel(case, before(case, start.step), start.step)
-    return panel if panel.holds else None

@@ -10,7 +10,7 @@ from stabdiag.tree.fingerprint import is_it_the_fp16_fingerprint
 from stabdiag.tree.question import Question, Reply, no, unknown, yes
 from stabdiag.tree.scale import fall_to_floor, is_averaged, last_fall
 from stabdiag.tree.scaler import Overflows, overflows
-from stabdiag.tree.words import num, plural
+from stabdiag.words import num, plural
 
 if TYPE_CHECKING:
     from stabdiag.findings import Scalar
@@ -29,7 +29,7 @@ _FINE = {
 
 
 def _is_there_an_overflow(case: Case) -> Reply:
-    dtype, scale = case.manifest.dtype, case.history.get("loss_scale")
+    dtype, scale = case.manifest.dtype, case.history.finite("loss_scale")
     if dtype is None:
         return unknown("neither the manifest nor the log tells whether this run was fp16 or bf16")
     if dtype not in ("fp16", "bf16"):
@@ -41,7 +41,7 @@ def _is_there_an_overflow(case: Case) -> Reply:
     if not logged:
         lacks = "neither the gradient norm nor the loss scale was logged"
         return unknown(lacks if dtype == "fp16" else f"the gradient norm was not logged{moves}")
-    if scale is not None and is_averaged(scale):
+    if is_averaged(scale):
         return unknown(
             "the loss scale was logged as a mean over many steps: one overflow, which is normal, "
             "cannot be told from many"
@@ -51,7 +51,7 @@ def _is_there_an_overflow(case: Case) -> Reply:
         return no(" and ".join(logged) + moves, measured={"overflows": 0})
     told = f"{plural(len(found.steps), 'overflow')}, the first at step {int(found.steps[0])}"
     measured = {"overflows": len(found.steps)}
-    if dtype == "fp16" and not (scale is not None and _is_constant(scale.finite())):
+    if dtype == "fp16" and not _is_constant(scale):
         told += f"; {found.calibrating} while the scaler was calibrating at the start"
         measured["while_calibrating"] = found.calibrating
     return yes(told, *found.steps[:20].tolist(), measured=measured)
@@ -59,22 +59,19 @@ def _is_there_an_overflow(case: Case) -> Reply:
 
 def _scale_in_bf16(case: Case) -> str:
     """Return what to say of a loss scale that moves where the run is said to be in bf16."""
-    scale = case.history.get("loss_scale")
-    values = scale.finite().values if scale is not None else np.empty(0)
+    values = case.history.finite("loss_scale").values
     if case.manifest.dtype != "bf16" or not len(values) or not np.ptp(values):
         return ""
     return "; but the logged loss scale moves, which is no bf16 run's: check the dtype"
 
 
 def _what_does_the_scale_show(case: Case) -> Reply:
-    scale = case.history.get("loss_scale")
-    found = overflows(case)
-    finite = scale.finite() if scale is not None else None
-    if case.manifest.dtype == "fp16" and finite is not None and len(finite):
-        special = _collapsed(case, finite, found) or _static(finite, found)
+    scale, found = case.history.finite("loss_scale"), overflows(case)
+    if case.manifest.dtype == "fp16" and len(scale):
+        special = _collapsed(case, scale, found) or _static(scale, found)
         if special is not None:
             return special
-    return _too_often(case, found, scale)
+    return _too_often(case, found)
 
 
 def _collapsed(case: Case, scale: Series, found: Overflows) -> Reply | None:
@@ -122,7 +119,7 @@ def _is_constant(scale: Series) -> bool:
     return len(scale) > 0 and np.ptp(scale.values) == 0
 
 
-def _too_often(case: Case, found: Overflows, scale: Series | None) -> Reply:
+def _too_often(case: Case, found: Overflows) -> Reply:
     factor = case.limits.precision.overflow_factor
     measured: dict[str, Scalar] = {"overflows": len(found.steps)}
     if case.manifest.dtype == "bf16":

@@ -1,4 +1,4 @@
-"""Runs that are trained for a reward: their loss tells little, as long as the reward holds."""
+"""Runs that are trained for a reward: while the reward holds, their loss says little."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from stabdiag.stats.quantiles import median, typical
 from stabdiag.stats.rise import net_rise
 from stabdiag.tree.question import Reply, no
 from stabdiag.tree.rises import is_clear
-from stabdiag.tree.words import num
+from stabdiag.words import num
 
 if TYPE_CHECKING:
     from stabdiag.history import Series
@@ -32,84 +32,70 @@ _SILENT = 0.1
 
 
 @dataclass(frozen=True, kw_only=True)
-class Held:
-    """A reward that has not fallen: its column, its best level and its last.
+class Reward:
+    """How a reward ended: its column, its best level, near which step, and its last level.
 
     A level is a mean of ``points`` rewards.
     """
 
     column: str
     best: float
+    best_at: int
     last: float
     points: int
 
 
-def held_reward(case: Case) -> Held | None:
+def held_reward(case: Case) -> Reward | None:
     """Return the reward, if the run is trained for one and it has not fallen.
 
     What such a run minimises follows what it does: the better it plays, the larger the values that
     it has to predict, and their errors. A fall of the reward is measured as a rise of the loss is,
     but has to be larger.
     """
-    logged = case.history.get("reward")
-    limits = case.limits.divergence
-    if (
-        logged is None
-        or case.literal
-        or not len(case.loss)
-        or len(logged.finite()) < limits.min_points
-    ):
+    reward = case.history.finite("reward")
+    fall = None if case.literal else _fall(case, reward)
+    if fall is None or not len(case.loss) or not np.ptp(reward.values):
         return None
-    reward = logged.finite()
-    stride = typical(np.diff(reward.steps).astype(np.float64))
-    fall = _fall(case, reward)
-    if fall is None or (is_clear(case, fall) and _is_lost(fall)) or not np.ptp(reward.values):
-        return None
-    if fall.progress <= fall.bar and _explodes(case):
+    if _is_lost(case, fall) or (fall.progress <= fall.bar and _explodes(case)):
         return None
     begun, ended = int(case.loss.steps[0]), int(case.loss.steps[-1])
-    if ended - int(reward.steps[-1]) > max(_SILENT * (ended - begun), stride):
+    if ended - int(reward.steps[-1]) > max(_SILENT * (ended - begun), _stride(reward)):
         return None
-    best, last = -fall.best_level, -fall.last_level
-    return Held(column=logged.column, best=best, last=last, points=fall.points)
+    return _ending(reward, fall)
+
+
+def lost_reward(case: Case) -> Reward | None:
+    """Return the reward of a run that is trained for one, if it has clearly fallen."""
+    reward = case.history.finite("reward")
+    fall = _fall(case, reward)
+    return _ending(reward, fall) if fall is not None and _is_lost(case, fall) else None
 
 
 def _fall(case: Case, reward: Series) -> Rise | None:
+    """Return the fall of a reward, as the rise of its negative; None where it is too short."""
     limits = case.limits.divergence
-    stride = typical(np.diff(reward.steps).astype(np.float64))
-    wanted = max(round(limits.window / stride), limits.min_points)
+    if len(reward) < limits.min_points:
+        return None
+    wanted = max(round(limits.window / _stride(reward)), limits.min_points)
     return net_rise(-reward.values, min(wanted, len(reward)), limits.significance)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Lost:
-    """A reward that has clearly fallen: its column, its best level, near which step, its last."""
-
-    column: str
-    best: float
-    best_at: int
-    last: float
+def _stride(reward: Series) -> float:
+    return typical(np.diff(reward.steps).astype(np.float64))
 
 
-def lost_reward(case: Case) -> Lost | None:
-    """Return the reward of a run that is trained for one, if it has clearly fallen."""
-    logged = case.history.get("reward")
-    if logged is None or len(logged.finite()) < case.limits.divergence.min_points:
-        return None
-    reward = logged.finite()
-    fall = _fall(case, reward)
-    if fall is None or not is_clear(case, fall) or not _is_lost(fall):
-        return None
-    return Lost(
-        column=logged.column,
+def _ending(reward: Series, fall: Rise) -> Reward:
+    return Reward(
+        column=reward.column,
         best=-fall.best_level,
         best_at=int(reward.steps[fall.best]),
         last=-fall.last_level,
+        points=fall.points,
     )
 
 
-def _is_lost(fall: Rise) -> bool:
-    return fall.amount > _LOST * max(fall.progress, abs(fall.best_level))
+def _is_lost(case: Case, fall: Rise) -> bool:
+    return is_clear(case, fall) and fall.amount > _LOST * max(fall.progress, abs(fall.best_level))
 
 
 def _explodes(case: Case) -> bool:
@@ -118,8 +104,8 @@ def _explodes(case: Case) -> bool:
     return last > _EXPLODED * median(np.abs(x))
 
 
-def no_harm(reward: Held) -> Reply:
-    """Reply no to a question about the loss of a run whose reward holds."""
+def no_harm(reward: Reward) -> Reply:
+    """Answer no to a question about the loss of a run whose reward holds."""
     best = f"not clearly below its best level ({num(reward.best)})"
     if reward.last >= reward.best:
         best = "its best level"

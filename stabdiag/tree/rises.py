@@ -1,4 +1,4 @@
-"""Rises of the loss: how far, whether by no chance, and what the learning rate did meanwhile."""
+"""Rises of the loss: how large, whether beyond chance, and what the learning rate did then."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _SHARE_OF_JUMP = 0.05
 
 @dataclass(frozen=True, kw_only=True)
 class LrOver:
-    """The learning rate over some steps: at their two ends, and the highest there was before.
+    """The learning rate over a range of steps: at both ends, and the highest before them.
 
     ``rises`` says that it went up all along, beyond where it had been.
     """
@@ -45,16 +45,13 @@ class LrOver:
 
     @property
     def again(self) -> bool:
-        """Whether it came no further than it had been: the loss fell under the same rate then."""
+        """Whether it stayed within what it had been before, when the loss was falling."""
         return self.end <= self.highest_before
 
 
 def lr_over(case: Case, first: int, last: int) -> LrOver | None:
-    """Return what the learning rate did from one step to another; None if too few were logged."""
-    logged = case.history.get("lr")
-    if logged is None:
-        return None
-    lr = logged.finite()
+    """Return what the learning rate did between two steps; None if too few were logged."""
+    lr = case.history.finite("lr")
     over = lr.between(first, last)
     if len(over) < 3:
         return None
@@ -81,8 +78,8 @@ def lr_jump(case: Case, first: int, last: int) -> LrJump | None:
     It lies between the best level of the loss and the middle of the climb, and the rate mostly
     stayed above all that had been before.
     """
-    best = case.at(case.settled.start + found_rise(case).best)
-    lr = case.history.series["lr"].finite()
+    best = best_step(case)
+    lr = case.history.finite("lr")
     for step in case.lr_jumps[::-1].tolist():
         before, after = lr.values[lr.steps < step], lr.between(step, last).values
         if (
@@ -94,7 +91,7 @@ def lr_jump(case: Case, first: int, last: int) -> LrJump | None:
 
 
 def rise_of(case: Case, part: slice, spikes: Iterable[Spike]) -> Rise | None:
-    """Return the rise of some losses, spikes that recovered taken out.
+    """Return the rise over some of the losses, with spikes that recovered taken out.
 
     Its positions count from where the part begins.
     """
@@ -110,7 +107,7 @@ def rise_of(case: Case, part: slice, spikes: Iterable[Spike]) -> Rise | None:
 
 
 def climb(case: Case) -> tuple[int, int]:
-    """Return the steps over which Q4.2 to Q4.4 look.
+    """Return the first and last step that Q4.2 to Q4.4 look at.
 
     They go from where the climb began to where most of it was done; to the letter, they are those
     of the last window.
@@ -124,14 +121,19 @@ def climb(case: Case) -> tuple[int, int]:
 
 
 def found_rise(case: Case) -> Rise:
-    """Return the rise, where Q4.1 has found one."""
+    """Return the rise that Q4.1 has found."""
     if case.rise is None:
         raise LookupError("Q4.2 to Q4.4 are asked of a loss that rises")
     return case.rise
 
 
+def best_step(case: Case) -> int:
+    """Return the step at which the loss was at its best before the rise that Q4.1 has found."""
+    return case.at(case.settled.start + found_rise(case).best)
+
+
 def is_clear(case: Case, rise: Rise) -> bool:
-    """Tell whether a rise is material, and no chance.
+    """Tell whether a rise is both material and more than chance.
 
     A rise of many times what the run's own noise and ups and downs explain needs no further test;
     any other has to be a significant trend.
@@ -143,7 +145,7 @@ def is_clear(case: Case, rise: Rise) -> bool:
 
 
 def climbs_before(case: Case, jump: Spike, spikes: Iterable[Spike]) -> bool:
-    """Tell whether the loss was climbing before it jumped, and not by next to nothing.
+    """Tell whether the loss was already climbing materially before it jumped.
 
     Where the learning rate rose as long as the loss did, and beyond where it had been, the two have
     a cause in common: then the climb needs no test, however small it is beside the jump.
@@ -158,7 +160,7 @@ def climbs_before(case: Case, jump: Spike, spikes: Iterable[Spike]) -> bool:
 
 
 def climbs_on(case: Case, jump: Spike, spikes: Iterable[Spike]) -> bool:
-    """Tell whether most of a rise that stayed is yet to come when its jump is over.
+    """Tell whether a jump is only the beginning of a larger climb.
 
     Labels that rot, or data that get harder by and by, tear the loss up in single bursts at first.
     A loss that stands still, or comes down, before it rises again has another trouble then.
@@ -176,4 +178,9 @@ def climbs_on(case: Case, jump: Spike, spikes: Iterable[Spike]) -> bool:
 
 
 def _is_material(case: Case, rise: Rise) -> bool:
-    return rise.amount > max(case.limits.divergence.material * rise.progress, rise.bar)
+    return rise.amount > material_bar(case, rise)
+
+
+def material_bar(case: Case, rise: Rise) -> float:
+    """Return the height, in units of the loss, from which on a rise is material."""
+    return max(case.limits.divergence.material * rise.progress, rise.bar)

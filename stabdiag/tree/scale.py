@@ -1,4 +1,4 @@
-"""The loss scale itself: how far it fell, where its scaler's floor is, and how it was logged."""
+"""The loss scale: how far it fell, whether it lies at its floor, and whether it was averaged."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _FROM = 8.0
 
 @dataclass(frozen=True, kw_only=True)
 class Fall:
-    """The last fall of a scale to a bound: from where, how low, from which step on.
+    """The last fall of a loss scale to a bound: from where, how low, and since when.
 
     ``back`` is the step at which it had made good half of it, in doublings, if it has since.
     """
@@ -35,7 +35,7 @@ class Fall:
 
 
 def last_fall(scale: Series, below: float) -> Fall | None:
-    """Return the last fall of a scale to less than ``below``; one that began there fell nowhere.
+    """Return the last fall of a scale below a bound, or None; one that began there did not fall.
 
     Args:
         scale: finite.
@@ -60,7 +60,7 @@ def last_fall(scale: Series, below: float) -> Fall | None:
 
 
 def fall_to_floor(scale: Series, told: float | None) -> Fall | None:
-    """Return the fall to the scaler's floor of a scale that has stayed there since, or None.
+    """Return the fall to the scaler's floor, if the scale has stayed there since, or None.
 
     Args:
         scale: finite, at least one value.
@@ -79,8 +79,12 @@ def fall_to_floor(scale: Series, told: float | None) -> Fall | None:
 
 
 def is_averaged(scale: Series) -> bool:
-    """Tell whether a loss scale was logged as a mean over steps: scalers keep powers of two."""
-    values = scale.finite().values
+    """Tell whether a loss scale was logged as a mean over steps: scalers keep powers of two.
+
+    Args:
+        scale: finite.
+    """
+    values = scale.values
     # fairseq's floor is no power of two.
     values = values[(values > 0) & ~np.isin(values, _KNOWN_FLOORS)]
     if not len(values):

@@ -1,4 +1,4 @@
-"""The life of a loss scaler: calibration at the start, probes as it grows, overflows beyond."""
+"""How a loss scaler lives: calibration at the start, regular probes, and overflows beyond those."""
 
 from __future__ import annotations
 
@@ -40,14 +40,12 @@ class Overflows:
 
     ``steps`` are those with a gradient norm that is not finite, those that the scaler is said to
     have skipped, and those at which the loss scale fell;
-    ``calibrating`` of them belong to the scaler's search for its first scale. ``doublings`` counts
-    the times it grew, ``expected`` the overflows that probing so often explains, and ``interval``
-    the steps from one probe to the next.
+    ``calibrating`` of them belong to the scaler's search for its first scale. ``interval`` is
+    the steps from one probe to the next, ``expected`` the overflows that such probing explains.
     """
 
     steps: Ints
     calibrating: int
-    doublings: int
     interval: float
     interval_from: str
     expected: float
@@ -58,19 +56,19 @@ class Overflows:
         return len(self.steps) - self.calibrating
 
     def began(self, step: int, stride: float) -> int:
-        """Return the first of the overflows that led to a step without a long pause."""
+        """Return the first of a series of overflows that led up to a step without a long pause."""
         led = self.steps[self.steps <= step]
         pauses = np.flatnonzero(np.diff(led) > max(_PAUSE, 3 * stride))
         first = int(pauses[-1]) + 1 if len(pauses) else 0
         return int(led[first]) if len(led) else step
 
     def first_unexplained(self, factor: float) -> int:
-        """Return the first overflow after the calibration that the next one follows too soon."""
+        """Return the first overflow after the calibration that no regular probe explains."""
         soon = self.too_soon(factor)
         return int(soon[0] if len(soon) else self.steps[self.calibrating])
 
     def too_soon(self, factor: float) -> Ints:
-        """Return the overflows after the calibration that the next one follows too soon.
+        """Return the overflows after the calibration that are followed by another one too soon.
 
         After an overflow the scale is halved, and a scaler waits for an interval to try again.
         """
@@ -104,7 +102,6 @@ def overflows(case: Case) -> Overflows:
     return Overflows(
         steps=steps,
         calibrating=calibrating,
-        doublings=len(doublings),
         interval=interval,
         interval_from=source,
         expected=max(span / interval, float(len(doublings))),
@@ -116,18 +113,17 @@ def _skipped_besides(case: Case, known: Ints) -> Ints:
 
     A record tells of the steps since the one before it; a scale that has fallen may come after it.
     """
-    skipped = case.history.get("skipped")
-    finite = None if skipped is None else skipped.finite()
-    if finite is None or not len(finite):
-        return np.empty(0, np.int64)
-    since = np.append(finite.steps[0] - 1, finite.steps[:-1])
-    until = finite.steps + round(2 * case.stride)
+    skipped = case.history.finite("skipped")
+    if not len(skipped):
+        return skipped.steps
+    since = np.append(skipped.steps[0] - 1, skipped.steps[:-1])
+    until = skipped.steps + round(2 * case.stride)
     seen = np.searchsorted(known, until, side="right") > np.searchsorted(known, since, side="right")
-    return finite.steps[(skips(finite) > 0) & ~seen]
+    return skipped.steps[(skips(skipped) > 0) & ~seen]
 
 
 def skips(skipped: Series) -> NDArray[np.float64]:
-    """Return the steps skipped with each record: some log how many there have been so far."""
+    """Return how many steps each record says were skipped; some logs count from the start."""
     counts = skipped.values
     if counts_since_the_last(skipped.column):
         return counts

@@ -2,58 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from statistics import NormalDist
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from stabdiag.roles import OF_OPPONENTS
-from stabdiag.tree.causes import before, lr_panel, panels
+from stabdiag.tree.checkpoint import checkpoint_before
+from stabdiag.tree.onset import focus, start, time_to_recover
+from stabdiag.tree.panels import panels
 from stabdiag.tree.question import Question, Reply, no, unknown, yes
 from stabdiag.tree.reward import no_harm
-from stabdiag.tree.words import checkpoint_before, num, plural, sigmas
+from stabdiag.words import num, plural, sigmas
 
 if TYPE_CHECKING:
     from stabdiag.findings import Scalar
-    from stabdiag.stats.shape import Spike
     from stabdiag.tree.case import Case
 
 # The tail of the noise is drawn out to where one step of the whole log would lie: so many times as
 # far as the largest score that was seen, it tells of the tail's shape and not of the run.
 _FAR = 5.0
 _BEYOND = "beyond what was seen"
-
-
-def focus(case: Case) -> Spike:
-    """Return the spike that the questions are about."""
-    if case.focus is None:
-        raise LookupError("Q2.2 to Q2.4 are asked of a spike")
-    return case.focus
-
-
-@dataclass(frozen=True, kw_only=True)
-class Start:
-    """What a sound checkpoint is from before: a step, what began there, and why if it is clear."""
-
-    step: int
-    what: str
-    cause: str = ""
-
-
-def start(case: Case) -> Start:
-    """Return where the trouble of a spike began: a checkpoint from after a jump holds its steps."""
-    onset = case.at(focus(case).onset)
-    panel = lr_panel(case, before(case, onset), case.at(focus(case).peak))
-    if not panel.holds:
-        return Start(step=onset, what=f"the spike at {onset}")
-    at = min(panel.steps[0], onset)
-    return Start(step=at, what=f"the jump of the learning rate at {at}", cause=panel.because)
-
-
-def time_to_recover(case: Case) -> str:
-    """Return how long a spike had to come back, and why that is longer than the limit says."""
-    widened = case.recovery_steps > case.limits.spike.recovery_steps
-    told = plural(case.recovery_steps, "step")
-    return told + (" (widened: the log is sparse)" if widened else "")
 
 
 def _is_there_a_spike(case: Case) -> Reply:
@@ -66,16 +35,18 @@ def _is_there_a_spike(case: Case) -> Reply:
             f"it, take {case.fewest_for_spikes}",
             measured={"logged": n},
         )
-    seen = case.exceedances
-    expected = seen.tested * (1 - NormalDist().cdf(limits.sigma))
+    # What the rule of the tree counts to the letter, and what it would count of mere noise.
+    exceedances = int(case.baseline.above.sum())
+    tested = int((~np.isnan(case.baseline.mean)).sum())
+    expected = tested * (1 - NormalDist().cdf(limits.sigma))
     counted = (
-        f"{seen.count} of {seen.tested} losses {'lies' if seen.count == 1 else 'lie'} above "
+        f"{exceedances} of {tested} losses {'lies' if exceedances == 1 else 'lie'} above "
         f"μ+{num(limits.sigma)}σ ({num(expected)} expected of normal noise)"
     )
     measured: dict[str, Scalar] = {
-        "exceedances": seen.count,
+        "exceedances": exceedances,
         "expected_by_chance": expected,
-        "tested": seen.tested,
+        "tested": tested,
         "family_size": scan.tested,
         "family_limit": scan.limit,
         "window_points": case.spike_window,
@@ -92,7 +63,7 @@ def _is_there_a_spike(case: Case) -> Reply:
         )
     worst = case.focus or case.spikes[0]
     # To the letter, the losses of the first window are not tested: a spike there is none of these.
-    rose = f"{counted}; " if seen.count else ""
+    rose = f"{counted}; " if exceedances else ""
     rose += (
         f"from step {case.at(worst.onset)} on the loss rose to "
         f"{num(worst.height + worst.base)} from {num(worst.level)}, {sigmas(worst.score)}"

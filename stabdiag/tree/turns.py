@@ -1,4 +1,4 @@
-"""Since when a series without noise goes up, or down, as it does."""
+"""When a smooth series, such as a learning rate or a weight norm, began to rise or fall."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def turned_to(
     What counts is the factor that it makes within the window of §4. The turn may lie before the
     first step. None where the series does not show one, and to the letter.
     """
-    steps, logs = logarithms(series.finite().between(int(series.steps[0]), last))
+    steps, logs = logarithms(series.finite().until(last))
     if case.literal or not len(logs):
         return None
     window = case.limits.divergence.window

@@ -10,10 +10,10 @@ from stabdiag.tree import QUESTIONS
 from stabdiag.tree.advice import ADVICE
 from stabdiag.tree.case import Case
 from stabdiag.tree.edges import END, SECTIONS, follow
+from stabdiag.tree.nothing_found import nothing_found
 from stabdiag.tree.origin import first_bad
 from stabdiag.tree.outcomes import BY_SLUG
 from stabdiag.tree.question import Question, Reply, unknown
-from stabdiag.tree.quiet import nothing_found
 
 if TYPE_CHECKING:
     from stabdiag.stats.shape import Spike
@@ -101,13 +101,11 @@ def _sections(case: Case) -> Walk:
 
 def _section(case: Case, section: str) -> tuple[list[Answer], list[Finding]]:
     """Walk one section. §2 is walked for each spike, and the trail tells of the worst one."""
-    if section != "§2":
-        return _from(case, SECTIONS[section])
-    if not len(case.loss) or not case.spikes:
-        return _from(case, SECTIONS[section])
+    first = SECTIONS[section]
+    if section != "§2" or not len(case.loss) or not case.spikes:
+        return _from(case, first)
     # A log may hold thousands of spikes to the letter: each is followed to its leaf, and only the
     # worst of each kind is told of.
-    first = SECTIONS[section]
     after = follow(first, _ask(case, _BY_ID[first]))
     leaves = [_leaf(case.about(spike), after) for spike in case.spikes]
     order = sorted(range(len(leaves)), key=lambda i: _badness(case.spikes[i], leaves[i]))

@@ -1,4 +1,4 @@
-"""§4: does a weight norm change with the loss, and since when?"""
+"""Q4.3: does a weight norm change while the loss climbs, and since when?"""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import numpy as np
 
 from stabdiag.stats.quantiles import typical
 from stabdiag.tree.question import Reply, no, unknown, yes
-from stabdiag.tree.rises import climb, found_rise
+from stabdiag.tree.rises import best_step, climb
 from stabdiag.tree.turns import logarithms, turned_to
-from stabdiag.tree.words import num
+from stabdiag.words import num
 
 if TYPE_CHECKING:
     from stabdiag.findings import Scalar
@@ -28,7 +28,7 @@ def did_a_weight_norm_change(case: Case) -> Reply:
     # The norms that drive a climb change before it shows, from the best level on, and a climb may
     # be shorter than the window in which they do.
     if not case.literal:
-        first = min(case.at(case.settled.start + found_rise(case).best), last - window)
+        first = min(best_step(case), last - window)
     logged = {
         name: span
         for name, series in groups.items()

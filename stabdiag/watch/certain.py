@@ -35,7 +35,7 @@ _FEWEST_POINTS = 10
 
 
 def certain(report: Report, fail_on: Severity) -> Finding | None:
-    """Return the first finding of at least this severity that is certain, or None."""
+    """Return the first certain finding of at least this severity, or None."""
     bad = [found for found in report.findings if found.severity.rank <= fail_on.rank]
     at_once = next((found for found in bad if _at_once(found, report)), None)
     if at_once is not None:

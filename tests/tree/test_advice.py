@@ -12,7 +12,8 @@ import stabdiag
 from stabdiag.manifest import Manifest
 from stabdiag.tree.advice import ADVICE
 from stabdiag.tree.case import Case
-from stabdiag.tree.words import checkpoint_before, num
+from stabdiag.tree.checkpoint import checkpoint_before
+from stabdiag.words import num
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -14,7 +14,7 @@ from stabdiag.findings import Answer, AskedOf, Verdict
 from stabdiag.manifest import Manifest
 from stabdiag.tree import QUESTIONS
 from stabdiag.tree.case import Case
-from stabdiag.tree.causes import jumps
+from stabdiag.tree.panels import jumps
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,7 +10,7 @@ import pytest
 import stabdiag
 from stabdiag.findings import Verdict
 from stabdiag.manifest import Manifest
-from stabdiag.tree.words import checkpoint_before
+from stabdiag.tree.checkpoint import checkpoint_before
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -68,9 +68,7 @@ def _run(run: Run) -> Json:
         "rank": run.rank,
         "seed": run.manifest.seed,
         "manifest": scalar(run.manifest.path),
-        "messages": [
-            escape(event.message) for event in run.history.events if event.kind == "message"
-        ],
+        "messages": [escape(event.message) for event in run.history.messages],
     }
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from stabdiag.compared import Bearing, Comparison
 from stabdiag.formats.terminal.page import number
+from stabdiag.words import clipped
 
 if TYPE_CHECKING:
     from stabdiag.compared import Difference, Parting, Run
@@ -16,7 +17,7 @@ PARTINGS = ("role", "run", "first at", "by", "> rounding", "> noise", "by")
 LEVELS = ("run", "final loss", "error", "noise of one")
 RUNS = ("run", "log", "steps", "losses", "seed")
 
-# Settings that need no more than their names.
+# Settings that are there for completeness alone, and need no more than their names.
 IDLE = {
     Bearing.CANNOT.value: "no explanation in",
     Bearing.EXPECTED.value: "as expected",
@@ -98,11 +99,6 @@ def settings(comparison: Comparison) -> list[tuple[str, str]]:
     return [(one.bearing.value, _values(one)) for one in comparison.differences]
 
 
-def explains_nothing(bearing: str) -> bool:
-    """Tell whether settings of this bearing are there for completeness alone."""
-    return bearing in IDLE
-
-
 def _values(one: Difference) -> str:
     by_value: dict[str, list[str]] = {}
     for label, value in one.values.items():
@@ -114,5 +110,4 @@ def _values(one: Difference) -> str:
 def _value(value: Scalar) -> str:
     if value is None:
         return "not told"
-    text = number(value, 6)
-    return text if len(text) <= 60 else f"{text[:59]}…"
+    return clipped(number(value, 6), 60)

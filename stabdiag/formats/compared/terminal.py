@@ -99,7 +99,7 @@ def _settings(comparison: Comparison, page: Page) -> Iterator[Text]:
         return
     yield from page.heading("Settings that differ")
     for bearing, told in rows:
-        if page.verbose or not tables.explains_nothing(bearing):
+        if page.verbose or bearing not in tables.IDLE:
             yield from page.wrap(told, page.text(f"  {bearing:<14}  ", "dim"))
     if page.verbose:
         return

@@ -19,7 +19,7 @@ from stabdiag.formats.html.drawing import draw
 from stabdiag.formats.html.marks import marks
 from stabdiag.formats.html.panels import panels
 from stabdiag.formats.html.payload import payload
-from stabdiag.formats.html.sections import answers, manifest, messages, reading
+from stabdiag.formats.html.sections import answers, manifest, reading
 from stabdiag.formats.html.sketch import sketch
 from stabdiag.formats.html.text import source, written
 from stabdiag.formats.json import version
@@ -56,7 +56,7 @@ def render(report: Report, *, command: str | None = None) -> str:
         drawing=draw(report),
         answers=asked,
         decisive=[one.question for one in asked if one.decisive],
-        messages=messages(report),
+        messages=report.history.messages,
         reading=reading(report),
         manifest=manifest(report),
         lacking=_lacking(report),

@@ -9,12 +9,10 @@ from stabdiag.findings import AskedOf
 from stabdiag.formats.json import MANIFEST_FIELDS
 from stabdiag.formats.terminal.evidence import decisive
 from stabdiag.formats.terminal.page import number
-from stabdiag.history import EventKind
 from stabdiag.tree import QUESTIONS
 
 if TYPE_CHECKING:
     from stabdiag.findings import Answer, Scalar
-    from stabdiag.history import Event
     from stabdiag.limits import LimitInfo
     from stabdiag.report import Report
 
@@ -66,18 +64,9 @@ def answers(report: Report) -> list[Asked]:
     ]
 
 
-def messages(report: Report) -> list[Event]:
-    """Return what the log says in words: out of memory, a time-out, a traceback."""
-    return [event for event in report.history.events if event.kind is EventKind.MESSAGE]
-
-
 def reading(report: Report) -> list[tuple[str, str]]:
     """Return what was assumed, left out or changed while the log was read."""
-    events = [
-        (event.kind.value, event.message)
-        for event in report.history.events
-        if event.kind is not EventKind.MESSAGE
-    ]
+    events = [(event.kind.value, event.message) for event in report.history.notes]
     changed = [
         ("limit", f"{info.name} is {number(info.value)} (default {number(info.default)})")
         for info in report.limits.items()

@@ -9,6 +9,7 @@ from textwrap import wrap
 from typing import TYPE_CHECKING
 
 from stabdiag.formats.limits.rows import ROWS, bounds, filled, source
+from stabdiag.formats.markdown_text import own_table
 
 if TYPE_CHECKING:
     from stabdiag.limits import LimitInfo, Limits
@@ -16,13 +17,11 @@ if TYPE_CHECKING:
 
 def markdown(limits: Limits) -> str:
     """Return two Markdown tables: the quick reference, and every limit."""
-    lines = ["## Quick reference", ""]
-    lines += _table(
+    reference = own_table(
         ("Symptom", "Threshold", "First action", "Node", "Source"),
         [(r.symptom, filled(r, limits), r.first_action, r.node, source(r, limits)) for r in ROWS],
     )
-    lines += ["", "## Limits", ""]
-    lines += _table(
+    declared = own_table(
         ("Limit", "Value", "Default", "Unit", "Range", "Source", "Why"),
         [
             (
@@ -37,12 +36,7 @@ def markdown(limits: Limits) -> str:
             for i in limits.items()
         ],
     )
-    return "\n".join(lines) + "\n"
-
-
-def _table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> list[str]:
-    cells = [head, ("---",) * len(head), *rows]
-    return ["| " + " | ".join(c.replace("|", "\\|") for c in row) + " |" for row in cells]
+    return f"## Quick reference\n\n{reference}\n\n## Limits\n\n{declared}\n"
 
 
 def as_json(limits: Limits) -> str:

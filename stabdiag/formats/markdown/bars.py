@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from stabdiag.formats.markdown_text import block
 from stabdiag.formats.terminal.canvas import View, bad_columns, strip
 from stabdiag.formats.terminal.page import number
+from stabdiag.words import clipped
 
 if TYPE_CHECKING:
     from stabdiag.formats.terminal.subject import Plot
@@ -23,7 +24,7 @@ def chart(plot: Plot) -> str:
     """
     view = View(first=plot.first, last=plot.last, columns=COLUMNS)
     series = (plot.series, *plot.companions)
-    labels = [_clipped(one.role) for one in series]
+    labels = [clipped(one.role, _LABEL) for one in series]
     width = max(map(len, labels))
     rows = [
         f"{label:<{width}}  {_bars(one, view)}  {_range(one)}"
@@ -55,7 +56,3 @@ def _axis(plot: Plot, view: View) -> str:
             row = [" "] * COLUMNS
         row[begin : begin + len(label)] = label
     return "".join(row)
-
-
-def _clipped(label: str) -> str:
-    return label if len(label) <= _LABEL else f"{label[: _LABEL - 1]}…"

@@ -9,7 +9,6 @@ from stabdiag.findings import Answer, AskedOf
 from stabdiag.formats.markdown_text import code, escape, table
 from stabdiag.formats.terminal.evidence import decisive
 from stabdiag.formats.terminal.page import number
-from stabdiag.history import EventKind
 from stabdiag.words import plural
 
 if TYPE_CHECKING:
@@ -81,9 +80,8 @@ def _notes(report: Report) -> Iterator[str]:
     for role, series in report.history.series.items():
         if series.column != role:
             yield f"{code(role)} is read from {code(series.column)}"
-    for event in report.history.events:
-        if event.kind is not EventKind.MESSAGE:
-            yield f"{event.kind.value}: {escape(event.message)}"
+    for event in report.history.notes:
+        yield f"{event.kind.value}: {escape(event.message)}"
 
 
 def _row(answer: Answer, *, strong: bool) -> list[str]:

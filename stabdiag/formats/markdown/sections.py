@@ -11,7 +11,6 @@ from stabdiag.formats.markdown_text import block, code, escape, table
 from stabdiag.formats.terminal.evidence import decisive, numbers
 from stabdiag.formats.terminal.page import number
 from stabdiag.formats.terminal.subject import choose
-from stabdiag.history import EventKind
 from stabdiag.words import plural
 
 if TYPE_CHECKING:
@@ -67,7 +66,7 @@ def also_found(report: Found) -> Iterator[str]:
 
 def messages(report: Report) -> Iterator[str]:
     """Yield what the log says in words, the last of it."""
-    said = [event for event in report.history.events if event.kind is EventKind.MESSAGE]
+    said = report.history.messages
     if not said:
         return
     yield "**The log says**"

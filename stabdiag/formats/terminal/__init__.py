@@ -13,9 +13,7 @@ from stabdiag.formats.terminal.console import console_for, written
 from stabdiag.formats.terminal.page import MAX_WIDTH, Page
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+    from rich.console import Console, ConsoleOptions, RenderResult
 
     from stabdiag.report import Report
 
@@ -39,7 +37,7 @@ class ReportPage:
 
     report: Report
     width: int
-    verbose: bool
+    verbose: bool = False
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Yield the page, line by line."""
@@ -53,13 +51,6 @@ class ReportPage:
                 # It is laid out already; rich is not to do it again.
                 line.no_wrap, line.overflow, line.end = True, "ignore", "\n"
                 yield line
-
-
-def renderables(
-    report: Report, *, width: int = 80, verbose: bool = False
-) -> Iterator[RenderableType]:
-    """Yield what rich is to print for a report."""
-    yield ReportPage(report=report, width=width, verbose=verbose)
 
 
 def render(
@@ -76,6 +67,5 @@ def render(
     ASCII alone.
     """
     console = console_for(width, color=color, encoding=encoding)
-    for part in renderables(report, width=width, verbose=verbose):
-        console.print(part)
+    console.print(ReportPage(report=report, width=width, verbose=verbose))
     return written(console)

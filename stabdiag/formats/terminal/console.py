@@ -3,8 +3,16 @@
 from __future__ import annotations
 
 from io import StringIO
+from typing import TYPE_CHECKING
 
 from rich.console import Console
+
+from stabdiag.formats.terminal.page import MAX_WIDTH, Page
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from rich.text import Text
 
 
 class _Buffer(StringIO):
@@ -46,3 +54,14 @@ def written(console: Console) -> str:
     if console.no_color:
         text = "".join(f"{line.rstrip()}\n" for line in text.split("\n")[:-1])
     return text
+
+
+def printed(
+    lines: Callable[[Page], Iterable[Text]], *, width: int, color: bool, encoding: str
+) -> str:
+    """Return the lines of a page as text, laid out for this width and these characters."""
+    console = console_for(width, color=color, encoding=encoding)
+    for line in lines(Page(width=min(width, MAX_WIDTH), ascii=console.options.ascii_only)):
+        line.no_wrap, line.overflow = True, "ignore"
+        console.print(line)
+    return written(console)

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from stabdiag.formats.limits.rows import ROWS, bounds, filled, source
-from stabdiag.formats.terminal.console import console_for, written
-from stabdiag.formats.terminal.page import MAX_WIDTH, Page, number
+from stabdiag.formats.terminal.page import Page, number
 from stabdiag.formats.terminal.table import GAP, columns
 from stabdiag.limits.declare import TREE
 
@@ -22,16 +21,10 @@ _NARROW = 4
 _LEGEND = "FROM: tree, as the decision tree has it; ours, calibrated here. All limits follow."
 
 
-def limits_page(
-    limits: Limits, *, width: int = 80, color: bool = False, encoding: str = "utf-8"
-) -> str:
-    """Return the thresholds as text."""
-    console = console_for(width, color=color, encoding=encoding)
-    page = Page(width=min(width, MAX_WIDTH), ascii=console.options.ascii_only)
-    for line in (*_reference(limits, page), *_declared(limits, page)):
-        line.no_wrap, line.overflow = True, "ignore"
-        console.print(line)
-    return written(console)
+def limits_page(limits: Limits, page: Page) -> Iterator[Text]:
+    """Yield the thresholds, line by line."""
+    yield from _reference(limits, page)
+    yield from _declared(limits, page)
 
 
 def _reference(limits: Limits, page: Page) -> Iterator[Text]:

@@ -6,29 +6,22 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from stabdiag.formats.terminal.console import console_for, written
-from stabdiag.formats.terminal.page import MAX_WIDTH, Page
 from stabdiag.formats.terminal.table import columns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from stabdiag.formats.logs import LogFormat
+    from stabdiag.formats.terminal.page import Page
 
 _NAME = 18
 _STATE = 9
 
 
-def logs_page(
-    formats: Sequence[LogFormat], *, width: int = 80, color: bool = False, encoding: str = "utf-8"
-) -> str:
-    """Return the formats as text."""
-    console = console_for(width, color=color, encoding=encoding)
-    page = Page(width=min(width, MAX_WIDTH), ascii=console.options.ascii_only)
-    for line in (*_table(formats, page), *_missing(formats, page)):
-        line.no_wrap, line.overflow = True, "ignore"
-        console.print(line)
-    return written(console)
+def logs_page(formats: Sequence[LogFormat], page: Page) -> Iterator[Text]:
+    """Yield the formats, line by line."""
+    yield from _table(formats, page)
+    yield from _missing(formats, page)
 
 
 def _table(formats: Sequence[LogFormat], page: Page) -> Iterator[Text]:

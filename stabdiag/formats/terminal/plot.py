@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import groupby
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,6 +16,7 @@ from stabdiag.formats.terminal.canvas import (
     round_numbers,
     strip,
 )
+from stabdiag.formats.terminal.frame import LABEL, room, row, step_axis, styled
 from stabdiag.formats.terminal.page import Page, number
 from stabdiag.formats.terminal.subject import Plot, group
 
@@ -26,28 +26,25 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 ROWS = 8
-MAX_COLUMNS = 78
-_GUTTER = 13
-_LABEL = _GUTTER - 3
-_FEWEST_COLUMNS = 24
 _MOST_TICKS = 5
 
 
 def draw(plot: Plot, page: Page) -> Iterator[Text]:
     """Yield the lines of a plot; none where the page is too narrow for one."""
-    columns = min(page.width, MAX_COLUMNS) - _GUTTER - 1
-    if columns < _FEWEST_COLUMNS:
+    columns = room(page)
+    if columns is None:
         return
     view = View(first=plot.first, last=plot.last, columns=columns)
     scale = Scale.of(plot.series.values)
     yield from _title(plot, scale, page)
     yield from _body(plot, view, scale, page)
-    yield from _axis(plot, view, page)
+    rounds = round_numbers(plot.first, plot.last, _MOST_TICKS)
+    yield from step_axis(view, plot.event, page, map(int, rounds))
     for companion in plot.companions:
         bars = strip(companion, view, ascii=page.ascii)
         role = companion.role
-        label = role if len(role) <= _LABEL else group(role)
-        yield _row(label, " ", page.text(bars, "magenta"), page)
+        label = role if len(role) <= LABEL else group(role)
+        yield row(label, " ", page.text(bars, "magenta"), page)
 
 
 def _title(plot: Plot, scale: Scale, page: Page) -> Iterator[Text]:
@@ -65,10 +62,12 @@ def _body(plot: Plot, view: View, scale: Scale, page: Page) -> Iterator[Text]:
     bad = bad_columns(plot.series, view)
     event = None if plot.event is None else view.column(plot.event)
     labels, level = _labels(plot, scale)
-    for i, row in enumerate(curve(plot.series, view, scale, ROWS, ascii=page.ascii)):
+    for i, drawn in enumerate(curve(plot.series, view, scale, ROWS, ascii=page.ascii)):
         behind = dict.fromkeys(range(view.columns), ("┈", "dim")) if i == level else {}
         behind |= _background(bad, event, "NaN" if i == ROWS // 2 else "")
-        yield _row(labels.get(i, ""), "┤" if i in labels else "│", _marked(row, behind, page), page)
+        yield row(
+            labels.get(i, ""), "┤" if i in labels else "│", _marked(drawn, behind, page), page
+        )
 
 
 def _labels(plot: Plot, scale: Scale) -> tuple[dict[int, str], int | None]:
@@ -96,11 +95,6 @@ def _at_row(value: float, scale: Scale) -> int:
     return round((1 - float(scale.share(np.array([value]))[0])) * (ROWS - 1))
 
 
-def _row(label: str, edge: str, drawn: Text, page: Page) -> Text:
-    name = page.clip(label, _LABEL)
-    return page.line(" " * (_GUTTER - 1 - len(name)), name, " ", page.text(edge, "dim"), drawn)
-
-
 def _background(bad: NDArray[np.bool_], event: int | None, name: str) -> dict[int, tuple[str, str]]:
     """Return what stands behind the curve by column: the NaN region, its name, the event."""
     columns = np.flatnonzero(bad).tolist()
@@ -115,33 +109,10 @@ def _background(bad: NDArray[np.bool_], event: int | None, name: str) -> dict[in
     return marks
 
 
-def _marked(row: str, marks: dict[int, tuple[str, str]], page: Page) -> Text:
+def _marked(drawn: str, marks: dict[int, tuple[str, str]], page: Page) -> Text:
     """Return one row of the curve in front of its background."""
     chars = [
         marks.get(column, (" ", "")) if char in (BLANK, " ") else (char, "cyan")
-        for column, char in enumerate(row)
+        for column, char in enumerate(drawn)
     ]
-    parts = []
-    for style, run in groupby(chars, key=lambda char: char[1]):
-        drawn = "".join(char for char, _ in run)
-        # Braille is made here, not read from a log; in ASCII there is none of it.
-        parts.append(page.text(drawn, style) if page.ascii else Text(drawn, style))
-    return Text("").join(parts)
-
-
-def _axis(plot: Plot, view: View, page: Page) -> Iterator[Text]:
-    """Yield the step axis and its labels, the event's first: it is the one that must fit."""
-    line, labels = ["─"] * view.columns, [" "] * view.columns
-    ticks = [(plot.first, str(plot.first)), (plot.last, str(plot.last))]
-    if plot.event is not None:
-        ticks.insert(0, (plot.event, f"▲ {plot.event}"))
-    ticks += [(int(n), str(int(n))) for n in round_numbers(plot.first, plot.last, _MOST_TICKS)]
-    for step, label in ticks:
-        column = view.column(step)
-        begin = column if step == plot.event else column - len(label) // 2
-        begin = max(min(begin, view.columns - len(label)), 0)
-        if not "".join(labels[max(begin - 2, 0) : begin + len(label) + 2]).strip():
-            labels[begin : begin + len(label)] = label
-            line[column] = "┴"
-    yield _row("", "└", page.text("".join(line), "dim"), page)
-    yield _row("", " ", page.text("".join(labels).rstrip()), page)
+    return styled(chars, page)

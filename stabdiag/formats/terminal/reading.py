@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from stabdiag.formats.terminal.page import number
-from stabdiag.history import EventKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,11 +21,7 @@ def reading(report: Report, page: Page) -> Iterator[Text]:
         *_columns(report, page),
         ("manifest", "; ".join(_manifest(report, page))),
         *_limits(report),
-        *(
-            (event.kind.value, event.message)
-            for event in report.history.events
-            if event.kind is not EventKind.MESSAGE  # those stand in a section of their own
-        ),
+        *((event.kind.value, event.message) for event in report.history.notes),
     ]
     width = max(len(name) for name, _ in notes)
     yield from page.heading("How the log was read")

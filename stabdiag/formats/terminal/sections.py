@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Protocol
 from rich.text import Text
 
 from stabdiag.findings import AskedOf, Finding, Severity
-from stabdiag.history import EventKind
 from stabdiag.words import plural
 
 if TYPE_CHECKING:
@@ -85,7 +84,7 @@ def actions(report: Found, page: Page) -> Iterator[Text]:
 
 def messages(report: Report, page: Page) -> Iterator[Text]:
     """Yield what the log says in words: out of memory, a time-out, a traceback."""
-    said = [e for e in report.history.events if e.kind is EventKind.MESSAGE]
+    said = report.history.messages
     if not said:
         return
     shown = said if page.verbose else said[-_MESSAGES:]

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from stabdiag.findings import Severity
-from stabdiag.formats.terminal.console import console_for, written
-from stabdiag.formats.terminal.page import MAX_WIDTH, Page
 from stabdiag.ticks import State
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from stabdiag.formats.terminal.page import Page
     from stabdiag.ticks import Sheet, Tick, TickList
 
 _MARKS = {State.TICKED: "✓", State.CROSSED: "✗", State.UNKNOWN: "?"}
@@ -22,19 +21,8 @@ _STYLES = {State.TICKED: "green", State.CROSSED: "yellow", State.UNKNOWN: "dim"}
 _INDENT = "    "
 
 
-def ticks_page(
-    sheet: Sheet, *, width: int = 80, color: bool = False, encoding: str = "utf-8"
-) -> str:
-    """Return the lists as text."""
-    console = console_for(width, color=color, encoding=encoding)
-    page = Page(width=min(width, MAX_WIDTH), ascii=console.options.ascii_only)
-    for line in _lines(sheet, page):
-        line.no_wrap, line.overflow = True, "ignore"
-        console.print(line)
-    return written(console)
-
-
-def _lines(sheet: Sheet, page: Page) -> Iterator[Text]:
+def ticks_page(sheet: Sheet, page: Page) -> Iterator[Text]:
+    """Yield the lists, line by line."""
     yield from page.wrap(
         page.line(page.text(sheet.name.upper(), "bold"), page.text(f"  {sheet.subject}", "dim"))
     )

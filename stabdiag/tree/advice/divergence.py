@@ -8,20 +8,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stabdiag.findings import Remedy
-from stabdiag.tree.advice.words import (
-    Advice,
-    clip,
-    inner,
-    less_decay,
-    more_decay,
-    now_lr,
-    sentence,
-    shown,
-    to_log,
-)
+from stabdiag.tree.advice.words import Advice, clip, less_decay, more_decay, now_lr, shown, to_log
+from stabdiag.tree.checkpoint import checkpoint_before
 from stabdiag.tree.reward import lost_reward
-from stabdiag.tree.rises import climb, found_rise
-from stabdiag.tree.words import checkpoint_before, num
+from stabdiag.tree.rises import best_step, climb, found_rise
+from stabdiag.words import num, sentence, uncapitalised
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -36,7 +27,7 @@ _EXPLODED = 10.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Told:
+class _Facts:
     """A climb in words: what happened, since when, and which checkpoint to reload.
 
     ``first`` is the step at which the loss began to climb, ``began`` that at which its cause did.
@@ -48,17 +39,17 @@ class _Told:
     reload: str
 
 
-def _told(case: Case, cause: str = "", answer: Answer | None = None) -> _Told:
+def _facts(case: Case, cause: str = "", answer: Answer | None = None) -> _Facts:
     """Tell of a climb, and of the series behind it if that shows when it turned."""
     first, last = climb(case)
     if case.literal:
         what = f"The loss rose at every step from {first} to {last}."
     else:
         rise = found_rise(case)
-        best = case.at(case.settled.start + rise.best)
         what = (
             f"The loss climbed from step {first} on and ends at {num(rise.last_level)}, "
-            f"{num(rise.amount)} above its best level ({num(rise.best_level)} near step {best})."
+            f"{num(rise.amount)} above its best level ({num(rise.best_level)} near step "
+            f"{best_step(case)})."
         )
     began, since = first, f"the climb from {first} on"
     turned = answer.measured.get("turned") if answer else None
@@ -67,7 +58,7 @@ def _told(case: Case, cause: str = "", answer: Answer | None = None) -> _Told:
         # By the time that the loss climbs, the weights have long been going wrong.
         since = f"{cause} from {turned} on" if turned < first else since
     reload = checkpoint_before(case.manifest, min(began, first)).reload(since)
-    return _Told(first=first, began=began, what=what, reload=reload)
+    return _Facts(first=first, began=began, what=what, reload=reload)
 
 
 def lr_rising(case: Case, answers: Mapping[str, Answer]) -> Advice:
@@ -75,43 +66,44 @@ def lr_rising(case: Case, answers: Mapping[str, Answer]) -> Advice:
     answer = answers["Q4.2"]
     if answer.branch == "jump":
         return _lr_jump(case, answer)
-    told = _told(case, "the rise of the learning rate", answer)
-    since = f"; its rise began at step {told.began}" if "turned" in answer.measured else ""
+    facts = _facts(case, "the rise of the learning rate", answer)
+    since = f"; its rise began at step {facts.began}" if "turned" in answer.measured else ""
     begin, end = (shown(answer.measured.get(key)) for key in ("lr_first", "lr_last"))
     lr = case.history.series["lr"].finite()
     highest = int(lr.steps[np.argmax(lr.values)])
     return Advice(
-        summary=f"{told.what} The learning rate rose from {begin} to {end} meanwhile{since}.",
+        summary=f"{facts.what} The learning rate rose from {begin} to {end} meanwhile{since}.",
         first=f"Fix the schedule, which still raises the learning rate at step {highest} "
-        f"(a warm-up that never ends, or an inverted decay): {inner(told.reload)}.",
+        f"(a warm-up that never ends, or an inverted decay): {uncapitalised(facts.reload)}.",
         then=(
             f"Check warm-up and total steps against the manifest ({_schedule(case)}).",
             "Plot the learning rate of every step before the restart.",
             f"If the schedule is meant, lower its peak: the loss stopped falling near {begin}.",
         ),
-        step=told.began,
-        reload=told.reload,
-        began=min(told.began, told.first),
+        step=facts.began,
+        reload=facts.reload,
+        began=min(facts.began, facts.first),
         remedies=(Remedy.RATE,),
     )
 
 
 def _lr_jump(case: Case, answer: Answer) -> Advice:
     """A climb after a learning rate that jumped and stayed up."""
-    told = _told(case, "the jump of the learning rate", answer)
+    facts = _facts(case, "the jump of the learning rate", answer)
     before, after = (shown(answer.measured.get(key)) for key in ("lr_before", "lr_after"))
     return Advice(
-        summary=f"{told.what} {sentence(answer.because)}",
-        first=f"Undo the jump of the learning rate at step {told.began}: {inner(told.reload)}.",
+        summary=f"{facts.what} {sentence(answer.because)}",
+        first=f"Undo the jump of the learning rate at step {facts.began}: "
+        f"{uncapitalised(facts.reload)}.",
         then=(
             f"Find what raised it from {before} to {after}: a resume that set up another schedule, "
             "a step counted twice, a change by hand.",
             "Plot the learning rate of every step before the restart.",
             "If a higher rate is meant, warm up to it.",
         ),
-        step=told.began,
-        reload=told.reload,
-        began=min(told.began, told.first),
+        step=facts.began,
+        reload=facts.reload,
+        began=min(facts.began, facts.first),
         remedies=(Remedy.RATE,),
     )
 
@@ -119,29 +111,29 @@ def _lr_jump(case: Case, answer: Answer) -> Advice:
 def weights(case: Case, answers: Mapping[str, Answer]) -> Advice:
     """A climb with a weight norm that grows or shrinks: it began where the norm turned."""
     answer = answers["Q4.3"]
-    told = _told(case, "the weights' change", answer)
+    facts = _facts(case, "the weights' change", answer)
     action = more_decay(case) if answer.branch == "climbing" else less_decay(case)
     return Advice(
-        summary=f"{told.what} {sentence(answer.because)}",
-        first=f"{told.reload}, and {action}.",
+        summary=f"{facts.what} {sentence(answer.because)}",
+        first=f"{facts.reload}, and {action}.",
         then=(
             "Check the sign of the weight decay and which groups it reaches, "
             f"{answer.measured.get('group')!r} first.",
             "Check that no decay is applied twice, in the loss and in the optimizer.",
             "Log the weight norm of every group at every step.",
         ),
-        step=told.began,
-        reload=told.reload,
-        began=min(told.began, told.first),
+        step=facts.began,
+        reload=facts.reload,
+        began=min(facts.began, facts.first),
         remedies=(Remedy.DECAY,),
     )
 
 
 def grad_norm_rising(case: Case, answers: Mapping[str, Answer]) -> Advice:
     """A climb with a rising gradient norm."""
-    told, answer = _told(case), answers["Q4.4"]
-    data = f"check the data from step {told.first} on: order, labels, sources"
-    what, act = told.what, f"halve the learning rate{now_lr(case, told.first)}"
+    facts, answer = _facts(case), answers["Q4.4"]
+    data = f"check the data from step {facts.first} on: order, labels, sources"
+    what, act = facts.what, f"halve the learning rate{now_lr(case, facts.first)}"
     drift = "Check for drift from the initialization: log weight norms per group."
     if case.history.group("weight_norm"):
         drift = "Check the weight norms for drift from the initialization."
@@ -157,20 +149,20 @@ def grad_norm_rising(case: Case, answers: Mapping[str, Answer]) -> Advice:
         act, then, remedies = data, (), (Remedy.DATA,)
     return Advice(
         summary=f"{what} {sentence(answer.because)}",
-        first=f"{told.reload}, and {act}.",
+        first=f"{facts.reload}, and {act}.",
         then=then,
-        step=told.first,
-        reload=told.reload,
-        began=min(told.began, told.first),
+        step=facts.first,
+        reload=facts.reload,
+        began=min(facts.began, facts.first),
         remedies=remedies,
     )
 
 
 def unexplained(case: Case, answers: Mapping[str, Answer]) -> Advice:
     """A climb without a logged cause."""
-    told = _told(case)
-    data = f"check the data from step {told.first} on: order, labels, sources"
-    smaller = f"halve the learning rate{now_lr(case, told.first)}"
+    facts = _facts(case)
+    data = f"check the data from step {facts.first} on: order, labels, sources"
+    smaller = f"halve the learning rate{now_lr(case, facts.first)}"
     what, act, remedy = "No logged series explains it.", f"and {data}", Remedy.DATA
     other: tuple[str, ...] = (smaller,)
     if answers["Q4.2"].measured.get("lr_last") == 0.0:
@@ -179,7 +171,7 @@ def unexplained(case: Case, answers: Mapping[str, Answer]) -> Advice:
         what = "No logged series explains it, but so large a loss is an optimization blow-up."
         act = f"{smaller} and clip the gradient norm at {clip(case)}"
         other, remedy = (data,), Remedy.RATE
-    reload, began = told.reload, min(told.began, told.first)
+    reload, began = facts.reload, min(facts.began, facts.first)
     lost = None if case.literal else lost_reward(case)
     if lost is not None:
         # A policy is as good as its reward, and its loss may have climbed while it learned.
@@ -191,14 +183,14 @@ def unexplained(case: Case, answers: Mapping[str, Answer]) -> Advice:
         reload, began = checkpoint_before(case.manifest, lost.best_at).reload(since), lost.best_at
         act, other, remedy = f"and {smaller}", (), Remedy.RATE
     return Advice(
-        summary=f"{told.what} {what}",
+        summary=f"{facts.what} {what}",
         first=f"{reload}, {act}.",
         then=(
             *map(sentence, other),
             "Compare with the evaluation loss: if that still falls, the training data got harder.",
             *to_log(case, ("grad_norm", "lr", "weight_norm")),
         ),
-        step=told.first,
+        step=facts.first,
         reload=reload,
         began=began,
         remedies=(remedy,),

@@ -6,28 +6,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from stabdiag.findings import Remedy
-from stabdiag.tree.advice.words import (
-    Advice,
-    batches_at,
-    clip,
-    first_of,
-    inner,
-    logged_at,
-    now_lr,
-    outer,
-    sentence,
-)
-from stabdiag.tree.origin import (
-    FirstBad,
-    Origin,
-    begun,
-    blew_up,
-    found_bad,
-    jump_before,
-    no_lead_up,
-    origin,
-)
-from stabdiag.tree.words import checkpoint_before, num
+from stabdiag.tree.advice.words import Advice, batches_at, clip, first_of, logged_at, now_lr
+from stabdiag.tree.checkpoint import checkpoint_before
+from stabdiag.tree.origin import FirstBad, Origin, no_lead_up, origin
+from stabdiag.words import capitalised, num, sentence, uncapitalised
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -38,10 +20,9 @@ if TYPE_CHECKING:
 
 def full_precision(case: Case, answers: Mapping[str, Answer]) -> Advice:
     """NaN in fp32, fp64, bf16 or an unknown dtype."""
-    bad = found_bad(case)
-    start = origin(case, bad)
-    reload = _reload(case, bad, start)
-    advice = _by_evidence(case, bad, start, reload)
+    start = origin(case)
+    reload = _reload(case, start)
+    advice = _by_evidence(case, start, reload)
     then = advice.then
     if case.manifest.dtype == "bf16":
         hint = "bf16 overflows near 1e38 and rounds at 1%: run the step once in fp32 to compare."
@@ -54,22 +35,21 @@ def full_precision(case: Case, answers: Mapping[str, Answer]) -> Advice:
         then = (hint, *then)
     return replace(
         advice,
-        summary=f"{_what_went_nan(bad)} {advice.summary}",
+        summary=f"{_what_went_nan(start.bad)} {advice.summary}",
         then=then,
-        step=bad.step,
+        step=start.bad.step,
         reload=reload,
-        began=begun(case, bad, start),
+        began=start.began,
         title="The loss went NaN in fp64" if case.manifest.dtype == "fp64" else "",
     )
 
 
-def _by_evidence(case: Case, bad: FirstBad, start: Origin, reload: str) -> Advice:
+def _by_evidence(case: Case, start: Origin, reload: str) -> Advice:
     """Return what the log shows of the cause, and what to do about it."""
-    jump = jump_before(case, start)
-    if jump:
+    if start.jump:
         return Advice(
-            summary=sentence(jump.because),
-            first=f"Fix the schedule at step {jump.steps[0]}: {inner(reload)}.",
+            summary=sentence(start.jump.because),
+            first=f"Fix the schedule at step {start.jump.steps[0]}: {uncapitalised(reload)}.",
             then=(
                 "Check that a resume restores the scheduler's state, and that phases join without "
                 "a step.",
@@ -77,30 +57,30 @@ def _by_evidence(case: Case, bad: FirstBad, start: Origin, reload: str) -> Advic
             ),
             remedies=(Remedy.RATE,),
         )
-    if blew_up(case, bad, start):
+    if start.blew_up:
         how = (
-            f"with half the learning rate{now_lr(case, bad.step)} and the gradient norm clipped "
-            f"at {clip(case)}"
+            f"with half the learning rate{now_lr(case, start.bad.step)} and the gradient norm "
+            f"clipped at {clip(case)}"
         )
         return Advice(
             summary=_how_it_blew_up(case, start),
-            first=f"{_reload(case, bad, start, how)}.",
+            first=f"{_reload(case, start, how)}.",
             then=(
                 "Lengthen the warm-up: it is the cheapest cure for an early blow-up.",
-                sentence(f"inspect {_suspects(case, bad, start)}"),
+                sentence(f"inspect {_suspects(case, start)}"),
                 "If it happens again, clip gradients by value at ±100 as well.",
             ),
             remedies=(Remedy.RATE, Remedy.CLIP),
         )
     return Advice(
-        summary=_how_it_began(case, bad, start),
+        summary=_how_it_began(case, start),
         first=f"{reload}, and step one batch forward with isnan checks after every layer, from the "
         "embedding to the loss reduction.",
         then=(
             "Use log_softmax instead of log(softmax(x)), or add an epsilon: log(0) is the usual "
             "cause.",
             "Check reductions for 0/0: a batch whose mask is all zero divides by nothing.",
-            f"Look at the data of {logged_at(case, _first(bad, start))}: empty sequences, labels "
+            f"Look at the data of {logged_at(case, start.step)}: empty sequences, labels "
             "out of range, NaN inputs.",
             "If it happens again, the bug is structural: go back to the architecture.",
         ),
@@ -108,16 +88,15 @@ def _by_evidence(case: Case, bad: FirstBad, start: Origin, reload: str) -> Advic
     )
 
 
-def _suspects(case: Case, bad: FirstBad, start: Origin) -> str:
+def _suspects(case: Case, start: Origin) -> str:
     """Return the batches to inspect: from the surge on, or from two before the NaN."""
     if case.history.counts_epochs:
-        return batches_at(case, bad.step)
+        return batches_at(case, start.bad.step)
     if start.surged_from is not None:
         first = first_of(case, start.surged_from)
     else:
-        gone = _first(bad, start)
-        first = max(min(gone - 2, first_of(case, gone)), 0)
-    return f"the batches of steps {first} to {bad.step}"
+        first = max(min(start.step - 2, first_of(case, start.step)), 0)
+    return f"the batches of steps {first} to {start.bad.step}"
 
 
 def _how_it_blew_up(case: Case, start: Origin) -> str:
@@ -129,40 +108,37 @@ def _how_it_blew_up(case: Case, start: Origin) -> str:
     return f"The run was in trouble from step {case.damaged[-1]} on: an optimization blow-up."
 
 
-def _how_it_began(case: Case, bad: FirstBad, start: Origin) -> str:
+def _how_it_began(case: Case, start: Origin) -> str:
     if start.surge is None:
-        if start.role != "loss" and start.step < bad.step:
+        if start.role != "loss":
             return (
                 f"{start.role} went first, at step {start.step}; too little was logged before it"
                 " to show what led up to it."
             )
-        why = outer(no_lead_up(case, bad, start))
+        why = capitalised(no_lead_up(case, start))
         return f"{why} before it, so the log does not show what led up to it."
     points = "which points at a bad sample or at a layer's numerics."
-    if start.role != "loss" and start.step < bad.step:
+    if start.role != "loss":
         return f"{start.role} went first, at step {start.step}, after calm gradients, {points}"
     return f"The gradient norm was calm before it, {points}"
 
 
 def fp16(case: Case, answers: Mapping[str, Answer]) -> Advice:
     """NaN in fp16."""
-    bad = found_bad(case)
-    signals = answers["Q3.3"]
-    start = origin(case, bad)
-    reload, where = _reload(case, bad, start), logged_at(case, _first(bad, start))
+    signals, start = answers["Q3.3"], origin(case)
+    reload, where = _reload(case, start), logged_at(case, start.step)
     told = {
         "yes": "The log carries the fingerprint of an fp16 overflow: a value beyond 65504.",
         "no": "The log does not carry the fingerprint of an overflow, so a structural NaN is "
         "possible.",
         "unknown": "The first suspect in fp16 is an activation or gradient beyond 65504.",
     }[signals.verdict]
-    smaller = f"halve the learning rate{now_lr(case, bad.step)}"
-    jump = jump_before(case, start)
+    smaller = f"halve the learning rate{now_lr(case, start.bad.step)}"
     remedies: tuple[Remedy, ...] = (Remedy.PRECISION,)
     then: tuple[str, ...] = (f"If the loss scale keeps collapsing, {smaller}.",)
-    if jump:
-        told, remedies = sentence(jump.because), (Remedy.RATE, Remedy.PRECISION)
-        first = f"Fix the schedule at step {jump.steps[0]}: {inner(reload)}."
+    if start.jump:
+        told, remedies = sentence(start.jump.because), (Remedy.RATE, Remedy.PRECISION)
+        first = f"Fix the schedule at step {start.jump.steps[0]}: {uncapitalised(reload)}."
     elif signals.verdict == "no":
         first = (
             f"Re-run {where} once in fp32 on the same data: if it is finite there, it was an fp16 "
@@ -179,7 +155,7 @@ def fp16(case: Case, answers: Mapping[str, Answer]) -> Advice:
     else:
         first = f"{reload}, and switch from fp16 to bf16, or see that the loss scaler is engaged."
     return Advice(
-        summary=f"{_what_went_nan(bad)} {told}",
+        summary=f"{_what_went_nan(start.bad)} {told}",
         first=first,
         then=(
             f"Re-run {where} in fp32 on the same data: finite there means an fp16 overflow, not a "
@@ -188,17 +164,16 @@ def fp16(case: Case, answers: Mapping[str, Answer]) -> Advice:
             "Keep softmax, layer norm and the loss in fp32.",
             "Check the initialization and the size of the residual stream.",
         ),
-        step=bad.step,
+        step=start.bad.step,
         reload=reload,
-        began=begun(case, bad, start),
+        began=start.began,
         remedies=remedies,
     )
 
 
-def _reload(case: Case, bad: FirstBad, start: Origin, how: str = "") -> str:
-    at = begun(case, bad, start)
-    last = checkpoint_before(case.manifest, at)
-    if bad.count == bad.total and not last.step:
+def _reload(case: Case, start: Origin, how: str = "") -> str:
+    last = checkpoint_before(case.manifest, start.began)
+    if start.bad.count == start.bad.total and not last.step:
         if last.step is None:
             return (
                 "Reload the last checkpoint from before this log, which holds no finite loss, or "
@@ -206,12 +181,9 @@ def _reload(case: Case, bad: FirstBad, start: Origin, how: str = "") -> str:
             )
         where = "from the beginning, or from before this log (it holds no finite loss)"
         return f"Restart {where}{f', {how}' if how else ''}"
-    what = "first non-finite value, at" if at == _first(bad, start) else "trouble that began at"
-    return last.reload(f"the {what} step {at}", how)
-
-
-def _first(bad: FirstBad, start: Origin) -> int:
-    return min(bad.step, start.step)
+    itself = start.began == start.step
+    what = "first non-finite value, at" if itself else "trouble that began at"
+    return last.reload(f"the {what} step {start.began}", how)
 
 
 def _what_went_nan(bad: FirstBad) -> str:

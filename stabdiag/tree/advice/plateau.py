@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.tree.advice.words import Advice, sentence
+from stabdiag.tree.advice.words import Advice
 from stabdiag.tree.rises import climb
-from stabdiag.tree.words import num
+from stabdiag.words import num, sentence
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -78,10 +78,10 @@ def _then(held: _Evaluation | None, rate: _Rate | None) -> tuple[str, ...]:
 
 def _evaluation(case: Case) -> _Evaluation | None:
     """Return what the evaluation loss did from the beginning of the plateau on, if that shows."""
-    logged = case.history.get("eval_loss")
-    if logged is None or len(logged.finite()) < 2:
+    held = case.history.finite("eval_loss")
+    if len(held) < 2:
         return None
-    held, (first, _) = logged.finite(), climb(case)
+    first, _ = climb(case)
     begun = max(int(np.searchsorted(held.steps, first, side="right")) - 1, 0)
     begun = min(begun, len(held) - 2)
     before, last = float(held.values[begun]), float(held.values[-1])
@@ -100,10 +100,9 @@ def _evaluation(case: Case) -> _Evaluation | None:
 
 
 def _rate(case: Case) -> _Rate | None:
-    logged = case.history.get("lr")
-    if logged is None or not len(logged.finite()):
+    lr = case.history.finite("lr")
+    if not len(lr):
         return None
-    lr = logged.finite()
     last, not_zero = float(lr.values[-1]), np.flatnonzero(lr.values)
     zero_from = None
     if last == 0:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from stabdiag.findings import Remedy
-from stabdiag.tree.advice.words import Advice, now_lr, sentence, shown, to_log
-from stabdiag.tree.words import checkpoint_before
+from stabdiag.tree.advice.words import Advice, now_lr, shown, to_log
+from stabdiag.tree.checkpoint import checkpoint_before
+from stabdiag.words import sentence
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

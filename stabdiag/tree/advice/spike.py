@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from stabdiag.findings import Remedy
-from stabdiag.tree.advice.told import STATE, told_of
+from stabdiag.tree.advice.spike_facts import STATE, spike_facts
 from stabdiag.tree.advice.words import Advice, batches_at, clip, shown, to_log
 
 if TYPE_CHECKING:
@@ -17,31 +17,31 @@ if TYPE_CHECKING:
 
 def long_tail(case: Case, answers: Mapping[str, Answer]) -> Advice:
     """A recovered spike with a gradient norm far above its mean."""
-    told = told_of(case)
+    facts = spike_facts(case)
     ratio = shown(answers["Q2.3"].measured.get("grad_ratio"))
     return Advice(
-        summary=f"{told.what} The gradient norm was {ratio} x its rolling mean there.",
-        first=f"Look at {batches_at(case, told.onset)} for a long-tail sample, and clip the "
+        summary=f"{facts.what} The gradient norm was {ratio} x its rolling mean there.",
+        first=f"Look at {batches_at(case, facts.onset)} for a long-tail sample, and clip the "
         f"gradient norm at {clip(case)}.",
         then=(
             "Stratify or filter the batches so that no step is made of outliers alone.",
             "Write a post-mortem: the same data may not spike from another checkpoint.",
             "If spikes grow frequent, skip steps whose gradient norm is far above its mean.",
         ),
-        step=told.onset,
-        reload=told.reload,
-        began=told.began,
+        step=facts.onset,
+        reload=facts.reload,
+        began=facts.began,
         remedies=(Remedy.DATA, Remedy.CLIP),
     )
 
 
 def lr_jump(case: Case, answers: Mapping[str, Answer]) -> Advice:
     """A recovered spike after a jump of the learning rate."""
-    told, answer = told_of(case), answers["Q2.3"]
+    facts, answer = spike_facts(case), answers["Q2.3"]
     before, after = (shown(answer.measured.get(key)) for key in ("lr_before", "lr_after"))
     at = answer.steps[0]
     return Advice(
-        summary=f"{told.what} The learning rate had jumped from {before} to {after} at step {at}.",
+        summary=f"{facts.what} The learning rate had jumped from {before} to {after} at step {at}.",
         first=f"Fix the schedule at step {at}, where the learning rate jumps from {before} to "
         f"{after}.",
         then=(
@@ -50,46 +50,46 @@ def lr_jump(case: Case, answers: Mapping[str, Answer]) -> Advice:
             "step.",
             "If the jump is meant (a warm restart), restart lower or warm up again.",
         ),
-        step=told.onset,
-        reload=told.reload,
-        began=told.began,
+        step=facts.onset,
+        reload=facts.reload,
+        began=facts.began,
         remedies=(Remedy.RATE,),
     )
 
 
 def duplicate(case: Case, answers: Mapping[str, Answer]) -> Advice:
     """A recovered spike at or after a repeated batch."""
-    told = told_of(case)
+    facts = spike_facts(case)
     at = answers["Q2.3"].steps[0]
     return Advice(
-        summary=f"{told.what} The batch of step {at} had been seen shortly before.",
+        summary=f"{facts.what} The batch of step {at} had been seen shortly before.",
         first=f"Fix the data loader: log its order around step {at}, where a batch comes again.",
         then=(
             "Check the sampler's seed per epoch and per worker (set_epoch in distributed runs).",
             "On a resume, restore the loader's position, or the same data is seen again.",
         ),
-        step=told.onset,
-        reload=told.reload,
-        began=told.began,
+        step=facts.onset,
+        reload=facts.reload,
+        began=facts.began,
         remedies=(Remedy.DATA,),
     )
 
 
 def recovered(case: Case, answers: Mapping[str, Answer]) -> Advice:
     """A recovered spike without a logged cause."""
-    told = told_of(case)
-    look = f"look at {batches_at(case, told.onset, and_before=True)}"
-    if told.resumed is not None:
+    facts = spike_facts(case)
+    look = f"look at {batches_at(case, facts.onset, and_before=True)}"
+    if facts.resumed is not None:
         look = f"see that the next resume loads {STATE}"
     return Advice(
-        summary=f"{told.what} {told.cause or 'None of the logged series shows why.'}",
+        summary=f"{facts.what} {facts.cause or 'None of the logged series shows why.'}",
         first=f"Keep the run going, and {look}.",
         then=(
             f"If it happens again, clip the gradient norm at {clip(case)}.",
             *to_log(case, ("grad_norm", "lr", "batch_id")),
         ),
-        step=told.onset,
-        reload=told.reload,
-        began=told.began,
-        remedies=(Remedy.DATA,) if told.resumed is None else (),
+        step=facts.onset,
+        reload=facts.reload,
+        began=facts.began,
+        remedies=(Remedy.DATA,) if facts.resumed is None else (),
     )

@@ -1,4 +1,4 @@
-"""What the advice on every leaf is made of."""
+"""The building blocks of the advice on every leaf."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.tree.words import num
+from stabdiag.words import num
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -48,21 +48,6 @@ class Advice:
     title: str = ""
 
 
-def sentence(words: str) -> str:
-    """Return words with a capital letter and a full stop, to stand alone."""
-    return f"{outer(words)}."
-
-
-def outer(words: str) -> str:
-    """Return words with a capital letter, to begin a sentence."""
-    return words[0].upper() + words[1:]
-
-
-def inner(words: str) -> str:
-    """Return a sentence's words with a small letter, to stand within another."""
-    return words[0].lower() + words[1:]
-
-
 def shown(value: Scalar) -> str:
     """Return a measured value in words; an answer that measured nothing shows a question mark."""
     return num(float(value)) if isinstance(value, int | float) else str(value or "?")
@@ -73,11 +58,10 @@ def now_lr(case: Case, step: int) -> str:
 
     Of a rate that has come down to 0 no half can be taken: then its peak is told.
     """
-    lr = case.history.get("lr")
-    near = lr.finite().between(int(lr.steps[0]), step) if lr is not None and len(lr) else None
-    if near is None or not len(near):
+    rates = case.history.finite("lr").until(step).values
+    if not len(rates):
         return ""
-    now, peak = float(near.values[-1]), float(near.values.max())
+    now, peak = float(rates[-1]), float(rates.max())
     if now:
         return f" (now {num(now)})"
     return f" ({num(peak)} at its peak, 0 by then)" if peak > 0 else ""
@@ -117,7 +101,7 @@ def less_decay(case: Case) -> str:
 
 
 def to_log(case: Case, roles: Sequence[str]) -> tuple[str, ...]:
-    """Return the advice to log the series of these roles that the log lacks, if it lacks any."""
+    """Return the advice to log those of these roles that are missing, if any are."""
     lacking = [_SERIES[role] for role in roles if not case.history.group(role)]
     if not lacking:
         return ()
@@ -126,14 +110,14 @@ def to_log(case: Case, roles: Sequence[str]) -> tuple[str, ...]:
 
 
 def first_of(case: Case, step: int) -> int:
-    """Return the first of the steps that a logged one stands for: those since the one before."""
+    """Return the first step that a logged one stands for: the one after the previous record."""
     steps = case.history.series["loss"].steps
     place = int(np.searchsorted(steps, step))
     return int(steps[place - 1]) + 1 if place else step
 
 
 def logged_at(case: Case, step: int) -> str:
-    """Return the steps that a logged one stands for, in words."""
+    """Return the steps that a logged step stands for, in words."""
     if case.history.counts_epochs:
         return f"epoch {step}"
     since = first_of(case, step)
@@ -141,7 +125,7 @@ def logged_at(case: Case, step: int) -> str:
 
 
 def batches_at(case: Case, step: int, *, and_before: bool = False) -> str:
-    """Return the batches that a logged step stands for, with the two before it if wanted."""
+    """Return the batches that a logged step stands for, in words, with the two before if asked."""
     where = logged_at(case, step)
     if case.history.counts_epochs:
         return f"what changed at {where}: the data, the learning rate, the settings"

@@ -1,4 +1,4 @@
-"""Records that lack the loss and hold something else: an evaluation, the loss of a second stage."""
+"""Records without the loss that hold something else: an evaluation, or a later loss."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _COUNTERS: Final = ("step", "epoch")
 def successors(
     columns: Columns, names: Mapping[str, str], loss: Column
 ) -> Iterator[tuple[str, Mask]]:
-    """Yield the losses that begin where this one ends, as that of a second stage does.
+    """Yield the losses that begin where this one ends, like that of a second stage.
 
     Each comes with the records that hold it: that the other is missing there proves nothing.
     """
@@ -41,7 +41,7 @@ def successors(
 
 
 def about_successor(name: str, step: int) -> Event:
-    """Say which loss takes the place of the one that was chosen."""
+    """Say which loss follows the one that was chosen."""
     message = (
         f"from step {step} on {name!r} is logged in place of the loss; --column 'loss={name}' has "
         "that one diagnosed"
@@ -56,7 +56,7 @@ def evaluation(
     company: Mapping[str, Column],
     absent_records: int,
 ) -> Mask:
-    """Return the records that carry an evaluation value, where no loss of training is due.
+    """Return the records of evaluations, in which no training loss is expected.
 
     A log of epochs has evaluation and loss in the same record: there the one does not excuse that
     the other is missing, but in a record or two of their own, such as one at the end.
@@ -82,7 +82,7 @@ def evaluation(
 
 
 def of_another_kind(columns: Columns, names: Mapping[str, str], loss: Column) -> Mask:
-    """Return the records that hold what is left blank beside the losses: a final score, say.
+    """Return the records of columns that are blank beside the losses, such as a final score.
 
     What counts records of all kinds tells nothing.
     """

@@ -1,4 +1,4 @@
-"""What §2 looks at and what §4 does: the spikes proper, and the losses that settled."""
+"""Which part of the loss §2 answers for and which §4: the spikes, and the settled losses."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def proper_spikes(case: Case, suspect: NDArray[np.bool_] | None) -> tuple[Spike, ...]:
-    """Return the spikes proper: a loss that climbs for long and stays up is §4's.
+    """Return the spikes of §2: a loss that climbs for long and stays up belongs to §4.
 
     So are jumps of a loss that was climbing already: they are the climb's end, not its cause. What
     a logged cause began (``suspect``, for each loss) is a spike however long it climbs. Of a run

@@ -1,4 +1,4 @@
-"""Excursions of a log, each held against all others of the same log."""
+"""The excursions of a log, each compared with all others of the same log."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Excursions:
     def others(
         self, height: float, score: float, first: int, last: int, highest: float = np.inf
     ) -> Floats:
-        """Return the shares of this height that comparable excursions outside a stretch reach.
+        """Return how high comparable excursions outside a stretch reach, as shares of this height.
 
         Rises from a level above ``highest`` do not count: that run is broken already.
         """
@@ -65,7 +65,7 @@ class Excursions:
         return shares
 
     def are_habit(self, others: Floats, *, single: bool) -> bool:
-        """Tell whether the run does what ``others`` are held against again and again.
+        """Tell whether excursions like this one, whose shares are ``others``, are the rule.
 
         A loss that has jumped as high before or after, and for as long, is like that: a hard batch
         every hundred steps, the first batch of each epoch, shards of data.
@@ -76,7 +76,7 @@ class Excursions:
         return not single or near > halves or halves >= _MANY
 
     def alone(self, window: int) -> list[int]:
-        """Return the places of the clear rises that no other excursion comes near.
+        """Return the places of the clear rises that no other excursion comes close to.
 
         What follows within ``window`` points belongs to the same.
         """
@@ -93,7 +93,7 @@ class Excursions:
 def excursions(
     heights: Floats, scores: Floats, level: Floats, first: int, apart: int, up: NDArray[np.bool_]
 ) -> Excursions:
-    """Return the excursions of a log: runs of scores far out, as their highest points.
+    """Return the excursions of a log: each run of high scores, reduced to its highest point.
 
     Args:
         heights: distances from the baseline, shape (n,), in units of the loss.

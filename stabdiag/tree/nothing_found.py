@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from stabdiag.findings import Answer, Finding, Verdict
 from stabdiag.stats.rise import FEWEST
 from stabdiag.tree.outcomes import BY_SLUG
-from stabdiag.tree.words import plural
+from stabdiag.words import plural
 
 if TYPE_CHECKING:
     from stabdiag.tree.case import Case

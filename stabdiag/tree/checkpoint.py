@@ -1,40 +1,12 @@
-"""Numbers and checkpoints in words, for the sentences of answers and findings."""
+"""The last checkpoint before a step, worked out from the manifest's cadence, and its wording."""
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from stabdiag.words import plural as plural
-
 if TYPE_CHECKING:
     from stabdiag.manifest import Manifest
-
-
-# Deviations have a floor, so that a log which stands still has some: beyond this many it shows.
-_FAR_BEYOND = 1e6
-
-
-def num(value: float) -> str:
-    """Return a number in four significant digits, plain where that is short."""
-    if not math.isfinite(value):
-        return "NaN" if math.isnan(value) else ("inf" if value > 0 else "-inf")
-    if value == int(value) and abs(value) < 1e7:
-        return str(int(value))
-    return f"{value:.4g}"
-
-
-def whole(value: float) -> str:
-    """Return a number that counts or names something: in full where it is a whole one."""
-    return str(int(value)) if value.is_integer() else num(value)
-
-
-def sigmas(score: float) -> str:
-    """Return so many deviations, with their sign."""
-    if score >= _FAR_BEYOND:
-        return "far beyond all noise"
-    return f"{num(score if abs(score) > 1 / _FAR_BEYOND else 0.0)}σ"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,7 +23,7 @@ class Checkpoint:
 
     @property
     def cadence(self) -> str:
-        """How often one is written, in words."""
+        """How often a checkpoint is written, in words."""
         return f"one is written every {'step' if self.every == 1 else f'{self.every} steps'}"
 
     def reload(self, what: str, how: str = "") -> str:
@@ -74,7 +46,7 @@ class Checkpoint:
 
 
 def checkpoint_before(manifest: Manifest, step: int) -> Checkpoint:
-    """Return the last checkpoint strictly before a step; none is before step 0."""
+    """Return the last checkpoint strictly before a step; there is none before step 0."""
     every = manifest.checkpoint_every
     if every is None and step <= 0:
         return Checkpoint(step=0, every=None)

@@ -1,4 +1,4 @@
-"""Another loss than the one that was chosen by its name: one that went NaN, or that tells more."""
+"""A better loss than the one chosen by name: one that went NaN, or that has values at all."""
 
 from __future__ import annotations
 
@@ -7,26 +7,26 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
-    from stabdiag.readers.columns import Column, Columns
+    from stabdiag.assemble.named import Named
+    from stabdiag.readers.columns import Column
 
 # So many records are enough to say that a loss was finite, and then for good not.
 _FINITE = 3
 _LOST = 3
 
 
-def with_telling_loss(
-    columns: Columns, names: Mapping[str, str], others: Sequence[str]
-) -> tuple[Mapping[str, str], tuple[str, ...]]:
-    """Return the columns' names by role, with a loss that tells more for the one that was chosen.
+def with_other_loss(named: Named, others: Sequence[str]) -> Named:
+    """Replace the loss that was chosen by its name, if another one tells more.
 
     A generator's loss may be lost while the discriminator's goes on. What is undefined now and
     then, or from the start, is not lost. A loss without a value, or of nothing but zeros, tells
     nothing if another tells something.
     """
+    columns, names = named.columns, named.names
     if "loss" not in names or not others:
-        return names, ()
+        return named
     name = names["loss"]
     chosen = columns.load(name)
     if not chosen.present.any():
@@ -41,8 +41,8 @@ def with_telling_loss(
     else:  # what it tells is enough: an average of it may be lost for longer
         found, why = None, ""
     if found is None:
-        return names, ()
-    return {**names, "loss": found}, (f"took {found!r} as the loss: {why}",)
+        return named
+    return named.take({**names, "loss": found}, f"took {found!r} as the loss: {why}")
 
 
 def _is_zero(loss: Column) -> bool:

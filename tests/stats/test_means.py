@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from stabdiag.stats.between import (
+from stabdiag.stats.means import (
     chi_squared_above,
     chi_squared_tail,
     mean_and_error,

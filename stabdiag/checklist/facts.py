@@ -1,4 +1,4 @@
-"""What a report shows that the lines of the checklists ask for."""
+"""The facts about a run that the lines of the checklists ask for."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Final
 from stabdiag.findings import Remedy, Severity
 from stabdiag.symptoms.losses import from_the_start
 from stabdiag.tree.case import Case
-from stabdiag.tree.words import checkpoint_before, num, plural
+from stabdiag.tree.checkpoint import checkpoint_before
+from stabdiag.words import num, plural
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -43,8 +44,8 @@ _SYMPTOMS: Final[Mapping[Remedy, tuple[str, ...]]] = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Seen:
-    """A report, as the lines ask of it."""
+class Facts:
+    """A report, with what the lines of the checklists ask of it."""
 
     report: Report
 
@@ -115,11 +116,10 @@ class Seen:
     @cached_property
     def _rates(self) -> Series | None:
         """The learning rates, up to the first jump: what it jumped to was never meant."""
-        lr = self.report.history.get("lr")
-        if lr is None or not len(lr.finite()):
+        rates, jumps = self.report.history.finite("lr"), self._case.lr_jumps
+        if not len(rates):
             return None
-        rates, jumps = lr.finite(), self._case.lr_jumps
-        before = rates.between(int(rates.steps[0]), int(jumps[0]) - 1) if len(jumps) else rates
+        before = rates.until(int(jumps[0]) - 1) if len(jumps) else rates
         return before if len(before) else rates
 
 

@@ -1,4 +1,4 @@
-"""The history in a log that ``stabdiag convert`` has written: everything in it is decided."""
+"""The history in a log that ``stabdiag convert`` has written: it only has to be read back."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def _role(name: str) -> str:
     return name.partition("/")[0]
 
 
-def settled_history(columns: Columns, told: Told) -> History | None:
-    """Return the history whose series the columns are, each under the name of its role.
+def converted_history(columns: Columns, told: Told) -> History | None:
+    """Return the history in a converted log, whose columns have the names of their roles.
 
     None if the log only says that it was converted: a column has another name or holds words, or
     the steps do not rise from row to row.

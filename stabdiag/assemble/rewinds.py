@@ -27,8 +27,8 @@ class _Back(Enum):
     NEW_RUN = "new run"
 
 
-class Walk:
-    """Goes through the steps back one by one; places are those among the training records.
+class StepsBack:
+    """Goes through the steps back one by one; a place is a position in the training records.
 
     ``begins`` has the places at which runs begin. ``added`` has places, and by how much the steps
     from there on are counted on; ``turns`` is how often a counter started again. Each part of the
@@ -40,7 +40,7 @@ class Walk:
     ) -> None:
         """Take the steps and losses of the training records.
 
-        ``of_epochs`` and ``length`` are as in find_order.
+        ``of_epochs`` says that the steps are epochs, ``length`` what they count up to in one.
         """
         self.begins = [0]
         self.added = [(0, 0)]
@@ -55,7 +55,7 @@ class Walk:
         self._highest_rise = 0.0
 
     def go_back(self, place: int, end: int, *, turned: bool, anew: bool) -> None:
-        """Take in the step back at a place; the next one is at ``end``.
+        """Take in the step back at one place; the next step back is at ``end``.
 
         It is ``turned`` if it comes with the next epoch, ``anew`` if the clock goes back as well.
         """

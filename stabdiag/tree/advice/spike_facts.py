@@ -1,4 +1,4 @@
-"""What is told of every spike: what happened, why, and how to restart."""
+"""What every piece of advice on a spike says: what happened, why, and how to restart."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from stabdiag.findings import Remedy
-from stabdiag.tree.advice.words import clip, sentence
-from stabdiag.tree.causes import before
-from stabdiag.tree.spike import focus, start
-from stabdiag.tree.words import checkpoint_before, num, plural, sigmas
+from stabdiag.tree.advice.words import clip
+from stabdiag.tree.checkpoint import checkpoint_before
+from stabdiag.tree.onset import focus, start
+from stabdiag.tree.panels import before
+from stabdiag.words import num, plural, sentence, sigmas
 
 if TYPE_CHECKING:
     from stabdiag.tree.case import Case
@@ -19,7 +20,7 @@ STATE = "the optimizer's moments, the schedule, the scaler and the place in the 
 
 
 @dataclass(frozen=True, kw_only=True)
-class Told:
+class SpikeFacts:
     """A spike in words: its onset, what happened, why if that is clear, and ``how`` to restart.
 
     ``reload`` names the checkpoint, from before ``began``; ``remedies`` are those of a restart.
@@ -38,8 +39,8 @@ class Told:
     remedies: tuple[Remedy, ...]
 
 
-def told_of(case: Case) -> Told:
-    """Return what is told of the spike that the questions are about."""
+def spike_facts(case: Case) -> SpikeFacts:
+    """Return these facts about the spike that the questions are about."""
     spike = focus(case)
     onset = case.at(spike.onset)
     began = start(case)
@@ -51,7 +52,7 @@ def told_of(case: Case) -> Told:
     back = ""
     if spike.recovered:
         back = f" and was back after {plural(case.at(spike.end) - onset, 'step')}"
-    return Told(
+    return SpikeFacts(
         onset=onset,
         what=f"The loss rose from {num(spike.level)} to {num(spike.base + spike.height)} at step "
         f"{case.at(spike.peak)} ({sigmas(spike.score)}){back}.{also}",

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stabdiag.stats.quantiles import median
-from stabdiag.tree.words import num, plural, whole
+from stabdiag.tree.batches import USUAL_REPEATS
+from stabdiag.words import num, plural, whole
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,9 +24,6 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Ints = NDArray[np.int64]
 
-# Ids that come back this often all along are how the loader numbers its batches.
-USUAL_REPEATS = 0.1
-
 # More jumps of the learning rate than this are its schedule.
 _FEW_JUMPS = 2
 
@@ -35,7 +33,7 @@ _SLOPE = 10
 
 @dataclass(frozen=True, kw_only=True)
 class Panel:
-    """One panel: whether it convicts (None where it cannot tell), why, and the numbers."""
+    """One panel: whether it names the cause (None if it cannot tell), why, and the numbers."""
 
     branch: str
     holds: bool | None
@@ -45,7 +43,7 @@ class Panel:
 
 
 def panels(case: Case, spike: Spike) -> tuple[Panel, Panel, Panel]:
-    """Return the three panels of a spike, in the order in which they convict.
+    """Return the three panels of a spike, in the order of their precedence.
 
     A jump of the schedule also raises the gradient norm, and so does a repeated batch.
     """
@@ -54,7 +52,7 @@ def panels(case: Case, spike: Spike) -> tuple[Panel, Panel, Panel]:
 
 
 def before(case: Case, step: int) -> int:
-    """Return the first step in which a cause of something at ``step`` may lie."""
+    """Return the first step at which a cause of something at ``step`` may lie."""
     return int(step - max(case.limits.spike.lookback, 2 * case.stride))
 
 
@@ -97,7 +95,7 @@ def lr_panel(case: Case, first: int, last: int) -> Panel:
 
 
 def jumps(case: Case) -> Ints:
-    """Return the steps at which the learning rate jumps up, unless it does so again and again."""
+    """Return the steps at which the learning rate jumps up, unless it keeps doing so."""
     lr = case.history.get("lr")
     nothing = np.empty(0, np.int64)
     if lr is None or len(lr) < 3:

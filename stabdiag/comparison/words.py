@@ -5,19 +5,22 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from stabdiag.tree.words import num
+from stabdiag.words import num
 
 if TYPE_CHECKING:
     from stabdiag.compared import Parting
     from stabdiag.findings import Scalar
 
+# The values of two runs that do not part.
+_NOTHING = (math.nan, math.nan)
+
 
 def where(one: Parting) -> str:
-    """Return the first difference as a sentence, and how many losses are the same before it."""
+    """Return a sentence on the first difference, and on how many losses before it are equal."""
     a, b = one.runs
-    x, y = one.values or (math.nan, math.nan)
+    x, y = one.values or _NOTHING
     gap = f", a difference of {num(abs(x - y))}" if math.isfinite(x - y) else ""
-    return f"The losses of {a} and {b} first differ at step {one.step}: {close(x, y)}{gap}."
+    return f"The losses of {a} and {b} first differ at step {one.step}: {close(one.values)}{gap}."
 
 
 def largest(one: Parting) -> str:
@@ -27,8 +30,9 @@ def largest(one: Parting) -> str:
     return f"{num(one.largest)} at most, at step {one.largest_step}"
 
 
-def close(x: float, y: float) -> str:
+def close(values: tuple[float, float] | None) -> str:
     """Return two values with as many digits as tell them apart, whole ones whole."""
+    x, y = values or _NOTHING
     if not math.isfinite(x - y):
         return f"{num(x)} against {num(y)}"
     if x.is_integer() and y.is_integer() and max(abs(x), abs(y)) < 1e15:
@@ -42,7 +46,7 @@ def close(x: float, y: float) -> str:
 
 def measured(one: Parting) -> dict[str, Scalar]:
     """Return what a parting measures, by name."""
-    x, y = one.values or (math.nan, math.nan)
+    x, y = one.values or _NOTHING
     return {
         "first_difference_at": one.step,
         "first_difference": abs(x - y),
