@@ -11,6 +11,8 @@ import numpy as np
 from stabdiag.stats.quantiles import median
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from stabdiag.history import Series
 
 # Scales that a scaler does not go below: Megatron and DeepSpeed 1, fairseq 1e-4.
@@ -19,6 +21,9 @@ _KNOWN_FLOORS = (1.0, 1e-4)
 # A scale is at its floor if it mostly stays within one probe of it, having been so much higher.
 _PROBE = 2.0
 _FROM = 8.0
+
+# Scales below 1 may be written with so many decimals.
+_DECIMALS = 4
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,5 +90,14 @@ def is_averaged(scale: Series) -> bool:
     values = values[(values > 0) & ~np.isin(values, _KNOWN_FLOORS)]
     if not len(values):
         return False
+    return bool(np.mean(~_are_powers(values)) > 0.5) and len(np.unique(values)) > 2
+
+
+def _are_powers(values: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Tell which positive values are powers of two, those below 1 perhaps rounded to decimals."""
     mantissa = np.frexp(values)[0]
-    return bool(np.mean(mantissa != 0.5) > 0.5) and len(np.unique(values)) > 2
+    nearest = np.exp2(np.round(np.log2(values)))
+    # fairseq writes 0.0039 for 2^-8.
+    rounded = (values < 1) & (np.round(nearest, _DECIMALS) == np.round(values, _DECIMALS))
+    powers: NDArray[np.bool_] = (mantissa == 0.5) | rounded
+    return powers
