@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from stabdiag.history import COUNTED, Event, EventKind
 from stabdiag.manifest.beside import NUMBERS, spellings
 from stabdiag.manifest.keys import number
+from stabdiag.words import plural
 
 if TYPE_CHECKING:
     from stabdiag.history import History
@@ -54,7 +55,7 @@ def _moved(event: Event, every: int) -> Event:
     if event.message == COUNTED:
         message = (
             "no step was logged: the records of training are counted, and one is written every "
-            f"{every} steps (logging_steps)"
+            f"{plural(every, 'step')} (logging_steps)"
         )
         return Event(kind=EventKind.STEPS, message=message)
     message = event.message

@@ -61,6 +61,8 @@ PASSED = [
         {"step": np.arange(600) + 100 * (np.arange(600) // 60), "loss": FALLING[:600]},
     ),
     ("resume-step-gap", log()),
+    # A stretch of losses that are not finite is no stretch without any.
+    ("resume-step-gap", log(np.where((STEPS >= 300) & (STEPS < 400), np.nan, FALLING))),
 ]
 
 
