@@ -32,6 +32,9 @@ _FEW_JUMPS = 2
 # So many points on either side tell a schedule's own slope.
 _SLOPE = 10
 
+# What is told of a jump that is the schedule's own.
+AGAIN = ", as it does again and again"
+
 
 @dataclass(frozen=True, kw_only=True)
 class Panel:
@@ -89,7 +92,7 @@ def lr_panel(case: Case, first: int, last: int) -> Panel:
         f"at step {int(steps[at])}"
     )
     if not case.literal and steps[at] not in case.lr_jumps:
-        because += ", as it does again and again"
+        because += AGAIN
         return Panel(branch=branch, holds=False, because=because, measured=measured)
     return Panel(
         branch=branch, holds=True, because=because, measured=measured, steps=(int(steps[at]),)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stabdiag.roles import counts_since_the_last
+from stabdiag.stats.quantiles import median
 from stabdiag.tree.probes import PAUSE, changes, interval_of
 
 if TYPE_CHECKING:
@@ -25,6 +26,9 @@ _CALIBRATED_AFTER = 50
 # A log that begins later shows a search only if its scale is as high as one begins: PyTorch and
 # DeepSpeed start at 65536 or 2^32, fairseq at 128, but that at the beginning of the run.
 _FIRST_SCALE = 2.0**14
+
+# So many overflows show the rhythm of a decline.
+_RHYTHM = 8
 
 # From the highest scale that one begins with, 2^32, down to 1 it takes 32 overflows, or with the
 # hysteresis of Megatron and DeepSpeed twice as many.
@@ -63,10 +67,13 @@ class Overflows:
     def began(self, step: int, stride: float, factor: float) -> int:
         """Return the first of the overflows that led to a step without a long pause.
 
-        Those that come too soon for the scale to grow in between are one decline.
+        A pause is long by the rhythm of the last of them, or if it let the scale grow again.
         """
         led = self.steps[self.steps <= step]
-        pauses = np.flatnonzero(np.diff(led) > max(PAUSE, 3 * stride, self.interval / factor))
+        gaps = np.diff(led)
+        rhythm = median(gaps[-_RHYTHM:].astype(np.float64)) if len(gaps) else 0.0
+        longest = min(factor * rhythm, self.interval / factor)
+        pauses = np.flatnonzero(gaps > max(PAUSE, 3 * stride, longest))
         first = int(pauses[-1]) + 1 if len(pauses) else 0
         return int(led[first]) if len(led) else step
 

@@ -489,6 +489,7 @@ def test_a_loss_that_was_back_late_is_weighed(
     calm: Callable[..., Log], every: int | None, expected: str
 ) -> None:
     log = calm()
+    log["loss"] -= 2.0 * np.exp(-np.arange(800) / 200)  # as low before as at the end
     log["loss"][400:520] += 3.0
     manifest = {"checkpoint_every": every} if every else {}
     found = stabdiag.diagnose(log, manifest=manifest).diagnosis
@@ -507,8 +508,45 @@ def test_a_loss_that_was_back_late_is_weighed(
     words = " ".join(found.next_actions)
     assert ("restart" in words or "Skip" in words) is not kept
     assert (found.remedies == ()) is kept
-    # What the manifest tells of the checkpoints is no question any more.
-    assert ("If no checkpoint is older" in words) is (every is None)
+    # The loss is back: the full re-train is no question any more.
+    assert "If no checkpoint is older" not in words
+
+
+def test_a_loss_that_is_lower_by_now_than_before_its_spike_is_kept(
+    calm: Callable[..., Log],
+) -> None:
+    log = calm()
+    log["loss"][300:420] += 3.0
+    found = stabdiag.diagnose(log, manifest={"checkpoint_every": 100}).diagnosis
+    assert (found.slug, found.title) == ("spike-persistent", "Loss spike that recovered late")
+    assert re.match(
+        r"Keep the run going: the loss was back by step 4\d\d, and is 2\.0\d+ by now, below the "
+        r"2\.[45]\d+ from before the spike\.",
+        found.first_action,
+    )
+    assert found.remedies == ()
+
+
+def test_a_learning_rate_that_kept_to_its_schedule_is_not_asked_about(
+    calm: Callable[..., Log],
+) -> None:
+    log = calm()
+    log["loss"][400:] += 3.0
+    ask = "Compare the learning rate at the onset with the schedule that was meant."
+    assert ask not in stabdiag.diagnose(log).diagnosis.next_actions
+    del log["lr"]
+    assert ask in stabdiag.diagnose(log).diagnosis.next_actions
+
+
+def test_a_loss_that_rises_with_jumps_of_the_learning_rate_that_come_again(
+    calm: Callable[..., Log],
+) -> None:
+    log = calm(1600)
+    log["lr"] = 1e-3 * (1.01 - np.arange(1600) % 200 / 200)
+    log["loss"][800:900] += 3.0
+    found = stabdiag.diagnose(log).diagnosis
+    assert found.slug == "spike-persistent"
+    assert any("If these jumps of the learning rate are meant" in one for one in found.next_actions)
 
 
 @pytest.mark.parametrize(

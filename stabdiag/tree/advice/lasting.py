@@ -4,17 +4,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from stabdiag.stats.quantiles import median
 from stabdiag.stats.shape import back_after_all
 from stabdiag.tree.advice.told import STATE, Told, told_of
 from stabdiag.tree.advice.words import Advice, batches_at, clip, first_of, inner
+from stabdiag.tree.causes import AGAIN, before, lr_panel
 from stabdiag.tree.spike import focus, time_to_recover
-from stabdiag.tree.words import checkpoint_before
+from stabdiag.tree.words import checkpoint_before, num
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from stabdiag.findings import Answer
     from stabdiag.tree.case import Case
+
+_KEEP = "Keep the run going"
+
+# Where the loss stands now is the median of so many at least.
+_LEVEL = 20
 
 _FULL_COST = "If no checkpoint is older than the onset, the cost is the full re-train."
 
@@ -41,9 +48,9 @@ def persistent(case: Case, answers: Mapping[str, Answer]) -> Advice:
     why = "The weights or the optimizer's moments are damaged, or the data changed."
     if back is not None:
         passed, why = f"It came back, but only by step {back}, and not within {time}.", ""
-        act = _weighed(told, older, back)
+        act, cost = _weighed(case, told, older, back), ()
         restart = (f"If it does, restart {told.how}.",)
-        if older == 0:
+        if act.startswith(_KEEP):
             restart = (f"If it happens again, clip the gradient norm at {clip(case)}.",)
             skip, remedies = (), ()
     if told.resumed is not None:
@@ -55,10 +62,7 @@ def persistent(case: Case, answers: Mapping[str, Answer]) -> Advice:
         then=(
             *restart,
             *skip,
-            "Find what raised the learning rate: a resume that set up another schedule, phases "
-            "that do not join, a change by hand."
-            if told.cause and told.resumed is None
-            else "Compare the learning rate at the onset with the schedule that was meant.",
+            *_about_the_rate(case, told),
             *cost,
         ),
         step=told.onset,
@@ -76,14 +80,36 @@ def _back_late(case: Case) -> int | None:
     return None if at is None else case.at(at)
 
 
-def _weighed(told: Told, older: int | None, back: int) -> str:
+def _weighed(case: Case, told: Told, older: int | None, back: int) -> str:
     """Return what to do where the loss came back late: to reload costs all the steps since."""
     if older == 0:
-        return f"Keep the run going: no checkpoint is older, and the loss was back by step {back}."
+        return f"{_KEEP}: no checkpoint is older, and the loss was back by step {back}."
+    spike, end = focus(case), int(case.loss.steps[-1])
+    last = case.loss.between(back, end).values[-case.points(case.recovery_steps, _LEVEL) :]
+    if len(last) >= _LEVEL and (now := median(last)) < spike.base - spike.sigma:
+        return (
+            f"{_KEEP}: the loss was back by step {back}, and is {num(now)} by now, below the "
+            f"{num(spike.base)} from before the spike."
+        )
     return (
         f"{told.reload}, only if it evaluates better than the run does now: the loss was back by "
         f"step {back}."
     )
+
+
+def _about_the_rate(case: Case, told: Told) -> tuple[str, ...]:
+    """Return what to ask of the learning rate, unless it was logged and kept to its schedule."""
+    if told.cause and told.resumed is None:
+        return (
+            "Find what raised the learning rate: a resume that set up another schedule, phases "
+            "that do not join, a change by hand.",
+        )
+    panel = lr_panel(case, before(case, told.onset), case.at(focus(case).peak))
+    if panel.holds is None:
+        return ("Compare the learning rate at the onset with the schedule that was meant.",)
+    if panel.because.endswith(AGAIN):
+        return ("If these jumps of the learning rate are meant, the loss rises with each of them.",)
+    return ()
 
 
 def unresolved(case: Case, answers: Mapping[str, Answer]) -> Advice:
