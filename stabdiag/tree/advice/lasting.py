@@ -56,15 +56,12 @@ def persistent(case: Case, answers: Mapping[str, Answer]) -> Advice:
     if told.resumed is not None:
         act = f"Resume at step {told.resumed} once more, and see that it loads {STATE}."
         restart = (f"Should the loss jump again: {inner(told.restart)}",)
+    rate = _about_the_rate(case, told)
+    kept = act.startswith(_KEEP)
     return Advice(
         summary=" ".join(filter(None, (told.what, passed, told.cause or why))),
         first=act,
-        then=(
-            *restart,
-            *skip,
-            *_about_the_rate(case, told),
-            *cost,
-        ),
+        then=(*rate, *restart) if kept else (*restart, *skip, *rate, *cost),
         step=told.onset,
         reload=told.reload,
         began=told.began,
@@ -108,7 +105,10 @@ def _about_the_rate(case: Case, told: Told) -> tuple[str, ...]:
     if panel.holds is None:
         return ("Compare the learning rate at the onset with the schedule that was meant.",)
     if panel.because.endswith(AGAIN):
-        return ("If these jumps of the learning rate are meant, the loss rises with each of them.",)
+        return (
+            "If these jumps of the learning rate are meant, as warm restarts are, the rise is "
+            "theirs: nothing needs to be mended.",
+        )
     return ()
 
 
