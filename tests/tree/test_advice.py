@@ -681,3 +681,21 @@ def test_of_epochs_no_single_batch_is_to_be_looked_at(calm: Callable[..., Log]) 
     persistent = stabdiag.diagnose(stayed).diagnosis
     assert persistent.slug == "spike-persistent"
     assert not any("Skip the batches" in action for action in persistent.next_actions)
+
+
+@pytest.mark.parametrize("every", [100, None])
+def test_the_checkpoint_is_from_before_a_slow_climb_and_not_from_within(
+    calm: Callable[..., Log], every: int | None
+) -> None:
+    log = calm(6000)
+    log["loss"] += np.clip((np.arange(6000) - 4000) / 2000, 0, 1)
+    found = stabdiag.diagnose(log, manifest={"checkpoint_every": every} if every else {}).diagnosis
+    assert found.slug == "divergence-unexplained"
+    assert found.step is not None
+    assert found.step > 4200  # by then it is beyond its usual ups and downs
+    told = re.search(r"left its best level near step (\d+)", found.first_action)
+    assert told is not None
+    assert int(told[1]) == pytest.approx(4050, abs=100)
+    if every:
+        named = int(told[1]) - 1
+        assert f"the checkpoint of step {named - named % 100}, the last" in found.first_action

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stabdiag.findings import Remedy
+from stabdiag.tree.advice.sound import LEVEL, left_its_best
 from stabdiag.tree.advice.words import (
     Advice,
     clip,
@@ -66,7 +67,15 @@ def _told(case: Case, cause: str = "", answer: Answer | None = None) -> _Told:
         began = turned
         # By the time that the loss climbs, the weights have long been going wrong.
         since = f"{cause} from {turned} on" if turned < first else since
-    reload = checkpoint_before(case.manifest, min(began, first)).reload(since)
+    sound = checkpoint_before(case.manifest, min(began, first))
+    if not case.literal and not isinstance(turned, int):
+        left = left_its_best(case)
+        # One from within a slow climb is no sound checkpoint; where it began is not told closer.
+        named = first if sound.step is None else sound.step
+        if left + LEVEL * case.stride < named:
+            sound = checkpoint_before(case.manifest, left)
+            since = f"the loss left its best level near step {left}"
+    reload = sound.reload(since)
     return _Told(first=first, began=began, what=what, reload=reload)
 
 
