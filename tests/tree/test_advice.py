@@ -699,3 +699,28 @@ def test_the_checkpoint_is_from_before_a_slow_climb_and_not_from_within(
     if every:
         named = int(told[1]) - 1
         assert f"the checkpoint of step {named - named % 100}, the last" in found.first_action
+
+
+@pytest.mark.parametrize(("at", "early"), [(150, True), (1500, False)])
+def test_a_longer_warm_up_is_advised_where_it_was_not_long_over(
+    calm: Callable[..., Log], at: int, early: bool
+) -> None:
+    log = calm(2000)
+    log["lr"] = 1e-3 * np.minimum(1, (np.arange(2000) + 1) / 40)
+    log["grad_norm"][at - 3 : at] = 80.0
+    log["loss"][at:] = np.nan
+    found = stabdiag.diagnose(log, manifest={"dtype": "bf16"}).diagnosis
+    assert "half the learning rate" in found.first_action
+    assert any("Lengthen the warm-up" in one for one in found.next_actions) is early
+
+
+def test_a_jump_of_the_learning_rate_is_not_mended_by_other_batches(
+    calm: Callable[..., Log],
+) -> None:
+    log = calm()
+    log["lr"][398:] *= 10
+    log["loss"][400:] += 3.0
+    found = stabdiag.diagnose(log).diagnosis
+    assert found.slug == "spike-persistent"
+    assert found.next_actions[0].startswith("Find what raised the learning rate")
+    assert not any("batches" in one for one in found.next_actions)

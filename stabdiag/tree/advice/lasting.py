@@ -57,6 +57,9 @@ def persistent(case: Case, answers: Mapping[str, Answer]) -> Advice:
         act = f"Resume at step {told.resumed} once more, and see that it loads {STATE}."
         restart = (f"Should the loss jump again: {inner(told.restart)}",)
     rate = _about_the_rate(case, told)
+    if told.cause and told.resumed is None:
+        # What the learning rate did is no fault of the data.
+        skip = ()
     kept = act.startswith(_KEEP)
     return Advice(
         summary=" ".join(filter(None, (told.what, passed, told.cause or why))),
