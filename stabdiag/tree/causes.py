@@ -35,6 +35,7 @@ _SLOPE = 10
 # A rate that changes by the same so often has few digits, give or take this share of the last.
 _UNITS = 5
 _NEARLY = 0.01
+_MOST_UNITS = 1e6
 
 # What is told of a jump that is the schedule's own.
 AGAIN = ", as it does again and again"
@@ -148,11 +149,14 @@ def _ratios(case: Case, values: Floats, at: Ints) -> Floats:
 
 def _unit(values: Floats) -> float:
     """Return what learning rates that are written with few digits change by, or else 0."""
-    changes = np.abs(np.diff(values))
+    with np.errstate(over="ignore"):
+        changes = np.abs(np.diff(values))
     changes = changes[changes > 0]
     if not len(changes):
         return 0.0
     unit = float(changes.min())
+    if np.abs(values).max() >= _MOST_UNITS * unit:
+        return 0.0
     counts = values / unit
     in_units = bool((np.abs(counts - np.round(counts)) < _NEARLY).all())
     return unit if in_units and np.sum(changes < 1.5 * unit) >= _UNITS else 0.0

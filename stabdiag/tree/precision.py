@@ -100,7 +100,7 @@ def _collapsed(case: Case, scale: Series, found: Overflows) -> Reply | None:
         measured["back_at"] = fall.back
     return yes(
         f"the loss scale fell from {num(fall.top)} {told}",
-        found.began(fall.since, case.stride, case.limits.precision.overflow_factor),
+        found.began(fall, case.stride),
         branch="collapsed",
         measured=measured,
     )

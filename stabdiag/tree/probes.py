@@ -33,6 +33,8 @@ def changes(scale: Series) -> tuple[Ints, Ints, Ints]:
         ratio = finite.values[1:] / finite.values[:-1]
         halvings = np.round(-np.log2(ratio))
     fell = ratio <= 0.75
+    # What fell below 0 is no scale, and was halved no number of times.
+    halvings = np.nan_to_num(halvings, nan=1.0)
     times = np.clip(halvings[fell], 1, np.diff(finite.steps)[fell]).astype(np.int64)
     return finite.steps[1:][fell], times, finite.steps[1:][ratio >= 1.5]
 

@@ -31,12 +31,14 @@ class Fall:
     """The last fall of a scale to a bound: from where, how low, from which step on.
 
     ``back`` is the step at which it had made good half of it, in doublings, if it has since.
+    ``usual_until`` is the last step at which it stood no lower than a probe below its usual level.
     """
 
     top: float
     low: float
     since: int
     back: int | None
+    usual_until: int
 
 
 def last_fall(scale: Series, below: float) -> Fall | None:
@@ -56,10 +58,12 @@ def last_fall(scale: Series, below: float) -> Fall | None:
     begin = int(np.flatnonzero(values[:last] >= middle)[-1]) + 1
     since = begin + int(np.argmax(values[begin : last + 1] < below))
     again = np.flatnonzero(values[last:] >= middle)
+    usual = np.flatnonzero(values[:begin] * _PROBE >= median(values[:begin]))
     return Fall(
         top=top,
         low=float(values[since : last + 1].min()),
         since=int(steps[since]),
+        usual_until=int(steps[usual[-1]]),
         back=int(steps[last + again[0]]) if len(again) and values[-1] >= middle else None,
     )
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stabdiag.roles import counts_since_the_last
-from stabdiag.stats.quantiles import median
 from stabdiag.tree.probes import PAUSE, changes, interval_of
 
 if TYPE_CHECKING:
@@ -16,6 +15,7 @@ if TYPE_CHECKING:
 
     from stabdiag.history import Series
     from stabdiag.tree.case import Case
+    from stabdiag.tree.scale import Fall
 
     Ints = NDArray[np.int64]
 
@@ -26,9 +26,6 @@ _CALIBRATED_AFTER = 50
 # A log that begins later shows a search only if its scale is as high as one begins: PyTorch and
 # DeepSpeed start at 65536 or 2^32, fairseq at 128, but that at the beginning of the run.
 _FIRST_SCALE = 2.0**14
-
-# So many overflows show the rhythm of a decline.
-_RHYTHM = 8
 
 # From the highest scale that one begins with, 2^32, down to 1 it takes 32 overflows, or with the
 # hysteresis of Megatron and DeepSpeed twice as many.
@@ -64,18 +61,16 @@ class Overflows:
         """Overflows after the calibration."""
         return len(self.steps) - self.calibrating
 
-    def began(self, step: int, stride: float, factor: float) -> int:
-        """Return the first of the overflows that led to a step without a long pause.
+    def began(self, fall: Fall, stride: float) -> int:
+        """Return the first of the overflows that led to a fall, without a long pause.
 
-        A pause is long by the rhythm of the last of them, or if it let the scale grow again.
+        Those of a decline come one after the other, or since the scale last stood where it used to.
         """
-        led = self.steps[self.steps <= step]
-        gaps = np.diff(led)
-        rhythm = median(gaps[-_RHYTHM:].astype(np.float64)) if len(gaps) else 0.0
-        longest = min(factor * rhythm, self.interval / factor)
-        pauses = np.flatnonzero(gaps > max(PAUSE, 3 * stride, longest))
-        first = int(pauses[-1]) + 1 if len(pauses) else 0
-        return int(led[first]) if len(led) else step
+        led = self.steps[self.steps <= fall.since]
+        pauses = np.flatnonzero(np.diff(led) > max(PAUSE, 3 * stride))
+        first = int(led[pauses[-1] + 1]) if len(pauses) else int(led[0]) if len(led) else fall.since
+        lower = led[led > fall.usual_until]
+        return min(first, int(lower[0])) if len(lower) else first
 
     def first_unexplained(self, factor: float) -> int:
         """Return the first overflow after the calibration that the next one follows too soon."""

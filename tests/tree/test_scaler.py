@@ -454,10 +454,20 @@ def test_a_sparse_log_shows_the_last_of_many_halvings(calm: Callable[..., Log]) 
     assert diagnose(every(log, 10)).diagnosis.slug == "gradient-overflow"
 
 
-def test_a_decline_of_the_scale_begins_with_its_first_overflow(calm: Callable[..., Log]) -> None:
+def test_a_decline_of_the_scale_begins_where_it_left_its_usual_level(
+    calm: Callable[..., Log],
+) -> None:
     log = train(
         calm(4000), Scaler(**TORCH), lambda at: 0.0 if at > 900 and at % 100 == 0 else 2.0**20
     )
     found = diagnose(log, checkpoint_every=50).diagnosis
-    assert (found.slug, found.step) == ("loss-scale-collapsed", 1000)
-    assert found.first_action.startswith("Reload the checkpoint of step 950,")
+    assert (found.slug, found.step) == ("loss-scale-collapsed", 1100)
+    assert found.first_action.startswith("Reload the checkpoint of step 1050,")
+
+
+def test_a_scale_that_falls_below_zero_is_halved_no_number_of_times(
+    calm: Callable[..., Log],
+) -> None:
+    log = calm() | {"loss_scale": np.where(np.arange(800) % 7 == 3, -5.0, 8.0)}
+    del log["grad_norm"]
+    assert diagnose(log).diagnosis.slug  # and no warning, which would be an error here
