@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 # Overflows so many steps apart do not belong to one decline of the scale.
 PAUSE = 25
 
+# From 2^32 to 2^-32 a scale is halved so often; what falls farther is no scale.
+_MOST = 64
+
 # The rhythm of probes of which the scale shows nothing takes so many to be seen.
 _FEW_PROBES = 3
 
@@ -35,7 +38,9 @@ def changes(scale: Series) -> tuple[Ints, Ints, Ints]:
     fell = ratio <= 0.75
     # What fell below 0 is no scale, and was halved no number of times.
     halvings = np.nan_to_num(halvings, nan=1.0)
-    times = np.clip(halvings[fell], 1, np.diff(finite.steps)[fell]).astype(np.int64)
+    times = np.clip(halvings[fell], 1, np.clip(np.diff(finite.steps)[fell], 1, _MOST)).astype(
+        np.int64
+    )
     return finite.steps[1:][fell], times, finite.steps[1:][ratio >= 1.5]
 
 
