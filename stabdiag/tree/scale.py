@@ -58,7 +58,8 @@ def last_fall(scale: Series, below: float) -> Fall | None:
     begin = int(np.flatnonzero(values[:last] >= middle)[-1]) + 1
     since = begin + int(np.argmax(values[begin : last + 1] < below))
     again = np.flatnonzero(values[last:] >= middle)
-    usual = np.flatnonzero(values[:begin] * _PROBE >= median(values[:begin]))
+    level = median(values[:begin])
+    usual = np.flatnonzero(values[:begin] >= min(level, level / _PROBE))
     return Fall(
         top=top,
         low=float(values[since : last + 1].min()),
