@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from stabdiag.assemble import build_history
+from stabdiag.assemble import build_history, in_steps
 from stabdiag.errors import LimitError, ManifestError, NoUsableRecord, StabdiagError
 from stabdiag.history import History
 from stabdiag.limits import Limits
@@ -65,7 +65,8 @@ def loaded_run(
         history = build_history(place.columns, limits, chosen=columns, attempt=attempt)
         beside = place.manifest
     told = (beside if given is None else given).override(settings or {})
-    return history, told.completed(history.config)
+    told = told.completed(history.config)
+    return in_steps(history, told), told
 
 
 def raw_columns(source: object, format: str | None, columns: Mapping[str, str] | None) -> Found:

@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -61,6 +61,9 @@ class Series:
 
 # What is told where a column of epochs serves as the step.
 _EPOCHS = re.compile(r"epoch.* serves as the step")
+
+# What is told where the step of a record is its number among those of training.
+COUNTED: Final = "no step was logged: the records of training are counted, from 0"
 
 # So many steps are evaluated where they are epochs: the evaluation of the last may be missing.
 _EVALUATED = 0.9

@@ -17,6 +17,8 @@ NUMBERS: Final[Mapping[str, tuple[str, ...]]] = {
         *("eval_every", "eval_interval", "eval_steps", "val_check_interval", "eval_freq"),
         *("validation_interval", "validate_interval_updates", "evaluation_interval"),
     ),
+    # The HF Trainer's: every so many steps a record of training is written.
+    "log_every": ("logging_steps",),
     "schedule_steps": (
         *("schedule_steps", "lr_decay_iters", "lr_decay_steps", "decay_steps", "t_max"),
         *("scheduler_total_steps", "scheduler_num_training_steps"),

@@ -42,8 +42,9 @@ def resume_loss_jump(case: Case) -> Evidence | None:
             f"{num(jump.noise)}.",
             step=step,
             measured={"before": jump.old, "after": jump.new, "noise": jump.noise},
-            first=f"Check that the checkpoint of step {step} holds the optimizer's state (Adam's "
-            "moments), the schedule and the scaler, and that all are loaded.",
+            first=f"Check that the checkpoint that the run resumed from at step {step} holds the "
+            "optimizer's state (Adam's moments), the schedule and the scaler, and that all are "
+            "loaded.",
             then=(
                 "Resume from it twice and compare the first losses with those before.",
                 "If the state is lost, warm the learning rate up again after the resume.",

@@ -78,7 +78,8 @@ def _epoch_begins(case: Case, step: int, before: Floats, width: int) -> bool:
 
 def resume_step_gap(case: Case) -> Evidence | None:
     """Are steps missing from a log that is regular otherwise?"""
-    steps = case.loss.steps
+    # A loss that is not finite was logged all the same.
+    steps = case.history.series["loss"].steps
     gaps = np.diff(steps).astype(np.float64)
     if len(gaps) < 4 * _FEW_GAPS:
         return None

@@ -16,10 +16,15 @@ from stabdiag.tree.advice.words import clip
 from stabdiag.words import num
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from stabdiag.tree.case import Case
 
-# Waves are counted on so many levels at most: slower ones than that are the run itself.
-_LEVELS = 100
+    Floats = NDArray[np.float64]
+
+# Waves are counted on so many levels, as far as there are points: the more, the faster they may be.
+# Slower ones than the fewest show are the run itself.
+_LEVELS = (100, 400, 1600)
 
 # The beginning of a log is its first tenth.
 _FIRST = 10
@@ -35,8 +40,9 @@ def loss_oscillating(case: Case) -> Evidence | None:
 
 def _waves(case: Case) -> Evidence | None:
     limits, x = case.limits.learning, case.loss.values
-    smooth = levels(x, _LEVELS)
-    waves = count_waves(np.log(smooth), float(np.log(limits.swing)))
+    found = [levels(x, count) for count in _LEVELS if count <= max(len(x), _LEVELS[0])]
+    swing = float(np.log(limits.swing))
+    waves, smooth = max(((count_waves(np.log(one), swing), one) for one in found), key=_waves_of)
     if waves < limits.swings or _is_cyclic(case):
         return None
     first, last = int(case.loss.steps[0]), int(case.loss.steps[-1])
@@ -49,6 +55,10 @@ def _waves(case: Case) -> Evidence | None:
         first=_first(case),
         then=_then(case),
     )
+
+
+def _waves_of(counted: tuple[int, Floats]) -> int:
+    return counted[0]
 
 
 def _above_start(case: Case) -> Evidence | None:

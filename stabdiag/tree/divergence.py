@@ -179,7 +179,8 @@ def _is_the_grad_norm_rising(case: Case) -> Reply:
         "ratio": ratio if before > 0 else None,
         "p_value": chance,
     }
-    rising = ratio > case.limits.divergence.grad_norm_rise and chance < 0.01
+    higher = ratio > case.limits.divergence.grad_norm_rise
+    rising = higher and chance < 0.01
     if rising and material:
         return yes(told, first, last, measured=measured)
     if rising:
@@ -188,6 +189,8 @@ def _is_the_grad_norm_rising(case: Case) -> Reply:
             branch=kind,
             measured=measured,
         )
+    if higher:
+        told += f", but not steadily: a flat one does so with chance {num(chance)}"
     return no(told, first, last, branch=kind, measured=measured)
 
 

@@ -30,6 +30,14 @@ _FEW_JUMPS = 2
 # So many points on either side tell a schedule's own slope.
 _SLOPE = 10
 
+# A rate that changes by the same so often has few digits, give or take this share of the last.
+_UNITS = 5
+_NEARLY = 0.01
+_MOST_UNITS = 1e6
+
+# What is told of a jump that is the schedule's own.
+AGAIN = ", as it does again and again"
+
 
 @dataclass(frozen=True, kw_only=True)
 class Panel:
@@ -72,7 +80,8 @@ def lr_panel(case: Case, first: int, last: int) -> Panel:
     at, ratio = int(inside[np.argmax(ratios)]), float(ratios.max())
     begin = max(at - _SLOPE - 1, 0)
     around = values[begin : at + _SLOPE + 1]
-    jumped = _are_jumps(case, around, np.array([at - begin]), np.array([ratio]))[0]
+    place, ratio_at = np.array([at - begin]), np.array([ratio])
+    jumped = _are_jumps(case, around, place, ratio_at, _unit(values))[0]
     measured: dict[str, Scalar] = {
         "lr_ratio": ratio if math.isfinite(ratio) else None,
         "lr_before": float(values[at - 1]),
@@ -87,7 +96,7 @@ def lr_panel(case: Case, first: int, last: int) -> Panel:
         f"at step {int(steps[at])}"
     )
     if not case.literal and steps[at] not in case.lr_jumps:
-        because += ", as it does again and again"
+        because += AGAIN
         return Panel(branch=branch, holds=False, because=because, measured=measured)
     return Panel(
         branch=branch, holds=True, because=because, measured=measured, steps=(int(steps[at]),)
@@ -104,7 +113,7 @@ def jumps(case: Case) -> Ints:
     low, high = lr.values[:-1], lr.values[1:]
     up = (low >= 0) & (high > 0) & (high >= case.limits.spike.lr_jump * low)
     at = np.flatnonzero(up) + 1
-    found = at[_are_jumps(case, lr.values, at, _ratios(case, lr.values, at))]
+    found = at[_are_jumps(case, lr.values, at, _ratios(case, lr.values, at), _unit(lr.values))]
     if len(found) > _FEW_JUMPS:
         # A schedule with restarts jumps as a rule, but no higher than it had been.
         peak = np.maximum.accumulate(low) * case.limits.spike.lr_jump
@@ -136,10 +145,28 @@ def _ratios(case: Case, values: Floats, at: Ints) -> Floats:
     return ratios
 
 
-def _are_jumps(case: Case, values: Floats, at: Ints, ratios: Floats) -> NDArray[np.bool_]:
+def _unit(values: Floats) -> float:
+    """Return what learning rates that are written with few digits change by, or else 0."""
+    with np.errstate(over="ignore"):
+        changes = np.abs(np.diff(values))
+    changes = changes[changes > 0]
+    if not len(changes):
+        return 0.0
+    unit = float(changes.min())
+    if np.abs(values).max() >= _MOST_UNITS * unit:
+        return 0.0
+    counts = values / unit
+    in_units = bool((np.abs(counts - np.round(counts)) < _NEARLY).all())
+    return unit if in_units and np.sum(changes < 1.5 * unit) >= _UNITS else 0.0
+
+
+def _are_jumps(
+    case: Case, values: Floats, at: Ints, ratios: Floats, unit: float
+) -> NDArray[np.bool_]:
     """Tell where a learning rate has risen by a factor, and by more than the schedule's slope.
 
     During a warm-up each step is a rise by a factor: one more of the same size is the schedule's.
+    Of one that is written with few digits each digit is a rise: it takes more than the last.
     """
     none = np.zeros(_SLOPE)
     changes = np.concatenate([none, np.diff(values), none])
@@ -148,7 +175,7 @@ def _are_jumps(case: Case, values: Floats, at: Ints, ratios: Floats) -> NDArray[
     usual = np.maximum(np.abs(windows[at - 1]).max(axis=1), windows[at + _SLOPE].max(axis=1))
     rises: Floats = values[at] - values[at - 1]
     are: NDArray[np.bool_] = (ratios >= case.limits.spike.lr_jump) & (
-        rises > 3 * np.maximum(usual, 0.0)
+        rises > np.maximum(3 * usual, 1.5 * unit)
     )
     return are
 

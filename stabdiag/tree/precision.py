@@ -54,7 +54,7 @@ def _is_there_an_overflow(case: Case) -> Reply:
     if dtype == "fp16" and not _is_constant(scale):
         told += f"; {found.calibrating} while the scaler was calibrating at the start"
         measured["while_calibrating"] = found.calibrating
-    return yes(told, *found.steps[:20].tolist(), measured=measured)
+    return yes(told, *found.at[:20], measured=measured)
 
 
 def _scale_in_bf16(case: Case) -> str:
@@ -97,7 +97,7 @@ def _collapsed(case: Case, scale: Series, found: Overflows) -> Reply | None:
         measured["back_at"] = fall.back
     return yes(
         f"the loss scale fell from {num(fall.top)} {told}",
-        found.began(fall.since, case.stride),
+        found.began(fall, case.stride),
         branch="collapsed",
         measured=measured,
     )
@@ -125,7 +125,7 @@ def _too_often(case: Case, found: Overflows) -> Reply:
     if case.manifest.dtype == "bf16":
         count = plural(len(found.steps), "overflow")
         because = f"{count} in bf16, which has no loss scale to absorb them{_scale_in_bf16(case)}"
-        return yes(because, *found.steps[:20].tolist(), branch="overflow", measured=measured)
+        return yes(because, *found.at[:20], branch="overflow", measured=measured)
     measured |= {
         "while_calibrating": found.calibrating,
         "later": found.later,

@@ -11,6 +11,8 @@ import numpy as np
 from stabdiag.stats.quantiles import median
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from stabdiag.history import Series
 
 # Scales that a scaler does not go below: Megatron and DeepSpeed 1, fairseq 1e-4.
@@ -20,18 +22,23 @@ _KNOWN_FLOORS = (1.0, 1e-4)
 _PROBE = 2.0
 _FROM = 8.0
 
+# Scales below 1 may be written with so many decimals.
+_DECIMALS = 4
+
 
 @dataclass(frozen=True, kw_only=True)
 class Fall:
     """The last fall of a loss scale to a bound: from where, how low, and since when.
 
     ``back`` is the step at which it had made good half of it, in doublings, if it has since.
+    ``usual_until`` is the last step at which it stood no lower than a probe below its usual level.
     """
 
     top: float
     low: float
     since: int
     back: int | None
+    usual_until: int
 
 
 def last_fall(scale: Series, below: float) -> Fall | None:
@@ -51,10 +58,13 @@ def last_fall(scale: Series, below: float) -> Fall | None:
     begin = int(np.flatnonzero(values[:last] >= middle)[-1]) + 1
     since = begin + int(np.argmax(values[begin : last + 1] < below))
     again = np.flatnonzero(values[last:] >= middle)
+    level = median(values[:begin])
+    usual = np.flatnonzero(values[:begin] >= min(level, level / _PROBE))
     return Fall(
         top=top,
         low=float(values[since : last + 1].min()),
         since=int(steps[since]),
+        usual_until=int(steps[usual[-1]]),
         back=int(steps[last + again[0]]) if len(again) and values[-1] >= middle else None,
     )
 
@@ -89,5 +99,14 @@ def is_averaged(scale: Series) -> bool:
     values = values[(values > 0) & ~np.isin(values, _KNOWN_FLOORS)]
     if not len(values):
         return False
+    return bool(np.mean(~_are_powers(values)) > 0.5) and len(np.unique(values)) > 2
+
+
+def _are_powers(values: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Tell which positive values are powers of two, those below 1 perhaps rounded to decimals."""
     mantissa = np.frexp(values)[0]
-    return bool(np.mean(mantissa != 0.5) > 0.5) and len(np.unique(values)) > 2
+    nearest = np.exp2(np.round(np.log2(values)))
+    # fairseq writes 0.0039 for 2^-8.
+    rounded = (values < 1) & (np.round(nearest, _DECIMALS) == np.round(values, _DECIMALS))
+    powers: NDArray[np.bool_] = (mantissa == 0.5) | rounded
+    return powers

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stabdiag.roles import counts_since_the_last
-from stabdiag.stats.quantiles import median
+from stabdiag.tree.probes import PAUSE, changes, interval_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from stabdiag.history import Series
     from stabdiag.tree.case import Case
+    from stabdiag.tree.scale import Fall
 
     Ints = NDArray[np.int64]
 
@@ -26,9 +27,6 @@ _CALIBRATED_AFTER = 50
 # DeepSpeed start at 65536 or 2^32, fairseq at 128, but that at the beginning of the run.
 _FIRST_SCALE = 2.0**14
 
-# Overflows so many steps apart do not belong to one decline of the scale.
-_PAUSE = 25
-
 # From the highest scale that one begins with, 2^32, down to 1 it takes 32 overflows, or with the
 # hysteresis of Megatron and DeepSpeed twice as many.
 _LONGEST_SEARCH = 64
@@ -39,7 +37,7 @@ class Overflows:
     """Overflows as the log shows them.
 
     ``steps`` are those with a gradient norm that is not finite, those that the scaler is said to
-    have skipped, and those at which the loss scale fell;
+    have skipped, and those at which the loss scale fell, once for each time that it was halved;
     ``calibrating`` of them belong to the scaler's search for its first scale. ``interval`` is
     the steps from one probe to the next, ``expected`` the overflows that such probing explains.
     """
@@ -51,16 +49,26 @@ class Overflows:
     expected: float
 
     @property
+    def at(self) -> list[int]:
+        """The steps of the overflows, each of them once."""
+        steps: list[int] = np.unique(self.steps).tolist()
+        return steps
+
+    @property
     def later(self) -> int:
         """Overflows after the calibration."""
         return len(self.steps) - self.calibrating
 
-    def began(self, step: int, stride: float) -> int:
-        """Return the first of a series of overflows that led up to a step without a long pause."""
-        led = self.steps[self.steps <= step]
-        pauses = np.flatnonzero(np.diff(led) > max(_PAUSE, 3 * stride))
-        first = int(pauses[-1]) + 1 if len(pauses) else 0
-        return int(led[first]) if len(led) else step
+    def began(self, fall: Fall, stride: float) -> int:
+        """Return the first of the overflows that led to a fall, without a long pause.
+
+        Those of a decline come one after the other, or since the scale last stood where it used to.
+        """
+        led = self.steps[self.steps <= fall.since]
+        pauses = np.flatnonzero(np.diff(led) > max(PAUSE, 3 * stride))
+        first = int(led[pauses[-1] + 1]) if len(pauses) else int(led[0]) if len(led) else fall.since
+        lower = led[led > fall.usual_until]
+        return min(first, int(lower[0])) if len(lower) else first
 
     def first_unexplained(self, factor: float) -> int:
         """Return the first overflow after the calibration that no regular probe explains."""
@@ -84,18 +92,17 @@ def overflows(case: Case) -> Overflows:
         found.append(norm.steps[~np.isfinite(norm.values)])
     doublings = np.empty(0, np.int64)
     if scale is not None and case.manifest.dtype == "fp16":
-        fell, doublings = _changes(scale)
+        fell, times, doublings = changes(scale)
         # The step that overflows and the record in which the scale has fallen may differ.
-        known = np.concatenate(found)
-        new = fell[~_near(fell, known, 2 * case.stride)] if len(known) else fell
-        found.append(new)
+        seen = _count_before(fell, np.concatenate(found), 2 * case.stride)
+        found.append(np.repeat(fell, np.maximum(times - seen, 0)))
     if case.manifest.dtype == "fp16":
         found.append(_skipped_besides(case, np.sort(np.concatenate(found))))
-    steps = np.sort(np.concatenate(found))  # no step is in two of them
+    steps = np.sort(np.concatenate(found))
     begun, ended = _ends(case)
     grown = int(doublings[0]) if len(doublings) else ended
     calibrating = _calibration(steps[steps <= grown], begun, ended, case.stride, scale)
-    interval, source = _interval(case, doublings, scale)
+    interval, source = interval_of(case, doublings, scale, steps[calibrating:])
     after = int(steps[calibrating]) if calibrating < len(steps) else ended
     first = int(steps[calibrating - 1]) if calibrating else begun
     span = float((case.history.last_step or after) - first)
@@ -132,18 +139,11 @@ def skips(skipped: Series) -> NDArray[np.float64]:
     return counts
 
 
-def _changes(scale: Series) -> tuple[Ints, Ints]:
-    """Return the steps at which the scale was seen to have fallen and to have grown."""
-    finite = scale.finite()
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        ratio = finite.values[1:] / finite.values[:-1]
-    return finite.steps[1:][ratio <= 0.75], finite.steps[1:][ratio >= 1.5]
-
-
-def _near(steps: Ints, known: Ints, margin: float) -> NDArray[np.bool_]:
-    """Tell which steps have a known one at most ``margin`` before them."""
-    place = np.searchsorted(known, steps, side="right") - 1
-    return (place >= 0) & (steps - known[np.maximum(place, 0)] <= margin)
+def _count_before(steps: Ints, known: Ints, margin: float) -> Ints:
+    """Count for each step the known ones that are at most ``margin`` before it."""
+    known = np.sort(known)
+    until = np.searchsorted(known, steps, side="right")
+    return until - np.searchsorted(known, steps - margin, side="left")
 
 
 def _ends(case: Case) -> tuple[int, int]:
@@ -168,18 +168,3 @@ def _calibration(steps: Ints, begun: int, ended: int, stride: float, scale: Seri
             return count
         before = step
     return len(search)
-
-
-def _interval(case: Case, doublings: Ints, scale: Series | None) -> tuple[float, str]:
-    """Return the steps between two probes: the manifest's, the log's own, or the default."""
-    if case.manifest.loss_scale_window:
-        return float(case.manifest.loss_scale_window), "from the manifest"
-    if len(doublings) >= 2 and scale is not None:
-        # From the last change of the scale to the doubling.
-        fell, grew = _changes(scale)
-        changes = np.union1d(fell, grew)
-        place = np.searchsorted(changes, grew)
-        waits = (grew - changes[np.maximum(place - 1, 0)])[place > 0]
-        if len(waits):
-            return max(median(waits.astype(np.float64)), 1.0), "read off the log"
-    return float(case.limits.precision.growth_interval), "by default"

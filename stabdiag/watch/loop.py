@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from stabdiag.api import report_on
-from stabdiag.assemble import build_history
+from stabdiag.assemble import build_history, in_steps
 from stabdiag.errors import LogError
 from stabdiag.limits import Limits
 from stabdiag.manifest import Manifest
@@ -60,7 +60,7 @@ class Ask:
         )
         told = found.manifest if self.manifest is None else self.manifest
         told = told.override(self.settings).completed(history.config)
-        return report_on(history, told, self.limits, literal=self.literal)
+        return report_on(in_steps(history, told), told, self.limits, literal=self.literal)
 
 
 @dataclass(frozen=True, kw_only=True)

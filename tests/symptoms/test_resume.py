@@ -30,7 +30,7 @@ JUMPED = FALLING + np.where(SECOND, 0.8 * np.exp(-SINCE / 60), 0)
 GAP = np.append(np.arange(300), np.arange(400, 800))
 
 FOUND = [
-    ("resume-loss-jump", log(JUMPED), "optimizer's state"),
+    ("resume-loss-jump", log(JUMPED), "that the run resumed from at step 500"),
     # The warm-up once more, and the schedule from its beginning.
     ("resume-lr-reset", log(lr=LR * after(np.minimum((SINCE + 1) / 50, 1))), "step 500"),
     ("resume-lr-reset", log(lr=LR * after(2.0)), "step 500"),
@@ -61,6 +61,8 @@ PASSED = [
         {"step": np.arange(600) + 100 * (np.arange(600) // 60), "loss": FALLING[:600]},
     ),
     ("resume-step-gap", log()),
+    # A stretch of losses that are not finite is no stretch without any.
+    ("resume-step-gap", log(np.where((STEPS >= 300) & (STEPS < 400), np.nan, FALLING))),
 ]
 
 

@@ -490,6 +490,7 @@ def test_a_loss_that_was_back_late_is_weighed(
     calm: Callable[..., Log], every: int | None, expected: str
 ) -> None:
     log = calm()
+    log["loss"] -= 2.0 * np.exp(-np.arange(800) / 200)  # as low before as at the end
     log["loss"][400:520] += 3.0
     manifest = {"checkpoint_every": every} if every else {}
     found = stabdiag.diagnose(log, manifest=manifest).diagnosis
@@ -508,8 +509,45 @@ def test_a_loss_that_was_back_late_is_weighed(
     words = " ".join(found.next_actions)
     assert ("restart" in words or "Skip" in words) is not kept
     assert (found.remedies == ()) is kept
-    # What the manifest tells of the checkpoints is no question any more.
-    assert ("If no checkpoint is older" in words) is (every is None)
+    # The loss is back: the full re-train is no question any more.
+    assert "If no checkpoint is older" not in words
+
+
+def test_a_loss_that_is_lower_by_now_than_before_its_spike_is_kept(
+    calm: Callable[..., Log],
+) -> None:
+    log = calm()
+    log["loss"][300:420] += 3.0
+    found = stabdiag.diagnose(log, manifest={"checkpoint_every": 100}).diagnosis
+    assert (found.slug, found.title) == ("spike-persistent", "Loss spike that recovered late")
+    assert re.match(
+        r"Keep the run going: the loss was back by step 4\d\d, and is 2\.0\d+ by now, below the "
+        r"2\.[45]\d+ from before the spike\.",
+        found.first_action,
+    )
+    assert found.remedies == ()
+
+
+def test_a_learning_rate_that_kept_to_its_schedule_is_not_asked_about(
+    calm: Callable[..., Log],
+) -> None:
+    log = calm()
+    log["loss"][400:] += 3.0
+    ask = "Compare the learning rate at the onset with the schedule that was meant."
+    assert ask not in stabdiag.diagnose(log).diagnosis.next_actions
+    del log["lr"]
+    assert ask in stabdiag.diagnose(log).diagnosis.next_actions
+
+
+def test_a_loss_that_rises_with_jumps_of_the_learning_rate_that_come_again(
+    calm: Callable[..., Log],
+) -> None:
+    log = calm(1600)
+    log["lr"] = 1e-3 * (1.01 - np.arange(1600) % 200 / 200)
+    log["loss"][800:900] += 3.0
+    found = stabdiag.diagnose(log).diagnosis
+    assert found.slug == "spike-persistent"
+    assert any("If these jumps of the learning rate are meant" in one for one in found.next_actions)
 
 
 @pytest.mark.parametrize(
@@ -657,3 +695,46 @@ def test_of_epochs_no_single_batch_is_to_be_looked_at(calm: Callable[..., Log]) 
     persistent = stabdiag.diagnose(stayed).diagnosis
     assert persistent.slug == "spike-persistent"
     assert not any("Skip the batches" in action for action in persistent.next_actions)
+
+
+@pytest.mark.parametrize("every", [100, None])
+def test_the_checkpoint_is_from_before_a_slow_climb_and_not_from_within(
+    calm: Callable[..., Log], every: int | None
+) -> None:
+    log = calm(6000)
+    log["loss"] += np.clip((np.arange(6000) - 4000) / 2000, 0, 1)
+    found = stabdiag.diagnose(log, manifest={"checkpoint_every": every} if every else {}).diagnosis
+    assert found.slug == "divergence-unexplained"
+    assert found.step is not None
+    assert found.step > 4200  # by then it is beyond its usual ups and downs
+    told = re.search(r"left its best level near step (\d+)", found.first_action)
+    assert told is not None
+    assert int(told[1]) == pytest.approx(4050, abs=100)
+    if every:
+        named = int(told[1]) - 1
+        assert f"the checkpoint of step {named - named % 100}, the last" in found.first_action
+
+
+@pytest.mark.parametrize(("at", "early"), [(150, True), (1500, False)])
+def test_a_longer_warm_up_is_advised_where_it_was_not_long_over(
+    calm: Callable[..., Log], at: int, early: bool
+) -> None:
+    log = calm(2000)
+    log["lr"] = 1e-3 * np.minimum(1, (np.arange(2000) + 1) / 40)
+    log["grad_norm"][at - 3 : at] = 80.0
+    log["loss"][at:] = np.nan
+    found = stabdiag.diagnose(log, manifest={"dtype": "bf16"}).diagnosis
+    assert "half the learning rate" in found.first_action
+    assert any("Lengthen the warm-up" in one for one in found.next_actions) is early
+
+
+def test_a_jump_of_the_learning_rate_is_not_mended_by_other_batches(
+    calm: Callable[..., Log],
+) -> None:
+    log = calm()
+    log["lr"][398:] *= 10
+    log["loss"][400:] += 3.0
+    found = stabdiag.diagnose(log).diagnosis
+    assert found.slug == "spike-persistent"
+    assert found.next_actions[0].startswith("Find what raised the learning rate")
+    assert not any("batches" in one for one in found.next_actions)

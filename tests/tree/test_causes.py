@@ -88,3 +88,24 @@ def test_the_id_of_a_batch_is_told_in_full(spiking: Log, first: float, told: str
     spiking["batch_id"] = spiking["step"] + first
     spiking["batch_id"][500] = spiking["batch_id"][470]
     assert f"{told} of step 500" in answer(stabdiag.diagnose(spiking), "Q2.3").because
+
+
+def test_the_last_digit_of_a_learning_rate_is_no_jump(spiking: Log) -> None:
+    warm_up = np.minimum(1, (np.arange(800) + 1) / 400)
+    spiking["lr"] = np.round(2e-5 * warm_up, 6)  # as llm.c writes it: 0.000001, 0.000002, …
+    spiking["lr"][498:520] = 2e-4
+    found = stabdiag.diagnose(spiking)
+    assert found.diagnosis.slug == "spike-lr-jump"
+    assert "from 2e-05 to 0.0002 at step 498" in answer(found, "Q2.3").because
+
+
+def test_a_gradient_norm_that_is_higher_but_does_not_rise_steadily(
+    calm: Callable[..., Log],
+) -> None:
+    log = calm(3000)
+    up = np.clip((np.arange(3000) - 2100) / 40, 0, 1)
+    log["loss"] = log["loss"] + 0.2 * np.random.default_rng(3).standard_normal(3000) + 0.4 * up
+    log["grad_norm"] = log["grad_norm"] * np.where(up > 0, 3.0, 1.0)
+    found = answer(stabdiag.diagnose(log), "Q4.4")
+    assert found.verdict == "no"
+    assert " x, over the climb, but not steadily: a flat one does so with chance " in found.because

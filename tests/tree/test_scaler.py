@@ -419,3 +419,55 @@ def test_a_scale_that_touches_its_floor_again_at_the_end_is_not_pinned() -> None
     fall = halving(65536.0, 1.0)
     log = scales((1000, 65536.0), *fall, (3000, 64.0), (10, 1.0))
     assert diagnose(log).diagnosis.slug != "loss-scale-collapsed"
+
+
+def test_a_scale_below_one_may_be_rounded_to_four_decimals(calm: Callable[..., Log]) -> None:
+    halved = 2.0 ** (1 - np.arange(650) // 50)
+    log = calm(650) | {"loss_scale": np.round(halved, 4)}  # as fairseq writes it
+    assert diagnose(log).diagnosis.slug == "loss-scale-collapsed"
+
+
+def every(log: Log, stride: int) -> Log:
+    """Return what a log keeps that is written every so many steps."""
+    return {name: values[stride - 1 :: stride] for name, values in log.items()}
+
+
+def test_a_sparse_log_does_not_show_each_probe(calm: Callable[..., Log]) -> None:
+    steps = calm(12_001)
+    log = train(steps, Scaler(65536.0, 1000), lambda at: 65536.0)
+    log["skipped"] = np.add.reduceat(np.isinf(log["grad_norm"]), np.arange(0, 12_001, 10)).repeat(
+        10
+    )[:12_001]
+    log["grad_norm"] = steps["grad_norm"]
+    found = diagnose(every(log, 10))
+    answer = next(a for a in found.trail if a.question == "Q3.2")
+    assert answer.verdict == "no"
+    assert answer.measured["growth_interval"] == pytest.approx(1000, abs=10)
+    assert found.diagnosis.slug == "healthy"
+
+
+def test_a_sparse_log_shows_the_last_of_many_halvings(calm: Callable[..., Log]) -> None:
+    log = train(calm(4000), Scaler(**TORCH), lambda at: 2.0**17 if not 1500 <= at < 1512 else 0.0)
+    del log["grad_norm"]
+    answers = {answer.question: answer for answer in diagnose(every(log, 10)).trail}
+    assert answers["Q3.1"].because.startswith("12 overflows, the first at step 1509")
+    assert diagnose(every(log, 10)).diagnosis.slug == "gradient-overflow"
+
+
+def test_a_decline_of_the_scale_begins_where_it_left_its_usual_level(
+    calm: Callable[..., Log],
+) -> None:
+    log = train(
+        calm(4000), Scaler(**TORCH), lambda at: 0.0 if at > 900 and at % 100 == 0 else 2.0**20
+    )
+    found = diagnose(log, checkpoint_every=50).diagnosis
+    assert (found.slug, found.step) == ("loss-scale-collapsed", 1100)
+    assert found.first_action.startswith("Reload the checkpoint of step 1050,")
+
+
+def test_a_scale_that_falls_below_zero_is_halved_no_number_of_times(
+    calm: Callable[..., Log],
+) -> None:
+    log = calm() | {"loss_scale": np.where(np.arange(800) % 7 == 3, -5.0, 8.0)}
+    del log["grad_norm"]
+    assert diagnose(log).diagnosis.slug  # and no warning, which would be an error here

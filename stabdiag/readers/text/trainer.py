@@ -1,7 +1,8 @@
 """The HF Trainer on standard output: ``{'loss': 2.05, 'grad_norm': 0.5, …, 'epoch': 0.28}``.
 
 The line has no step, but the progress bar that is drawn right after it has. Without bars, the step
-follows from the epoch and the number of steps that the Trainer announced.
+follows from the epoch and the number of steps that the Trainer announced. Without either the
+records of training are counted.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stabdiag.history import COUNTED, Event, EventKind
 from stabdiag.readers.columns import Column, Columns
 from stabdiag.readers.text.bars import TOTAL, told_in
 from stabdiag.readers.text.deepspeed import SCALE
@@ -38,6 +40,8 @@ _TOLD = "|".join((_STEPS, _EPOCHS, _AN_EPOCH, _EXAMPLES, _BATCH)).encode()
 # The bars are trusted if no more losses than this share a step: some bar may be cut in two.
 _FEW = 0.1
 _RECKONED = "no record tells its step: the steps are reckoned from the epochs, which records share"
+# Fewer records than this show no rhythm to count by.
+_COUNTABLE = 3
 _TOO_FEW_BARS = "the progress bar is drawn too seldom to tell the steps of all records"
 
 GRAMMAR = Grammar(
@@ -74,7 +78,7 @@ def read(stream: Stream) -> Columns:
     """Read what the HF Trainer printed."""
     columns = _read(stream)
     seldom = _shared(columns)
-    if seldom:
+    if seldom or _stands(columns):
         names = tuple(name for name in columns.names if name != GRAMMAR.step)
         columns = replace(columns, names=names)
     if GRAMMAR.step in columns.names or "epoch" not in columns.names:
@@ -82,7 +86,7 @@ def read(stream: Stream) -> Columns:
     an_epoch = _steps_of_an_epoch(columns.config)
     if an_epoch:
         return _with_steps(columns, an_epoch)
-    return replace(columns, notes=(*columns.notes, _TOO_FEW_BARS)) if seldom else columns
+    return _counted(replace(columns, notes=(*columns.notes, _TOO_FEW_BARS)) if seldom else columns)
 
 
 def _steps_of_an_epoch(config: Mapping[str, object]) -> float | None:
@@ -109,13 +113,44 @@ def _shared(columns: Columns) -> bool:
     step, loss, epoch = (columns.load(name) for name in (GRAMMAR.step, "loss", "epoch"))
     rows = np.flatnonzero(step.present & loss.present & np.isfinite(epoch.values))
     same = (np.diff(step.values[rows]) == 0) & (np.diff(epoch.values[rows]) > 0)
-    return bool(same.sum() > _FEW * len(rows))
+    return bool(same.sum() > _FEW * len(rows)) and not _stands(columns)
 
 
-def _with_steps(columns: Columns, an_epoch: float) -> Columns:
+def _stands(columns: Columns) -> bool:
+    """Tell whether all losses have one step: the bar is not that of training, but of the model."""
+    if not {GRAMMAR.step, "loss"} <= set(columns.names):
+        return False
+    step, loss = columns.load(GRAMMAR.step), columns.load("loss")
+    steps = step.values[step.present & loss.present]
+    return len(steps) > 1 and bool(np.ptp(steps) == 0)
+
+
+def _counted(columns: Columns) -> Columns:
+    """Return the columns with the records of training counted from 0, evaluations between them.
+
+    Where the epochs go back the count does: to a checkpoint, or to the beginning of another run.
+    """
+    if not {"loss", "epoch"} <= set(columns.names):
+        return columns
+    epoch, loss = columns.load("epoch"), columns.load("loss")
+    epochs = epoch.values[loss.present & np.isfinite(epoch.values)]
+    begins = np.flatnonzero(np.diff(epochs) < 0) + 1
+    last = epochs[begins[-1] :] if len(begins) else epochs
+    if len(last) < _COUNTABLE or last[-1] <= last[0]:
+        return columns
+    counted = _with_steps(columns, (len(last) - 1) / float(last[-1] - last[0]), from_zero=True)
+    numbers = counted.load(GRAMMAR.step).values[loss.present & np.isfinite(epoch.values)]
+    if not (np.diff(numbers[-len(last) :]) == 1).all():
+        return columns
+    event = Event(kind=EventKind.STEPS, message=COUNTED)
+    return replace(counted, notes=columns.notes, events=(*columns.events, event))
+
+
+def _with_steps(columns: Columns, an_epoch: float, *, from_zero: bool = False) -> Columns:
     """Add the steps that follow from the epochs; ``an_epoch`` is how many steps one has.
 
-    Other records are at the step of the last record of training, or beyond it by their epoch.
+    Steps begin with 1, unless they are only counted. Other records are at the step of the last
+    record of training, or beyond it by their epoch.
     """
     epoch = columns.load("epoch")
     good = epoch.present & np.isfinite(epoch.values)
@@ -131,6 +166,8 @@ def _with_steps(columns: Columns, an_epoch: float) -> Columns:
         values[after] = trained if shared else np.maximum(values[after], trained)
     if shared:
         notes = (*notes, _RECKONED)
+    if from_zero:
+        values = np.maximum(values - min(float(values[rows].min()), 1.0), 0.0)
     steps = Column(values=values, present=good, null=np.zeros_like(good))
 
     def load(name: str) -> Column:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stabdiag.findings import Remedy
+from stabdiag.tree.advice.sound import LEVEL, left_its_best
 from stabdiag.tree.advice.words import Advice, clip, less_decay, more_decay, now_lr, shown, to_log
 from stabdiag.tree.checkpoint import checkpoint_before
 from stabdiag.tree.reward import lost_reward
@@ -57,7 +58,15 @@ def _facts(case: Case, cause: str = "", answer: Answer | None = None) -> _Facts:
         began = turned
         # By the time that the loss climbs, the weights have long been going wrong.
         since = f"{cause} from {turned} on" if turned < first else since
-    reload = checkpoint_before(case.manifest, min(began, first)).reload(since)
+    sound = checkpoint_before(case.manifest, min(began, first))
+    if not case.literal and not isinstance(turned, int):
+        left = left_its_best(case)
+        # One from within a slow climb is no sound checkpoint; where it began is not told closer.
+        named = first if sound.step is None else sound.step
+        if left + LEVEL * case.stride < named:
+            sound = checkpoint_before(case.manifest, left)
+            since = f"the loss left its best level near step {left}"
+    reload = sound.reload(since)
     return _Facts(first=first, began=began, what=what, reload=reload)
 
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from stabdiag.stats.quantiles import median
 from stabdiag.stats.shape import back_after_all
 from stabdiag.tree.advice.spike_facts import STATE, SpikeFacts, spike_facts
 from stabdiag.tree.advice.words import Advice, batches_at, clip, first_of
 from stabdiag.tree.checkpoint import checkpoint_before
 from stabdiag.tree.onset import focus, time_to_recover
-from stabdiag.words import uncapitalised
+from stabdiag.tree.panels import AGAIN, before, lr_panel
+from stabdiag.words import num, uncapitalised
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,23 +23,29 @@ if TYPE_CHECKING:
 _FULL_COST = "If no checkpoint is older than the onset, the cost is the full re-train."
 
 
+# Where the loss stands now is the median of so many at least.
+_LEVEL = 20
+
+
 @dataclass(frozen=True, kw_only=True)
 class _Course:
     """What to do about a loss that stayed up: at once, then, and with which settings."""
 
     act: str
-    then: tuple[str, ...] = ()
+    then: tuple[str, ...]
     remedies: tuple[Remedy, ...] = ()
 
 
 def persistent(case: Case, answers: Mapping[str, Answer]) -> Advice:
     """A loss that jumped and stayed up, or came back only after its time was over."""
     facts, back = spike_facts(case), _back_late(case)
-    older = checkpoint_before(case.manifest, facts.began).step
-    if facts.resumed is None:
-        course = _course(case, facts, older, back)
+    if back is not None:
+        course = _late(case, facts, back)
+    elif facts.resumed is not None:
+        course = _resumed(case, facts)
     else:
-        course = _after_resume(case, facts, back)
+        then = (*_skipped(case, facts), *_about_the_rate(case, facts), *_cost(case, facts))
+        course = _Course(act=facts.restart, then=then, remedies=facts.remedies)
     time = time_to_recover(case)
     passed = f"It had not come back within {time}."
     why = "The weights or the optimizer's moments are damaged, or the data changed."
@@ -46,15 +54,7 @@ def persistent(case: Case, answers: Mapping[str, Answer]) -> Advice:
     return Advice(
         summary=" ".join(filter(None, (facts.what, passed, facts.cause or why))),
         first=course.act,
-        then=(
-            *course.then,
-            "Find what raised the learning rate: a resume that set up another schedule, phases "
-            "that do not join, a change by hand."
-            if facts.cause and facts.resumed is None
-            else "Compare the learning rate at the onset with the schedule that was meant.",
-            # A cadence that is known tells whether a checkpoint is older: the first action says it.
-            *((_FULL_COST,) if older is None else ()),
-        ),
+        then=course.then,
         step=facts.onset,
         reload=facts.reload,
         began=facts.began,
@@ -64,41 +64,67 @@ def persistent(case: Case, answers: Mapping[str, Answer]) -> Advice:
     )
 
 
-def _course(case: Case, facts: SpikeFacts, older: int | None, back: int | None) -> _Course:
-    """Return what to do: to reload, or to weigh that where the loss came back late."""
-    if back is None:
-        return _Course(act=facts.restart, then=_skipped(case, facts), remedies=facts.remedies)
-    if older == 0:
-        act = f"Keep the run going: no checkpoint is older, and the loss was back by step {back}."
-        return _Course(act=act, then=(_again(case),))
+def _back_late(case: Case) -> int | None:
+    """Return the step by which the loss was back after all, or None."""
+    at = back_after_all(case.loss.values, focus(case), case.limits.spike.recovery_sigma)
+    return None if at is None else case.at(at)
+
+
+def _late(case: Case, facts: SpikeFacts, back: int) -> _Course:
+    """Return what to do where the loss came back late: to reload costs all the steps since."""
+    rate = _about_the_rate(case, facts)
+    why = _kept(case, facts, back)
+    if why:
+        again = f"If it happens again, clip the gradient norm at {clip(case)}."
+        return _Course(act=f"Keep the run going{why}", then=(*rate, again))
     return _Course(
         act=f"{facts.reload}, only if it evaluates better than the run does now: the loss was back "
         f"by step {back}.",
-        then=(f"If it does, restart {facts.how}.", *_skipped(case, facts)),
+        then=(f"If it does, restart {facts.how}.", *_skipped(case, facts), *rate),
         remedies=facts.remedies,
     )
 
 
-def _after_resume(case: Case, facts: SpikeFacts, back: int | None) -> _Course:
-    """Return what to do about a loss that jumped where the run resumed."""
-    if back is not None:
-        act = f"Keep the run going, and see that the next resume loads {STATE}: the loss was back "
-        return _Course(act=f"{act}by step {back}.", then=(_again(case),))
+def _kept(case: Case, facts: SpikeFacts, back: int) -> str:
+    """Return why a run is not to be set back, as the rest of a sentence; empty if it may be."""
+    was = f"the loss was back by step {back}"
+    if facts.resumed is not None:
+        return f", and see that the next resume loads {STATE}: {was}."
+    if checkpoint_before(case.manifest, facts.began).step == 0:
+        return f": no checkpoint is older, and {was}."
+    spike, end = focus(case), int(case.loss.steps[-1])
+    last = case.loss.between(back, end).values[-case.points(case.recovery_steps, _LEVEL) :]
+    if len(last) >= _LEVEL and (now := median(last)) < spike.level - spike.sigma:
+        return (
+            f": {was}, and is {num(now)} by now, below the {num(spike.level)} from before the "
+            "spike."
+        )
+    return ""
+
+
+def _resumed(case: Case, facts: SpikeFacts) -> _Course:
+    """Return what to do about a loss that jumped where the run resumed, and stayed up."""
     return _Course(
         act=f"Resume at step {facts.resumed} once more, and see that it loads {STATE}.",
         then=(
             f"Should the loss jump again: {uncapitalised(facts.restart)}",
             *_skipped(case, facts),
+            *_about_the_rate(case, facts),
+            *_cost(case, facts),
         ),
     )
 
 
-def _again(case: Case) -> str:
-    return f"If it happens again, clip the gradient norm at {clip(case)}."
+def _cost(case: Case, facts: SpikeFacts) -> tuple[str, ...]:
+    """Return what it costs to have no checkpoint: a known cadence tells whether there is one."""
+    unknown = checkpoint_before(case.manifest, facts.began).step is None
+    return (_FULL_COST,) if unknown else ()
 
 
 def _skipped(case: Case, facts: SpikeFacts) -> tuple[str, ...]:
     """Return what to do about the batches on the way; nobody skips those of whole epochs."""
+    if facts.cause and facts.resumed is None:
+        return ()  # What the learning rate did is no fault of the data.
     first = max(min(facts.onset - 5, first_of(case, facts.onset)), 0)
     last = min(facts.onset + case.recovery_steps, int(case.loss.steps[-1]))
     skip = (
@@ -109,10 +135,22 @@ def _skipped(case: Case, facts: SpikeFacts) -> tuple[str, ...]:
     return skip[1:] if case.history.counts_epochs else skip
 
 
-def _back_late(case: Case) -> int | None:
-    """Return the step by which the loss was back after all, or None."""
-    at = back_after_all(case.loss.values, focus(case), case.limits.spike.recovery_sigma)
-    return None if at is None else case.at(at)
+def _about_the_rate(case: Case, facts: SpikeFacts) -> tuple[str, ...]:
+    """Return what to ask of the learning rate, unless it was logged and kept to its schedule."""
+    if facts.cause and facts.resumed is None:
+        return (
+            "Find what raised the learning rate: a resume that set up another schedule, phases "
+            "that do not join, a change by hand.",
+        )
+    panel = lr_panel(case, before(case, facts.onset), case.at(focus(case).peak))
+    if panel.holds is None:
+        return ("Compare the learning rate at the onset with the schedule that was meant.",)
+    if panel.because.endswith(AGAIN):
+        return (
+            "If these jumps of the learning rate are meant, as warm restarts are, the rise is "
+            "theirs: nothing needs to be mended.",
+        )
+    return ()
 
 
 def unresolved(case: Case, answers: Mapping[str, Answer]) -> Advice:

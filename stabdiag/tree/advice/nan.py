@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from stabdiag.findings import Remedy
 from stabdiag.tree.advice.words import Advice, batches_at, clip, first_of, logged_at, now_lr
 from stabdiag.tree.checkpoint import checkpoint_before
@@ -16,6 +18,11 @@ if TYPE_CHECKING:
 
     from stabdiag.findings import Answer
     from stabdiag.tree.case import Case
+
+# A warm-up has to do with a blow-up within so many times the steps in which the learning rate came
+# to half its peak, or within this share of the run.
+_LONG_OVER = 10
+_SOON = 0.1
 
 
 def full_precision(case: Case, answers: Mapping[str, Answer]) -> Advice:
@@ -58,6 +65,7 @@ def _by_evidence(case: Case, start: Origin, reload: str) -> Advice:
             remedies=(Remedy.RATE,),
         )
     if start.blew_up:
+        early = _is_early(case, start.bad.step)
         how = (
             f"with half the learning rate{now_lr(case, start.bad.step)} and the gradient norm "
             f"clipped at {clip(case)}"
@@ -66,7 +74,7 @@ def _by_evidence(case: Case, start: Origin, reload: str) -> Advice:
             summary=_how_it_blew_up(case, start),
             first=f"{_reload(case, start, how)}.",
             then=(
-                "Lengthen the warm-up: it is the cheapest cure for an early blow-up.",
+                *(("Lengthen the warm-up: it is the cheapest cure for an early blow-up.",) * early),
                 sentence(f"inspect {_suspects(case, start)}"),
                 "If it happens again, clip gradients by value at ±100 as well.",
             ),
@@ -97,6 +105,17 @@ def _suspects(case: Case, start: Origin) -> str:
     else:
         first = max(min(start.step - 2, first_of(case, start.step)), 0)
     return f"the batches of steps {first} to {start.bad.step}"
+
+
+def _is_early(case: Case, step: int) -> bool:
+    """Tell whether a warm-up may have to do with what happened: not where it was long over."""
+    lr = case.history.get("lr")
+    values = lr.finite().values if lr is not None else np.empty(0)
+    if lr is None or not len(values) or values.max() <= 0:
+        return True
+    half = int(lr.finite().steps[np.argmax(values >= values.max() / 2)])
+    whole = max(case.manifest.total_steps or 0, case.history.last_step or 0)
+    return step <= max(_LONG_OVER * half, _SOON * whole)
 
 
 def _how_it_blew_up(case: Case, start: Origin) -> str:

@@ -777,3 +777,47 @@ def test_the_first_releases_of_fairseq_are_read_by_names_and_values(tmp_path):
     history = stabdiag.read(path)
     assert history.source.format == "text"
     assert history.series["loss"].steps.tolist() == list(range(1000, 9000, 1000))
+
+
+class TestCounted:
+    """The HF Trainer without bars: steps are counted, and are in the manifest's intervals."""
+
+    @staticmethod
+    def log(tmp_path, epochs, *, evaluated=(), losses=None):
+        text = " 50%|█████     | 2/4 [00:02<00:02,  1.0s/it]\r100%|██████████| 4/4 [00:05<00:00]\n"
+        for n, epoch in enumerate(epochs):
+            loss = 4 - 2 * epoch if losses is None else losses[n]
+            text += f"{{'loss': {loss}, 'learning_rate': 1e-05, 'epoch': {epoch}}}\n"
+            if epoch in evaluated:
+                text += f"{{'eval_loss': 3.0, 'epoch': {epoch}}}\n"
+        path = tmp_path / "run.log"
+        path.write_text(text, encoding="utf-8")
+        return path
+
+    def test_evaluations_and_bars_of_the_model_count_for_nothing(self, tmp_path):
+        path = self.log(tmp_path, [n / 100 for n in range(1, 41)], evaluated={0.1, 0.2})
+        history = stabdiag.read(path)
+        assert history.series["loss"].steps.tolist() == list(range(40))
+        assert history.series["eval_loss"].steps.tolist() == [9, 19]
+        assert not any("too seldom" in event.message for event in history.events)
+
+    def test_the_manifest_tells_how_often_a_record_is_written(self, tmp_path):
+        epochs = [n / 100 for n in range(1, 41)]
+        losses = [2.0] * 30 + ["nan"] * 10
+        path = self.log(tmp_path, epochs, losses=losses)
+        found = stabdiag.diagnose(path, manifest={"logging_steps": 10, "save_steps": 100})
+        assert found.diagnosis.step == 310
+        assert "the checkpoint of step 300," in found.diagnosis.first_action
+
+    def test_a_resume_goes_back_to_its_checkpoint(self, tmp_path):
+        epochs = [n / 100 for n in (*range(1, 31), *range(21, 61))]
+        path = self.log(tmp_path, epochs)
+        report = stabdiag.diagnose(path, manifest={"logging_steps": 10})
+        assert report.history.series["loss"].steps.tolist() == list(range(10, 601, 10))
+        assert any("from step 300 to 210" in event.message for event in report.history.events)
+
+    def test_runs_that_were_appended(self, tmp_path):
+        epochs = [n / 100 for n in (*range(1, 31), *range(1, 41))]
+        history = stabdiag.read(self.log(tmp_path, epochs))
+        assert history.source.attempts == 2
+        assert history.series["loss"].steps.tolist() == list(range(40))

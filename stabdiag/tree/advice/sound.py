@@ -1,0 +1,37 @@
+"""Until when a loss that climbs was still at its best: what a sound checkpoint is from before."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stabdiag.stats.quantiles import median, medians
+from stabdiag.stats.rolling import MAD_TO_SIGMA
+from stabdiag.tree.rises import found_rise
+
+if TYPE_CHECKING:
+    from stabdiag.tree.case import Case
+
+# A level is the median of so many losses, and the noise is taken from so many before the best.
+LEVEL = 21
+_NOISE = 200
+
+
+def left_its_best(case: Case) -> int:
+    """Return the last step before a climb was told at which the loss was no higher than its best.
+
+    A climb is told once it stands out from all the run's ups and downs; a slow one has come a good
+    way by then. Here a level is high if it lies above the best by a deviation of single losses.
+    """
+    rise, x = found_rise(case), case.loss.values[case.settled]
+    if rise.onset - rise.best < LEVEL:
+        return case.at(case.settled.start + rise.onset)
+    changes = np.diff(x[max(rise.best - _NOISE, 0) : rise.best + 1])
+    if not len(changes):
+        return case.at(case.settled.start + rise.onset)
+    sigma = median(np.abs(changes - median(changes))) * MAD_TO_SIGMA / np.sqrt(2)
+    smooth = medians(np.lib.stride_tricks.sliding_window_view(x[rise.best : rise.onset], LEVEL))
+    low = np.flatnonzero(smooth <= rise.best_level + sigma)
+    last = rise.best + (int(low[-1]) + LEVEL // 2 if len(low) else 0)
+    return case.at(case.settled.start + last)
