@@ -389,6 +389,18 @@ def test_a_jump_of_the_learning_rate_goes_before_the_checkpoint(calm: Callable[.
         assert first.startswith("Fix the schedule at step 598: restart from the beginning")
 
 
+def test_a_jump_is_named_by_its_own_step_however_early_the_loss_rose(
+    calm: Callable[..., Log],
+) -> None:
+    log = shifted(calm(), 500)
+    log["lr"][503:] = 0.1
+    found = stabdiag.diagnose(log, manifest={"checkpoint_every": 100}).diagnosis
+    assert found.step == 500
+    assert found.first_action.startswith(
+        "Reload the checkpoint of step 400, the last before the jump of the learning rate at 503"
+    )
+
+
 def test_a_run_that_was_never_finite_is_begun_again(calm: Callable[..., Log]) -> None:
     log = calm()
     log["loss"][:] = np.nan
