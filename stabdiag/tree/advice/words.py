@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stabdiag.tree.causes import sparse
 from stabdiag.tree.words import num
 
 if TYPE_CHECKING:
@@ -116,9 +117,17 @@ def less_decay(case: Case) -> str:
     return "halve the weight decay" + ("" if decay is None else f" (now {num(decay)})")
 
 
-def to_log(case: Case, roles: Sequence[str]) -> tuple[str, ...]:
-    """Return the advice to log the series of these roles that the log lacks, if it lacks any."""
-    lacking = [_SERIES[role] for role in roles if not case.history.group(role)]
+def to_log(case: Case, roles: Sequence[str], densely: Sequence[str] = ()) -> tuple[str, ...]:
+    """Return the advice to log the series of these roles that the log lacks, if it lacks any.
+
+    Those that are wanted ``densely`` are lacking, too, where only some steps have them.
+    """
+    lacking = [
+        _SERIES[role]
+        for role in roles
+        if not (logged := case.history.group(role))
+        or (role in densely and any(sparse(case, series) for series in logged.values()))
+    ]
     if not lacking:
         return ()
     *most, last = lacking
