@@ -10,6 +10,8 @@ import numpy as np
 from stabdiag.tree.causes import Panel, before, lr_panel
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from stabdiag.history import Series
     from stabdiag.tree.case import Case
 
@@ -82,8 +84,20 @@ def origin(case: Case, bad: FirstBad) -> Origin:
                 first[role] = _start_of_last_stretch(series, bad.step)
     # At the same step the gradient norm is a consequence of the loss, not its cause.
     role = min(first, key=lambda name: (first[name], name != "loss"))
+    role = _only_layer(case, first, role) or role
     surge, at, since = _surge(case, min(first[role], bad.step))
     return Origin(role=role, step=first[role], surge=surge, surge_step=at, surged_from=since)
+
+
+def _only_layer(case: Case, first: Mapping[str, int], role: str) -> str | None:
+    """Return the one layer whose norm went non-finite with the norm of all, or None.
+
+    The norm of all goes with any of them. Where several go at once, or no other was logged, none
+    is known to be the first.
+    """
+    logged = [f"{role}/{name}" for name in case.history.group(role) if name != "all"]
+    bad = [name for name in logged if first.get(name) == first[role]]
+    return bad[0] if len(bad) == 1 < len(logged) else None
 
 
 def begun(case: Case, bad: FirstBad, start: Origin) -> int:

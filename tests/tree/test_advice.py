@@ -469,6 +469,21 @@ def test_a_log_that_begins_with_nan_does_not_say_when_it_went_nan() -> None:
     )
 
 
+def test_the_only_layer_that_went_with_the_norm_of_all_is_named(calm: Callable[..., Log]) -> None:
+    log = calm()
+    for name in ("grad_norm", "grad_norm/body", "grad_norm/head"):
+        log[name] = np.where(log["step"] >= 601, np.nan, 1.0 + 0.01 * (log["step"] % 7))
+    log["loss"][601:] = np.nan
+    for name in ("grad_norm", "grad_norm/body"):
+        log[name][600] = np.nan
+    found = stabdiag.diagnose(log).diagnosis
+    assert "grad_norm/body went first, at step 600" in found.summary
+    log["grad_norm/head"][600] = np.nan
+    assert "grad_norm went first, at step 600" in stabdiag.diagnose(log).diagnosis.summary
+    del log["grad_norm/head"]
+    assert "grad_norm went first, at step 600" in stabdiag.diagnose(log).diagnosis.summary
+
+
 def test_a_gradient_norm_that_went_first_is_named_however_little_was_logged() -> None:
     log = {"step": range(3), "loss": [2.0, np.nan, np.nan], "grad_norm": [np.nan] * 3}
     assert "grad_norm went first, at step 0" in stabdiag.diagnose(log).diagnosis.summary
