@@ -75,6 +75,8 @@ def _merged(found: tuple[Finding, ...], symptoms: tuple[Finding, ...]) -> tuple[
         return (*found, *symptoms)
     if symptoms[0].severity is Severity.ERROR:
         return (*symptoms, *(f for f in found if f.severity is not Severity.OK))
+    if symptoms[0].severity is Severity.NOTE and found[0].severity is Severity.OK:
+        return (replace(found[0], first_action=_SEE_BELOW), *found[1:], *symptoms)
     if symptoms[0].severity is Severity.WARNING:
         worse = ", ".join(one.slug for one in symptoms if one.severity is Severity.WARNING)
         act = found[0].first_action

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stabdiag.findings import Severity
+from stabdiag.stats.quantiles import median
+from stabdiag.stats.rolling import MAD_TO_SIGMA
 from stabdiag.symptoms.losses import from_the_start, is_distance
 from stabdiag.symptoms.rates import every, rates
 from stabdiag.symptoms.symptom import Evidence, Symptom
@@ -14,14 +16,20 @@ from stabdiag.tree.advice.words import clip
 from stabdiag.words import num, plural
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from stabdiag.history import Series
     from stabdiag.tree.case import Case
+
+    Floats = NDArray[np.float64]
 
 # A warm-up that is off by less than this is a matter of counting.
 _WARMUP_SLACK = 20
 
-# A loss above its beginning for so many points in a row is no single bad batch.
+# A loss above its beginning for so many points in a row is no single bad batch. But a noisy one
+# gets there by chance: unless most losses stay up, the rise has to be so many deviations of them.
 _ROW = 3
+_NOISE = 3
 
 
 def lr_no_warmup(case: Case) -> Evidence | None:
@@ -40,7 +48,9 @@ def lr_no_warmup(case: Case) -> Evidence | None:
     # The lowest of some in a row: that the loss stayed up.
     held = np.lib.stride_tricks.sliding_window_view(early, _ROW).min(axis=1)
     high, at = float(held.max()), int(held.argmax()) + 1
-    if high < limits.early_rise * begun:
+    risen = limits.early_rise * begun
+    within_noise = high - begun <= _NOISE * _noise(early)
+    if high < risen or (within_noise and median(early) < risen):
         return None
     step = int(loss.steps[at])
     return Evidence(
@@ -56,6 +66,11 @@ def lr_no_warmup(case: Case) -> Evidence | None:
             f"Clip the gradient by its global norm at {clip(case)}.",
         ),
     )
+
+
+def _noise(x: Floats) -> float:
+    """Return the deviation of losses from those before them, whatever their level does."""
+    return median(np.abs(np.diff(x))) * MAD_TO_SIGMA / float(np.sqrt(2))
 
 
 def _warmup(case: Case) -> int:

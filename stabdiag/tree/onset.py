@@ -35,8 +35,10 @@ def start(case: Case) -> Start:
     panel = lr_panel(case, before(case, onset), case.at(focus(case).peak))
     if not panel.holds:
         return Start(step=onset, what=f"the spike at {onset}")
-    at = min(panel.steps[0], onset)
-    return Start(step=at, what=f"the jump of the learning rate at {at}", cause=panel.because)
+    # The onset is where the loss left its level, and noise may have lifted it a little before.
+    jump = panel.steps[0]
+    what = f"the jump of the learning rate at {jump}"
+    return Start(step=min(jump, onset), what=what, cause=panel.because)
 
 
 def time_to_recover(case: Case) -> str:

@@ -10,6 +10,8 @@ import numpy as np
 from stabdiag.tree.panels import Panel, before, lr_panel
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from stabdiag.history import Series
     from stabdiag.tree.case import Case
 
@@ -96,6 +98,7 @@ def origin(case: Case) -> Origin:
                 first[role] = _start_of_last_stretch(series, bad.step)
     # At the same step the gradient norm is a consequence of the loss, not its cause.
     role = min(first, key=lambda name: (first[name], name != "loss"))
+    role = _only_layer(case, first, role) or role
     step = first[role]
     surge, surge_step, surged_from = _surge(case, step)
     jump = lr_panel(case, before(case, step), step)
@@ -114,6 +117,17 @@ def origin(case: Case) -> Origin:
         broke=bool(case.damaged) and bad.step - case.damaged[-1] <= case.recovery_steps,
         began=min((step, *surged, *case.damaged, *jumps)),
     )
+
+
+def _only_layer(case: Case, first: Mapping[str, int], role: str) -> str | None:
+    """Return the one layer whose norm went non-finite with the norm of all, or None.
+
+    The norm of all goes with any of them. Where several go at once, or no other was logged, none
+    is known to be the first.
+    """
+    logged = [f"{role}/{name}" for name in case.history.group(role) if name != "all"]
+    bad = [name for name in logged if first.get(name) == first[role]]
+    return bad[0] if len(bad) == 1 < len(logged) else None
 
 
 def _start_of_last_stretch(series: Series, bad: int) -> int:

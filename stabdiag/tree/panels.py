@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.stats.quantiles import median
+from stabdiag.stats.quantiles import median, typical
 from stabdiag.tree.batches import USUAL_REPEATS
 from stabdiag.words import num, plural, whole
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from stabdiag.findings import Scalar
+    from stabdiag.history import Series
     from stabdiag.stats.shape import Spike
     from stabdiag.tree.case import Case
 
@@ -198,7 +199,9 @@ def batch_panel(case: Case, first: int, last: int) -> Panel:
     if usual > USUAL_REPEATS:
         because = f"batch ids come back all along ({usual:.0%} of the steps), so they tell nothing"
         return Panel(branch=branch, holds=None, because=because)
-    at = int(found[0])
+    # A loader that is stuck was so from the first of the repeats in a row.
+    new = np.flatnonzero(since[: found[0]] > case.limits.spike.batch_lookback)
+    at = int(new[-1]) + 1 if len(new) else int(found[0])
     name, step, ago = whole(float(batches.values[at])), int(batches.steps[at]), int(since[at])
     because = f"batch {name} of step {step} had been seen {plural(ago, 'step')} before"
     return Panel(
@@ -208,6 +211,11 @@ def batch_panel(case: Case, first: int, last: int) -> Panel:
         measured={"batch_id": float(batches.values[at]), "repeats": len(found)},
         steps=(step,),
     )
+
+
+def sparse(case: Case, series: Series) -> bool:
+    """Tell whether a series was logged at some steps only, so that a step may lie between."""
+    return len(series) > 1 and not case.history.counts_epochs and typical(np.diff(series.steps)) > 1
 
 
 def grad_panel(case: Case, spike: Spike) -> Panel:
@@ -242,6 +250,11 @@ def grad_panel(case: Case, spike: Spike) -> Panel:
         f"the gradient norm reached {num(float(near.max()))}, {num(ratio)} x its rolling mean "
         f"({'over' if holds else 'within'} {num(limits.grad_ratio)} x)"
     )
+    if not holds and sparse(case, finite):
+        because += (
+            f"; it was logged every {num(typical(np.diff(finite.steps)))} steps, and where the "
+            "loss is a mean over them, it need not be that of the step that spiked"
+        )
     return Panel(
         branch=branch, holds=holds, because=because, measured={"grad_ratio": ratio}, steps=(onset,)
     )

@@ -23,8 +23,8 @@ def did_a_weight_norm_change(case: Case) -> Reply:
     groups = case.history.group("weight_norm")
     if not groups:
         return unknown("no weight norm was logged")
-    first, last = climb(case)
-    window = case.limits.divergence.window
+    began, last = climb(case)
+    first, window = began, case.limits.divergence.window
     # The norms that drive a climb change before it shows, from the best level on, and a climb may
     # be shorter than the window in which they do.
     if not case.literal:
@@ -48,6 +48,9 @@ def did_a_weight_norm_change(case: Case) -> Reply:
         return no(told, first, last, measured=measured)
     branch = "climbing" if ratio > 1 else "collapsing"
     turned = turned_to(case, groups[name], first, last, falling=ratio < 1)
+    if turned is not None and turned > began:
+        # What came later than the climb did not begin it, however much larger it was.
+        turned = turned_to(case, groups[name], first, began + window, falling=ratio < 1)
     if turned is not None:
         told += f"; the change began at step {turned}"
         measured["turned"] = turned

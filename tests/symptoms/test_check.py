@@ -66,6 +66,17 @@ def test_what_was_not_checked_is_told_once():
     assert all(one.symptom in whole for one in report.unchecked)
 
 
+def test_beside_a_note_not_nothing_is_to_be_done():
+    at = np.arange(1000)
+    loss = 2.0 + np.random.default_rng(0).normal(0, 0.05, 1000)
+    loss[90::90] += 3.0
+    report = stabdiag.diagnose({"step": at, "loss": loss})
+    assert [one.slug for one in report.findings] == ["healthy", "frequent-spikes"]
+    assert report.diagnosis.first_action == (
+        "Nothing broke in mid-flight; see what was also found."
+    )
+
+
 def test_a_symptom_goes_before_letting_a_short_run_go_on():
     at = np.arange(15)
     log = {"step": at, "loss": 2.0 * np.exp(-at / 4) + 0.01, "eval_loss": 2.0 + 0.1 * at}

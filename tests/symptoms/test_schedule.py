@@ -19,6 +19,7 @@ AT = np.arange(N)
 PEAK = 1e-3
 LOSS = 2 + 2 * np.exp(-AT / 150) + np.random.default_rng(0).normal(0, 0.02, N)
 SURGING = LOSS + 3 * np.exp(-(((AT - 12) / 8) ** 2))
+NOISY = 1 + np.exp(-AT / 15) + np.random.default_rng(0).exponential(1.2, N)
 TO_THE_END = {"total_steps": N, "schedule": "cosine"}
 
 
@@ -105,6 +106,7 @@ def test_it_is_found(symptom, slug: str, log: Log, manifest: dict[str, object], 
             {"total_steps": 10 * N, "schedule": "wsd"},
             id="stopped before",
         ),
+        pytest.param("lr-no-warmup", run(CONSTANT, NOISY), {}, id="ups and downs of a small batch"),
         pytest.param("lr-discontinuity", run(RESTARTS), {}, id="restarts go back to the peak"),
         pytest.param("lr-discontinuity", run(STAIRS), {}, id="steps down"),
         pytest.param(

@@ -390,6 +390,18 @@ def test_a_jump_of_the_learning_rate_goes_before_the_checkpoint(calm: Callable[.
         assert first.startswith("Fix the schedule at step 598: restart from the beginning")
 
 
+def test_a_jump_is_named_by_its_own_step_however_early_the_loss_rose(
+    calm: Callable[..., Log],
+) -> None:
+    log = shifted(calm(), 500)
+    log["lr"][503:] = 0.1
+    found = stabdiag.diagnose(log, manifest={"checkpoint_every": 100}).diagnosis
+    assert found.step == 500
+    assert found.first_action.startswith(
+        "Reload the checkpoint of step 400, the last before the jump of the learning rate at 503"
+    )
+
+
 def test_a_run_that_was_never_finite_is_begun_again(calm: Callable[..., Log]) -> None:
     log = calm()
     log["loss"][:] = np.nan
@@ -456,6 +468,21 @@ def test_a_log_that_begins_with_nan_does_not_say_when_it_went_nan() -> None:
     assert (
         "not finite from step 0 on" in stabdiag.diagnose({"loss": [np.nan] * 3}).diagnosis.summary
     )
+
+
+def test_the_only_layer_that_went_with_the_norm_of_all_is_named(calm: Callable[..., Log]) -> None:
+    log = calm()
+    for name in ("grad_norm", "grad_norm/body", "grad_norm/head"):
+        log[name] = np.where(log["step"] >= 601, np.nan, 1.0 + 0.01 * (log["step"] % 7))
+    log["loss"][601:] = np.nan
+    for name in ("grad_norm", "grad_norm/body"):
+        log[name][600] = np.nan
+    found = stabdiag.diagnose(log).diagnosis
+    assert "grad_norm/body went first, at step 600" in found.summary
+    log["grad_norm/head"][600] = np.nan
+    assert "grad_norm went first, at step 600" in stabdiag.diagnose(log).diagnosis.summary
+    del log["grad_norm/head"]
+    assert "grad_norm went first, at step 600" in stabdiag.diagnose(log).diagnosis.summary
 
 
 def test_a_gradient_norm_that_went_first_is_named_however_little_was_logged() -> None:

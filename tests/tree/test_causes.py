@@ -109,3 +109,35 @@ def test_a_gradient_norm_that_is_higher_but_does_not_rise_steadily(
     found = answer(stabdiag.diagnose(log), "Q4.4")
     assert found.verdict == "no"
     assert " x, over the climb, but not steadily: a flat one does so with chance " in found.because
+
+
+def test_a_loader_that_is_stuck_is_told_from_its_first_repeat(spiking: Log) -> None:
+    spiking["batch_id"][440:500] = 440
+    found = stabdiag.diagnose(spiking).diagnosis
+    assert (found.slug, found.step) == ("spike-duplicate-batch", 500)
+    assert "around step 441, where a batch comes again" in found.first_action
+
+
+def test_a_gradient_norm_of_other_steps_does_not_acquit(calm: Callable[..., Log]) -> None:
+    log = calm(stride=10)
+    log["loss"][500] += 4.0
+    sparse = stabdiag.diagnose(log)
+    assert "it was logged every 10 steps, and" in answer(sparse, "Q2.3").because
+    assert "batch id" not in " ".join(sparse.diagnosis.next_actions)
+    assert "Log the gradient norm of every step." in sparse.diagnosis.next_actions
+    log["step"] = log["step"] // 10
+    dense = stabdiag.diagnose(log)
+    assert "it was logged every" not in answer(dense, "Q2.3").because
+    assert not any(action.startswith("Log the") for action in dense.diagnosis.next_actions)
+
+
+def test_a_weight_norm_that_leapt_late_began_to_grow_with_the_climb(
+    calm: Callable[..., Log],
+) -> None:
+    log = calm(1200)
+    since = np.maximum(log["step"] - 400, 0)
+    log["loss"] += since / 100
+    log["weight_norm/attn"] = 10.0 * np.exp(since / 60) * np.where(since > 600, 1e4, 1.0)
+    found = stabdiag.diagnose(log).diagnosis
+    assert found.slug == "divergence-weight-norm-climbing"
+    assert found.step == pytest.approx(400, abs=10)

@@ -86,7 +86,7 @@ def recovered(case: Case, answers: Mapping[str, Answer]) -> Advice:
         first=f"Keep the run going, and {look}.",
         then=(
             f"If it happens again, clip the gradient norm at {clip(case)}.",
-            *to_log(case, ("grad_norm", "lr", "batch_id")),
+            *to_log(case, ("grad_norm", "lr", "batch_id"), densely=("grad_norm",)),
         ),
         step=facts.onset,
         reload=facts.reload,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stabdiag.tree.panels import sparse
 from stabdiag.words import num
 
 if TYPE_CHECKING:
@@ -100,9 +101,17 @@ def less_decay(case: Case) -> str:
     return "halve the weight decay" + ("" if decay is None else f" (now {num(decay)})")
 
 
-def to_log(case: Case, roles: Sequence[str]) -> tuple[str, ...]:
-    """Return the advice to log those of these roles that are missing, if any are."""
-    lacking = [_SERIES[role] for role in roles if not case.history.group(role)]
+def to_log(case: Case, roles: Sequence[str], densely: Sequence[str] = ()) -> tuple[str, ...]:
+    """Return the advice to log those of these roles that are missing, if any are.
+
+    Those that are wanted ``densely`` are missing, too, where only some steps have them.
+    """
+    lacking = [
+        _SERIES[role]
+        for role in roles
+        if not (logged := case.history.group(role))
+        or (role in densely and any(sparse(case, series) for series in logged.values()))
+    ]
     if not lacking:
         return ()
     *most, last = lacking
