@@ -230,9 +230,13 @@ def grad_panel(case: Case, spike: Spike) -> Panel:
     before = finite.values[max(begin - case.spike_window, 0) : begin]
     # The loss of a step comes before its update: the batch that hurt may be the one before.
     margin = case.stride
-    near = finite.between(math.ceil(onset - margin), math.floor(peak + margin)).values
+    around = norm.between(math.ceil(onset - margin), math.floor(peak + margin))
+    near, lost = around.finite().values, around.steps[~np.isfinite(around.values)]
+    measured: dict[str, Scalar] = {"grad_nonfinite": int(lost[0])} if len(lost) else {}
+    beyond = f"the gradient norm was not finite at step {lost[0]}" if len(lost) else ""
     if len(before) < 2 or not len(near):
-        return Panel(branch=branch, holds=None, because="no gradient norm was logged around it")
+        because = beyond or "no gradient norm was logged around it"
+        return Panel(branch=branch, holds=None, because=because, measured=measured)
     clip = case.manifest.grad_clip
     if clip and finite.values.max() <= clip * 1.01:
         because = (
@@ -250,11 +254,12 @@ def grad_panel(case: Case, spike: Spike) -> Panel:
         f"the gradient norm reached {num(float(near.max()))}, {num(ratio)} x its rolling mean "
         f"({'over' if holds else 'within'} {num(limits.grad_ratio)} x)"
     )
-    if not holds and sparse(case, finite):
+    if not holds and beyond:
+        because = f"{beyond}; around it, it {because.removeprefix('the gradient norm ')}"
+    elif not holds and sparse(case, finite):
         because += (
             f"; it was logged every {num(typical(np.diff(finite.steps)))} steps, and where the "
             "loss is a mean over them, it need not be that of the step that spiked"
         )
-    return Panel(
-        branch=branch, holds=holds, because=because, measured={"grad_ratio": ratio}, steps=(onset,)
-    )
+    measured["grad_ratio"] = ratio
+    return Panel(branch=branch, holds=holds, because=because, measured=measured, steps=(onset,))

@@ -141,3 +141,20 @@ def test_a_weight_norm_that_leapt_late_began_to_grow_with_the_climb(
     found = stabdiag.diagnose(log).diagnosis
     assert found.slug == "divergence-weight-norm-climbing"
     assert found.step == pytest.approx(400, abs=10)
+
+
+@pytest.mark.parametrize("value", [np.inf, np.nan])
+def test_a_gradient_norm_that_overflowed_at_the_spike_is_told(
+    calm: Callable[..., Log], value: float
+) -> None:
+    log = calm()
+    log["loss"][500] += 4.0
+    log["grad_norm"][500] = value
+    report = stabdiag.diagnose(log, manifest={"dtype": "fp32"})
+    assert report.diagnosis.slug == "spike-recovered"
+    assert (
+        "the gradient norm was not finite at step 500; around it, it reached"
+        in answer(report, "Q2.3").because
+    )
+    assert "not finite at step 500: the gradients overflowed." in report.diagnosis.summary
+    assert "None of the logged series" not in report.diagnosis.summary

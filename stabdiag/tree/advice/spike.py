@@ -81,8 +81,12 @@ def recovered(case: Case, answers: Mapping[str, Answer]) -> Advice:
     look = f"look at {batches_at(case, facts.onset, and_before=True)}"
     if facts.resumed is not None:
         look = f"see that the next resume loads {STATE}"
+    why = "None of the logged series shows why."
+    overflowed = answers["Q2.3"].measured.get("grad_nonfinite")
+    if overflowed is not None:
+        why = f"The gradient norm was not finite at step {overflowed}: the gradients overflowed."
     return Advice(
-        summary=f"{facts.what} {facts.cause or 'None of the logged series shows why.'}",
+        summary=f"{facts.what} {facts.cause or why}",
         first=f"Keep the run going, and {look}.",
         then=(
             f"If it happens again, clip the gradient norm at {clip(case)}.",
