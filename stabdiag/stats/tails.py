@@ -82,8 +82,11 @@ def upper_tail(ordered: Floats, deepest: int | None = None) -> UpperTail:
     chances = 0.5 ** np.arange(2, depth + 1)
     centre, *uppers = quantiles_in_order(ordered, [0.5, *(1 - chances)])
     z = np.array([-_NORMAL.inv_cdf(chance) for chance in chances])
-    tiny = np.finfo(np.float64).tiny
-    heights = np.log(np.maximum((np.array(uppers) - centre) / z, tiny))
+    spreads = np.array(uppers) - centre
+    # Most losses may be one and the same, as of a hinge: what differs tells of the noise.
+    if (spreads > 0).any():
+        z, spreads = z[spreads > 0], spreads[spreads > 0]
+    heights = np.log(np.maximum(spreads / z, np.finfo(np.float64).tiny))
     skewed, heavy = _line(z, heights, _MOST_SKEW), _line(z * z / 2, heights, _MOST_WEIGHT)
     prior = _PRIOR_WEIGHT * _PRIOR_POINTS / (n + _PRIOR_POINTS)
     line = skewed if skewed.error < heavy.error else heavy

@@ -135,7 +135,8 @@ def _too_often(case: Case, found: Overflows) -> Reply:
     allowed = max(factor * found.expected, _FEW_OVERFLOWS)
     told = (
         f"{plural(found.later, 'overflow')} after the calibration, where a probe every "
-        f"{num(found.interval)} steps ({found.interval_from}) explains {num(found.expected)}"
+        f"{num(found.interval)} steps ({found.interval_from}) explains "
+        f"{num(round(found.expected, 1))}"
     )
     soon = len(found.too_soon(factor))
     crowded = soon > max(found.expected, _FEW_OVERFLOWS)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 # The tail of the noise is drawn out to where one step of the whole log would lie: so many times as
 # far as the largest score that was seen, it tells of the tail's shape and not of the run.
 _FAR = 5.0
-_BEYOND = "beyond what was seen"
+_HEAVY = "has so heavy a tail that no single step stands out from it"
 
 
 def _is_there_a_spike(case: Case) -> Reply:
@@ -71,11 +71,10 @@ def _is_there_a_spike(case: Case) -> Reply:
     if worst.score > scan.limit:
         why = f", and this run's own noise reaches {sigmas(scan.limit)}"
     else:
-        reach = _BEYOND if _is_drawn_out(case) else sigmas(scan.limit)
-        why = (
-            f"; single steps of this run's noise reach {reach}, but here several steps are high "
-            "together or a cause was logged just before"
-        )
+        noise = f"single steps of this run's noise reach {sigmas(scan.limit)}"
+        if _is_drawn_out(case):
+            noise = f"this run's noise {_HEAVY}"
+        why = f"; {noise}, but here several are high together or a cause was logged just before"
     return yes(
         f"{rose}{why}{wide}",
         *(case.at(spike.onset) for spike in case.spikes),
@@ -93,7 +92,7 @@ def _why_none(case: Case) -> str:
         f"reaches {sigmas(scan.largest)}"
     )
     if scan.largest <= scan.limit:
-        reach = f"reaches {_BEYOND}" if _is_drawn_out(case) else sigmas(scan.limit)
+        reach = _HEAVY if _is_drawn_out(case) else sigmas(scan.limit)
         return f"{highest}, and this run's own noise {reach}"
     if scan.spikes and case.history.contested == OF_OPPONENTS:
         return f"{highest}: the loss is {OF_OPPONENTS}, and may shift as they learn"

@@ -116,3 +116,10 @@ def test_a_skewed_tail_is_told_from_a_heavy_one() -> None:
 def test_an_absurd_tail_does_not_overflow() -> None:
     tail = upper_tail(np.exp(np.linspace(0.0, 200.0, 400)))
     assert np.isfinite(tail.exceeded_with_chance(1e-12))
+
+
+@pytest.mark.parametrize("zeros", [0.6, 0.9, 0.97])
+def test_a_sample_that_is_mostly_one_value_is_judged_by_the_others(zeros: float) -> None:
+    rng = np.random.default_rng(3)
+    x = np.where(rng.random(4000) < zeros, 0.0, rng.exponential(0.01, 4000))
+    assert 0.5 * x.max() < family_limit(x, 0.5) < 100 * x.max()

@@ -485,7 +485,7 @@ def test_questions_on_something_that_is_not_there_are_refused(
 def test_the_limit_that_a_spike_is_said_to_exceed_lies_below_it(runs: Path, run: str) -> None:
     answer = asked(stabdiag.diagnose(next((runs / run).glob("log.*"))), "Q2.1")
     alone = answer.measured["spike_score"] > answer.measured["family_limit"]
-    assert ("several steps are high together" in answer.because) is not alone
+    assert ("several are high together" in answer.because) is not alone
 
 
 def test_a_jump_above_all_restarts_is_a_cause_and_a_restart_is_none(

@@ -132,4 +132,7 @@ def test_a_tail_that_is_drawn_out_too_far_is_no_number_of_the_run() -> None:
     loss = 2.0 + 0.05 * np.random.default_rng(2).standard_cauchy(300)
     asked = answer(stabdiag.diagnose({"step": np.arange(300), "loss": loss}), "Q2.1")
     assert asked.measured["family_limit"] > 5 * asked.measured["largest_score"]
-    assert "and this run's own noise reaches beyond what was seen" in asked.because
+    assert (
+        "and this run's own noise has so heavy a tail that no single step stands out"
+        in asked.because
+    )
