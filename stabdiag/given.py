@@ -53,20 +53,19 @@ def loaded_run(
 ) -> tuple[History, Manifest]:
     """Return a run's history and all that is told of it, the word of a flag first."""
     check_options(settings, columns, format)
-    given = None if manifest is None else manifest_from(manifest)
+    told = None if manifest is None else manifest_from(manifest)
     if isinstance(source, History):
-        history, beside = source, Manifest()
+        history, told = source, (told or Manifest()).override(settings or {})
         if not len(history.series.get("loss", ())):
             raise NoUsableRecord(
                 f"{history.source.name}: the history has no loss; a diagnosis needs one"
             )
     else:
         place = raw_columns(source, format, columns)
-        history = build_history(place.columns, limits, chosen=columns, attempt=attempt)
-        beside = place.manifest
-    told = (beside if given is None else given).override(settings or {})
-    told = told.completed(history.config)
-    return in_steps(history, told), told
+        told = (place.manifest if told is None else told).override(settings or {})
+        raw = in_steps(place.columns, told)
+        history = build_history(raw, limits, chosen=columns, attempt=attempt)
+    return history, told.completed(history.config)
 
 
 def raw_columns(source: object, format: str | None, columns: Mapping[str, str] | None) -> Found:

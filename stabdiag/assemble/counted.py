@@ -2,63 +2,43 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from stabdiag.history import COUNTED, Event, EventKind
 from stabdiag.manifest.other import other_number
 from stabdiag.manifest.spelling import by_spelling
+from stabdiag.roles import assign
 from stabdiag.words import plural
 
 if TYPE_CHECKING:
-    from stabdiag.history import History
     from stabdiag.manifest import Manifest
-
-# What these tell of, they tell by its steps.
-_TELL_STEPS = (EventKind.REWIND, EventKind.HIDDEN_NAN)
-_STEPS = re.compile(r"(?<=\bstep )\d+|(?<= to )\d+")
+    from stabdiag.readers.columns import Column, Columns
 
 
-def in_steps(history: History, manifest: Manifest) -> History:
-    """Return the history in steps, if its records were counted and are written every so many.
+def in_steps(columns: Columns, manifest: Manifest) -> Columns:
+    """Return the columns with steps for numbers of records, if one is written every so many steps.
 
-    The first is written when so many steps are done. A cadence of checkpoints is in steps as well.
+    The first record is written when so many steps are done.
     """
-    every = _log_every(manifest)
-    if every is None or not any(event.message == COUNTED for event in history.events):
-        return history
-    series = {
-        role: replace(one, steps=(one.steps + 1) * every) for role, one in history.series.items()
-    }
-    parts = tuple(
-        replace(part, first=(part.first + 1) * every, last=(part.last + 1) * every)
-        for part in history.source.parts
-    )
-    return replace(
-        history,
-        series=series,
-        events=tuple(_moved(event, every) for event in history.events),
-        source=replace(history.source, parts=parts),
-    )
-
-
-def _log_every(manifest: Manifest) -> int | None:
     every = other_number(by_spelling(manifest.also), "log_every")
     # Below 1 it is a share of the run.
-    return int(every) if every is not None and every >= 1 else None
+    if every is None or every < 1 or all(event.message != COUNTED for event in columns.events):
+        return columns
+    between, counter = int(every), assign(columns.names).columns.get("step")
 
+    def load(name: str) -> Column:
+        column = columns.load(name)
+        if name != counter:
+            return column
+        return replace(column, values=(column.values + 1) * between)
 
-def _moved(event: Event, every: int) -> Event:
-    """Return an event with the steps that it tells of."""
-    if event.message == COUNTED:
-        message = (
-            "no step was logged: the records of training are counted, and one is written every "
-            f"{plural(every, 'step')} (logging_steps)"
-        )
-        return Event(kind=EventKind.STEPS, message=message)
-    message = event.message
-    if event.kind in _TELL_STEPS:
-        message = _STEPS.sub(lambda told: str((int(told[0]) + 1) * every), message)
-    step = None if event.step is None else (event.step + 1) * every
-    return replace(event, message=message, step=step)
+    told = (
+        "no step was logged: the records of training are counted, and one is written every "
+        f"{plural(between, 'step')} (logging_steps)"
+    )
+    events = tuple(
+        Event(kind=EventKind.STEPS, message=told) if event.message == COUNTED else event
+        for event in columns.events
+    )
+    return replace(columns, load=load, events=events)

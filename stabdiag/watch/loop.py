@@ -55,12 +55,12 @@ class Ask:
     def diagnose(self, source: Source, *, whole: bool) -> Report:
         """Diagnose a source as far as it has come."""
         found = source.found(whole=whole)
-        history = build_history(
-            found.columns, self.limits, chosen=self.columns, attempt=self.attempt
-        )
         told = found.manifest if self.manifest is None else self.manifest
-        told = told.override(self.settings).completed(history.config)
-        return report_on(in_steps(history, told), told, self.limits, literal=self.literal)
+        told = told.override(self.settings)
+        columns = in_steps(found.columns, told)
+        history = build_history(columns, self.limits, chosen=self.columns, attempt=self.attempt)
+        told = told.completed(history.config)
+        return report_on(history, told, self.limits, literal=self.literal)
 
 
 @dataclass(frozen=True, kw_only=True)
