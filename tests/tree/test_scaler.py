@@ -471,3 +471,12 @@ def test_a_scale_that_falls_below_zero_is_halved_no_number_of_times(
     log = calm() | {"loss_scale": np.where(np.arange(800) % 7 == 3, -5.0, 8.0)}
     del log["grad_norm"]
     assert diagnose(log).diagnosis.slug  # and no warning, which would be an error here
+
+
+def test_a_fall_is_never_more_halvings_than_a_scale_has(calm: Callable[..., Log]) -> None:
+    log = calm()
+    log["step"] = 1000 * log["step"]
+    log["loss_scale"] = np.where(np.arange(len(log["step"])) < 400, 2.0**200, 2.0**-200)
+    report = diagnose(log)
+    asked = next(one for one in report.trail if one.question == "Q3.1")
+    assert asked.measured["overflows"] == 64
