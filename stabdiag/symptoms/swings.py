@@ -16,6 +16,8 @@ from stabdiag.tree.advice.words import clip
 from stabdiag.words import num
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
     from stabdiag.tree.case import Case
@@ -25,6 +27,11 @@ if TYPE_CHECKING:
 # Waves are counted on so many levels, as far as there are points: the more, the faster they may be.
 # Slower ones than the fewest show are the run itself.
 _LEVELS = (100, 400, 1600)
+
+# A loss that stays high swings by less than a factor: again and again it loses this share of what
+# it had gained, if that is not next to nothing beside its level.
+_OF_GAINED = 0.5
+_LEAST = 0.1
 
 # The beginning of a log is its first tenth.
 _FIRST = 10
@@ -40,16 +47,20 @@ def loss_oscillating(case: Case) -> Evidence | None:
 
 def _waves(case: Case) -> Evidence | None:
     limits, x = case.limits.learning, case.loss.values
-    found = [levels(x, count) for count in _LEVELS if count <= max(len(x), _LEVELS[0])]
-    swing = float(np.log(limits.swing))
-    waves, smooth = max(((count_waves(np.log(one), swing), one) for one in found), key=_waves_of)
+    found = [
+        wave
+        for count in _LEVELS
+        if count <= max(len(x), _LEVELS[0])
+        for wave in _counted(levels(x, count), limits.swing)
+    ]
+    waves, by, smooth = max(found, key=_waves_of)
     if waves < limits.swings or _is_cyclic(case):
         return None
     first, last = int(case.loss.steps[0]), int(case.loss.steps[-1])
     low, high = (float(value) for value in (smooth.min(), smooth[1:].max()))
     return Evidence(
-        because=f"The loss went up by {limits.swing:g} x or more, and down again, {waves} times in "
-        f"slow waves between steps {first} and {last}, from {num(low)} to {num(high)}.",
+        because=f"The loss went up by {by}, and down again, {waves} times in slow waves between "
+        f"steps {first} and {last}, from {num(low)} to {num(high)}.",
         step=first,
         measured={"waves": waves, "low": low, "high": high},
         first=_first(case),
@@ -57,7 +68,15 @@ def _waves(case: Case) -> Evidence | None:
     )
 
 
-def _waves_of(counted: tuple[int, Floats]) -> int:
+def _counted(smooth: Floats, swing: float) -> Iterator[tuple[int, str, Floats]]:
+    """Yield how many waves there are by a factor, and by what the run has gained."""
+    yield count_waves(np.log(smooth), float(np.log(swing))), f"{swing:g} x or more", smooth
+    gained = _OF_GAINED * float(smooth[0] - smooth.min())
+    if gained > _LEAST * typical(smooth):
+        yield count_waves(smooth, gained), "half of what it had gained or more", smooth
+
+
+def _waves_of(counted: tuple[int, str, Floats]) -> int:
     return counted[0]
 
 

@@ -38,6 +38,7 @@ OFF = log(falling(25.0, 4.0) + noise(0.02))
 WILD = log(np.append(7.0, 20 * np.exp(noise(0.5))[1:]))
 WAVES = log(np.exp(0.9 * np.cos(2 * np.pi * AT / 200) + noise(0.01)))
 FASTER = {"step": np.arange(3000), "loss": np.exp(0.9 * np.cos(2 * np.pi * np.arange(3000) / 200))}
+HIGH = log(falling(7.0, 5.0, 30) + 1.2 * np.cos(2 * np.pi * AT / 200) + noise(0.01))
 EARLY = log(falling(9.0, 4.0, 40) + noise(0.01))
 LEAK = log(falling(10.8, 0.02, 40) + np.abs(noise(0.005)))
 
@@ -63,6 +64,7 @@ LEAK = log(falling(10.8, 0.02, 40) + np.abs(noise(0.005)))
         ("initial-loss-off", OFF, WORDS, "10.82"),
         ("loss-oscillating", WILD, {}, "Divide the peak learning rate by 5"),
         ("loss-oscillating", WAVES, {"lr": 0.01}, "from 0.01 to 0.002"),
+        ("loss-oscillating", HIGH, {"lr": 0.01}, "from 0.01 to 0.002"),
         ("loss-oscillating", FASTER, {"lr": 0.01}, "from 0.01 to 0.002"),
         ("plateau-early", EARLY, {"target_loss": 2.5}, "step 400"),
         ("too-good", LEAK, WORDS, "Print one batch"),
@@ -172,6 +174,18 @@ def test_it_is_found(symptom, slug: str, run: Log, manifest: dict[str, object], 
         ),
         pytest.param(
             "loss-oscillating", log(WAVES["loss"][:250]), {}, id="one wave is no oscillation"
+        ),
+        pytest.param(
+            "loss-oscillating",
+            log(falling(7.0, 5.0, 30) + 0.5 * np.cos(2 * np.pi * AT / 200) + noise(0.01)),
+            {},
+            id="waves of a third of what it had gained",
+        ),
+        pytest.param(
+            "loss-oscillating",
+            log(6.9 + 0.1 * np.cos(2 * np.pi * AT / 200) + noise(0.01)),
+            {},
+            id="waves that are next to nothing",
         ),
         pytest.param(
             "loss-oscillating",
