@@ -34,7 +34,8 @@ SPLITS = {
     "fifth": "drawn with a seed of its own; 97.2 % of them were diagnosed right when they were "
     "new, but they have been looked at since",
     "sixth": "drawn with a seed of its own, trained while the rules were still being worked on, "
-    "not looked at by anyone meanwhile, and scored once they were done",
+    "not looked at by anyone meanwhile, and scored once they were done; what has changed since, on "
+    "other grounds, has moved no verdict here and one onset",
     "all": "all there are",
 }
 
