@@ -63,7 +63,7 @@ class Series:
 _EPOCHS = re.compile(r"epoch.* serves as the step")
 
 # What is told where the step of a record is its number among those of training.
-COUNTED: Final = "no step was logged: the records of training are counted, from 0"
+COUNTED: Final = "no step was logged: the records of training are numbered, as their epochs tell"
 
 # So many steps are evaluated where they are epochs: the evaluation of the last may be missing.
 _EVALUATED = 0.9

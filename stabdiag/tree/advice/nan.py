@@ -109,11 +109,11 @@ def _suspects(case: Case, start: Origin) -> str:
 
 def _is_early(case: Case, step: int) -> bool:
     """Tell whether a warm-up may have to do with what happened: not where it was long over."""
-    lr = case.history.get("lr")
-    values = lr.finite().values if lr is not None else np.empty(0)
-    if lr is None or not len(values) or values.max() <= 0:
+    lr = case.history.finite("lr")
+    peak = float(lr.values.max(initial=0.0))
+    if peak <= 0:
         return True
-    half = int(lr.finite().steps[np.argmax(values >= values.max() / 2)])
+    half = int(lr.steps[np.argmax(lr.values >= peak / 2)])
     whole = max(case.manifest.total_steps or 0, case.history.last_step or 0)
     return step <= max(_LONG_OVER * half, _SOON * whole)
 
