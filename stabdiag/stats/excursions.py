@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -34,6 +35,16 @@ _MANY = 3
 _ALONE = 0.35
 _MOST = 64
 
+# A gap that the tail of noise leaves more often than with this chance parts nothing. It is held
+# against the next rises below it and against more of them, as the first may be of a kind; so many
+# at least, and at most, may lie above it together. Before any are seen, the index of the tail is
+# 1 / 0.15, a little heavier than normal at three deviations, which counts as much as five rises.
+_BY_CHANCE = 0.05
+_BELOW = (10, 30)
+_TOGETHER = (3, 16)
+_PRIOR = 5
+_PRIOR_MEAN = 0.15
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Excursions:
@@ -58,11 +69,14 @@ class Excursions:
 
         Rises from a level above ``highest`` do not count: that run is broken already.
         """
-        outside = (self.places < first) | (self.places > last)
-        outside &= ~self.rises | (self.levels <= highest)
         clear = self.scores >= min(_SHARE_OF_SCORE * score, _CLEAR)
-        shares: Floats = self.heights[outside & clear] / height
+        shares: Floats = self.heights[self._outside(first, last, highest) & clear] / height
         return shares
+
+    def _outside(self, first: int, last: int, highest: float) -> NDArray[np.bool_]:
+        """Return which excursions lie outside a stretch and do not rise from above a level."""
+        outside = (self.places < first) | (self.places > last)
+        return outside & (~self.rises | (self.levels <= highest))
 
     def are_habit(self, others: Floats, *, single: bool) -> bool:
         """Tell whether excursions like this one, whose shares are ``others``, are the rule.
@@ -88,6 +102,40 @@ class Excursions:
                 if not (others >= _ALONE).any():
                     found.append(place)
         return sorted(found)
+
+    def are_parted(self, score: float, first: int, last: int, highest: float) -> bool:
+        """Tell whether a gap that noise would not leave parts this score from those of the others.
+
+        The others are the rises outside a stretch, from levels up to ``highest``. A few may lie
+        above the gap together, in a long log more: two or three spikes are spikes.
+        """
+        rises = self.rises & self._outside(first, last, highest)
+        scores = np.sort(np.append(self.scores[rises], score))[::-1]
+        rank = int((scores >= score).sum())
+        fewest, most = _TOGETHER
+        together = min(max(fewest, self.points // _POINTS), most)
+        return any(
+            _chance_of_gap(scores[: above + depth + 1], above) <= _BY_CHANCE / above / len(_BELOW)
+            for above in range(rank, together + 1)
+            for depth in _BELOW
+        )
+
+
+def _chance_of_gap(scores: Floats, above: int) -> float:
+    """Return the chance of a gap as wide as that below the ``above`` highest of falling scores.
+
+    If the tail is a power law, r * log(x_r / x_(r+1)) of the ordered scores x_1 > x_2 > ... are
+    independent exponentials whose mean is the inverse of the index (Renyi 1953,
+    doi:10.1007/BF02127580; Hill 1975, doi:10.1214/aos/1176343247); lighter tails leave smaller
+    gaps. Of the index is known what a gamma prior and the k spacings below the gap, of sum s, tell:
+    a gap g has the chance (1 + g / (s + s0)) ** -(k + k0).
+    """
+    below = scores[above:]
+    if not len(below):
+        return 0.0
+    gap = above * math.log(scores[above - 1] / below[0])
+    spacings = float(np.log(below / below[-1]).sum()) + _PRIOR * _PRIOR_MEAN
+    return float((1 + gap / spacings) ** -(len(below) - 1 + _PRIOR))
 
 
 def excursions(

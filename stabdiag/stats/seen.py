@@ -73,6 +73,15 @@ class Seen:
             others, single=self.width == 1 and spike.recovered is not False
         )
 
+    def is_in_tail(self, at: int, spike: Spike, reach: Reach) -> bool:
+        """Tell whether a single point that came back may be the farthest of heavy-tailed noise."""
+        if self.width > 1 or not spike.recovered:
+            return False
+        _, score = self._top(at, spike)
+        first, last = spike.onset - 2 * APART, _over(spike, reach) + APART
+        highest = float(self.level[at]) + spike.height / 2
+        return not self.excursions.are_parted(score, first, last, highest)
+
     def is_surpassed(self, at: int, spike: Spike, reach: Reach, limit: float) -> bool:
         """Tell whether the run's own noise reaches as high as this spike.
 

@@ -98,7 +98,11 @@ def find_spikes(
         if suspect is None or not suspect[onset]:
             if spike.recovered and not _stands_out(one, spike, noise.limit, told):
                 continue
-            if seen.is_habit(at, spike, reach) or seen.is_surpassed(at, spike, reach, one.limit):
+            if (
+                seen.is_habit(at, spike, reach)
+                or seen.is_in_tail(at, spike, reach)
+                or seen.is_surpassed(at, spike, reach, one.limit)
+            ):
                 habits[seen.width] = at + seen.width
                 continue
         spikes.append(_from_its_rise(x, spike))

@@ -98,7 +98,7 @@ def _why_none(case: Case) -> str:
         return f"{highest}: the loss is {OF_OPPONENTS}, and may shift as they learn"
     if scan.spikes:
         return f"{highest}: it belongs to a climb, which section 4 is asked about"
-    return f"{highest}, but is not far above them, or no more than this run does again and again"
+    return f"{highest}, but does not stand apart from what else this run does"
 
 
 def _is_drawn_out(case: Case) -> bool:

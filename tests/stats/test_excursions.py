@@ -86,6 +86,16 @@ def test_points_that_are_often_high_are_so_together_now_and_then(share: float) -
     assert flagged <= 1
 
 
+@pytest.mark.parametrize("freedom", [3, 4])
+def test_the_farthest_of_squared_heavy_tailed_errors_is_seldom_a_spike(freedom: int) -> None:
+    # Without a look at the gaps every fifth of these has spikes.
+    flagged = 0
+    for seed in range(100):
+        errors = np.random.default_rng(seed).standard_t(freedom, (1000, 4))
+        flagged += len(onsets(np.mean(errors**2, axis=1))) > 0
+    assert flagged <= 12
+
+
 @pytest.mark.parametrize("at", [6, 15, 29])
 def test_an_early_point_beyond_comparison_is_a_spike(at: int) -> None:
     x = noise()
