@@ -32,7 +32,7 @@ _NEAR = 0.2
 _MANY = 3
 
 # What no other reaches this share of stands alone. So many of the highest are asked.
-_ALONE = 0.35
+_ALONE = 0.4
 _MOST = 64
 
 # A gap that the tail of noise leaves more often than with this chance parts nothing. It is held
