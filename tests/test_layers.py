@@ -49,7 +49,7 @@ def test_contracts_are_kept():
         ("stats/rolling.py", "import rich"),
         ("tree/nan.py", "from stabdiag.tree.edges import follow"),
         ("tree/spike.py", "from stabdiag.readers import read_columns"),
-        ("readers/csv.py", "from stabdiag.tree.walk import walk"),
+        ("readers/csv/log.py", "from stabdiag.tree.walk import walk"),
         ("formats/json.py", "from stabdiag.tree.walk import walk"),
         ("history.py", "from stabdiag.api import read"),
         ("api.py", "import typer"),

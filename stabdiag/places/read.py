@@ -94,7 +94,7 @@ def _read(source: str, asked: _Asked) -> Found:
     if not source:
         raise LogError("a log's name is empty; is a variable of the shell not set?")
     if source.startswith("mlflow://"):
-        from stabdiag.readers.mlflow_tracking import read_url
+        from stabdiag.readers.mlflow.tracking import read_url
 
         return Found(columns=read_url(source))
     if "://" in source:

@@ -68,11 +68,11 @@ def read_run(
     """Read the files of a run as one log of this name."""
     inside = ((entry.path.relative_to(run), stream) for entry, stream in files)
     if log.format == TENSORBOARD:
-        from stabdiag.readers import tensorboard
+        from stabdiag.readers.tensorboard import log as tensorboard
 
         return tensorboard.read_files(inside, name)
     if log.format == MLFLOW:
-        from stabdiag.readers import mlflow
+        from stabdiag.readers.mlflow import folder as mlflow
 
         return mlflow.read_run(inside, name)
     from stabdiag.readers import dvclive

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from stabdiag.errors import LogError
-from stabdiag.readers import csv
 from stabdiag.readers.columns import EXACT
+from stabdiag.readers.csv import log as csv
 from stabdiag.readers.points import Points
 
 if TYPE_CHECKING:

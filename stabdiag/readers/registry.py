@@ -37,7 +37,7 @@ READERS: Final = (
     Reader(
         name="jsonl",
         title="JSON lines, as mmdetection, detectron2, MAE, BEiT or W&B write them",
-        module="stabdiag.readers.jsonl",
+        module="stabdiag.readers.json.lines",
         suffixes=(".jsonl", ".ndjson", ".json"),
         recognised="a line among the first that is one JSON object",
         loses="lists of numbers, but for their first; not those of the losses of an epoch's steps",
@@ -46,7 +46,7 @@ READERS: Final = (
     Reader(
         name="csv",
         title="CSV, as Lightning, Keras, YOLO, Stable-Baselines, W&B or Excel write it",
-        module="stabdiag.readers.csv",
+        module="stabdiag.readers.csv.log",
         suffixes=(".csv", ".tsv"),
         recognised="a line of names over lines of as many cells, most of them numbers; or no names",
         loses="comments",
@@ -55,7 +55,7 @@ READERS: Final = (
     Reader(
         name="tensorboard",
         title="a TensorBoard event file",
-        module="stabdiag.readers.tensorboard",
+        module="stabdiag.readers.tensorboard.log",
         suffixes=(".tfevents",),
         recognised="a first record that tells brain.Event and its version",
         extra="tensorboard",
@@ -66,7 +66,7 @@ READERS: Final = (
     Reader(
         name="wandb",
         title="a run file of W&B",
-        module="stabdiag.readers.wandb",
+        module="stabdiag.readers.wandb.log",
         suffixes=(".wandb",),
         recognised="begins with the bytes :W&B",
         extra="wandb",
@@ -77,7 +77,7 @@ READERS: Final = (
     Reader(
         name="sqlite",
         title="a database of MLflow or Trackio",
-        module="stabdiag.readers.sqlite",
+        module="stabdiag.readers.sqlite.log",
         suffixes=(".db", ".sqlite", ".sqlite3"),
         recognised="begins with the bytes SQLite format 3; its tables tell whose it is",
         loses="all runs but the newest; tags, traces, system metrics of Trackio",
@@ -86,7 +86,7 @@ READERS: Final = (
     Reader(
         name="trainer-state",
         title="the state of the HF Trainer, trainer_state.json",
-        module="stabdiag.readers.trainer_state",
+        module="stabdiag.readers.json.trainer_state",
         suffixes=(".json",),
         recognised="one JSON object with a list called log_history",
         loses="what callbacks keep; the mean loss of the summary at the end is not a training loss",
@@ -95,7 +95,7 @@ READERS: Final = (
     Reader(
         name="json",
         title="a JSON document, as Chainer, pandas, TensorBoard or Megatron-LM's tests write it",
-        module="stabdiag.readers.json_document",
+        module="stabdiag.readers.json.document",
         suffixes=(".json",),
         recognised="a JSON list of objects, lists or numbers; an object of lists or on many lines",
         loses="all tables but the largest; lists of another length than the longest",
@@ -104,7 +104,7 @@ READERS: Final = (
     Reader(
         name="mlflow-metric",
         title="a metric file of MLflow",
-        module="stabdiag.readers.mlflow_metric",
+        module="stabdiag.readers.mlflow.metric",
         suffixes=(),
         recognised="lines of a time in milliseconds, a value and a step",
         loses="nothing; it is one metric, and has the name of the file",

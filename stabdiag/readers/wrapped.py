@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from stabdiag.readers.json_rows import decode_line
+from stabdiag.readers.json.rows import decode_line
 from stabdiag.readers.nested import flattened
 from stabdiag.roles import assign
 

@@ -10,7 +10,9 @@ import pytest
 
 from stabdiag.errors import LogError, NoUsableRecord
 from stabdiag.history import EventKind
-from stabdiag.readers import csv, csv_cells, csv_dialect, read_columns
+from stabdiag.readers import read_columns
+from stabdiag.readers.csv import cells, dialect
+from stabdiag.readers.csv import log as csv
 from stabdiag.readers.source import open_stream
 from stabdiag.readers.words import WORD, meaning
 
@@ -358,7 +360,6 @@ class TestFast:
         assert columns.notes == ("the header stands again on line 50002: several logs in one file",)
 
     def test_another_header_holds_in_the_blocks_that_follow(self, tmp_path):
-        from stabdiag.readers import csv
         from stabdiag.readers.source import open_stream
 
         path = tmp_path / "metrics.csv"
@@ -442,15 +443,15 @@ def test_a_list_with_a_comma_makes_no_thousands_of_decimals(tmp_path, header, gp
 @pytest.fixture
 def asked(monkeypatch):
     """Collect the cells whose meaning the recogniser asks."""
-    cells: list[str] = []
+    asked: list[str] = []
 
     def collected(cell: str) -> tuple[int, float, str]:
-        cells.append(cell)
+        asked.append(cell)
         return meaning(cell)
 
-    for module in (csv_cells, csv_dialect):
+    for module in (cells, dialect):
         monkeypatch.setattr(module, "meaning", collected)
-    return cells
+    return asked
 
 
 @pytest.mark.parametrize("line", [",", ";", "|", "1,", "a;", '"|', "a ", "a\x1f", "1\x85"])
@@ -468,9 +469,9 @@ def test_few_rows_of_very_many_columns_are_enough(asked):
 
 
 def test_a_header_of_one_name_again_and_again():
-    names = csv_cells.names_of(["loss"] * 100_000)
+    names = cells.names_of(["loss"] * 100_000)
     assert (names[:3], len(set(names))) == (("loss", "loss.1", "loss.2"), 100_000)
-    assert csv_cells.names_of(["a", "a.1", "a", "a"]) == ("a", "a.1", "a.2", "a.3")
+    assert cells.names_of(["a", "a.1", "a", "a"]) == ("a", "a.1", "a.2", "a.3")
 
 
 @pytest.mark.parametrize("rows", [10, 80_000])

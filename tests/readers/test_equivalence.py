@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stabdiag.errors import LogError
-from stabdiag.readers import csv, jsonl
 from stabdiag.readers.columns import Columns
+from stabdiag.readers.csv import log as csv
+from stabdiag.readers.json import lines as jsonl
 from stabdiag.readers.source import Stream
 
 NAMES = [

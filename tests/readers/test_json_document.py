@@ -20,9 +20,10 @@ from stabdiag import diagnose
 from stabdiag import read as read_run
 from stabdiag.errors import LogError, NoUsableRecord
 from stabdiag.history import EventKind
-from stabdiag.readers import json_stream, read_columns
-from stabdiag.readers.json_document import read
-from stabdiag.readers.json_tables import read_tables
+from stabdiag.readers import read_columns
+from stabdiag.readers.json import stream as json_stream
+from stabdiag.readers.json.document import read
+from stabdiag.readers.json.tables import read_tables
 from stabdiag.readers.source import Stream
 
 RECORDS = [{"step": n, "loss": 9.0 - n, "text": 'a "b], {c} \\'} for n in range(1, 6)]

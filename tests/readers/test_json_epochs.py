@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from stabdiag.readers import jsonl, read_columns
+from stabdiag.readers import read_columns
 from stabdiag.readers.columns import Columns
-from stabdiag.readers.json_epochs import steps_of
+from stabdiag.readers.json import lines as jsonl
+from stabdiag.readers.json.epochs import steps_of
 from stabdiag.readers.source import Stream
 
 STEPS = 20

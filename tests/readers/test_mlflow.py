@@ -19,8 +19,11 @@ import pytest
 
 import stabdiag
 from stabdiag.errors import LogError, NoUsableRecord
-from stabdiag.readers import mlflow, mlflow_tracking, read_columns, sqlite
+from stabdiag.readers import read_columns
+from stabdiag.readers.mlflow import folder as mlflow
+from stabdiag.readers.mlflow import tracking
 from stabdiag.readers.source import Stream, open_stream
+from stabdiag.readers.sqlite import log as sqlite
 
 WRITER = Path(__file__).parent / "stores" / "write_mlflow.py"
 
@@ -211,22 +214,22 @@ def test_no_metrics():
 
 def test_a_run_by_its_id(database, monkeypatch):
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{database.path}")
-    columns = mlflow_tracking.read_url(f"mlflow://{database.run}")
+    columns = tracking.read_url(f"mlflow://{database.run}")
     check(columns, database)
     assert columns.source == f"mlflow://{database.run}"
     with pytest.raises(
         LogError, match=r"^mlflow://abc: cannot be read \(.*\); check the id and ML"
     ):
-        mlflow_tracking.read_url("mlflow://abc")
+        tracking.read_url("mlflow://abc")
 
 
 def test_a_run_by_its_id_in_a_folder(folder, monkeypatch):
     monkeypatch.setenv("MLFLOW_TRACKING_URI", folder.path.parents[1].as_uri())
     monkeypatch.delenv("MLFLOW_ALLOW_FILE_STORE", raising=False)
     with pytest.raises(LogError, match=r"does not read the folder .* give the folder of the run"):
-        mlflow_tracking.read_url(f"mlflow://{folder.run}")
+        tracking.read_url(f"mlflow://{folder.run}")
     monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
-    check(mlflow_tracking.read_url(f"mlflow://{folder.run}"), folder)
+    check(tracking.read_url(f"mlflow://{folder.run}"), folder)
 
 
 @pytest.mark.parametrize(
@@ -241,14 +244,14 @@ def test_a_store_that_cannot_be_reached(monkeypatch, store, message):
     monkeypatch.setenv("MLFLOW_TRACKING_URI", store)
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
     with pytest.raises(LogError, match=message) as refused:
-        mlflow_tracking.read_url("mlflow://abc")
+        tracking.read_url("mlflow://abc")
     assert len(str(refused.value).splitlines()) == 1
 
 
 def test_without_mlflow_the_command_to_install_it(monkeypatch):
-    monkeypatch.setattr(mlflow_tracking, "find_spec", lambda name: None)
+    monkeypatch.setattr(tracking, "find_spec", lambda name: None)
     with pytest.raises(LogError, match=r"install mlflow: pip install 'stabdiag\[mlflow\]'"):
-        mlflow_tracking.read_url("mlflow://abc")
+        tracking.read_url("mlflow://abc")
 
 
 @pytest.mark.parametrize("size", [16, 99, 100, 4096])

@@ -16,7 +16,9 @@ from hypothesis import strategies as st
 
 from stabdiag.errors import LogError
 from stabdiag.places import read_place
-from stabdiag.readers import csv, jsonl, read_columns
+from stabdiag.readers import read_columns
+from stabdiag.readers.csv import log as csv
+from stabdiag.readers.json import lines as jsonl
 from stabdiag.readers.registry import READERS
 from stabdiag.readers.sniff import recognised, sniff
 from stabdiag.readers.source import Stream

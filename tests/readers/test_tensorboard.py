@@ -25,8 +25,10 @@ from tensorboard.util.tensor_util import make_ndarray
 
 import stabdiag
 from stabdiag.errors import LogError, NoUsableRecord
-from stabdiag.readers import read_columns, tensorboard, tfrecord
+from stabdiag.readers import read_columns
 from stabdiag.readers.source import Stream
+from stabdiag.readers.tensorboard import log as tensorboard
+from stabdiag.readers.tensorboard import tfrecord
 
 BREAKS_OFF = "run breaks off inside a record; all before that is read"
 SOUND: dict[str, bytes] = {}

@@ -11,7 +11,8 @@ import pytest
 from pyarrow import parquet
 
 from stabdiag import diagnose, read
-from stabdiag.readers import csv, jsonl
+from stabdiag.readers.csv import log as csv
+from stabdiag.readers.json import lines as jsonl
 from stabdiag.readers.source import open_stream
 from stabdiag.readers.times import seconds_of
 

@@ -117,7 +117,7 @@ def test_what_is_old_is_not_read_again(
     grown = grow("run.jsonl", settled=1000)
     grown.add(b"".join(lines))
     monkeypatch.setattr(
-        "stabdiag.readers.jsonl.read", lambda _stream: pytest.fail("it was read as a whole")
+        "stabdiag.readers.json.lines.read", lambda _stream: pytest.fail("it was read as a whole")
     )
     for _ in range(3):
         grown.add(lines[-1])

@@ -89,7 +89,7 @@ class _Part:
                 tag = self.prefix + value.tag
                 self.points.add(tag, event.step, number, clock=event.wall_time)
         elif plugin in _CONFIGURATION:
-            from stabdiag.readers.tensorboard_config import told
+            from stabdiag.readers.tensorboard.config import told
 
             self.config |= told(value)
 
@@ -98,7 +98,7 @@ def _read(stream: Stream, *, prefix: str) -> _Part:
     from google.protobuf.message import DecodeError
     from tensorboard.compat.proto.event_pb2 import Event
 
-    from stabdiag.readers.tfrecord import Frames
+    from stabdiag.readers.tensorboard.tfrecord import Frames
 
     part = _Part(prefix=prefix)
     frames = Frames(stream)

@@ -10,10 +10,10 @@ from stabdiag.errors import LogError, NoUsableRecord
 from stabdiag.readers.blocks import BLOCK, TOO_LONG, Block, blocks, in_order, line_count
 from stabdiag.readers.chunks import Chunk, Rows, join, names_in, rows_in
 from stabdiag.readers.columns import SHOWN, BadLine, Columns
-from stabdiag.readers.csv_cells import BLANKS
-from stabdiag.readers.csv_dialect import Dialect, dialect_of
-from stabdiag.readers.csv_rows import Parsed, read_lines
-from stabdiag.readers.csv_unnamed import about_words, assumed, is_bare_header, table_of
+from stabdiag.readers.csv.cells import BLANKS
+from stabdiag.readers.csv.dialect import Dialect, dialect_of
+from stabdiag.readers.csv.rows import Parsed, read_lines
+from stabdiag.readers.csv.unnamed import about_words, assumed, is_bare_header, table_of
 from stabdiag.readers.source import open_stream
 from stabdiag.words import plural
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from stabdiag.readers.columns import Column, Wanted
-    from stabdiag.readers.csv_arrow import Slab
+    from stabdiag.readers.csv.arrow import Slab
     from stabdiag.readers.source import Stream
 
 # Up to this size the tolerant reader (20 MB/s) is done before Arrow is imported (40 ms).
@@ -54,7 +54,7 @@ class _Work:
             bad = [BadLine(line=1, reason=TOO_LONG)]
             return Parsed(chunk=Rows(rows=0), under=names, names=names, lines=1, bad=bad)
         if self.fast:
-            from stabdiag.readers.csv_arrow import read_block
+            from stabdiag.readers.csv.arrow import read_block
 
             table = read_block(block.data, names, self.delimiter, self.texts, self.wanted)
             if table is not None:
@@ -144,7 +144,7 @@ def _slab(stream: Stream, dialect: Dialect) -> Slab:
     the log, with a twentieth added; mostly there are fewer, since steps have more digits further
     down. Whatever the head is like, a record takes at least two bytes a cell.
     """
-    from stabdiag.readers.csv_arrow import Slab
+    from stabdiag.readers.csv.arrow import Slab
 
     if stream.path is None or len(dialect.names) > _MOST_MOVED:
         return Slab(0)

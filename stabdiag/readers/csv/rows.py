@@ -10,8 +10,8 @@ import numpy as np
 
 from stabdiag.readers.chunks import Rows
 from stabdiag.readers.columns import BadLine
-from stabdiag.readers.csv_cells import cells_of, is_next_header, is_rule, names_of
-from stabdiag.readers.csv_commas import with_points
+from stabdiag.readers.csv.cells import cells_of, is_next_header, is_rule, names_of
+from stabdiag.readers.csv.commas import with_points
 from stabdiag.readers.pieces import piece_of_cells
 from stabdiag.words import plural
 

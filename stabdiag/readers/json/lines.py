@@ -9,9 +9,9 @@ from stabdiag.errors import NoUsableRecord
 from stabdiag.readers.blocks import BLOCK, TOO_LONG, Block, blocks, in_order
 from stabdiag.readers.chunks import join, names_in, rows_in
 from stabdiag.readers.columns import SHOWN, BadLine, Columns
-from stabdiag.readers.json_config import told_at_the_head, with_config
-from stabdiag.readers.json_rows import decode_line, read_lines
-from stabdiag.readers.json_shapes import is_document
+from stabdiag.readers.json.config import told_at_the_head, with_config
+from stabdiag.readers.json.rows import decode_line, read_lines
+from stabdiag.readers.json.shapes import is_document
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -58,7 +58,7 @@ class _Fast:
     refused: int = 0
 
     def __call__(self, block: Block) -> _Result:
-        from stabdiag.readers.json_arrow import read_block
+        from stabdiag.readers.json.arrow import read_block
 
         if not block.too_long and (self.accepted or self.refused < _PATIENCE):
             table = read_block(block.data)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from stabdiag.readers.csv_cells import (
+from stabdiag.readers.csv.cells import (
     BLANKS,
     DELIMITERS,
     by_count,
@@ -16,8 +16,8 @@ from stabdiag.readers.csv_cells import (
     offset,
     rows_of,
 )
-from stabdiag.readers.csv_commas import pointed
-from stabdiag.readers.csv_dialect import LINES, Dialect, are_records
+from stabdiag.readers.csv.commas import pointed
+from stabdiag.readers.csv.dialect import LINES, Dialect, are_records
 from stabdiag.readers.unnamed import FEWEST, may_be_losses, may_be_steps, name_of_values, taken_as
 from stabdiag.readers.words import NUMBER, WORD, meaning
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from stabdiag.readers.columns import INDEX
-from stabdiag.readers.csv_cells import (
+from stabdiag.readers.csv.cells import (
     BLANKS,
     COLUMNS,
     DELIMITERS,
@@ -20,7 +20,7 @@ from stabdiag.readers.csv_cells import (
     rows_of,
     unnamed,
 )
-from stabdiag.readers.csv_commas import pointed
+from stabdiag.readers.csv.commas import pointed
 from stabdiag.readers.words import NUMBER, WORD, meaning
 from stabdiag.roles import assign
 

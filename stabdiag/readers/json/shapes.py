@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from stabdiag.readers.json_epochs import LONG
-from stabdiag.readers.json_keyed import number_of
-from stabdiag.readers.json_rows import DECODER, mended
+from stabdiag.readers.json.epochs import LONG
+from stabdiag.readers.json.keyed import number_of
+from stabdiag.readers.json.rows import DECODER, mended
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

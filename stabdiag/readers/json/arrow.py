@@ -21,7 +21,7 @@ from stabdiag.readers.arrow import leaf, leaves, piece_of_array, valid
 from stabdiag.readers.arrow_texts import Array
 from stabdiag.readers.blocks import line_count
 from stabdiag.readers.chunks import Rows
-from stabdiag.readers.json_rows import read_lines
+from stabdiag.readers.json.rows import read_lines
 from stabdiag.readers.pieces import Piece
 from stabdiag.readers.words import ABSENT, NULL
 from stabdiag.roles import assign

@@ -24,8 +24,9 @@ def recognises(head: bytes, *, whole: bool) -> bool:
 
 def read(stream: Stream) -> Columns:
     """Read the newest run of a database."""
-    from stabdiag.readers import mlflow_database, trackio
-    from stabdiag.readers.sqlite_file import DAMAGE, cut_off, opened, reason
+    from stabdiag.readers.mlflow import database as mlflow
+    from stabdiag.readers.sqlite import trackio
+    from stabdiag.readers.sqlite.file import DAMAGE, cut_off, opened, reason
 
     with stream.on_disk() as path:
         notes = (*stream.notes, *cut_off(path, stream.name))
@@ -33,8 +34,8 @@ def read(stream: Stream) -> Columns:
             with opened(path) as database:
                 names = database.execute("SELECT name FROM sqlite_schema")
                 tables = {str(name) for (name,) in names}
-                if tables >= mlflow_database.TABLES:
-                    return mlflow_database.read(database, stream.name, notes)
+                if tables >= mlflow.TABLES:
+                    return mlflow.read(database, stream.name, notes)
                 if tables >= trackio.TABLES:
                     return trackio.read(database, stream.name, notes)
         except DAMAGE as error:

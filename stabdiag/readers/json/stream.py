@@ -7,7 +7,7 @@ import json
 import re
 from typing import TYPE_CHECKING, Final
 
-from stabdiag.readers.json_rows import DECODER, mended
+from stabdiag.readers.json.rows import DECODER, mended
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,11 +8,11 @@ from stabdiag.errors import NoUsableRecord
 from stabdiag.history import Event, EventKind
 from stabdiag.readers.chunks import join, names_in, rows_in
 from stabdiag.readers.columns import Columns
-from stabdiag.readers.wandb_history import History, decoded
+from stabdiag.readers.wandb.history import History, decoded
 
 if TYPE_CHECKING:
     from stabdiag.readers.source import Stream
-    from stabdiag.readers.wandb_console import Console
+    from stabdiag.readers.wandb.console import Console
 
 _MAGIC: Final = b":W&B"
 _HEADER: Final = 7
@@ -30,9 +30,9 @@ def read(stream: Stream) -> Columns:
     """Read a ``.wandb`` file."""
     from google.protobuf.message import DecodeError
 
-    from stabdiag.readers.leveldb import Records
-    from stabdiag.readers.wandb_console import Console
-    from stabdiag.readers.wandb_records import record_class
+    from stabdiag.readers.wandb.console import Console
+    from stabdiag.readers.wandb.leveldb import Records
+    from stabdiag.readers.wandb.records import record_class
 
     records = Records(stream, header=_HEADER)
     parsed = record_class().FromString

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Final
 
 from stabdiag.readers.chunks import Rows, rows_of
 from stabdiag.readers.columns import BadLine
-from stabdiag.readers.json_epochs import has_a_loss, steps_of
-from stabdiag.readers.json_keyed import Path, join_keyed, take_keyed
-from stabdiag.readers.json_runs import lists_of, told_apart
-from stabdiag.readers.json_stream import Broken, Document
+from stabdiag.readers.json.epochs import has_a_loss, steps_of
+from stabdiag.readers.json.keyed import Path, join_keyed, take_keyed
+from stabdiag.readers.json.runs import lists_of, told_apart
+from stabdiag.readers.json.stream import Broken, Document
 from stabdiag.readers.nested import Record, flattened
 from stabdiag.readers.pieces import Piece, piece_of, stretched
 from stabdiag.readers.unnamed import A_TIME, FEWEST, may_be_steps

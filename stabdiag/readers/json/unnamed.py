@@ -11,8 +11,8 @@ from stabdiag.readers.words import NUMBER
 from stabdiag.roles import Split, split_of
 
 if TYPE_CHECKING:
-    from stabdiag.readers.json_keyed import Path
-    from stabdiag.readers.json_tables import Tables
+    from stabdiag.readers.json.keyed import Path
+    from stabdiag.readers.json.tables import Tables
     from stabdiag.readers.pieces import Piece
 
 # Names of lists that may stand beside losses.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from stabdiag.manifest.keys import KEYS
 from stabdiag.manifest.spelling import plain
-from stabdiag.readers.json_rows import decode_line
+from stabdiag.readers.json.rows import decode_line
 
 if TYPE_CHECKING:
     from stabdiag.readers.columns import Columns

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Final
 
 from stabdiag.errors import NoUsableRecord
 from stabdiag.history import Event, EventKind
-from stabdiag.readers.mlflow import settings
+from stabdiag.readers.mlflow.folder import settings
 from stabdiag.readers.points import Points
-from stabdiag.readers.sqlite_file import DAMAGE, damaged
+from stabdiag.readers.sqlite.file import DAMAGE, damaged
 
 if TYPE_CHECKING:
     import sqlite3

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING, Final
 
-from stabdiag.readers.json_epochs import has_a_loss, is_column
+from stabdiag.readers.json.epochs import has_a_loss, is_column
 from stabdiag.roles import is_evaluation
 from stabdiag.roles.parts import opponent_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from stabdiag.readers.json_keyed import Path
+    from stabdiag.readers.json.keyed import Path
     from stabdiag.readers.nested import Record
     from stabdiag.readers.pieces import Piece
 

@@ -21,7 +21,7 @@ from stabdiag.readers.arrow_texts import Array
 from stabdiag.readers.blocks import line_count
 from stabdiag.readers.chunks import join
 from stabdiag.readers.columns import Column
-from stabdiag.readers.csv_cells import unnamed
+from stabdiag.readers.csv.cells import unnamed
 from stabdiag.readers.pieces import piece_of_numbers
 from stabdiag.readers.words import NULL
 

@@ -10,7 +10,7 @@ from stabdiag.history import Event, EventKind
 from stabdiag.readers.chunks import join, names_in, rows_in, rows_of
 from stabdiag.readers.columns import Columns
 from stabdiag.readers.nested import Record, flattened
-from stabdiag.readers.sqlite_file import DAMAGE, damaged
+from stabdiag.readers.sqlite.file import DAMAGE, damaged
 
 if TYPE_CHECKING:
     import sqlite3

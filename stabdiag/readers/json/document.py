@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING, Final
 from stabdiag.errors import NoUsableRecord
 from stabdiag.readers.chunks import Rows, join, names_in, rows_in
 from stabdiag.readers.columns import SHOWN, Columns
-from stabdiag.readers.json_config import with_config
-from stabdiag.readers.json_lists import beside_steps, by_step, indexed, side_by_side
-from stabdiag.readers.json_shapes import holds_history, is_document
-from stabdiag.readers.json_tables import read_tables
-from stabdiag.readers.json_unnamed import named
+from stabdiag.readers.json.config import with_config
+from stabdiag.readers.json.lists import beside_steps, by_step, indexed, side_by_side
+from stabdiag.readers.json.shapes import holds_history, is_document
+from stabdiag.readers.json.tables import read_tables
+from stabdiag.readers.json.unnamed import named
 from stabdiag.readers.pieces import Piece
 from stabdiag.roles import assign
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from stabdiag.readers.json_keyed import Path
-    from stabdiag.readers.json_tables import Tables
+    from stabdiag.readers.json.keyed import Path
+    from stabdiag.readers.json.tables import Tables
     from stabdiag.readers.source import Stream
 
 # How many lists are named that hold nothing.

@@ -8,7 +8,7 @@ from typing import Final
 
 from stabdiag.readers.chunks import Rows, rows_of
 from stabdiag.readers.columns import BadLine
-from stabdiag.readers.json_epochs import steps_of
+from stabdiag.readers.json.epochs import steps_of
 from stabdiag.readers.nested import Record, flattened
 
 # Integers become floats at once, which spares them the limit on the digits of an int.

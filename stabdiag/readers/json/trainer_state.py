@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from stabdiag.readers.json_document import columns_of
-from stabdiag.readers.json_shapes import holds_history, is_document
-from stabdiag.readers.json_tables import read_tables
+from stabdiag.readers.json.document import columns_of
+from stabdiag.readers.json.shapes import holds_history, is_document
+from stabdiag.readers.json.tables import read_tables
 
 if TYPE_CHECKING:
     from stabdiag.readers.columns import Columns

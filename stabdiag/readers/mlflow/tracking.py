@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote, urlsplit
 
 from stabdiag.errors import LogError
-from stabdiag.readers.mlflow import settings
-from stabdiag.readers.mlflow_database import value_of
+from stabdiag.readers.mlflow.database import value_of
+from stabdiag.readers.mlflow.folder import settings
 from stabdiag.readers.points import Points
 
 if TYPE_CHECKING:

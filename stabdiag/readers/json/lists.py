@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from stabdiag.readers.json_keyed import Path
-    from stabdiag.readers.json_tables import Tables
+    from stabdiag.readers.json.keyed import Path
+    from stabdiag.readers.json.tables import Tables
 
     Ints = NDArray[np.int64]
 
