@@ -145,12 +145,15 @@ def _stands_out(one: Candidate, spike: Spike, limit: float, witness: Callable[[i
     """Tell whether a rise that came back is high for this run as a single point, or has a witness.
 
     ``limit`` is how far its single points reach by noise alone, in deviations: what no other comes
-    near needs no tail to be held against.
+    near needs no tail to be held against. Where the run still descends, its window is wider than
+    its noise: there two points in a row that are far above the baseline will do.
     """
     least = 0.0 if one.alone else min(limit / 2, _FAR)
-    if one.seen.width == 1:
-        return spike.height > max(least, _FAR_FOR_ONE) * spike.sigma
-    return spike.height > least * spike.sigma or witness(one.onset)
+    if one.seen.width > 1:
+        return spike.height > least * spike.sigma or witness(one.onset)
+    least = max(least, _FAR_FOR_ONE)
+    two = one.seen.scores[one.at : one.at + 2]
+    return spike.height > least * spike.sigma or bool((two > least).all())
 
 
 def _declustered(scores: Floats) -> Floats:
