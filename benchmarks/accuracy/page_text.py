@@ -29,13 +29,12 @@ SPLITS = {
     "but they have been looked at since; their figures are figures of development, too",
     "fresh": "drawn with a seed of its own and harder by design; 91.3 % of them were diagnosed "
     "right when they were new, but they have been looked at since",
-    "fourth": "drawn with a seed of its own; 94.0 % of them were diagnosed right when they were "
-    "new, but they have been looked at since",
     "fifth": "drawn with a seed of its own; 97.2 % of them were diagnosed right when they were "
     "new, but they have been looked at since",
-    "sixth": "drawn with a seed of its own, trained while the rules were still being worked on, "
-    "not looked at by anyone meanwhile, and scored once they were done; what has changed since, on "
-    "other grounds, has moved no verdict here and one onset",
+    "sixth": "drawn with a seed of its own; 94.1 % of them were diagnosed right when they were "
+    "new, but they have been looked at since",
+    "eighth": "drawn with a seed of its own, trained while the rules were still being worked on, "
+    "not looked at by anyone meanwhile, and scored once they were done",
     "all": "all there are",
 }
 
