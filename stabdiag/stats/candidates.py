@@ -10,6 +10,7 @@ import numpy as np
 from stabdiag.stats.seen import Seen, seen_ahead
 from stabdiag.stats.shifts import Shifts, change_point, tails_of
 from stabdiag.stats.tails import UpperTail
+from stabdiag.stats.undone import undone_at
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,7 +43,7 @@ class Candidate(NamedTuple):
     """A place that is too high, where it begins, and through which windows it was seen.
 
     ``limit`` is how far noise reaches in these windows, in deviations; ``alone`` says that no other
-    point comes near.
+    point comes near, ``undone`` that the run loses all it had gained.
     """
 
     at: int
@@ -50,6 +51,7 @@ class Candidate(NamedTuple):
     seen: Seen
     limit: float
     alone: bool = False
+    undone: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,7 +103,7 @@ def candidates(
         window: points; what stands alone has no like of it farther away.
 
     Stretches are too high if the median of the next few points is: a small but lasting shift is
-    found as well. A point that no other comes near needs no tail.
+    found as well. What no other point comes near, or undoes the run, needs no tail.
     """
     first, scores = single.first, single.scores
     chance = lower = noise.chance
@@ -131,6 +133,9 @@ def candidates(
     alone = single.excursions.alone(window)
     found += [Candidate(at, at, single, limit, alone=True) for at in alone]
     found += [Candidate(at, at, single, limit) for at in _early_and_unlike(x, first)]
+    if (broken := undone_at(x)) is not None:
+        onset = change_point(x, base, broken, LASTING[-1])
+        found.append(Candidate(broken, onset, single, limit, undone=True))
     return sorted(found, key=lambda one: (one.at, one.seen.width))
 
 

@@ -95,7 +95,7 @@ def find_spikes(
         spike = describe(x, base, onset, reach, atypical)
         if spike.height <= max(sigmas * spike.sigma, least_share * spans[onset]):
             continue
-        if suspect is None or not suspect[onset]:
+        if not one.undone and (suspect is None or not suspect[onset]):
             if spike.recovered and not _stands_out(one, spike, noise.limit, told):
                 continue
             if (
