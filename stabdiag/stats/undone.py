@@ -39,6 +39,8 @@ def undone_at(x: Floats) -> int | None:
         return None
     rows = x[: blocks * _BLOCK].reshape(blocks, _BLOCK)
     levels = medians(rows)
+    if levels.argmax() < _BEFORE:  # as of most runs: the rest need not be asked
+        return None
     spreads = medians(np.abs(rows - levels[:, np.newaxis])) * MAD_TO_SIGMA
     ahead = medians(np.lib.stride_tricks.sliding_window_view(levels, _AFTER))[_BEFORE:]
     before = slice(_BEFORE - 1, -_AFTER)
