@@ -33,7 +33,7 @@ SPLITS = {
     "new, but they have been looked at since",
     "sixth": "drawn with a seed of its own; 94.1 % of them were diagnosed right when they were "
     "new, but they have been looked at since",
-    "eighth": "drawn with a seed of its own, trained while the rules were still being worked on, "
+    "ninth": "drawn with a seed of its own, trained while the rules were still being worked on, "
     "not looked at by anyone meanwhile, and scored once they were done",
     "all": "all there are",
 }
