@@ -42,6 +42,10 @@ _FINE = 1e-4
 _STUCK = 0.5
 _DIGITS = 3
 
+# A loss rose at once if its first few are lower than chance would have them.
+_FIRST = (3, 5, 10)
+_BY_CHANCE = 0.001
+
 # What is advised of a learning rate that is not known.
 _STEPS = "Check that the optimizer steps, and with a learning rate that is not 0."
 _LOWER = "Divide the learning rate by 10: one far too high also ends at chance."
@@ -152,6 +156,8 @@ def not_learning(case: Case) -> Evidence | None:
     if after is None or plateau_at_chance(case) is not None or loss_constant(case) is not None:
         return None
     level = levels(after.values, _STRETCHES)
+    if _rose_at_once(case.loss.values):
+        return _worse_than_at_first(case, level)
     before = float(level[0])
     began = float(max(case.loss.values[0], after.values[0]))
     least = case.limits.learning.least_fall * before
@@ -184,6 +190,36 @@ def not_learning(case: Case) -> Evidence | None:
         ),
     )
     return _with_rate(case, found)
+
+
+def _rose_at_once(x: Floats) -> bool:
+    """Tell whether a loss was nearly never again as low as it began.
+
+    That the first ``k`` of losses that stand still are all as low as a share of the others has the
+    chance ``share ** k``.
+    """
+    return any(
+        float((x[k:] <= x[:k].max()).mean()) ** k < _BY_CHANCE for k in _FIRST if len(x) > 2 * k
+    )
+
+
+def _worse_than_at_first(case: Case, level: Floats) -> Evidence:
+    """Return what speaks for a loss that rose in its first steps and did not come back."""
+    x, steps = case.loss.values, case.loss.steps
+    began = float(x[0])
+    return Evidence(
+        because=f"The loss began at {num(began)}, rose at once and is {num(float(level[-1]))} "
+        f"after {int(steps[-1])} steps; no tenth of the run came below {num(float(level.min()))}.",
+        step=int(steps[0]),
+        measured={"first_loss": began, "last_loss": float(level[-1])},
+        first="Start again with a tenth of the learning rate and a longer warm-up: the first steps "
+        "made the model worse than it was untrained.",
+        then=(
+            _ONE_BATCH,
+            "Check the sign of the loss, and that gradients are set to zero before each step.",
+            _RANGE,
+        ),
+    )
 
 
 SYMPTOMS: tuple[Symptom, ...] = (

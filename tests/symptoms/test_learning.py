@@ -34,6 +34,7 @@ def falling(begin: float, end: float, over: float = 100) -> NDArray[np.float64]:
 CHANCE = np.log(1000) + noise(0.01)
 GUESSING = log(CHANCE)
 FLAT = log(3.7 + noise(0.02))
+LEAPT = log(np.append([10.8, 10.7, 10.6, 10.5, 10.4], 14 * np.exp(noise(0.3)[5:])))
 OFF = log(falling(25.0, 4.0) + noise(0.02))
 WILD = log(np.append(7.0, 20 * np.exp(noise(0.5))[1:]))
 WAVES = log(np.exp(0.9 * np.cos(2 * np.pi * AT / 200) + noise(0.01)))
@@ -61,6 +62,8 @@ LEAK = log(falling(10.8, 0.02, 40) + np.abs(noise(0.005)))
         ("plateau-at-chance", GUESSING, {}, "32 examples"),
         ("plateau-at-chance", {"epoch": AT[:40], "loss": CHANCE[:40]}, CLASSES, "6.908"),
         ("not-learning", FLAT, {}, "one batch"),
+        ("not-learning", LEAPT, {}, "a tenth of the learning rate"),
+        ("not-learning", log(10.8 + 6 * np.exp(-AT / 100) * (AT > 5)), {}, "a longer warm-up"),
         ("initial-loss-off", OFF, WORDS, "10.82"),
         ("loss-oscillating", WILD, {}, "Divide the peak learning rate by 5"),
         ("loss-oscillating", WAVES, {"lr": 0.01}, "from 0.01 to 0.002"),
@@ -144,6 +147,15 @@ def test_it_is_found(symptom, slug: str, run: Log, manifest: dict[str, object], 
         pytest.param("not-learning", GUESSING, CLASSES, id="at chance"),
         pytest.param(
             "not-learning", log(falling(3.8, 3.7, 20) + noise(0.02)), {}, id="it fell early"
+        ),
+        pytest.param(
+            "not-learning", log(np.append([0.9] * 4, 1.2 + noise(0.3)[4:])), {}, id="low by chance"
+        ),
+        pytest.param(
+            "not-learning",
+            log(falling(10.0, 7.0) + 9 * np.exp(-AT / 60) * (AT > 5)),
+            {},
+            id="it made the leap good",
         ),
         pytest.param("not-learning", log(noise(0.02)), {}, id="rewards near zero"),
         pytest.param(
