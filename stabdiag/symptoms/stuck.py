@@ -203,10 +203,11 @@ def _rose_at_once(x: Floats) -> bool:
     )
 
 
-def _worse_than_at_first(case: Case, level: Floats) -> Evidence:
+def _worse_than_at_first(case: Case, level: Floats) -> Evidence | None:
     """Return what speaks for a loss that rose in its first steps and did not come back."""
-    x, steps = case.loss.values, case.loss.steps
-    began = float(x[0])
+    began, steps = float(case.loss.values[0]), case.loss.steps
+    if best_evaluation(case) < began * (1 - 2 * case.limits.learning.least_fall):
+        return None
     return Evidence(
         because=f"The loss began at {num(began)}, rose at once and is {num(float(level[-1]))} "
         f"after {int(steps[-1])} steps; no tenth of the run came below {num(float(level.min()))}.",

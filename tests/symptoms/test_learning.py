@@ -157,6 +157,12 @@ def test_it_is_found(symptom, slug: str, run: Log, manifest: dict[str, object], 
             {},
             id="it made the leap good",
         ),
+        pytest.param(
+            "not-learning",
+            {**LEAPT, "eval_loss": np.where(AT % 100 == 99, falling(10.5, 7.0), np.nan)},
+            {},
+            id="it rose, its evaluation fell",
+        ),
         pytest.param("not-learning", log(noise(0.02)), {}, id="rewards near zero"),
         pytest.param(
             "not-learning",
