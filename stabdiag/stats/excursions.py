@@ -106,8 +106,9 @@ class Excursions:
     def are_parted(self, score: float, first: int, last: int, highest: float) -> bool:
         """Tell whether a gap that noise would not leave parts this score from those of the others.
 
-        The others are the rises outside a stretch, from levels up to ``highest``. A few may lie
-        above the gap together, in a long log more: two or three spikes are spikes.
+        The score is in deviations. The others are the rises outside the positions from ``first`` to
+        ``last``, from levels up to ``highest``. A few may lie above the gap together, in a long log
+        more: two or three spikes are spikes.
         """
         rises = self.rises & self._outside(first, last, highest)
         scores = np.sort(np.append(self.scores[rises], score))[::-1]
@@ -122,10 +123,14 @@ class Excursions:
 
 
 def _chance_of_gap(scores: Floats, above: int) -> float:
-    """Return the chance of a gap as wide as that below the ``above`` highest of falling scores.
+    """Return the chance of a gap as wide as that below the highest of some scores.
+
+    Args:
+        scores: shape (n,), above 0, in falling order: those above the gap, and the next below it.
+        above: how many lie above the gap, at least 1.
 
     If the tail is a power law, r * log(x_r / x_(r+1)) of the ordered scores x_1 > x_2 > ... are
-    independent exponentials whose mean is the inverse of the index (Renyi 1953,
+    independent exponentials whose mean is the inverse of the index (Rényi 1953,
     doi:10.1007/BF02127580; Hill 1975, doi:10.1214/aos/1176343247); lighter tails leave smaller
     gaps. Of the index is known what a gamma prior and the k spacings below the gap, of sum s, tell:
     a gap g has the chance (1 + g / (s + s0)) ** -(k + k0).

@@ -62,13 +62,7 @@ class Seen:
     def is_habit(self, at: int, spike: Spike, reach: Reach) -> bool:
         """Tell whether the run has excursions like this spike again and again."""
         height, score = self._top(at, spike)
-        others = self.excursions.others(
-            height,
-            score,
-            spike.onset - 2 * APART,
-            _over(spike, reach) + APART,
-            float(self.level[at]) + spike.height / 2,
-        )
+        others = self.excursions.others(height, score, *self._own(at, spike, reach))
         return self.excursions.are_habit(
             others, single=self.width == 1 and spike.recovered is not False
         )
@@ -78,9 +72,12 @@ class Seen:
         if self.width > 1 or not spike.recovered:
             return False
         _, score = self._top(at, spike)
-        first, last = spike.onset - 2 * APART, _over(spike, reach) + APART
-        highest = float(self.level[at]) + spike.height / 2
-        return not self.excursions.are_parted(score, first, last, highest)
+        return not self.excursions.are_parted(score, *self._own(at, spike, reach))
+
+    def _own(self, at: int, spike: Spike, reach: Reach) -> tuple[int, int, float]:
+        """Return the first and last position that are a spike's own, and a level halfway up it."""
+        halfway = float(self.level[at]) + spike.height / 2
+        return spike.onset - 2 * APART, _over(spike, reach) + APART, halfway
 
     def is_surpassed(self, at: int, spike: Spike, reach: Reach, limit: float) -> bool:
         """Tell whether the run's own noise reaches as high as this spike.

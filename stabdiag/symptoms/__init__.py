@@ -12,6 +12,7 @@ from stabdiag.symptoms import (
     generalisation,
     gradients,
     layers,
+    learning,
     memory,
     overfitting,
     precision,
@@ -30,6 +31,7 @@ from stabdiag.symptoms.symptom import Symptom
 
 SYMPTOMS: tuple[Symptom, ...] = (
     *stuck.SYMPTOMS,
+    *learning.SYMPTOMS,
     *expected.SYMPTOMS,
     *swings.SYMPTOMS,
     *overfitting.SYMPTOMS,

@@ -1,4 +1,4 @@
-"""The symptoms of a loss that stands still: constant, at chance, or merely not falling."""
+"""The symptoms of a loss that stands still: constant, or at chance."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ import numpy as np
 
 from stabdiag.findings import Remedy, Severity
 from stabdiag.stats.levels import levels
-from stabdiag.stats.quantiles import median
-from stabdiag.stats.rolling import MAD_TO_SIGMA
 from stabdiag.symptoms.losses import best_evaluation, chance, rate_is_zero, trained
 from stabdiag.symptoms.symptom import Evidence, Symptom
 from stabdiag.symptoms.zero import zero
@@ -28,11 +26,7 @@ if TYPE_CHECKING:
 _USUAL_CLASSES = (10, 100, 1000)
 
 # A run is looked at in so many stretches.
-_STRETCHES = 10
-
-# A loss whose levels wander by more than this share is not judged.
-_WANDER = 0.1
-_SIGMAS = 3.0
+STRETCHES = 10
 
 # The losses of a run that ends flat differ by no more digits than these.
 _FINE = 1e-4
@@ -42,16 +36,12 @@ _FINE = 1e-4
 _STUCK = 0.5
 _DIGITS = 3
 
-# A loss rose at once if its first few are lower than chance would have them.
-_FIRST = (3, 5, 10)
-_BY_CHANCE = 0.001
-
 # What is advised of a learning rate that is not known.
 _STEPS = "Check that the optimizer steps, and with a learning rate that is not 0."
 _LOWER = "Divide the learning rate by 10: one far too high also ends at chance."
-_RANGE = "Run a learning-rate range test: too low crawls, too high bounces."
+RANGE = "Run a learning-rate range test: too low crawls, too high bounces."
 
-_ONE_BATCH = "Train on one batch alone: the loss has to go to zero."
+ONE_BATCH = "Train on one batch alone: the loss has to go to zero."
 
 
 def loss_constant(case: Case) -> Evidence | None:
@@ -82,13 +72,13 @@ def loss_constant(case: Case) -> Evidence | None:
         then=(
             "Look for a detach(), a no_grad() or an .item() between the model and the loss.",
             _STEPS,
-            _ONE_BATCH,
+            ONE_BATCH,
         ),
     )
-    return _with_rate(case, found)
+    return with_rate(case, found)
 
 
-def _with_rate(case: Case, evidence: Evidence) -> Evidence:
+def with_rate(case: Case, evidence: Evidence) -> Evidence:
     """Return what speaks for a loss that stands still, and that the learning rate is 0 if it is."""
     if evidence.step is None or not rate_is_zero(case, evidence.step):
         return evidence
@@ -100,7 +90,7 @@ def _with_rate(case: Case, evidence: Evidence) -> Evidence:
         then=(
             "Log the learning rate with more digits, if it may be smaller than those written.",
             evidence.first,
-            *(act for act in evidence.then if act not in (_STEPS, _LOWER, _RANGE)),
+            *(act for act in evidence.then if act not in (_STEPS, _LOWER, RANGE)),
         ),
     )
 
@@ -123,7 +113,7 @@ def plateau_at_chance(case: Case) -> Evidence | None:
         return None
     band = case.limits.learning.chance_band
     told = case.manifest.vocab_size
-    late = levels(after.values, _STRETCHES)[1:]
+    late = levels(after.values, STRETCHES)[1:]
     for classes in (told,) if told else _USUAL_CLASSES:
         level = chance(classes)
         if classes < 2 or np.abs(late / level - 1).max() > band:
@@ -146,81 +136,8 @@ def plateau_at_chance(case: Case) -> Evidence | None:
                 _LOWER,
             ),
         )
-        return _with_rate(case, found)
+        return with_rate(case, found)
     return None
-
-
-def not_learning(case: Case) -> Evidence | None:
-    """Has the loss not fallen at all, at a level that is not that of chance?"""
-    after = trained(case)
-    if after is None or plateau_at_chance(case) is not None or loss_constant(case) is not None:
-        return None
-    level = levels(after.values, _STRETCHES)
-    if _rose_at_once(case.loss.values):
-        return _worse_than_at_first(case, level)
-    before = float(level[0])
-    began = float(max(case.loss.values[0], after.values[0]))
-    least = case.limits.learning.least_fall * before
-    wander = float(np.abs(np.diff(level)).max())
-    if before - float(level.min()) > least or wander > _WANDER * before:
-        return None
-    # What fell before the first stretch ended has been learned; single losses tell it as far as
-    # their noise allows.
-    first = after.values[: len(after) // _STRETCHES]
-    noise = median(np.abs(first - median(first))) * MAD_TO_SIGMA
-    if began - before > max(least, _SIGMAS * min(noise, _WANDER * before)):
-        return None
-    if best_evaluation(case) < before * (1 - 2 * case.limits.learning.least_fall):
-        return None
-    found = Evidence(
-        because=f"The loss began at {num(began)} and is {num(float(level[-1]))} after "
-        f"{int(case.loss.steps[-1])} steps; it was never lower than {num(float(level.min()))} over "
-        "a tenth of the run.",
-        step=int(after.steps[0]),
-        measured={"first_loss": began, "last_loss": float(level[-1])},
-        first=f"Train on one batch alone: if the loss does not fall from {num(began)} to nearly "
-        "zero, the fault is in the model, the loss or the data, and no setting will mend it.",
-        then=(
-            "Check that labels are not shuffled, targets not shifted, and the loss not masked "
-            "where it counts.",
-            "Check requires_grad, and that the optimizer holds the parameters, adapters above all.",
-            _RANGE,
-            "Check initialisation and where the normalisation layers stand; take out label "
-            "smoothing and other regularisation.",
-        ),
-    )
-    return _with_rate(case, found)
-
-
-def _rose_at_once(x: Floats) -> bool:
-    """Tell whether a loss was nearly never again as low as it began.
-
-    That the first ``k`` of losses that stand still are all as low as a share of the others has the
-    chance ``share ** k``.
-    """
-    return any(
-        float((x[k:] <= x[:k].max()).mean()) ** k < _BY_CHANCE for k in _FIRST if len(x) > 2 * k
-    )
-
-
-def _worse_than_at_first(case: Case, level: Floats) -> Evidence | None:
-    """Return what speaks for a loss that rose in its first steps and did not come back."""
-    began, steps = float(case.loss.values[0]), case.loss.steps
-    if best_evaluation(case) < began * (1 - 2 * case.limits.learning.least_fall):
-        return None
-    return Evidence(
-        because=f"The loss began at {num(began)}, rose at once and is {num(float(level[-1]))} "
-        f"after {int(steps[-1])} steps; no tenth of the run came below {num(float(level.min()))}.",
-        step=int(steps[0]),
-        measured={"first_loss": began, "last_loss": float(level[-1])},
-        first="Start again with a tenth of the learning rate and a longer warm-up: the first steps "
-        "made the model worse than it was untrained.",
-        then=(
-            _ONE_BATCH,
-            "Check the sign of the loss, and that gradients are set to zero before each step.",
-            _RANGE,
-        ),
-    )
 
 
 SYMPTOMS: tuple[Symptom, ...] = (
@@ -243,15 +160,5 @@ SYMPTOMS: tuple[Symptom, ...] = (
         needs=("loss",),
         limits=("learning.chance_band", "learning.min_points", "learning.min_steps"),
         explained_by=("nan",),
-    ),
-    Symptom(
-        slug="not-learning",
-        severity=Severity.WARNING,
-        family="learning",
-        title="The loss does not fall",
-        check=not_learning,
-        needs=("loss",),
-        limits=("learning.least_fall", "learning.min_points", "learning.min_steps"),
-        explained_by=("nan", "divergence", "spike-persistent", "spike-unresolved"),
     ),
 )

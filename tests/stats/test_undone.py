@@ -46,7 +46,9 @@ def test_the_noise_of_a_broken_run_does_not_excuse_its_break(at: int, seed: int)
         descent(900),
         np.full(900, 2.0),
         3 + np.random.default_rng(0).standard_normal(900),
-        descent(900) + np.linspace(0, 20, 900),  # a climb
+        descent(900) + np.linspace(0, 20, 900),  # a slow climb
+        descent(900) + 0.08 * np.maximum(np.arange(900) - 150, 0),  # a faster one
+        3.0 * (np.arange(900) >= 50) + np.random.default_rng(1).standard_normal(900),  # no gain
         np.concatenate([descent(300), descent(300) + 1.5, descent(300)]),  # a harder stretch
         broken(60, 79),  # too few losses after it
         broken(15, 900),  # too few before

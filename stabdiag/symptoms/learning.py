@@ -1,0 +1,125 @@
+"""The symptom of a loss that does not fall: it stands where it began, or rose at once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stabdiag.findings import Severity
+from stabdiag.stats.levels import levels
+from stabdiag.stats.quantiles import median
+from stabdiag.stats.rolling import MAD_TO_SIGMA
+from stabdiag.symptoms.losses import best_evaluation, trained
+from stabdiag.symptoms.stuck import (
+    ONE_BATCH,
+    RANGE,
+    STRETCHES,
+    loss_constant,
+    plateau_at_chance,
+    with_rate,
+)
+from stabdiag.symptoms.symptom import Evidence, Symptom
+from stabdiag.words import num
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from stabdiag.tree.case import Case
+
+    Floats = NDArray[np.float64]
+
+# A loss whose levels wander by more than this share is not judged.
+_WANDER = 0.1
+_SIGMAS = 3.0
+
+# A loss rose at once if its first few are lower than chance would have them.
+_FIRST = (3, 5, 10)
+_BY_CHANCE = 0.001
+
+
+def not_learning(case: Case) -> Evidence | None:
+    """Has the loss not fallen at all, at a level that is not that of chance?"""
+    after = trained(case)
+    if after is None or plateau_at_chance(case) is not None or loss_constant(case) is not None:
+        return None
+    level = levels(after.values, STRETCHES)
+    if _rose_at_once(case.loss.values):
+        return _worse_than_at_first(case, level)
+    before = float(level[0])
+    began = float(max(case.loss.values[0], after.values[0]))
+    least = case.limits.learning.least_fall * before
+    wander = float(np.abs(np.diff(level)).max())
+    if before - float(level.min()) > least or wander > _WANDER * before:
+        return None
+    # What fell before the first stretch ended has been learned; single losses tell it as far as
+    # their noise allows.
+    first = after.values[: len(after) // STRETCHES]
+    noise = median(np.abs(first - median(first))) * MAD_TO_SIGMA
+    if began - before > max(least, _SIGMAS * min(noise, _WANDER * before)):
+        return None
+    if best_evaluation(case) < before * (1 - 2 * case.limits.learning.least_fall):
+        return None
+    found = Evidence(
+        because=f"The loss began at {num(began)} and is {num(float(level[-1]))} after "
+        f"{int(case.loss.steps[-1])} steps; it was never lower than {num(float(level.min()))} over "
+        "a tenth of the run.",
+        step=int(after.steps[0]),
+        measured={"first_loss": began, "last_loss": float(level[-1])},
+        first=f"Train on one batch alone: if the loss does not fall from {num(began)} to nearly "
+        "zero, the fault is in the model, the loss or the data, and no setting will mend it.",
+        then=(
+            "Check that labels are not shuffled, targets not shifted, and the loss not masked "
+            "where it counts.",
+            "Check requires_grad, and that the optimizer holds the parameters, adapters above all.",
+            RANGE,
+            "Check initialisation and where the normalisation layers stand; take out label "
+            "smoothing and other regularisation.",
+        ),
+    )
+    return with_rate(case, found)
+
+
+def _rose_at_once(x: Floats) -> bool:
+    """Tell whether a loss was nearly never again as low as it began.
+
+    That the first ``k`` of losses that stand still are all as low as a share of the others has the
+    chance ``share ** k``.
+    """
+    return any(
+        float((x[k:] <= x[:k].max()).mean()) ** k < _BY_CHANCE for k in _FIRST if len(x) > 2 * k
+    )
+
+
+def _worse_than_at_first(case: Case, level: Floats) -> Evidence | None:
+    """Return what speaks for a loss that rose in its first steps and did not come back."""
+    began, steps = float(case.loss.values[0]), case.loss.steps
+    if best_evaluation(case) < began * (1 - 2 * case.limits.learning.least_fall):
+        return None
+    return Evidence(
+        because=f"The loss began at {num(began)}, rose at once and is {num(float(level[-1]))} "
+        f"after {int(steps[-1])} steps; no tenth of the run came below {num(float(level.min()))}.",
+        step=int(steps[0]),
+        measured={"first_loss": began, "last_loss": float(level[-1])},
+        first="Start again with a tenth of the learning rate and a longer warm-up: the first steps "
+        "made the model worse than it was untrained.",
+        then=(
+            ONE_BATCH,
+            "Check the sign of the loss, and that gradients are set to zero before each step.",
+            RANGE,
+        ),
+    )
+
+
+SYMPTOMS: tuple[Symptom, ...] = (
+    Symptom(
+        slug="not-learning",
+        severity=Severity.WARNING,
+        family="learning",
+        title="The loss does not fall",
+        check=not_learning,
+        needs=("loss",),
+        limits=("learning.least_fall", "learning.min_points", "learning.min_steps"),
+        explained_by=("nan", "divergence", "spike-persistent", "spike-unresolved"),
+    ),
+)
