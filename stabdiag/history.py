@@ -62,8 +62,14 @@ class Series:
 # What is told where a column of epochs serves as the step.
 _EPOCHS = re.compile(r"epoch.* serves as the step")
 
+# What is told of gradient norms that are 0 all along: placeholders, if the run learned.
+_NO_GRADIENT = re.compile(r" is 0 in every record, .* as grad_norm$")
+
 # What is told where the step of a record is its number among those of training.
-COUNTED: Final = "no step was logged: the records of training are numbered, as their epochs tell"
+COUNTED: Final = (
+    "no step was logged: a step here is the number of a record, from 0 (a manifest with "
+    "logging_steps gives the real ones)"
+)
 
 # So many steps are evaluated where they are epochs: the evaluation of the last may be missing.
 _EVALUATED = 0.9
@@ -196,6 +202,12 @@ class History:
         """Whether the log's steps are epochs, by what is told or as each of them is evaluated."""
         told = (e.message.lower() for e in self.events if e.kind is EventKind.STEPS)
         return any(_EPOCHS.search(message) for message in told) or self._evaluates_each
+
+    @property
+    def without_gradient(self) -> bool:
+        """Whether the gradient norm was logged as 0 all along."""
+        told = (event.message for event in self.events if event.kind is EventKind.PLACEHOLDER)
+        return any(map(_NO_GRADIENT.search, told))
 
     @property
     def _evaluates_each(self) -> bool:

@@ -5,7 +5,10 @@ from __future__ import annotations
 import math
 
 # Deviations have a floor, so that a log which stands still has some: beyond this many it shows.
-_FAR_BEYOND = 1e6
+_FAR_BEYOND = 1e4
+
+# From here on a power of ten is easier to read than all the digits.
+_PLAIN_BELOW = 1e7
 
 
 def plural(count: int | str, one: str, many: str | None = None) -> str:
@@ -17,9 +20,16 @@ def num(value: float) -> str:
     """Return a number in four significant digits, plain where that is short."""
     if not math.isfinite(value):
         return "NaN" if math.isnan(value) else ("inf" if value > 0 else "-inf")
-    if value == int(value) and abs(value) < 1e7:
+    if value == int(value) and abs(value) < _PLAIN_BELOW:
         return str(int(value))
+    if 1e4 <= abs(value) < _PLAIN_BELOW:
+        return str(round(value))
     return f"{value:.4g}"
+
+
+def times(ratio: float) -> str:
+    """Return how many times as large: ``2.8 x``, or ``17%`` of what has become smaller."""
+    return f"{num(ratio)} x" if ratio >= 1 else f"{100 * ratio:.2g}%"
 
 
 def whole(value: float) -> str:
@@ -37,6 +47,11 @@ def sigmas(score: float) -> str:
 def sentence(words: str) -> str:
     """Return words with a capital letter and a full stop, to stand alone."""
     return f"{capitalised(words)}."
+
+
+def whole_sentence(words: str) -> str:
+    """Return words that another sentence may follow, such as a message of a log."""
+    return words if words.endswith((".", "!", "?", "…")) else f"{words}."
 
 
 def capitalised(words: str) -> str:

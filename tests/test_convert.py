@@ -236,3 +236,12 @@ def test_what_was_converted_is_told_by_group_in_lines_that_fit(tmp_path, monkeyp
     assert f"grad_norm: {len(read(log).group('grad_norm')) - 1} groups" in " ".join(out.split())
     assert "grad_norm/" not in out
     assert max(map(len, out.splitlines())) <= 80
+
+
+def test_the_log_that_is_found_in_a_folder_is_not_written_over(tmp_path):
+    log = tmp_path / "log.parquet"
+    convert(RUNS / "spike-lr-jump", log)
+    before = log.read_bytes()
+    with pytest.raises(StabdiagError, match="is read as well"):
+        convert(tmp_path, log)
+    assert log.read_bytes() == before

@@ -54,7 +54,7 @@ def test_limits_are_frozen() -> None:
     ("name", "value", "message"),
     [
         ("spike.sigm", 4, "unknown limit 'spike.sigm'; did you mean spike.sigma?"),
-        ("qqqq", 4, "unknown limit 'qqqq'; `stabdiag thresholds` lists them all"),
+        ("qqqq", 4, "unknown limit 'qqqq' (`stabdiag thresholds` lists them all)"),
         ("spike", 4, "unknown limit 'spike'"),
         ("spike.sigma", 0.1, "spike.sigma wants a number from 0.5 to 100 (σ), not 0.1"),
         ("spike.sigma", "1e9", "spike.sigma wants a number from 0.5 to 100 (σ), not '1e9'"),

@@ -382,7 +382,7 @@ def test_only_columns_that_may_serve_do(names: list[str]) -> None:
 
 
 def test_columns_of_no_interest_may_not_serve() -> None:
-    assert not any(map(may_serve, ["gpu_0_fan", "gpu_0_memory", "hostname", "perplexity"]))
+    assert not any(map(may_serve, ["gpu_0_fan", "gpu_0_memory", "hostname", "accuracy"]))
 
 
 def test_other_runs_in_an_exported_chart() -> None:
@@ -433,6 +433,8 @@ def test_the_last_word_of_a_name(names: list[str], role: str, expected: str | No
         (["epoch", "train/rmse", "mae"], "train/rmse"),
         (["epoch", "train_error"], "train_error"),
         (["epoch", "avg_cost"], "avg_cost"),
+        (["step", "bpc"], "bpc"),
+        (["step", "perplexity"], "perplexity"),
         (["train", "val"], "train"),
         (["epoch", "G_GAN", "G_L1", "D_real", "D_fake"], "D_real"),
         (["L_G", "L_C", "L_D"], "L_D"),
@@ -494,6 +496,12 @@ OPPONENTS = "the loss of one of two networks that train against each other"
         ("gen_total", ["disc_total"], OPPONENTS),
         ("D_real", ["G_GAN"], OPPONENTS),
         ("gen_loss", ["dis_loss"], OPPONENTS),
+        ("loss", ["d_loss"], OPPONENTS),
+        ("train/loss", ["train/disc_loss"], OPPONENTS),
+        ("loss", ["dis_loss"], None),
+        ("loss", ["critic_loss"], None),
+        ("loss", ["d_weight_loss"], None),
+        ("loss", ["val_d_loss"], None),
         ("gen_loss", ["dis_rate"], None),
         ("gen_loss", ["val_dis_loss"], None),
         ("loss", ["policy_loss"], None),

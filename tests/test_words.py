@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stabdiag.words import plural
+from stabdiag.words import num, plural, sigmas, times
 
 
 @pytest.mark.parametrize(
@@ -20,3 +20,32 @@ def test_a_count_that_is_written_already() -> None:
 
 def test_irregular_plurals() -> None:
     assert plural(2, "finite loss", "finite losses") == "2 finite losses"
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (18312.4, "18312"),
+        (9_999_999.5, "10000000"),
+        (2.5e7, "2.5e+07"),
+        (2.466e-05, "2.466e-05"),
+        (0.30000000004, "0.3"),
+        (-12345.6, "-12346"),
+        (2.0**20, "1048576"),
+    ],
+)
+def test_numbers_are_plain_where_that_is_short(value: float, text: str) -> None:
+    assert num(value) == text
+
+
+def test_what_became_smaller_is_told_in_per_cent() -> None:
+    assert [times(ratio) for ratio in (13.194, 1.0, 0.1721, 0.02676)] == [
+        "13.19 x",
+        "1 x",
+        "17%",
+        "2.7%",
+    ]
+
+
+def test_deviations_that_mean_nothing_any_more_are_not_counted() -> None:
+    assert [sigmas(score) for score in (10.25, 127_511.0)] == ["10.25σ", "far beyond all noise"]

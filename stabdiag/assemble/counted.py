@@ -34,7 +34,7 @@ def in_steps(columns: Columns, manifest: Manifest) -> Columns:
         return replace(column, values=(column.values + 1) * between)
 
     told = (
-        "no step was logged: the records of training are counted, and one is written every "
+        "no step was logged: the records are counted, one every "
         f"{plural(between, 'step')} (logging_steps)"
     )
     events = tuple(

@@ -61,7 +61,9 @@ def _no_measurement(source: str, role: str, name: str, column: Column) -> Event 
         return Event(kind=EventKind.COLUMN, message=message)
     placeholder = _placeholder(role, column)
     if placeholder is not None:
-        message = f"{name!r} is {placeholder:g} in every record, a placeholder: it is not used"
+        message = (
+            f"{name!r} is {placeholder:g} in every record, a placeholder: it is not used as {role}"
+        )
         return Event(kind=EventKind.PLACEHOLDER, message=message)
     return None
 

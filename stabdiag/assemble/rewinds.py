@@ -59,6 +59,7 @@ class StepsBack:
 
         It is ``turned`` if it comes with the next epoch, ``anew`` if the clock goes back as well.
         """
+        begun = self._seen
         self._take(place)
         counted = self.added[-1][1]
         last, to = (int(self._steps[one]) + counted for one in (place - 1, place))
@@ -73,7 +74,17 @@ class StepsBack:
             self._highest_rise = 0.0
         else:
             message = f"the log goes back from step {last} to {to}: the later attempt counts"
+            message += self._left(begun, place, to)
             self.events.append(Event(kind=EventKind.REWIND, message=message, step=to))
+
+    def _left(self, begun: int, place: int, to: int) -> str:
+        """Say which losses were not finite in the part of an attempt that is gone over again."""
+        steps = self._steps[begun:place] + self.added[-1][1]
+        bad = ~np.isfinite(self._losses[begun:place]) & (steps >= to)
+        if not bad.any():
+            return ""
+        what = "a loss was" if bad.sum() == 1 else f"{bad.sum()} losses were"
+        return f"; before, {what} not finite, from step {steps[np.argmax(bad)]} on"
 
     def _turn(self, last: int, to: int) -> int:
         """Return what is added to a counter that was at ``last`` and starts again at ``to``."""

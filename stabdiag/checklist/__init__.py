@@ -9,6 +9,7 @@ from stabdiag.checklist import steps
 from stabdiag.checklist.facts import Facts
 from stabdiag.checklist.interventions import INTERVENTIONS, first_open
 from stabdiag.checklist.signals import signals
+from stabdiag.formats.lead import lead
 from stabdiag.ticks import Sheet, State, Tick, TickList, Words
 from stabdiag.words import plural
 
@@ -39,7 +40,7 @@ def checklist(report: Report) -> Sheet:
         ),
     )
     done = lists[0].count(State.TICKED)
-    found = report.diagnosis
+    found = lead(report)
     return Sheet(
         name="checklist",
         subject=report.history.source.name,

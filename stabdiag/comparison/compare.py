@@ -100,8 +100,8 @@ def compare_runs(
 def _runs(histories: Sequence[History], manifests: Sequence[Manifest]) -> tuple[Run, ...]:
     if len(histories) < 2:
         raise StabdiagError(
-            "a comparison wants two runs or more, or one folder that holds the logs of several "
-            "ranks"
+            f"{histories[0].source.name if histories else 'no log'}: a comparison takes two runs "
+            "or more; name each log, or one folder with a log of every rank (rank0.jsonl, …)"
         )
     ranks = [
         rank_of(history.source.name, manifest)
@@ -168,7 +168,7 @@ def _ends(study: Study, common: int) -> bool:
 def _notes(study: Study) -> tuple[str, ...]:
     """Return what a reader should know of the comparison: manifests and steps that are missing."""
     bare = [run.label for run in study.runs if not settings(run)]
-    notes = [f"nothing is told of the configuration of {', '.join(bare)}"] if bare else []
+    notes = [f"no configuration is known for {', '.join(bare)}"] if bare else []
     notes += [
         f"{run.label} holds {run.history.source.attempts} runs, of which the last is compared"
         for run in study.runs

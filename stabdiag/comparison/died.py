@@ -34,9 +34,9 @@ _AFTERMATH: Final = (
 )
 
 _THEN: Final = (
-    "Look into the kernel's log and the scheduler's of its node for out of memory (exit 137), a "
-    "node that was taken away, a GPU that fell off the bus.",
-    "export NCCL_DEBUG=INFO and TORCH_DISTRIBUTED_DEBUG=DETAIL, which name the collective that the "
+    "Check the kernel's log of its node and the scheduler's for out of memory (exit code 137), a "
+    "lost node, a GPU that fell off the bus.",
+    "Export NCCL_DEBUG=INFO and TORCH_DISTRIBUTED_DEBUG=DETAIL: they name the collective that the "
     "others waited in.",
     "Restart from the last checkpoint; checkpoint often enough that a node's failure costs little.",
 )
@@ -69,8 +69,8 @@ def rank_died(study: Study) -> Iterator[Finding]:
         "rank-died",
         because=f"The log of {dead.label} ends at step {step}, {others}{seconds}. "
         f"{_said(dead, silent)} {_mourning(mourners)}".rstrip(),
-        first=f"Read the end of {dead.name} and what stood on its standard error: the real "
-        "traceback is that rank's; what the others say follows from it.",
+        first=f"Read the end of {dead.name} and what that rank wrote to standard error: the real "
+        "traceback is there; the errors of the others follow from it.",
         then=_THEN,
         step=step,
         measured={
@@ -113,8 +113,8 @@ def _said(dead: Run, silent: list[Run]) -> str:
     among = [run.label for run in silent if not _last_words(run)]
     if len(among) > 1 and dead.label in among:
         rest = joined([label for label in among if label != dead.label])
-        return f"It says nothing of why; neither do others ({rest})."
-    return "It says nothing of why, as a process that was killed."
+        return f"It does not say why; neither do others ({rest})."
+    return "It does not say why: a process that is killed leaves no word."
 
 
 def _mourning(mourners: list[Run]) -> str:
@@ -123,7 +123,7 @@ def _mourning(mourners: list[Run]) -> str:
     words = next(words for words in _last_words(mourners[0]) if _is_aftermath(words))
     verb = "complains" if len(mourners) == 1 else "complain"
     told = joined([run.label for run in mourners])
-    return f"{capitalised(told)} {verb} of a peer that is gone: {clipped(words, _LONGEST)}"
+    return f"{capitalised(told)} {verb} of a lost peer: {clipped(words, _LONGEST)}"
 
 
 def _seconds(dead: Run, study: Study) -> str:

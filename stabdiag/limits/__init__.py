@@ -81,8 +81,8 @@ class Limits:
         for name, value in values.items():
             if name not in known:
                 raise LimitError(
-                    f"unknown limit {name!r}{did_you_mean(name, known)}; "
-                    "`stabdiag thresholds` lists them all"
+                    f"unknown limit {name!r}{did_you_mean(name, known)} "
+                    "(`stabdiag thresholds` lists them all)"
                 )
             section, _, entry = name.partition(".")
             part = replace(getattr(changed, section), **{entry: _checked(known[name], value)})

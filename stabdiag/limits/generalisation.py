@@ -49,7 +49,7 @@ class GeneralisationLimits:
         at_most=0.5,
         source=OURS,
         why="A gap is there from the start if it is in the last evaluation of this first part of "
-        "the run, before a model can have learned much by heart, and in all that follow.",
+        "the run, before a model can have memorised much, and in all that follow.",
     )
     underfit: float = limit(
         0.7,

@@ -32,7 +32,7 @@ def open_zip(name: str, path: Path) -> zipfile.ZipFile:
     except (zipfile.BadZipFile, OSError, NotImplementedError, ValueError) as error:
         raise LogError(
             f"{name}: a ZIP archive that is cut off or damaged ({error}); its table of"
-            " contents stands at its end, so fetch it anew"
+            " contents stands at its end, so download it again"
         ) from error
 
 

@@ -54,6 +54,6 @@ def _summary(settings: TickList) -> str:
     every = plural(len(settings.ticks), "setting")
     if untold == len(settings.ticks):
         return f"Of {every} nothing could be checked: the manifest tells too little."
-    wants = "wants" if look <= 1 else "want"
+    needs = "needs" if look <= 1 else "need"
     told = f"; {untold} could not be checked." if untold else "."
-    return f"{look or 'None'} of {every} {wants} a look before the launch{told}"
+    return f"{look or 'None'} of {every} {needs} a look before the launch{told}"

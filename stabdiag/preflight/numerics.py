@@ -84,7 +84,7 @@ def epsilon(at: Launch) -> Tick:
     slug, title = "epsilon", "Epsilon of Adam"
     manifest = at.manifest
     if manifest.optimizer is not None and family(manifest.optimizer) != "adam":
-        return ticked(slug, title, f"{manifest.optimizer} is none of Adam's kin.")
+        return ticked(slug, title, f"{manifest.optimizer} is no variant of Adam.")
     value = manifest.epsilon
     if value is None:
         return unknown(slug, title, "The manifest does not say; 1e-8 is the usual default.")

@@ -19,7 +19,7 @@ _FAMILIES = (
     ("adam", re.compile(r"adam|rmsprop|adafactor", re.IGNORECASE)),
     ("sgd", re.compile(r"sgd|momentum|nesterov", re.IGNORECASE)),
 )
-_TITLES = {"lion": "Lion", "adam": "Adam and its kin", "sgd": "SGD"}
+_TITLES = {"lion": "Lion", "adam": "Adam and its variants", "sgd": "SGD"}
 
 _FLAT = re.compile(r"^constant", re.IGNORECASE)
 

@@ -18,9 +18,9 @@ def sanity_checks(at: Launch) -> tuple[Tick, ...]:
     return (
         unknown(
             "overfit-one-batch",
-            "One batch is learned by heart",
-            "Its loss goes to nearly zero, or the model, the loss or the data is wired wrongly, "
-            "and no setting will mend it.",
+            "The model can overfit one batch",
+            "Its loss has to go to nearly zero; if not, the model, the loss or the data is wired "
+            "wrongly, and no setting will fix it.",
             "Train on one batch of 32 examples again and again, without regularisation.",
         ),
         unknown(
@@ -32,9 +32,9 @@ def sanity_checks(at: Launch) -> tuple[Tick, ...]:
         _initial_loss(at),
         unknown(
             "known-recipe",
-            "A known recipe comes out as published",
-            "A number that others have reached shows that the whole pipeline is right.",
-            "Train a published recipe with your code before you change anything about it.",
+            "A published recipe gives the published result",
+            "Matching a published number shows that the whole pipeline is right.",
+            "Train a published recipe with your code before you change anything in it.",
         ),
         unknown(
             "batches",
@@ -46,12 +46,12 @@ def sanity_checks(at: Launch) -> tuple[Tick, ...]:
         unknown(
             "same-twice",
             "Two short runs with one seed are the same",
-            "Else no failure can be reproduced later.",
+            "Otherwise no failure can be reproduced later.",
             "Run 100 steps twice: `stabdiag compare FIRST SECOND --as reruns`.",
         ),
         unknown(
             "resume",
-            "A resume goes on where the run was",
+            "A resume continues where the run stopped",
             "Weights, optimizer, schedule, scaler and the position in the data all come back.",
             "Stop a short run and resume it, beside a run in one go: `stabdiag compare WHOLE "
             "RESUMED --as resume`.",
@@ -82,7 +82,7 @@ def _initial_loss(at: Launch) -> Tick:
     )
     return unknown(
         "initial-loss",
-        "The first loss is that of a guess",
+        "The first loss is at chance level",
         because,
         "Compute the loss of the untrained model on a batch.",
     )

@@ -56,9 +56,13 @@ _BINARY: Final = (
 )
 
 _TEXT: Final = (
-    "a text log in which no line of a known framework is found, nor a loss again and again beside a"
-    f" step that rises; {_EXPORT}"
+    "a text log in which no loss is found: no lines of a known framework, and no loss repeated"
+    f" beside a rising step; {_EXPORT}"
 )
+
+# Hardly any of these stand in a text, but a twentieth of a packed file is made of them.
+_CONTROL: Final = bytes({*range(32), 127} - set(b"\t\n\r\x1b\b\f"))
+_MOSTLY: Final = 0.95
 
 # How much of a text is searched for values, up to which length of line; how often one has to
 # recur, and how many are named.
@@ -121,6 +125,8 @@ def _about(stream: Stream, head: bytes) -> str:
         return what.replace("FILE", shlex.quote(stream.name))
     if not head.strip():
         return "blank; has the run logged anything yet?"
+    if len(head.translate(None, _CONTROL)) < _MOSTLY * len(head):
+        return _BINARY
     given = _given(stream)
     if _PYTHON_DICT.search(head):
         return (
@@ -147,20 +153,19 @@ def _about_values(data: bytes) -> str:
     loss = next((name for name in found if "loss" in name.lower()), None)
     if loss is not None and found[loss] == 1:
         return (
-            f"a text log of no known framework; {loss!r} stands on one line alone, which does not"
-            f" show a step, iteration or epoch that rises; give more of the log, or {_EXPORT}"
+            f"a text log of no known framework; {loss!r} is on one line only, too little to find"
+            f" its step by; give more of the log, or {_EXPORT}"
         )
     if loss is not None:
         return (
-            f"a text log of no known framework; {loss!r} stands on {found[loss]} lines, but neither"
-            " there nor above it a step, iteration or epoch that rises; print one with it, or"
-            f" {_EXPORT}"
+            f"a text log of no known framework; {loss!r} is on {found[loss]} lines, but there is no"
+            f" rising step, iteration or epoch with it; print one on the same line, or {_EXPORT}"
         )
     often = [repr(name) for name, count in found.most_common() if count >= _OFTEN]
     if often:
         return (
-            f"a text log of no known framework; of what it tells again and again"
-            f" ({', '.join(often[:_SHOWN])}) nothing is called a loss; print one, or {_EXPORT}"
+            f"a text log of no known framework; it repeats {', '.join(often[:_SHOWN])}, but nothing"
+            f" called a loss; print one, or {_EXPORT}"
         )
     return _TEXT
 

@@ -121,5 +121,5 @@ def reader(name: str) -> Reader:
             return one
     names = [one.name for one in READERS]
     raise LogError(
-        f"unknown format {name!r}{did_you_mean(name, names)}; known are {', '.join(names)}"
+        f"unknown format {name!r}{did_you_mean(name, names)} (there are: {', '.join(names)})"
     )

@@ -20,6 +20,9 @@ _LOSS: Final = frozenset({"loss", "losses"})
 _PLAIN: Final = _LOSS | {"train", "training"}
 _TOTAL: Final = _PLAIN | {"total", "sum", "overall", "combined", "mean", "avg", "average"}
 
+# Beside the loss of one of these, what is merely called the loss is that of a generator.
+_CRITICS: Final = DISCRIMINATOR - {"dis", "critic"}
+
 # In the name of a single column, gen and dis may as well mean generation and distillation.
 _OPPONENTS: Final = (GENERATOR | DISCRIMINATOR) - {"gen", "dis"}
 
@@ -45,6 +48,8 @@ def contested(loss: str, names: Sequence[str], *, has_reward: bool) -> str | Non
     pair = is_of_opponents(loss) and opponent_of([*filter(is_of_opponents, names)]) is not None
     if _is_opponent(words) or pair or _is_one_of_two(set(words), others):
         return OF_OPPONENTS
+    if set(words) <= _PLAIN and any(map(_is_critics, others)):
+        return OF_OPPONENTS
     parts = set().union(*(one for one in others if one & _LOSS))
     if set(words) <= _TOTAL and not has_reward and parts & _POLICY and parts & _VALUE:
         return "a sum that holds the loss of a policy"
@@ -61,6 +66,11 @@ def _is_opponent(words: list[str]) -> bool:
     alone = len(set(words) - _PLAIN) == 1
     before = any(one in found and other in _LOSS for one, other in pairwise(words))
     return before or any(len(word) > 1 or alone for word in found)
+
+
+def _is_critics(words: set[str]) -> bool:
+    """Tell whether a column is a discriminator's loss, and says nothing else."""
+    return bool(_CRITICS & words and _LOSS & words) and words <= _CRITICS | _PLAIN
 
 
 def _is_one_of_two(words: set[str], others: Sequence[set[str]]) -> bool:

@@ -22,6 +22,7 @@ _MEASURES: Final = (
     *("cross_entropy", "xent", "ce", "binary_cross_entropy", "bce"),
     *("nll", "negative_log_likelihood", "mse", "mean_squared_error"),
     *("rmse", "root_mean_squared_error", "mae", "mean_absolute_error"),
+    *("bpc", "bpb", "bpd", "bits_per_char", "bits_per_byte", "bits_per_dim", "perplexity", "ppl"),
 )
 # These may mean something else in a log without steps or epochs.
 _COUNTED: Final = ("cost", "error")

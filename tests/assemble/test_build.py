@@ -135,7 +135,7 @@ def test_placeholders_are_dropped_with_a_note(
     history = build([{**record, name: value} for record in rows(20)])
     assert name not in history.series
     assert of_kind(history, EventKind.PLACEHOLDER) == [
-        f"{name!r} is {value:g} in every record, a placeholder: it is not used"
+        f"{name!r} is {value:g} in every record, a placeholder: it is not used as {name}"
     ]
 
 

@@ -49,6 +49,18 @@ def test_the_later_attempt_supersedes_what_a_resume_goes_over_again(build: Build
     assert rewind[0].message == "the log goes back from step 99 to 60: the later attempt counts"
 
 
+def test_what_was_not_finite_before_a_resume_is_told(build: Build) -> None:
+    broken = falling(range(100))
+    for record in broken[90:]:
+        record["loss"] = float("nan")
+    history = build([*broken, *falling(range(60, 130), mark=1)])
+    assert np.isfinite(history.series["loss"].values).all()
+    assert messages(history, EventKind.REWIND) == [
+        "the log goes back from step 99 to 60: the later attempt counts; before, 10 losses were "
+        "not finite, from step 90 on"
+    ]
+
+
 def test_what_the_first_attempt_had_beyond_the_end_of_the_second_is_dropped(build: Build) -> None:
     history = build([*falling(range(100)), *falling(range(60, 70), mark=1)])
     assert history.series["loss"].steps.tolist() == list(range(70))

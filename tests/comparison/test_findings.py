@@ -218,7 +218,7 @@ def test_a_step_is_enough_where_others_complain(tmp_path: Path) -> None:
     logs = ranks(tmp_path, run(0, n=301), run(1, n=301), run(2), words={0: PEER, 1: PEER})
     found = stabdiag.compare(logs).diagnosis
     assert (found.slug, found.step, found.evidence["rank"]) == ("rank-died", 299, 2)
-    assert "It says nothing of why" in found.summary
+    assert "It does not say why" in found.summary
 
 
 def test_the_rank_with_an_error_of_its_own_died(tmp_path: Path) -> None:

@@ -133,7 +133,10 @@ def test_it_can_be_told(kind: Kind) -> None:
 
 def test_what_cannot_be_compared_is_said_in_one_line(tmp_path: Path) -> None:
     one = write(tmp_path / "a.jsonl", losses())
-    with pytest.raises(StabdiagError, match="two runs or more, or one folder"):
+    with pytest.raises(
+        StabdiagError,
+        match=r"a\.jsonl: a comparison takes two runs or more; name each log, or one folder",
+    ):
         stabdiag.compare([one])
     with pytest.raises(StabdiagError, match=r"as 'seed'; did you mean seeds\?"):
         stabdiag.compare([one, one], kind="seed")

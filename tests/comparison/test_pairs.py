@@ -143,7 +143,7 @@ def test_the_dead_rank_is_the_one_that_does_not_complain(compared: Compared) -> 
     found = compared("rank-died")
     assert found.diagnosis.evidence["rank"] == 2
     assert found.diagnosis.evidence["ranks_that_lost_a_peer"] == 3
-    assert "complain of a peer that is gone" in found.diagnosis.summary
+    assert "complain of a lost peer" in found.diagnosis.summary
 
 
 def test_ranks_share_the_manifest_of_their_folder(compared: Compared) -> None:

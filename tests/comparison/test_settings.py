@@ -104,7 +104,7 @@ def test_secrets_are_not_shown(key: str) -> None:
 def test_runs_of_which_nothing_is_told_differ_in_nothing() -> None:
     found = stabdiag.compare([LOSS, OTHER], kind="reruns")
     assert found.differences == ()
-    assert found.notes == ("nothing is told of the configuration of A, B",)
+    assert found.notes == ("no configuration is known for A, B",)
 
 
 def test_what_many_runs_say_is_cut() -> None:

@@ -40,7 +40,7 @@ def tick(slug: str, limits: Limits | None = None, **changes: Any) -> Tick:
 def test_a_good_configuration_is_fine():
     sheet = preflight(parse_manifest(GOOD), Limits())
     assert [tick.slug for tick in sheet.lists[0].ticks if tick.state is not State.TICKED] == []
-    assert sheet.summary == "None of 11 settings wants a look before the launch."
+    assert sheet.summary == "None of 11 settings needs a look before the launch."
 
 
 @pytest.mark.parametrize(

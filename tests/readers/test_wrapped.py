@@ -89,7 +89,7 @@ def test_records_that_tell_of_a_loss_are_no_wrapping(log, key):
 def test_other_texts_in_records_are_no_log(log):
     columns = log([{"text": "yes", "rank": float(n)} for n in range(9)])
     assert columns.names == ("text", "rank")
-    with pytest.raises(LogError, match="a text log in which no line of a known framework"):
+    with pytest.raises(LogError, match="a text log in which no loss is found"):
         log([{"text": f"what a day, number {n}", "rank": n} for n in range(9)])
 
 

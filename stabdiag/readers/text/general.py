@@ -65,7 +65,8 @@ def _about(found: Evidence) -> str:
     if found.counter is None:
         counted = f"{lines} or more, and no step with any"
     else:
-        where = "below lines on which" if found.above else "on which"
-        counted = f"{lines} {where} {found.counter.decode()!r} rises {found.rising:.0%} of the time"
+        where = "below" if found.above else "beside"
+        counter = found.counter.decode()
+        counted = f"{lines}, {where} {counter!r}, which rises {found.rising:.0%} of the time"
     called = "" if found.word == LOSS else f"; what is called {found.word.decode()!r} is the loss"
-    return f"a loss stands on {counted}{called}"
+    return f"a loss is on {counted}{called}"

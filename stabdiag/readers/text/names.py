@@ -58,7 +58,7 @@ PAIR: Final = re.compile(
     rb"(?:[\"'\]]? ?[:=][ \t]{0,12}| is )%b(%b)%b"
     rb"|(?<![\w./-])(?!%b)"
     rb"((?:[A-Za-z]\w{0,20}[ /])?[\w./-]{0,40}?"
-    rb"(?:[Ll]oss|lr|[Ll]earning [Rr]ate|[Nn]orm|ppl|[Aa]cc(?:uracy)?"
+    rb"(?:[Ll]oss|lr|[Ll]earning [Rr]ate|[Nn]orm(?:/[\w.-]{1,40})?|[Ss]cale|ppl|[Aa]cc(?:uracy)?"
     rb"|[Cc]ost|xent|nll|NLL|bce|BCE|mse|MSE|elbo|ELBO))"
     rb"\]?[ \t]{1,24}%b(%b)%b"
     % (_NO_VALUE, _TITLE, _AROUND, _NUMBER, _AFTER, _NO_VALUE, _AROUND, _NUMBER, _AFTER)

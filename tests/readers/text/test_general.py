@@ -48,8 +48,8 @@ def test_how_sure_it_is(read):
         return read("text", log("step {n} loss {loss}", count)).events[0].message
 
     assert message(60) == (
-        "read by its names and values (sure): a loss stands on 60 lines on which 'step' rises 100%"
-        " of the time"
+        "read by its names and values (sure): a loss is on 60 lines, beside 'step', which rises "
+        "100% of the time"
     )
     assert "(likely)" in message(20)
     assert "(unsure)" in message(5)
@@ -369,6 +369,13 @@ def test_what_stands_for_no_number_begins_no_name(values):
     assert found["acc"] == [0.5] * 5
 
 
+def test_names_of_scales_and_of_groups_need_no_sign(values):
+    line = "step {n} | loss {loss} | loss_scale 1.0486e+06 | weight_norm/layers.0 3.5"
+    found = values("text", log(line, 5))
+    assert found["loss_scale"] == [1048600.0] * 5
+    assert found["weight_norm/layers.0"] == [3.5] * 5
+
+
 def test_a_version_is_no_value(values):
     assert "torch" not in values("text", log("step {n} loss {loss} torch: 2.13.0", 5))
 
@@ -482,5 +489,5 @@ def test_how_often_a_chinese_tutorial_has_trained(values):
 def test_one_line_alone_is_told_so(tmp_path):
     path = tmp_path / "run.log"
     path.write_text("Iter [4000/160000] lr: 2.5e-05, loss: 2.5\n", encoding="utf-8")
-    with pytest.raises(NoUsableRecord, match="stands on one line alone"):
+    with pytest.raises(NoUsableRecord, match="is on one line only"):
         stabdiag.read(path)
