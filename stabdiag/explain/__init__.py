@@ -36,8 +36,8 @@ def explain(name: str, limits: Limits) -> str:
     wanted = next((known for known in names(limits) if known.lower() == name.lower()), None)
     if wanted is None:
         raise StabdiagError(
-            f"nothing is called {name!r}{did_you_mean(name, names(limits))}; "
-            "`stabdiag explain` lists what there is: findings, questions (Q2.1), limits"
+            f"nothing is called {name!r}{did_you_mean(name, names(limits))} "
+            "(`stabdiag explain` lists all findings, questions and limits)"
         )
     if wanted in BY_SLUG:
         return _outcome(wanted, limits)
@@ -53,14 +53,17 @@ def explain(name: str, limits: Limits) -> str:
 def contents(limits: Limits) -> str:
     """Return all that can be explained, as Markdown."""
     groups = {
-        "Outcomes": [outcome.slug for outcome in OUTCOMES],
-        "Symptoms": [symptom.slug for symptom in _symptoms()],
-        "Findings of comparisons": [outcome.slug for outcome in _compared()],
-        "Questions": [question.id for question in _questions()],
-        "Limits": [info.name for info in limits.items()],
+        "Outcomes": [(outcome.slug, outcome.title) for outcome in OUTCOMES],
+        "Symptoms": [(symptom.slug, symptom.title) for symptom in _symptoms()],
+        "Findings of comparisons": [(outcome.slug, outcome.title) for outcome in _compared()],
+        "Questions": [(question.id, question.asked(limits)) for question in _questions()],
     }
-    parts = (f"## {title}\n\n{', '.join(found)}\n" for title, found in groups.items())
-    return "\n".join(["# What can be explained\n", *parts])
+    parts = (
+        f"## {heading}\n\n" + "".join(f"- `{name}`: {title}\n" for name, title in found)
+        for heading, found in groups.items()
+    )
+    named = ", ".join(info.name for info in limits.items())
+    return "\n".join(["# What can be explained\n", *parts, f"## Limits\n\n{named}\n"])
 
 
 def names(limits: Limits) -> tuple[str, ...]:

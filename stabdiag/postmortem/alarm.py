@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 SYMPTOM = "symptom"
 """The section of a finding that is none of the tree's."""
 
+_LOSS_WENT_UP = frozenset({"§2", "§4"})
+
 # Every diagnosis costs as much as that of the whole log: a long one is not asked at every point.
 _FASTER = 4
 _EXACT = 100
@@ -88,7 +90,10 @@ def _tells(finding: Finding, diagnosis: Finding, incident: Incident) -> bool:
         return True
     if finding.severity is not Severity.ERROR and finding.severity is not diagnosis.severity:
         return False
-    # The onset that an early part shows may lie a little before that which the whole shows.
+    # The onset that an early part shows may lie a little before that which the whole shows, and
+    # the first losses of a climb may look like a jump.
     related = {one.section for one in (diagnosis, incident.lead_up) if one is not None} - {SYMPTOM}
+    if related & _LOSS_WENT_UP:
+        related |= _LOSS_WENT_UP
     since = finding.step is not None and finding.step >= incident.onset
     return since or finding.section in related

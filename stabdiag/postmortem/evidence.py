@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from stabdiag.formats.markdown_text import block, escape, table
 from stabdiag.formats.terminal.evidence import decisive
-from stabdiag.formats.terminal.page import Page, number
+from stabdiag.formats.terminal.measured import in_words, label
+from stabdiag.formats.terminal.page import Page
 from stabdiag.formats.terminal.plot import draw
 from stabdiag.postmortem.cost import duration, large
 from stabdiag.postmortem.tables import around, course, limits_told
@@ -147,7 +148,7 @@ def _of_symptom(told: Study) -> tuple[str, Mapping[str, Scalar], Mapping[str, Sc
 
 
 def _pairs(values: Mapping[str, Scalar]) -> str:
-    return ", ".join(f"{name.replace('_', ' ')} {number(v)}" for name, v in values.items())
+    return ", ".join(f"{label(name)} {in_words(name, v)}" for name, v in values.items())
 
 
 def _said(told: Study) -> Iterator[str]:

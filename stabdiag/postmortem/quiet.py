@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from stabdiag.findings import Verdict
+from stabdiag.formats.lead import lead, others, otherwise
 from stabdiag.formats.markdown_text import escape, table
-from stabdiag.words import uncapitalised
+from stabdiag.words import uncapitalised, whole_sentence
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -16,25 +17,30 @@ if TYPE_CHECKING:
 
 def title(report: Report) -> str:
     """Return the title, as plain text."""
-    return f"No post-mortem to write: {uncapitalised(report.diagnosis.title)}"
+    found = lead(report)
+    if found is not report.diagnosis:
+        return f"Short post-mortem: {found.title}"
+    return f"No post-mortem to write: {uncapitalised(found.title)}"
 
 
 def quiet(report: Report) -> Iterator[str]:
     """Yield what was found, what was tested, what was not, and where to look if it failed."""
     yield f"# {escape(title(report))}"
     yield f"**Run.** {escape(report.history.source.name)}"
-    yield f"**What was found.** {escape(report.diagnosis.summary)}"
-    if report.diagnosis.first_action:
-        yield f"**What to do.** {escape(report.diagnosis.first_action)}"
+    found, rest = lead(report), others(report)
+    told = f"{whole_sentence(found.summary)} {otherwise(report)}".rstrip()
+    yield f"**What was found.** {escape(told)}"
+    if found.first_action:
+        yield f"**What to do.** {escape(found.first_action)}"
     yield "## What was asked"
     rows = [[a.question, escape(a.asks), a.word, escape(a.because)] for a in report.trail]
     yield table(["Question", "What it asks", "Answer", "Because"], rows)
-    if report.also_found:
+    if rest:
         yield "## What was noticed beside it"
         yield "\n".join(
-            f"- {found.severity}, {escape(found.title)} (`{found.slug}`): {escape(found.summary)} "
-            f"{escape(found.first_action)}"
-            for found in report.also_found
+            f"- {one.severity}, {escape(one.title)} (`{one.slug}`): "
+            f"{escape(whole_sentence(one.summary))} {escape(one.first_action)}"
+            for one in rest
         )
     yield "## If the run failed nevertheless"
     yield "\n".join(f"- {hint}" for hint in _hints(report))

@@ -7,23 +7,23 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.stats.quantiles import typical
-from stabdiag.stats.rolling import MAD_TO_SIGMA, trailing_median
+from stabdiag.stats.quantiles import MAD_TO_SIGMA, typical
+from stabdiag.stats.rolling import trailing_median
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Floats = NDArray[np.float64]
 
-# On long logs, or over wide windows, each median holds for a few points: more of them than this are
-# not taken, nor are more values than this sorted for them.
+# On long logs, or over wide windows, each median holds for several points, so that no more medians
+# than this are taken, nor more values than this sorted for them.
 _MOST_MEDIANS = 10_000
 _MOST_SORTED = 1_000_000
 
 # The level follows at least so many points: fewer are noisier than what they follow.
 _SHORTEST = 12
 
-# Values were rounded if, of so many of them, no more than this share differ.
+# Values were rounded if at most this share of the last so many are distinct.
 _SAMPLE = 10_000
 _FEW_VALUES = 0.2
 

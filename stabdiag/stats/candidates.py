@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from stabdiag.stats.seen import Seen, seen_ahead
-from stabdiag.stats.shifts import Shifts, change_point, tails_of
+from stabdiag.stats.residuals import Residuals, median_residuals
+from stabdiag.stats.shifts import Shifts, change_point
 from stabdiag.stats.tails import UpperTail
 from stabdiag.stats.undone import undone_at
 
@@ -22,33 +22,33 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Mask = NDArray[np.bool_]
 
-# A shift is looked for in the medians of so many points.
+# Shifts are looked for in medians of this many points.
 LASTING = (8, 20)
 
-# A shift that lasts counts from this many deviations on, and from fewer after a logged cause.
+# A shift counts from this many deviations on, and from fewer after a logged cause.
 _LEAST_SHIFT = 2.0
 _LEAST_CAUSED = 1.0
 
 # After a logged cause a spike is the likelier story, and so it is where another series goes up and
-# stays there with the loss: so many times the chance of a false alarm.
+# stays there with the loss: there, the chance of a false alarm may be this many times larger.
 _LIKELIER = 5
 
-# Before there are points enough to judge by, only what lies so many times as far above all other
-# points as these lie apart is a spike, from the position on that has a few points before it.
+# Before there are points enough for a baseline, only a point this many times as far above all
+# others as these lie apart is a spike, from the position on that has a few points before it.
 _UNLIKE = 10.0
 _EARLIEST = 5
 
 
 class Candidate(NamedTuple):
-    """A place that is too high, where it begins, and through which windows it was seen.
+    """A place that is too high, where it begins, and the residuals in which it was seen.
 
-    ``limit`` is how far noise reaches in these windows, in deviations; ``alone`` says that no other
-    point comes near, ``undone`` that the run loses all it had gained.
+    ``limit`` is how far noise reaches among these residuals, in deviations; ``alone`` says that no
+    other point comes near, ``undone`` that the run loses all it had gained.
     """
 
     at: int
     onset: int
-    seen: Seen
+    residuals: Residuals
     limit: float
     alone: bool = False
     undone: bool = False
@@ -84,59 +84,60 @@ def chance_of_one(false_alarm: float, points: int) -> float:
 def candidates(
     x: Floats,
     base: Baseline,
-    single: Seen,
+    points: Residuals,
     noise: Noise,
     *,
-    suspect: Mask | None,
+    suspect: Mask,
     witness: Callable[[int], bool],
     window: int,
 ) -> list[Candidate]:
-    """Return the points and stretches that lie beyond what the noise's tail allows, in order.
+    """Return the places that may be spikes, in order.
+
+    They are the points, and the stretches, that lie beyond what the noise's tail allows; and what
+    needs no tail to be judged by: a point that no other comes near, and the loss of all progress.
 
     Args:
         x: shape (n,), finite.
         base: level and deviation of the points before each point.
-        single: the log, point by point.
-        noise: the upper tail of its scores.
+        points: the residuals of single points.
+        noise: the upper tail of their scores.
         suspect: points, shape (n,), where a spike is to be expected.
         witness: tells whether another series goes up and stays there, from a position on.
-        window: points; what stands alone has no like of it farther away.
-
-    Stretches are too high if the median of the next few points is: a small but lasting shift is
-    found as well. What no other point comes near, or undoes the run, needs no tail.
+        window: a point stands alone if nothing compares with it outside this many points.
     """
-    first, scores = single.first, single.scores
-    chance = lower = noise.chance
-    limit = noise.limit
-    high = scores > limit
-    if suspect is not None and suspect[first:].any():
-        # After a logged cause the question is only about these points: fewer tests, lower bar.
-        lower = chance_of_one(_LIKELIER * noise.false_alarm, int(suspect[first:].sum()))
-        high |= (scores > noise.tail.exceeded_with_chance(lower)) & suspect
+    chance, limit, first = noise.chance, noise.limit, points.first
+    high = points.scores > limit
+    suspects = int(suspect[first:].sum())
+    # After a logged cause the question is only about these points: fewer tests, a lower bar.
+    suspects_chance = chance_of_one(_LIKELIER * noise.false_alarm, max(suspects, 1))
+    if suspects:
+        high |= (points.scores > noise.tail.exceeded_with_chance(suspects_chance)) & suspect
     high[:first] = False
-    found = [Candidate(at, at, single, limit) for at in np.flatnonzero(high).tolist()]
+    alone = points.excursions.alone(window)
+    found = [
+        *(Candidate(at, at, points, limit) for at in np.flatnonzero(high).tolist()),
+        *(Candidate(at, at, points, limit, alone=True) for at in alone),
+        *(Candidate(at, at, points, limit) for at in _early_and_unlike(x, first)),
+    ]
     for width in LASTING:
-        seen = seen_ahead(x, base, width, single)
-        if seen is None:
+        medians = median_residuals(x, base, width, points)
+        if medians is None:
             continue
-        shifts = Shifts(seen=seen, single=single, tails=tails_of(seen, noise.tail))
+        shifts = Shifts(medians=medians, points=points, noise=noise.tail)
         places = shifts.beyond(chance, _LEAST_SHIFT)
-        if suspect is not None and lower > chance:
-            places += [at for at in shifts.beyond(lower, _LEAST_CAUSED) if suspect[at]]
+        if suspects:
+            places += [at for at in shifts.beyond(suspects_chance, _LEAST_CAUSED) if suspect[at]]
         onsets = {at: change_point(x, base, at, width) for at in places}
         for at in set(shifts.beyond(_LIKELIER * chance, _LEAST_SHIFT)) - onsets.keys():
             onset = change_point(x, base, at, width)
             if witness(onset):
                 onsets[at] = onset
         bar = shifts.limit(chance, _LEAST_SHIFT)
-        found += [Candidate(at, onset, seen, bar) for at, onset in onsets.items()]
-    alone = single.excursions.alone(window)
-    found += [Candidate(at, at, single, limit, alone=True) for at in alone]
-    found += [Candidate(at, at, single, limit) for at in _early_and_unlike(x, first)]
+        found += [Candidate(at, onset, medians, bar) for at, onset in onsets.items()]
     if (broken := undone_at(x)) is not None:
         onset = change_point(x, base, broken, LASTING[-1])
-        found.append(Candidate(broken, onset, single, limit, undone=True))
-    return sorted(found, key=lambda one: (one.at, one.seen.width))
+        found.append(Candidate(broken, onset, points, limit, undone=True))
+    return sorted(found, key=lambda one: (one.at, one.residuals.width))
 
 
 def _early_and_unlike(x: Floats, first: int) -> list[int]:

@@ -14,31 +14,32 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Ints = NDArray[np.int64]
 
-# Points this far out, with no more than so many between them, are one excursion.
+# Points this many deviations out, with no more than so many between them, are one excursion.
 FAR_OUT = 2.5
 APART = 2
 
-# Another excursion compares with this one if its score reaches this share of this one's, or is
-# clear in itself: heights alone are larger at the start of a run, where noise is.
+# An excursion is compared with another if its score reaches this share of the other's, or is clear
+# in itself. Heights alone would not do: they are larger at the start of a run, where noise is.
 _SHARE_OF_SCORE = 0.3
 _CLEAR = 5.0
 
-# What others reach half of, at least once in so many points, is a habit. Of single points one other
-# is enough, and of lasting rises two. But two or three spikes with nothing else between them and
-# the noise are spikes: then single points take three others.
+# An excursion is a habit if others reach half of its height: one other for a single point, two for
+# a stretch, and one in so many points of a long log. But two or three points with nothing between
+# them and the noise are spikes: unless some others come near, it takes three.
 _HALF = 0.5
 _POINTS = 750
 _NEAR = 0.2
 _MANY = 3
 
-# What no other reaches this share of stands alone. So many of the highest are asked.
+# An excursion stands alone if no other reaches this share of it. Only the highest few are checked.
 _ALONE = 0.4
 _MOST = 64
 
-# A gap that the tail of noise leaves more often than with this chance parts nothing. It is held
-# against the next rises below it and against more of them, as the first may be of a kind; so many
-# at least, and at most, may lie above it together. Before any are seen, the index of the tail is
-# 1 / 0.15, a little heavier than normal at three deviations, which counts as much as five rises.
+# A gap between scores sets those above it apart if the tail of noise would leave one as wide with
+# at most this chance. The index of that tail is estimated from the next scores below the gap, from
+# few of them and from more, as the first may be spikes themselves; between so many and so many may
+# lie above it together. The prior for the inverse of the index counts as much as five scores; it
+# is a little heavier than the normal distribution is at three deviations.
 _BY_CHANCE = 0.05
 _BELOW = (10, 30)
 _TOGETHER = (3, 16)
@@ -50,9 +51,9 @@ _PRIOR_MEAN = 0.15
 class Excursions:
     """The excursions of a log: shape (k,) each.
 
-    ``places`` are the positions of their first points, ``heights`` those of their highest points
-    above the baseline in units of the loss, ``scores`` the same in deviations, ``rises`` says that
-    they lie above it, ``levels`` are those of the baseline; ``points`` is the length of the log.
+    ``places`` are the positions of their first points; ``heights`` how far their farthest points
+    lie from the baseline, in units of the loss; ``scores`` the same in deviations; ``rises`` which
+    of them lie above it; ``levels`` the baseline there. ``points`` is the length of the log.
     """
 
     places: Ints
@@ -67,7 +68,7 @@ class Excursions:
     ) -> Floats:
         """Return how high comparable excursions outside a stretch reach, as shares of this height.
 
-        Rises from a level above ``highest`` do not count: that run is broken already.
+        Rises from a level above ``highest`` do not count: there the run is broken already.
         """
         clear = self.scores >= min(_SHARE_OF_SCORE * score, _CLEAR)
         shares: Floats = self.heights[self._outside(first, last, highest) & clear] / height
@@ -79,10 +80,13 @@ class Excursions:
         return outside & (~self.rises | (self.levels <= highest))
 
     def are_habit(self, others: Floats, *, single: bool) -> bool:
-        """Tell whether excursions like this one, whose shares are ``others``, are the rule.
+        """Tell whether an excursion is a habit of this run, by how high others reach.
 
-        A loss that has jumped as high before or after, and for as long, is like that: a hard batch
-        every hundred steps, the first batch of each epoch, shards of data.
+        Such are a hard batch every hundred steps, the first batch of each epoch, shards of data.
+
+        Args:
+            others: heights of comparable excursions, as shares of this one's.
+            single: whether it is a single point, and not a stretch.
         """
         halves, near = int((others >= _HALF).sum()), int((others >= _NEAR).sum())
         if halves < max(1 if single else 2, self.points // _POINTS):
@@ -92,7 +96,7 @@ class Excursions:
     def alone(self, window: int) -> list[int]:
         """Return the places of the clear rises that no other excursion comes close to.
 
-        What follows within ``window`` points belongs to the same.
+        What follows within ``window`` points counts as part of the same.
         """
         found = []
         for i in np.argsort(-self.heights)[:_MOST].tolist():
@@ -104,11 +108,11 @@ class Excursions:
         return sorted(found)
 
     def are_parted(self, score: float, first: int, last: int, highest: float) -> bool:
-        """Tell whether a gap that noise would not leave parts this score from those of the others.
+        """Tell whether a gap too wide for noise separates this score from most others.
 
         The score is in deviations. The others are the rises outside the positions from ``first`` to
-        ``last``, from levels up to ``highest``. A few may lie above the gap together, in a long log
-        more: two or three spikes are spikes.
+        ``last``, from levels up to ``highest``. A few may lie above the gap together, more of them
+        in a long log: two or three spikes are spikes.
         """
         rises = self.rises & self._outside(first, last, highest)
         scores = np.sort(np.append(self.scores[rises], score))[::-1]
@@ -132,8 +136,8 @@ def _chance_of_gap(scores: Floats, above: int) -> float:
     If the tail is a power law, r * log(x_r / x_(r+1)) of the ordered scores x_1 > x_2 > ... are
     independent exponentials whose mean is the inverse of the index (Rényi 1953,
     doi:10.1007/BF02127580; Hill 1975, doi:10.1214/aos/1176343247); lighter tails leave smaller
-    gaps. Of the index is known what a gamma prior and the k spacings below the gap, of sum s, tell:
-    a gap g has the chance (1 + g / (s + s0)) ** -(k + k0).
+    gaps. With a gamma prior for the index, and k spacings of sum s below the gap, a gap g has the
+    chance (1 + g / (s + s0)) ** -(k + k0).
     """
     below = scores[above:]
     if not len(below):
@@ -153,29 +157,17 @@ def excursions(
         scores: the same in deviations.
         level: the baseline.
         first: positions before this one do not count.
-        apart: points between two excursions, at least.
+        apart: excursions with at most this many points between them are one.
         up: which points lie above the baseline.
 
     Runs declustering (Smith and Weissman 1994, JRSS B 56, 515-528, section 2).
     """
     far = np.flatnonzero(scores[first:] > FAR_OUT) + first
-    if not len(far):
-        nothing = np.empty(0)
-        return Excursions(
-            places=far,
-            heights=nothing,
-            scores=nothing,
-            rises=far > 0,
-            levels=nothing,
-            points=len(scores),
-        )
-    starts = np.concatenate([[0], np.flatnonzero(np.diff(far) > apart) + 1])
-    tops = np.maximum.reduceat(heights[far], starts)
-    peaks = np.maximum.reduceat(scores[far], starts)
+    starts = np.flatnonzero(np.diff(far, prepend=-np.inf) > apart)
     return Excursions(
         places=far[starts],
-        heights=tops,
-        scores=peaks,
+        heights=np.maximum.reduceat(heights[far], starts) if len(far) else np.empty(0),
+        scores=np.maximum.reduceat(scores[far], starts) if len(far) else np.empty(0),
         rises=up[far[starts]],
         levels=level[far[starts]],
         points=len(scores),

@@ -1,4 +1,4 @@
-"""Does the level of a series jump between one stretch and the next?"""
+"""Does the level of a series jump, between two stretches or for good?"""
 
 from __future__ import annotations
 
@@ -8,13 +8,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stabdiag.stats.levels import levels
-from stabdiag.stats.quantiles import median
-from stabdiag.stats.rolling import MAD_TO_SIGMA
+from stabdiag.stats.quantiles import median, robust_sigma
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Floats = NDArray[np.float64]
+
+# A series that goes up and stays up: the median of so many points lies so many deviations above
+# what was before; of a series that hardly varies, this share of itself stands for the deviation.
+_STAY = 20
+_HIGH = 4.0
+_HARDLY = 1e-3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,6 +53,21 @@ def level_jump(before: Floats, after: Floats, width: int) -> Jump | None:
     return Jump(
         old=median(before[-width:]),
         new=median(after[:width]),
-        noise=MAD_TO_SIGMA * median(np.abs(steps - median(steps))),
+        noise=robust_sigma(steps),
         largest=float(np.abs(steps).max()),
     )
+
+
+def stays_up(x: Floats, at: int, window: int) -> bool:
+    """Tell whether a series rises far above its earlier level at a position, and stays there.
+
+    Args:
+        x: shape (n,), finite.
+        at: the position; from fewer than 20 points before it, or none after it, nothing is told.
+        window: how many points before it tell what was usual.
+    """
+    before, ahead = x[max(at - window, 0) : at], x[at : at + _STAY]
+    if len(before) < _STAY or not len(ahead):
+        return False
+    level = median(before)
+    return median(ahead) - level > _HIGH * max(robust_sigma(before), _HARDLY * abs(level))

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.stats.quantiles import median, medians
-from stabdiag.stats.rolling import MAD_TO_SIGMA
+from stabdiag.stats.quantiles import MAD_TO_SIGMA, median, medians
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

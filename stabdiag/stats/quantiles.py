@@ -1,4 +1,4 @@
-"""Medians and quantiles of finite values.
+"""Medians, quantiles and a robust deviation of finite values.
 
 NumPy's own also look for NaN, and import numpy.ma (15 ms) to do it: a small log would wait for that
 longer than for all of its statistics.
@@ -18,7 +18,10 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 
-# Where only the usual value matters, so many points tell it.
+# The standard deviation of a normal distribution over its median absolute deviation.
+MAD_TO_SIGMA = 1.4826
+
+# `typical` looks at no more than about this many points.
 _ENOUGH = 20_000
 
 
@@ -28,6 +31,22 @@ def typical(x: Floats) -> float:
     The sample is evenly spaced. A million points take as long as the sample does.
     """
     return median(x[:: max(len(x) // _ENOUGH, 1)])
+
+
+def usual_gap(steps: NDArray[np.int64]) -> float:
+    """Return the typical difference between successive steps, shape (n,), n at least 2."""
+    return typical(np.diff(steps).astype(np.float64))
+
+
+def robust_sigma(x: Floats) -> float:
+    """Return the median absolute deviation, scaled to estimate a normal's standard deviation.
+
+    Hampel 1974, doi:10.1080/01621459.1974.10482962.
+
+    Args:
+        x: shape (n,), finite, n at least 1.
+    """
+    return MAD_TO_SIGMA * median(np.abs(x - median(x)))
 
 
 def median(x: Floats) -> float:

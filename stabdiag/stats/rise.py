@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.stats.quantiles import median
-from stabdiag.stats.rolling import MAD_TO_SIGMA
+from stabdiag.stats.quantiles import MAD_TO_SIGMA, median
 from stabdiag.stats.trend import mann_kendall
 
 if TYPE_CHECKING:
@@ -37,8 +36,16 @@ _MANY = 5
 _LEVEL_SIGMAS = 3.0
 _WANDERS = 2.0
 
+# A climb has begun where this share of it was made: by means whose deviation is less than that by
+# this factor.
+_BEGUN = 0.1
+_STANDS_OUT = 2.0
+
 # So many levels before a rise are enough to know their noise by.
 _CALM_LEVELS = 8
+
+# A loss that ends so many times as far above its best level as it ever fell has blown up.
+_BLOWN = 10.0
 
 # A level is no more exact than its last digit, even one that never varies.
 _EPSILON = float(np.finfo(np.float64).eps)
@@ -100,13 +107,43 @@ def net_rise(x: Floats, window: int, significance: float) -> Rise | None:
     recent = mann_kendall(x[-window:]).p_value
     sizes = [max(round(window * share), 2) for share in _SHARES]
     rises = [_at_scale(x, window, size, recent) for size in sizes if len(x) >= 5 * size]
+    clearest = _clearest(rises, significance)
+    return replace(clearest, onset=_onset(x, clearest, sizes[0]))
+
+
+def _clearest(rises: list[Rise], significance: float) -> Rise:
     clear = [rise for rise in rises if rise.amount > rise.bar]
     if clear:
         steady = min(clear, key=lambda rise: rise.p_value)
         if steady.p_value < significance:
             return steady
-        return max(clear, key=lambda rise: rise.amount / rise.bar)
-    return max(rises, key=lambda rise: rise.amount / rise.bar)
+    return max(clear or rises, key=lambda rise: rise.amount / rise.bar)
+
+
+def _onset(x: Floats, rise: Rise, size: int) -> int:
+    """Return where a climb had begun: where a tenth of it was made.
+
+    After the last time that the loss was near its best, which is told by means of so many losses
+    that a tenth of the rise stands out of their noise, means of ``size`` losses tell it closer.
+    """
+    if rise.amount <= rise.bar:
+        return rise.onset
+    climbing = x[rise.best : rise.crest + 1]
+    # What ends a million times as high had left its level long before a tenth of that.
+    share = min(_BEGUN * rise.amount, max(_BEGUN * rise.progress, rise.bar))
+    # The noise of a run that diverges grows with it.
+    noise = _level_noise(_levels(x[: max(rise.onset, _CALM_LEVELS * size)], size)[0])
+    wide = round(size * min(_STANDS_OUT * noise / share, len(climbing)) ** 2)
+    levels = _means(climbing, max(min(wide, len(climbing) // 4), size))
+    bar = levels.min() + share
+    near = int(np.flatnonzero(levels <= bar)[-1])
+    above = _means(climbing, size)[near:] > bar
+    return rise.best + near + int(np.argmax(above)) + size - 1 if above.any() else rise.onset
+
+
+def _means(x: Floats, size: int) -> Floats:
+    """Return the mean of each ``size`` points in a row."""
+    return np.convolve(x, np.full(size, 1 / size), "valid")
 
 
 def _left_behind(x: Floats) -> Rise | None:
@@ -159,8 +196,12 @@ def _at_scale(x: Floats, window: int, size: int, recent: float) -> Rise:
     drawup = levels[: best + 1] - np.minimum.accumulate(levels[: best + 1])
     # The noise of a run that diverges grows with it: the part before tells what is usual.
     calm = levels[: near + 1] if near >= _CALM_LEVELS else levels
-    bar = max(_LEVEL_SIGMAS * _level_noise(calm), _WANDERS * float(drawup.max(initial=0.0)))
     progress = max(median(x[: max(window // 20, 3)]) - float(low[best]), 0.0)
+    # What blew up bursts as low as it likes: only what came before it left for good is usual.
+    left = best + _last_near(up, progress)
+    if float(up[-1]) > _BLOWN * progress > 0 and _CALM_LEVELS <= left < near:
+        calm, near = levels[: left + 1], left
+    bar = max(_LEVEL_SIGMAS * _level_noise(calm), _WANDERS * float(drawup.max(initial=0.0)))
     # What ends a million times as high had left its level long before a fifth of that.
     onset = best + _last_near(up[: near - best + 1], max(0.2 * progress, bar))
     begin, end = int(starts[onset]), min(int(starts[crest]) + 2 * size, n)

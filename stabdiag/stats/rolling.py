@@ -14,9 +14,6 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-# A normal distribution's standard deviation in units of its median absolute deviation.
-MAD_TO_SIGMA = 1.4826
-
 # A long log is taken in stretches of so many points, whose intermediate results stay in the cache.
 _CACHED = 1 << 14
 

@@ -19,22 +19,21 @@ if TYPE_CHECKING:
 # A loss that grows by this factor has exploded.
 _EXPLODES = 20.0
 
-# Points so many robust deviations out are no part of what is usual.
+# Points this many robust deviations out are left out of mean and deviation before a spike.
 _OUTLIER = 5.0
 
-
-# So many points at the end of a log show that a spike is over.
+# This many points at the end of a log are enough to show that a spike is over.
 _LAST = 3
 
-# So much of what followed is low where a loss was back late.
+# A loss came back late if this share of its levels since then is low.
 _NEARLY_ALL = 0.8
 
 
 @dataclass(frozen=True, kw_only=True)
 class Reach:
-    """How far the search for spikes looks, in logged points.
+    """The lengths that the search for spikes works with, in logged points.
 
-    ``window`` is the baseline's length, ``least`` the fewest points of it to judge by, ``recovery``
+    ``window`` is that of the baseline, ``least`` the fewest points of it to judge by, ``recovery``
     the time a spike has to come back to within ``recovery_sigma`` deviations of its base.
     """
 
@@ -95,7 +94,7 @@ def describe(
         end=end,
         base=mean,
         sigma=sigma,
-        # A trend that is drawn on may run past all that was logged.
+        # A trend that is extrapolated may run past all that was logged.
         level=float(np.clip(base.level[at], lately.min(), lately.max())),
         height=float(x[peak] - mean),
         score=float((x[peak] - base.level[at]) / base.sigma[at]),
@@ -128,7 +127,7 @@ def _recovery(x: Floats, at: int, level: float, slack: float, reach: int) -> int
         soon = x[back : back + smooth]
         if len(soon) < min(least, _LAST) or x[back] > level + 4 * slack:
             continue
-        # Of a few points that are left at the end of the log each has to be back.
+        # Where only a few points are left at the end of the log, each of them has to be back.
         last = median(soon) if len(soon) >= least else float(soon.max())
         if last <= level + slack:
             return back
@@ -136,19 +135,19 @@ def _recovery(x: Floats, at: int, level: float, slack: float, reach: int) -> int
 
 
 def _smoothing(reach: int) -> int:
-    """Return over how many points a loss is smoothed that has so many to come back."""
+    """Return over how many points to smooth a loss that has ``reach`` points to recover."""
     return min(max(reach // 5, 3), 10)
 
 
 def back_after_all(x: Floats, spike: Spike, sigmas: float) -> int | None:
-    """Return by which position a loss that recovered too late was back, or None if it is not.
+    """Return the position by which a loss that recovered too late was back, or None.
 
     Args:
         x: shape (n,), finite.
         spike: one that had not recovered in its time.
         sigmas: to within how many deviations of its base the loss has to come back.
 
-    The loss is smoothed by medians, as of one that was back in time; nearly all of them since have
+    The loss is smoothed by medians, as for a recovery in time; nearly all of them since then have
     to be low as well.
     """
     width = _smoothing(spike.end - spike.onset)
@@ -172,8 +171,8 @@ def rise_points(x: Floats, at: int, reach: Reach) -> int:
 
     The way up begins at the lowest level before ``at`` and ends at the peak after it. A spike is up
     at once; a climb takes its time. The loss is smoothed by medians of 5; a peak that does not
-    survive that is a spike of a few points. A loss that explodes is told by its logarithm: 2 to
-    9,000 is a jump, whether or not it then goes on to a million.
+    survive that is a spike of a few points. Of a loss that explodes the logarithm is taken: from 2
+    to 9,000 is a jump, whether or not it then goes on to a million.
     """
     first, last = max(at - 2 * reach.window, 0), min(at + 4 * reach.recovery, len(x))
     part = x[first:last]

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from stabdiag.stats.quantiles import median
-from stabdiag.stats.seen import Seen
+from stabdiag.stats.residuals import Residuals
 from stabdiag.stats.tails import UpperTail, medians_tail, upper_tail
 
 if TYPE_CHECKING:
@@ -28,45 +29,45 @@ _SAMPLE = 50_000
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Shifts:
-    """The medians of the next points, and the tails that tell which of them are too high.
+    """Tests which medians of the points ahead lie too high, against the tail of single points."""
 
-    The score of a shift is the median of the points from here on, against the baseline.
-    """
-
-    seen: Seen
-    single: Seen
-    tails: tuple[UpperTail, ...]
+    medians: Residuals
+    points: Residuals
+    noise: UpperTail
 
     def limit(self, chance: float, least: float) -> float:
         """Return the score that a median exceeds with this chance at any one point."""
         chance = self._of_windows(chance)
-        return max(*(tail.exceeded_with_chance(chance) for tail in self.tails), least)
+        return max(*(tail.exceeded_with_chance(chance) for tail in self._tails), least)
 
     def beyond(self, chance: float, least: float) -> list[int]:
         """Return the positions from which the next points are higher than this chance allows."""
-        seen, single = self.seen, self.single
-        hit = seen.scores > self.limit(chance, least)
-        hit[: seen.first] = False
-        places = np.flatnonzero(hit)
+        shifted, points = self.medians, self.points
+        high = shifted.scores > self.limit(chance, least)
+        high[: shifted.first] = False
+        places = np.flatnonzero(high)
         rare = np.maximum(
-            _chances(seen.scores[places], single.scores[seen.first :], seen.width),
-            _chances(seen.heights[places], single.heights[single.settled :], seen.width),
+            _chances(shifted.scores[places], points.scores[points.first :], shifted.width),
+            _chances(shifted.heights[places], points.heights[points.settled :], shifted.width),
         )
         found: list[int] = places[rare < self._of_windows(chance)].tolist()
         return found
 
     def _of_windows(self, chance: float) -> float:
-        """Return the chance for a window: those that overlap are not so many tests."""
-        return min(self.seen.width * chance, 0.25)
+        """Return the chance for a window: those that overlap are not independent tests."""
+        return min(self.medians.width * chance, 0.25)
 
+    @cached_property
+    def _tails(self) -> tuple[UpperTail, UpperTail]:
+        """The upper tail of the medians, from that of single points and from their own sample.
 
-def tails_of(seen: Seen, noise: UpperTail) -> tuple[UpperTail, ...]:
-    """Return two upper tails of the medians: from the single points' tail, and from their own."""
-    scores = seen.scores
-    deepest = int(np.log2(len(scores) / _SHIFTED_POINTS))
-    sample = scores[seen.first :: -(-len(scores) // _SAMPLE)]
-    # Neighbours that go together (blocks of like data) make medians that go farther.
-    return medians_tail(noise, sample, seen.width), upper_tail(np.sort(sample), deepest)
+        Neighbours that go together (blocks of like data) make medians that reach farther than the
+        first of these tells.
+        """
+        scores, width = self.medians.scores, self.medians.width
+        deepest = int(np.log2(len(scores) / _SHIFTED_POINTS))
+        sample = scores[self.medians.first :: -(-len(scores) // _SAMPLE)]
+        return medians_tail(self.noise, sample, width), upper_tail(np.sort(sample), deepest)
 
 
 def _chances(medians: Floats, points: Floats, width: int) -> Floats:

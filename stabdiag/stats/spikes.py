@@ -11,7 +11,7 @@ import numpy as np
 from stabdiag.stats.baseline import baseline
 from stabdiag.stats.candidates import LASTING, Candidate, Noise, candidates, chance_of_one
 from stabdiag.stats.excursions import FAR_OUT
-from stabdiag.stats.seen import seen_singly
+from stabdiag.stats.residuals import point_residuals
 from stabdiag.stats.shape import Reach, Spike, describe
 from stabdiag.stats.tails import noise_tail
 
@@ -22,14 +22,13 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-# So many of the longest excursions count as one point each where the tail is fitted.
+# This many of the longest excursions count as one point each where the tail is fitted.
 _FEW_EVENTS = 3
 
-# What a run made good unaided is told if its peak reaches half as far as the noise of single points
-# does; so many deviations are always far enough, and a single point has to reach so many.
+# A spike that came back is reported if its peak reaches half as far as the noise of single points,
+# or this many deviations; a single point has to reach at least the second number.
 _FAR = 10.0
 _FAR_FOR_ONE = 5.0
-
 
 # A spike that came back begins where it has made this share of its height.
 _LEFT = 0.25
@@ -77,33 +76,35 @@ def find_spikes(
     n, first = len(x), reach.least
     if n <= first + 1:
         return SpikeScan(spikes=(), limit=np.inf, largest=0.0, largest_at=0, tested=0)
+    if suspect is None:
+        suspect = np.zeros(n, dtype=bool)
     base = baseline(x, reach.window)
-    single = seen_singly(x, base, first)
-    scores = single.scores[first:]
+    points = point_residuals(x, base, first)
+    scores = points.scores[first:]
     tail = noise_tail(_declustered(scores), chance_of_one(false_alarm, len(scores)))
     noise = Noise(tail=tail, false_alarm=false_alarm, points=len(scores))
-    told = cache(witness or (lambda _: False))
-    found = candidates(x, base, single, noise, suspect=suspect, witness=told, window=reach.window)
+    witness = cache(witness or (lambda _: False))
+    found = candidates(
+        x, base, points, noise, suspect=suspect, witness=witness, window=reach.window
+    )
     spans = _spans(base.level, [one.onset for one in found])
     spikes: list[Spike] = []
     resume = 0
-    habits = dict.fromkeys((1, *LASTING), 0)
+    # Where a spike of a width was explained by what the run does elsewhere, the windows that
+    # overlap with it are not asked again.
+    explained_until = dict.fromkeys((1, *LASTING), 0)
     for one in found:
-        at, onset, seen = one.at, one.onset, one.seen
-        if at < max(resume, habits[seen.width]):
+        width = one.residuals.width
+        if one.at < max(resume, explained_until[width]):
             continue
-        spike = describe(x, base, onset, reach, atypical)
-        if spike.height <= max(sigmas * spike.sigma, least_share * spans[onset]):
+        spike = describe(x, base, one.onset, reach, atypical)
+        if spike.height <= max(sigmas * spike.sigma, least_share * spans[one.onset]):
             continue
-        if not one.undone and (suspect is None or not suspect[onset]):
-            if spike.recovered and not _stands_out(one, spike, noise.limit, told):
+        if not one.undone and not suspect[one.onset]:
+            if spike.recovered and not _stands_out(one, spike, noise.limit, witness):
                 continue
-            if (
-                seen.is_habit(at, spike, reach)
-                or seen.is_in_tail(at, spike, reach)
-                or seen.is_surpassed(at, spike, reach, one.limit)
-            ):
-                habits[seen.width] = at + seen.width
+            if one.residuals.explain(one.at, spike, reach, one.limit):
+                explained_until[width] = one.at + width
                 continue
         spikes.append(_from_its_rise(x, spike))
         # After a shift that stays, the baseline needs a window to find its new level.
@@ -149,10 +150,10 @@ def _stands_out(one: Candidate, spike: Spike, limit: float, witness: Callable[[i
     its noise: there two points in a row that are far above the baseline will do.
     """
     least = 0.0 if one.alone else min(limit / 2, _FAR)
-    if one.seen.width > 1:
+    if one.residuals.width > 1:
         return spike.height > least * spike.sigma or witness(one.onset)
     least = max(least, _FAR_FOR_ONE)
-    two = one.seen.scores[one.at : one.at + 2]
+    two = one.residuals.scores[one.at : one.at + 2]
     return spike.height > least * spike.sigma or bool((two > least).all())
 
 

@@ -22,8 +22,8 @@ _NORMAL = NormalDist()
 # that is to judge them.
 _POINTS_BEYOND = 8.0
 
-# The tail weight that is assumed of a run of which nothing is known, and the number of points that
-# count as much as that assumption: short logs cannot show how heavy their noise is.
+# The prior tail weight, and how many points count as much as this prior: short logs cannot show how
+# heavy their noise is.
 _PRIOR_WEIGHT = 0.12
 _PRIOR_POINTS = 200
 
@@ -119,7 +119,7 @@ def noise_tail(scores: Floats, chance: float) -> UpperTail:
         scores: shape (n,), finite: the noise, spikes included.
         chance: scores that the noise exceeds with a smaller chance are spikes.
 
-    Such scores are left out and the tail is fitted again, until none are left to leave out: a spike
+    Such scores are left out and the tail is fitted again, until no more of them are found: a spike
     must not raise the bar for itself.
     """
     ordered = np.sort(scores)

@@ -1,4 +1,4 @@
-"""Where a run loses all that it had gained: no noise that follows is an excuse for that."""
+"""Where a run loses all the progress it had made, which the noise after it cannot excuse."""
 
 from __future__ import annotations
 
@@ -6,16 +6,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.stats.quantiles import medians
-from stabdiag.stats.rolling import MAD_TO_SIGMA
+from stabdiag.stats.quantiles import MAD_TO_SIGMA, medians
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Floats = NDArray[np.float64]
 
-# Levels are medians of so many points. A run has to have shown so many of them, and a gain of so
-# many deviations, before it can lose it; and it has lost it where the median of so many says so.
+# Levels are medians of this many points. Progress shows in at least three levels, and is larger
+# than this many deviations of the noise; it is lost where the median of the next levels says so.
 _BLOCK = 10
 _BEFORE = 3
 _GAIN = 1.5
@@ -23,16 +22,16 @@ _AFTER = 5
 
 
 def undone_at(x: Floats) -> int | None:
-    """Return a position just before a run is worse than it ever was, by all it had gained.
+    """Return the position just before a run gets worse than it ever was, by all it had gained.
 
-    The change itself follows within twice ten points.
+    The change itself follows within twenty points. None if there is no such place.
 
     Args:
         x: shape (n,), finite.
 
-    A run that is broken early is noisy ever after, and by that noise its break is nothing. So here
-    only what was before counts: the levels that it had been through, and its widest noise. A climb
-    that has taken half of the gain before it goes this far is no break.
+    A run that breaks early is noisy ever after, and against that noise its break is small. So here
+    only what came before counts: the levels up to then, and the widest noise. A climb that has
+    undone half of the gain before it goes this far is no break.
     """
     blocks = len(x) // _BLOCK
     if blocks < _BEFORE + _AFTER:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from stabdiag.symptoms.symptom import Evidence, Symptom
     from stabdiag.tree.case import Case
 
-_SEE_BELOW = "Nothing broke in mid-flight; see what was also found."
+_NOTHING_URGENT = "Nothing urgent; see what else was found."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,7 +56,7 @@ def _finding(symptom: Symptom, evidence: Evidence) -> Finding:
         severity=symptom.severity,
         section="symptom",
         question="",
-        title=symptom.title,
+        title=evidence.title or symptom.title,
         remedies=evidence.remedies,
         summary=evidence.because,
         first_action=evidence.first,
@@ -76,13 +76,13 @@ def _merged(found: tuple[Finding, ...], symptoms: tuple[Finding, ...]) -> tuple[
     if symptoms[0].severity is Severity.ERROR:
         return (*symptoms, *(f for f in found if f.severity is not Severity.OK))
     if symptoms[0].severity is Severity.NOTE and found[0].severity is Severity.OK:
-        return (replace(found[0], first_action=_SEE_BELOW), *found[1:], *symptoms)
+        return (replace(found[0], first_action=_NOTHING_URGENT), *found[1:], *symptoms)
     if symptoms[0].severity is Severity.WARNING:
         worse = ", ".join(one.slug for one in symptoms if one.severity is Severity.WARNING)
         act = found[0].first_action
         first = f"{act} See also {worse}, found beside it."
         if found[0].severity is Severity.OK:
-            first = _SEE_BELOW
+            first = symptoms[0].first_action
         elif found[0].slug == "insufficient-data":
             # A run that overfits or was killed is not merely to be let go on.
             first = f"See to {worse} first, found beside it; then {uncapitalised(act)}"

@@ -50,7 +50,7 @@ def _cut_deep(case: Case, x: Floats, since: int) -> Evidence | None:
         return None
     return Evidence(
         because=f"The gradient norm is above the clip threshold {num(clip)} at {share:.0%} of "
-        f"{len(x)} logged steps, and usually {num(usual)}: {num(usual / clip)} x as large.",
+        f"{len(x)} logged steps; its median is {num(usual)}, {num(usual / clip)} x the threshold.",
         step=since,
         measured={"share": share, "threshold": clip, "median": usual},
         first=_UNSCALED
@@ -90,7 +90,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         slug="grad-clip-saturated",
         severity=Severity.NOTE,
         family="gradients",
-        title="Gradients clipped at nearly every step",
+        title="Gradients are clipped at nearly every step",
         check=grad_clip_saturated,
         needs=("grad_norm",),
         limits=("gradients.clip_share", "gradients.clip_depth"),

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stabdiag.findings import Severity
-from stabdiag.stats.quantiles import median, medians
-from stabdiag.stats.rolling import MAD_TO_SIGMA
+from stabdiag.stats.quantiles import median, medians, robust_sigma, usual_gap
 from stabdiag.symptoms.symptom import Evidence, Symptom
 from stabdiag.tree.batches import USUAL_REPEATS
 from stabdiag.words import num, plural, whole
@@ -43,19 +42,19 @@ def epoch_boundary_jump(case: Case) -> Evidence | None:
     elsewhere = np.arange(_BESIDE, len(loss) - _BESIDE, -(-len(loss) // _ENOUGH))
     near = np.searchsorted(at, elsewhere + _BESIDE) > np.searchsorted(at, elsewhere - _BESIDE)
     jumps, others = _changes(loss.values, at), _changes(loss.values, elsewhere[~near])
-    noise = MAD_TO_SIGMA * median(np.abs(others - median(others)))
+    noise = robust_sigma(others)
     usual, level = median(jumps), abs(median(loss.values))
     limits = case.limits.data
     least = max(limits.epoch_jump_sigma * noise, limits.epoch_jump_share * level)
     if usual <= least or np.mean(jumps > least / 2) < 0.8 or _lr_jumps(case, loss.steps[at]):
         return None
-    length = int(median(np.diff(loss.steps[at]).astype(np.float64)))
+    length = int(usual_gap(loss.steps[at]))
     return Evidence(
         because=f"The loss jumps up by {num(usual)} at the beginning of epochs, {len(at)} of them, "
         f"one every {length} steps; elsewhere it changes by {num(noise)} within as many points.",
         step=int(loss.steps[at[0]]),
         measured={"jump": usual, "noise": noise, "boundaries": len(at), "epoch_steps": length},
-        first="Check that the data are shuffled anew each epoch (shuffle=True, and "
+        first="Check that the data is reshuffled every epoch (shuffle=True, and "
         "sampler.set_epoch(epoch) with a distributed sampler).",
         then=(
             "Look at what the first batches of an epoch hold: an order by length, class or source "
@@ -152,7 +151,7 @@ def _repeats(because: str, step: int, count: int) -> Evidence:
         first=f"Check the loader and the sampler around step {step}: log the indices of the "
         "samples and see where they come from twice.",
         then=(
-            "Look for buffers that workers reuse, and for an iterator made anew within an epoch.",
+            "Look for buffers that workers reuse, and for an iterator recreated in mid-epoch.",
             "With several ranks, check that each gets its own shard (sampler.set_epoch).",
         ),
     )
@@ -173,7 +172,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         slug="batch-repeats",
         severity=Severity.WARNING,
         family="data",
-        title="Batches that come again within an epoch",
+        title="Batches repeat within an epoch",
         check=batch_repeats,
         needs=("batch_id",),
         limits=("data.stuck_batches", "data.repeated_batches", "spike.batch_lookback"),

@@ -61,7 +61,7 @@ def initial_loss_off(case: Case) -> Evidence | None:
             "Check the normalisation of the inputs and the layer before the logits.",
             "Check that labels and ignored positions are what the loss takes them for.",
             "If the model was trained before, check that its tokenizer, its template and its "
-            "weights are those that were meant.",
+            "weights are the intended ones.",
         ),
     )
 
@@ -118,7 +118,7 @@ def too_good(case: Case) -> Evidence | None:
         "inputs: targets that are not shifted, a mask that shows the future, a leaking feature.",
         then=(
             "Evaluate on data that no part of the pipeline has touched.",
-            "Count how often each example is seen: a small set is learned by heart.",
+            "Count how often each example is seen: a small set is memorised.",
         ),
     )
 

@@ -113,8 +113,8 @@ def eval_nonfinite(case: Case) -> Evidence | None:
             "Look for batches that are empty, or whose labels are all masked: a mean over nothing "
             "is 0/0.",
             "Evaluate in fp32: a loss that was scaled or autocast in training may overflow here.",
-            "Take means over evaluations without what is not finite, or early stopping and the "
-            "choice of the best checkpoint will fail.",
+            "Leave values that are not finite out of averages, or early stopping and the choice of "
+            "the best checkpoint will fail.",
         ),
     )
 

@@ -128,7 +128,7 @@ def grad_vanishing(case: Case) -> Evidence | None:
         step=began,
         measured={"early": early, "last": last, "share": share},
         first=f"Log the gradient norm of each layer from step {began} on and find the first, from "
-        "the output down, in which it is nothing.",
+        "the output down, where it vanishes.",
         then=(
             "Check the residual connections and the normalisation layers.",
             "Replace ReLU by GELU or a leaky one: neurons that are always off pass nothing.",
@@ -148,7 +148,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         slug="grad-nonfinite",
         severity=Severity.WARNING,
         family="gradients",
-        title="Gradient norms that are not finite beside a finite loss",
+        title="The gradient norm is NaN or infinite while the loss is finite",
         check=grad_nonfinite,
         needs=("grad_norm", "loss"),
         explained_by=("nan", "gradient-overflow", "loss-scale"),
@@ -167,7 +167,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         slug="grad-vanishing",
         severity=Severity.ERROR,
         family="gradients",
-        title="Vanished gradients",
+        title="Vanishing gradients",
         check=grad_vanishing,
         needs=("grad_norm", "loss"),
         limits=("gradients.vanish_ratio",),

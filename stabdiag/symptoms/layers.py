@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stabdiag.findings import Severity
-from stabdiag.stats.quantiles import median
-from stabdiag.stats.rolling import MAD_TO_SIGMA
+from stabdiag.stats.quantiles import median, robust_sigma
 from stabdiag.symptoms.symptom import Evidence, Symptom
 from stabdiag.words import num
 
@@ -43,9 +42,8 @@ def grad_layer_outlier(case: Case) -> Evidence | None:
     middle = median(logs)
     away = np.abs(logs - middle)
     at = int(np.argmax(away))
-    spread = MAD_TO_SIGMA * median(away)
     least = np.log(case.limits.gradients.layer_ratio)
-    if away[at] <= max(least, _SPREADS * spread):
+    if away[at] <= max(least, _SPREADS * robust_sigma(logs)):
         return None
     name, ratio = list(known)[at], float(np.exp(logs[at] - middle))
     compared = "above" if ratio > 1 else "below"
@@ -68,7 +66,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         slug="grad-layer-outlier",
         severity=Severity.WARNING,
         family="gradients",
-        title="The gradient of one layer far from the rest",
+        title="One layer's gradient is far from the rest",
         check=grad_layer_outlier,
         needs=("grad_norm",),
         limits=("gradients.layer_ratio",),

@@ -8,8 +8,7 @@ import numpy as np
 
 from stabdiag.findings import Severity
 from stabdiag.stats.levels import levels
-from stabdiag.stats.quantiles import median
-from stabdiag.stats.rolling import MAD_TO_SIGMA
+from stabdiag.stats.quantiles import robust_sigma
 from stabdiag.symptoms.losses import best_evaluation, trained
 from stabdiag.symptoms.stuck import (
     ONE_BATCH,
@@ -17,7 +16,7 @@ from stabdiag.symptoms.stuck import (
     STRETCHES,
     loss_constant,
     plateau_at_chance,
-    with_rate,
+    with_cause,
 )
 from stabdiag.symptoms.symptom import Evidence, Symptom
 from stabdiag.words import num
@@ -54,8 +53,7 @@ def not_learning(case: Case) -> Evidence | None:
         return None
     # What fell before the first stretch ended has been learned; single losses tell it as far as
     # their noise allows.
-    first = after.values[: len(after) // STRETCHES]
-    noise = median(np.abs(first - median(first))) * MAD_TO_SIGMA
+    noise = robust_sigma(after.values[: len(after) // STRETCHES])
     if began - before > max(least, _SIGMAS * min(noise, _WANDER * before)):
         return None
     if best_evaluation(case) < before * (1 - 2 * case.limits.learning.least_fall):
@@ -67,7 +65,7 @@ def not_learning(case: Case) -> Evidence | None:
         step=int(after.steps[0]),
         measured={"first_loss": began, "last_loss": float(level[-1])},
         first=f"Train on one batch alone: if the loss does not fall from {num(began)} to nearly "
-        "zero, the fault is in the model, the loss or the data, and no setting will mend it.",
+        "zero, the fault is in the model, the loss or the data, and no setting will fix it.",
         then=(
             "Check that labels are not shuffled, targets not shifted, and the loss not masked "
             "where it counts.",
@@ -77,7 +75,7 @@ def not_learning(case: Case) -> Evidence | None:
             "smoothing and other regularisation.",
         ),
     )
-    return with_rate(case, found)
+    return with_cause(case, found)
 
 
 def _rose_at_once(x: Floats) -> bool:
@@ -120,6 +118,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
         check=not_learning,
         needs=("loss",),
         limits=("learning.least_fall", "learning.min_points", "learning.min_steps"),
-        explained_by=("nan", "divergence", "spike-persistent", "spike-unresolved"),
+        explained_by=("nan", "divergence", "loss-scale", "spike-persistent", "spike-unresolved"),
     ),
 )

@@ -85,8 +85,9 @@ def trained(case: Case) -> Series | None:
     span = int(after.steps[-1]) - int(after.steps[0])
     if rate_is_zero(case, int(loss.steps[0])):
         return after
-    wanted = limits.min_points - 1 if case.history.counts_epochs else limits.min_steps
-    return after if span >= wanted else None
+    # The first step counts as well.
+    wanted = limits.min_points if case.history.counts_epochs else limits.min_steps
+    return after if span + case.stride >= wanted else None
 
 
 def chance(classes: int) -> float:

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stabdiag.findings import Severity
-from stabdiag.stats.quantiles import median, medians
-from stabdiag.stats.rolling import MAD_TO_SIGMA
+from stabdiag.stats.quantiles import median, medians, robust_sigma, usual_gap
 from stabdiag.symptoms.losses import LAST_EVALUATIONS, with_evaluations
 from stabdiag.symptoms.symptom import Evidence, Symptom
 from stabdiag.words import num
@@ -126,9 +125,8 @@ def _turn(case: Case) -> Turn | None:
         or last - best <= case.limits.generalisation.eval_rise * best
     ):
         return None
-    changes = np.diff(x)
-    noise = median(np.abs(changes - median(changes))) * MAD_TO_SIGMA / np.sqrt(2)
-    gap = int(median(np.diff(held.steps).astype(np.float64)))
+    noise = robust_sigma(np.diff(x)) / np.sqrt(2)
+    gap = int(usual_gap(held.steps))
     lowest = max(at - 1, 0) + int(np.argmin(x[max(at - 1, 0) : at + 2]))
     # Judged around the level that is lowest, and told of where the lowest loss was logged.
     around, now = _beside(train, held, at, gap), _beside(train, held, len(x) - 1, gap)
@@ -161,7 +159,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         slug="overfitting",
         severity=Severity.WARNING,
         family="generalisation",
-        title="The model learns the training data by heart",
+        title="The model overfits: it memorises the training data",
         check=overfitting,
         needs=("loss", "eval_loss"),
         limits=(
@@ -175,7 +173,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         slug="eval-rising",
         severity=Severity.WARNING,
         family="generalisation",
-        title="The evaluation loss rises, and not by learning by heart",
+        title="The evaluation loss rises, but not by overfitting",
         check=eval_rising,
         needs=("loss", "eval_loss"),
         limits=(

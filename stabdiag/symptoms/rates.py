@@ -4,10 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from stabdiag.stats.quantiles import median
-
 if TYPE_CHECKING:
     from stabdiag.history import Series
     from stabdiag.tree.case import Case
@@ -20,8 +16,3 @@ def rates(case: Case) -> Series | None:
     """Return the learning rates where they are enough to know a schedule by, and positive once."""
     lr = case.history.finite("lr")
     return lr if len(lr) >= _LEAST_POINTS and lr.values.max() > 0 else None
-
-
-def every(lr: Series) -> float:
-    """Return the usual distance of two logged rates, in steps."""
-    return median(np.diff(lr.steps).astype(np.float64))

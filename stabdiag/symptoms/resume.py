@@ -48,7 +48,7 @@ def resume_loss_jump(case: Case) -> Evidence | None:
             then=(
                 "Resume from it twice and compare the first losses with those before.",
                 "If the state is lost, warm the learning rate up again after the resume.",
-                "Check that the data go on where they were.",
+                "Check that the data continues where it stopped.",
             ),
         )
     return None
@@ -109,7 +109,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         slug="resume-lr-reset",
         severity=Severity.WARNING,
         family="resume",
-        title="The learning rate did not go on at a resume",
+        title="The learning rate was reset at a resume",
         check=resume_lr_reset,
         needs=("lr",),
         limits=("resume.lr_ratio",),

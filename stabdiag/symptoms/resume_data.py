@@ -39,7 +39,7 @@ def resume_data_replayed(case: Case) -> Evidence | None:
         if _epoch_begins(case, step, ids[:at], width):
             continue
         return Evidence(
-            because=f"The run resumed at step {step} with the batches of its beginning: "
+            because=f"The run resumed at step {step} with the first batches of the run: "
             f"{', '.join(whole(float(one)) for one in opening[:3])}, … as at step "
             f"{int(batches.steps[0])}.",
             step=step,
@@ -48,7 +48,7 @@ def resume_data_replayed(case: Case) -> Evidence | None:
             f"and skip the batches up to step {step} on a resume.",
             then=(
                 "Until then, resume with another seed for the shuffle.",
-                "Watch the evaluation loss: data seen twice are learned by heart.",
+                "Watch the evaluation loss: data that is seen twice is memorised.",
             ),
         )
     return None
@@ -111,7 +111,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         slug="resume-data-replayed",
         severity=Severity.WARNING,
         family="resume",
-        title="A resume began with the first data again",
+        title="The resume started the data from the beginning",
         check=resume_data_replayed,
         needs=("batch_id",),
         limits=("resume.points",),

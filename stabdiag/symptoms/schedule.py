@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stabdiag.findings import Severity
-from stabdiag.symptoms.rates import every, rates
+from stabdiag.stats.quantiles import usual_gap
+from stabdiag.symptoms.rates import rates
 from stabdiag.symptoms.symptom import Evidence, Symptom
 from stabdiag.words import num
 
@@ -45,7 +46,8 @@ def lr_decays_early(case: Case) -> Evidence | None:
         return None
     # A cosine is below the floor for its last few steps; one that ended stays where it is.
     flat = np.ptp(lr.values[at + (len(lr) - at) // 4 :]) <= 0.1 * limits.floor * peak
-    stairs = len(np.unique(lr.values[:at])) < _STAIRS
+    # No stair goes down to 0: nothing is trained there.
+    stairs = len(np.unique(lr.values[:at])) < _STAIRS and last > 0
     if not flat or stairs:
         return None
     # Steps that are counted from 0 are one more than the last of them.
@@ -102,13 +104,13 @@ def lr_discontinuity(case: Case) -> Evidence | None:
         low = float(lr.values[at - 1])
         return Evidence(
             because=f"The learning rate jumped from {num(low)} to {num(high)} at step {step}, "
-            f"{num(high / peak)} x all that the run had before.",
+            f"{num(high / peak)} x the highest before it.",
             step=step,
             measured={"lr_before": low, "lr_after": high, "peak_before": peak},
             first=f"Find out what set the learning rate at step {step}: a resume with another "
             "configuration, a phase of the schedule that does not join the one before.",
             then=(
-                f"Restart from before step {step} with a schedule that goes on from {num(low)}.",
+                f"Restart from before step {step} with a schedule that continues from {num(low)}.",
             ),
         )
     return None
@@ -117,7 +119,9 @@ def lr_discontinuity(case: Case) -> Evidence | None:
 def _is_risen(case: Case, at: int, lr: Series) -> bool:
     """Tell whether a jump may be the end of a coarsely logged or constant warm-up."""
     warmup = case.manifest.warmup_steps
-    early = at < 3 or (warmup is not None and int(lr.steps[at]) <= 1.1 * warmup + every(lr))
+    early = at < 3 or (
+        warmup is not None and int(lr.steps[at]) <= 1.1 * warmup + usual_gap(lr.steps)
+    )
     told = case.manifest.peak_lr
     return early or (told is not None and float(lr.values[at]) <= 1.05 * told)
 

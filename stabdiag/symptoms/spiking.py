@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stabdiag.findings import Severity
-from stabdiag.stats.quantiles import median, medians
-from stabdiag.stats.rolling import MAD_TO_SIGMA
+from stabdiag.stats.quantiles import MAD_TO_SIGMA, median, medians
 from stabdiag.symptoms.symptom import Evidence, Symptom
 from stabdiag.words import num
 
@@ -126,7 +125,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         slug="frequent-spikes",
         severity=Severity.NOTE,
         family="data",
-        title="Spikes that come again and again",
+        title="The loss keeps spiking",
         check=frequent_spikes,
         needs=("loss",),
         limits=(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -28,8 +29,24 @@ _FEW_PAUSES = 3
 _FINISHED = 0.95
 
 
-# What ends a run, as the titles of messages have it.
-_FATAL = ("killed", "out of memory", "collective communication failed", "CUDA error", "traceback")
+# What ends a run, as the titles of messages have it, and what to do about it before a resume.
+_FATAL = {
+    "killed": "Find out who killed the process: the scheduler's log (time limit, preemption), or "
+    "dmesg (exit code 137: the host ran out of memory)",
+    "out of memory": "Use less memory: halve the batch and accumulate over twice as many steps, "
+    "shorten the sequences, or checkpoint activations",
+    "collective communication failed": "Look in the logs of every rank for the first error: the "
+    "rank that reports a time-out waited for another one",
+    "CUDA error": "Run the last steps again with CUDA_LAUNCH_BLOCKING=1, so that the traceback "
+    "names the operation that failed",
+    "traceback": "Fix what the traceback says",
+}
+# The kernel's killer frees the memory of the host, not that of the accelerator.
+_HOST = re.compile("killed process|oom.kill", re.IGNORECASE)
+_HOST_MEMORY = (
+    "Use less memory on the host: fewer loader workers, less prefetching, a smaller cache"
+)
+_UNKNOWN = "Find out why the run ended"
 
 
 def stall(case: Case) -> Evidence | None:
@@ -48,18 +65,27 @@ def _broken_off(case: Case) -> Evidence | None:
     told = _last_words(case, last - 2 * case.stride)
     if told is None:
         return None
-    before = checkpoint_before(case.manifest, last + 1)
+    saved = checkpoint_before(case.manifest, last + 1).step
+    where = f"the checkpoint of step {saved}" if saved else "the last checkpoint"
     of = f" of {total}" if total is not None else ""
     return Evidence(
+        title="The run broke off",
         because=f"The log ends at step {last}{of}, with: {told}",
         step=last,
         measured={"last_step": last, "total_steps": total},
-        first=f"{before.reload('the end of the log')}, once the cause of its end is removed.",
+        first=f"{_cure(told)}; then resume from {where}.",
         then=(
-            "Look in the logs of every rank for the first error.",
-            "Write checkpoints more often than machines fail, and test the way back.",
+            "If there are several ranks, look in the log of each for the first error.",
+            "Save checkpoints often enough that a failure costs little, and test a resume.",
         ),
     )
+
+
+def _cure(told: str) -> str:
+    """Return what to do about what ended the run, by the title of the message."""
+    if _HOST.search(told):
+        return _HOST_MEMORY
+    return next((cure for title, cure in _FATAL.items() if told.startswith(title)), _UNKNOWN)
 
 
 def _last_words(case: Case, since: float) -> str | None:
@@ -74,7 +100,7 @@ def _last_words(case: Case, since: float) -> str | None:
             for event in case.history.messages
             if event.step is not None
             and event.step >= since
-            and (known or event.message.startswith(_FATAL))
+            and (known or event.message.startswith(tuple(_FATAL)))
         ),
         None,
     )
@@ -104,7 +130,8 @@ def _paused(case: Case) -> Evidence | None:
     at = int(places[np.argmax(waits[places])])
     first, last, wait = int(clock.steps[at]), int(clock.steps[at + 1]), float(waits[at])
     return Evidence(
-        because=f"Nothing was logged for {_time(wait)} between the steps {first} and {last}; "
+        title="The run stood still",
+        because=f"Nothing was logged for {_time(wait)} between steps {first} and {last}; "
         f"{_time(usual)} is usual.",
         step=first,
         measured={"seconds": wait, "usual_seconds": usual, "stalls": len(places)},

@@ -75,13 +75,13 @@ def loss_constant(case: Case) -> Evidence | None:
             ONE_BATCH,
         ),
     )
-    return with_rate(case, found)
+    return with_cause(case, found)
 
 
-def with_rate(case: Case, evidence: Evidence) -> Evidence:
-    """Return what speaks for a loss that stands still, and that the learning rate is 0 if it is."""
+def with_cause(case: Case, evidence: Evidence) -> Evidence:
+    """Return what speaks for a loss that stands still, and whether a rate or gradient of 0 does."""
     if evidence.step is None or not rate_is_zero(case, evidence.step):
-        return evidence
+        return _without_gradient(case, evidence)
     return replace(
         evidence,
         because=f"{evidence.because[:-1]}; the learning rate is 0 all that time.",
@@ -92,6 +92,24 @@ def with_rate(case: Case, evidence: Evidence) -> Evidence:
             evidence.first,
             *(act for act in evidence.then if act not in (_STEPS, _LOWER, RANGE)),
         ),
+    )
+
+
+def _without_gradient(case: Case, evidence: Evidence) -> Evidence:
+    """Add what a gradient norm says that is 0 in every record, where that is true of this run."""
+    if not case.history.without_gradient:
+        return evidence
+    first = "Find out why no gradient reaches the weights: print which have one, and its norm."
+    if case.manifest.dtype == "fp16":
+        first = (
+            "Scale the loss (torch.amp.GradScaler), or switch from fp16 to bf16: in fp16 small "
+            "gradients become 0."
+        )
+    return replace(
+        evidence,
+        because=f"{evidence.because} The gradient norm was logged as 0 all that time.",
+        first=first,
+        then=(evidence.first, *evidence.then),
     )
 
 
@@ -122,8 +140,8 @@ def plateau_at_chance(case: Case) -> Evidence | None:
             return None
         whose = "of the manifest" if told else "of a usual benchmark"
         found = Evidence(
-            because=f"The loss stands at {num(float(late[-1]))} from step {int(after.steps[0])} to "
-            f"{int(after.steps[-1])}: the logarithm of {classes} classes ({whose}) is "
+            because=f"The loss is stuck at {num(float(late[-1]))} from step {int(after.steps[0])} "
+            f"to {int(after.steps[-1])}: the logarithm of {classes} classes ({whose}) is "
             f"{num(level)}, which is what guessing costs.",
             step=int(after.steps[0]),
             measured={"loss": float(late[-1]), "log_k": level, "classes": classes},
@@ -136,7 +154,7 @@ def plateau_at_chance(case: Case) -> Evidence | None:
                 _LOWER,
             ),
         )
-        return with_rate(case, found)
+        return with_cause(case, found)
     return None
 
 
@@ -155,7 +173,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         slug="plateau-at-chance",
         severity=Severity.ERROR,
         family="learning",
-        title="The loss stands at the level of chance",
+        title="The loss is stuck at chance level",
         check=plateau_at_chance,
         needs=("loss",),
         limits=("learning.chance_band", "learning.min_points", "learning.min_steps"),

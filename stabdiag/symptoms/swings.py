@@ -53,7 +53,7 @@ def _waves(case: Case) -> Evidence | None:
         if count <= max(len(x), _LEVELS[0])
         for wave in _counted(levels(x, count), limits.swing)
     ]
-    waves, by, smooth = max(found, key=_waves_of)
+    waves, by, smooth = max(found, key=lambda wave: wave[0])
     if waves < limits.swings or _is_cyclic(case):
         return None
     first, last = int(case.loss.steps[0]), int(case.loss.steps[-1])
@@ -74,10 +74,6 @@ def _counted(smooth: Floats, swing: float) -> Iterator[tuple[int, str, Floats]]:
     gained = _OF_GAINED * float(smooth[0] - smooth.min())
     if gained > _LEAST * typical(smooth):
         yield count_waves(smooth, gained), "half of what it had gained or more", smooth
-
-
-def _waves_of(counted: tuple[int, str, Floats]) -> int:
-    return counted[0]
 
 
 def _above_start(case: Case) -> Evidence | None:
@@ -113,7 +109,7 @@ def _first(case: Case) -> str:
     lr = case.history.finite("lr")
     peak = lr.values.max() if len(lr) else case.manifest.peak_lr
     now = f" (from {num(float(peak))} to {num(float(peak) / 5)})" if peak else ""
-    return f"Divide the peak learning rate by 5{now} and begin again with a warm-up."
+    return f"Divide the peak learning rate by 5{now} and restart with a warm-up."
 
 
 def _then(case: Case) -> tuple[str, ...]:

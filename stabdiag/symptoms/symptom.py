@@ -20,7 +20,8 @@ MESSAGE = "message"
 class Evidence:
     """Why a symptom holds, and what to do: one sentence with the run's numbers, the actions.
 
-    ``remedies`` is what they set about, where that is not what this symptom's usually do.
+    ``remedies`` is what they set about, where that is not what this symptom's usually do; ``title``
+    stands for the symptom's where it says more of this run.
     """
 
     because: str
@@ -29,6 +30,7 @@ class Evidence:
     step: int | None = None
     measured: Mapping[str, Scalar] = field(default_factory=dict)
     remedies: tuple[Remedy, ...] = ()
+    title: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

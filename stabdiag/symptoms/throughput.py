@@ -57,7 +57,7 @@ def throughput_drop(case: Case) -> Evidence | None:
         first=f"Compare the machines before and after step {since}: clock and temperature of the "
         "accelerators, other jobs, the network and the disks.",
         then=(
-            "Look whether sequences or batches became longer there.",
+            "Check whether sequences or batches got longer there.",
             "Profile a few steps for gaps between kernels: the loader, synchronisation, logging.",
             "Restart from the last checkpoint if a machine is at fault.",
         ),
@@ -164,7 +164,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         slug="throughput-sawtooth",
         severity=Severity.WARNING,
         family="throughput",
-        title="Slow steps at regular distances",
+        title="Slow steps at regular intervals",
         check=throughput_sawtooth,
         needs=_SPEED,
         limits=("throughput.lost_share",),
@@ -173,7 +173,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         slug="mfu-low",
         severity=Severity.NOTE,
         family="throughput",
-        title="Little of the accelerator is used",
+        title="The accelerator is mostly idle (low MFU)",
         check=mfu_low,
         needs=("mfu",),
         limits=("throughput.least_mfu",),

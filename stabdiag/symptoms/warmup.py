@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stabdiag.findings import Severity
-from stabdiag.stats.quantiles import median
-from stabdiag.stats.rolling import MAD_TO_SIGMA
+from stabdiag.stats.quantiles import MAD_TO_SIGMA, median, usual_gap
 from stabdiag.symptoms.losses import from_the_start, is_distance
-from stabdiag.symptoms.rates import every, rates
+from stabdiag.symptoms.rates import rates
 from stabdiag.symptoms.symptom import Evidence, Symptom
 from stabdiag.tree.advice.words import clip
 from stabdiag.words import num, plural
@@ -23,13 +22,21 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
+# A run of so many steps has room for a warm-up of 100.
+_SHORT = 1000
+
 # A warm-up that is off by less than this is a matter of counting.
 _WARMUP_SLACK = 20
 
 # A loss above its beginning for so many points in a row is no single bad batch. But a noisy one
-# gets there by chance: unless most losses stay up, the rise has to be so many deviations of them.
+# gets there by chance, and may have begun low by chance, too: the rise has to be so many deviations
+# of the losses, and that of their median, which no chance lifts, somewhat fewer. What blew up is
+# noisy as well: a median twice the first will do if hardly any loss is as low as that.
 _ROW = 3
-_NOISE = 3
+_NOISE = 4
+_NOISE_OF_FIRST = 3
+_TWICE = 2.0
+_AS_LOW = 0.05
 
 
 def lr_no_warmup(case: Case) -> Evidence | None:
@@ -49,8 +56,11 @@ def lr_no_warmup(case: Case) -> Evidence | None:
     held = np.lib.stride_tricks.sliding_window_view(early, _ROW).min(axis=1)
     high, at = float(held.max()), int(held.argmax()) + 1
     risen = limits.early_rise * begun
-    within_noise = high - begun <= _NOISE * _noise(early)
-    if high < risen or (within_noise and median(early) < risen):
+    noise, level = _noise_at(begun, early, loss.values[len(loss) // 2 :]), median(early)
+    within_noise = high - begun <= _NOISE * noise
+    stays = level >= risen and level - begun > _NOISE_OF_FIRST * noise
+    blew_up = level >= _TWICE * begun and np.mean(early <= begun) < _AS_LOW
+    if high < risen or (within_noise and not stays and not blew_up):
         return None
     step = int(loss.steps[at])
     return Evidence(
@@ -59,13 +69,22 @@ def lr_no_warmup(case: Case) -> Evidence | None:
         f"than {num(high)} at each of {_ROW} logged points from step {step} on.",
         step=int(lr.steps[0]),
         measured={"first_lr": first, "peak_lr": peak, "first_loss": begun, "early_loss": high},
-        first=f"Begin again with a linear warm-up to {num(peak)} over at least {_warmup(case)} "
-        "steps.",
+        first=f"Restart with a linear warm-up to {num(peak)} over at least {_warmup(case)} steps.",
         then=(
             f"Lower the peak learning rate to {num(peak / 3)} if the loss still goes up.",
             f"Clip the gradient by its global norm at {clip(case)}.",
         ),
     )
+
+
+def _noise_at(begun: float, early: Floats, late: Floats) -> float:
+    """Return the deviation to be expected of the first loss, by what follows and what comes late.
+
+    A loss that surges is noisy for that reason; one that has come down is less so, by its share.
+    """
+    settled = median(late)
+    usual = _noise(late) * begun / settled if settled > 0 else float("inf")
+    return min(_noise(early), usual)
 
 
 def _noise(x: Floats) -> float:
@@ -76,9 +95,13 @@ def _noise(x: Floats) -> float:
 def _warmup(case: Case) -> int:
     """Return a usual length of warm-up: a fiftieth of the run, or 100 steps if it is so long.
 
-    Of a short run no more than a tenth is spent on it.
+    Of a short run no more than a tenth is spent on it; one that went NaN was not to be short.
     """
-    total = case.manifest.total_steps or int(case.loss.steps[-1])
+    total = case.manifest.total_steps
+    if total is None:
+        last = int(case.loss.steps[-1])
+        broke = (case.history.last_step or last) > last
+        total = max(last, _SHORT) if broke else last
     return max(min(max(total // 50, 100), round(total / 10)), 1)
 
 
@@ -93,7 +116,7 @@ def lr_warmup_mismatch(case: Case) -> Evidence | None:
     peak = case.manifest.peak_lr or float(lr.values.max())
     if not len(falls) or risen[-1] < case.limits.schedule.at_peak * peak:
         return _endless(case, lr, told)
-    found, slack = int(lr.steps[len(risen) - 1]), max(_WARMUP_SLACK, 3 * every(lr))
+    found, slack = int(lr.steps[len(risen) - 1]), max(_WARMUP_SLACK, 3 * usual_gap(lr.steps))
     factor = case.limits.schedule.warmup_tolerance
     if abs(found - told) <= slack or (found <= factor * told and told <= factor * found):
         return None
@@ -106,7 +129,7 @@ def _endless(case: Case, lr: Series, told: int) -> Evidence | None:
     rising = bool((np.diff(lr.values) > 0).all())
     if not rising or told < 1 or last <= case.limits.schedule.warmup_tolerance * told:
         return None
-    return _mismatch(f"still goes on at step {last}", told, last, lr)
+    return _mismatch(f"is still going on at step {last}", told, last, lr)
 
 
 def _mismatch(what: str, told: int, found: int, lr: Series) -> Evidence:
@@ -140,7 +163,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         slug="lr-warmup-mismatch",
         severity=Severity.NOTE,
         family="schedule",
-        title="The warm-up is not the manifest's",
+        title="The warm-up differs from the manifest",
         check=lr_warmup_mismatch,
         needs=("lr", "manifest.warmup_steps"),
         limits=("schedule.warmup_tolerance", "schedule.at_peak"),

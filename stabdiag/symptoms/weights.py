@@ -10,7 +10,7 @@ from stabdiag.findings import Severity
 from stabdiag.symptoms.symptom import Evidence, Symptom
 from stabdiag.symptoms.tenths import by_tenths
 from stabdiag.tree.advice.words import less_decay, more_decay
-from stabdiag.words import capitalised, num, plural
+from stabdiag.words import capitalised, num, plural, times
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -28,6 +28,12 @@ _LEAST = 30
 # third is a straight line, a random walk slows down below it.
 _GOES_ON = 1 / 3
 
+# Of these three the last has at least this share: a norm that jumped and then stood has settled.
+_LAST = 1 / 9
+
+# A norm has begun to change in the last tenth by which it had made no more than this share.
+_BEGUN = 0.1
+
 # The update ratio that is usual, and the tenth from which on a group has settled.
 _USUAL_UPDATE = 1e-3
 _SETTLED = 5
@@ -40,10 +46,9 @@ def weight_norm_runaway(case: Case) -> Evidence | None:
         return None
     return Evidence(
         because=f"{_told(group)} and was still growing at the end.",
-        step=group.step(1),
+        step=group.step(_begun(group)),
         measured=_measured(group),
-        first=f"{capitalised(more_decay(case))}, or check that it applies to {group.name!r} "
-        "at all.",
+        first=f"{capitalised(more_decay(case, group.name))}.",
         then=(
             "Look at the logits: a softmax that saturates pushes them on without end; a z-loss or "
             "a cap on them stops it.",
@@ -59,7 +64,7 @@ def weight_norm_shrinking(case: Case) -> Evidence | None:
         return None
     return Evidence(
         because=f"{_told(group)} and was still shrinking at the end.",
-        step=group.step(1),
+        step=group.step(_begun(group)),
         measured=_measured(group),
         first=f"{capitalised(less_decay(case))}; {group.name!r} is on its way to zero.",
         then=(
@@ -85,26 +90,36 @@ def _farthest(case: Case, *, growing: bool) -> Group | None:
 def _goes_on(norm: Floats, *, growing: bool) -> bool:
     # A decay by the same share a step is a straight line of the logarithm.
     scaled = norm if growing else -np.log(np.maximum(norm, 1e-300))
-    return bool(scaled[-1] - scaled[-4] >= max(_GOES_ON * (scaled[-1] - scaled[1]), 0.0))
+    late, last = scaled[-1] - scaled[-4], scaled[-1] - scaled[-2]
+    return bool(late >= max(_GOES_ON * (scaled[-1] - scaled[1]), 0.0) and last >= _LAST * late)
 
 
-def _ratio(group: Group) -> float:
-    return float(group.levels[-1] / group.levels[1])
+def _ratio(group: Group, since: int = 1) -> float:
+    return float(group.levels[-1] / group.levels[since])
+
+
+def _begun(group: Group) -> int:
+    """Return the tenth in which a norm began to change: the last in which it hardly had."""
+    levels = np.maximum(group.levels[1:], 1e-300)
+    done = np.log(levels / levels[0]) / np.log(_ratio(group))
+    return int(np.flatnonzero(done <= _BEGUN)[-1]) + 1
 
 
 def _told(group: Group) -> str:
+    begun = _begun(group)
     return (
-        f"The weight norm of {group.name!r} went from {num(float(group.levels[1]))} at step "
-        f"{group.step(1)} to {num(float(group.levels[-1]))}, {num(_ratio(group))} x,"
+        f"The weight norm of {group.name!r} went from {num(float(group.levels[begun]))} at step "
+        f"{group.step(begun)} to {num(float(group.levels[-1]))} ({times(_ratio(group, begun))}),"
     )
 
 
 def _measured(group: Group) -> dict[str, float | str]:
+    begun = _begun(group)
     return {
         "group": group.name,
-        "first": float(group.levels[1]),
+        "first": float(group.levels[begun]),
         "last": float(group.levels[-1]),
-        "ratio": _ratio(group),
+        "ratio": _ratio(group, begun),
     }
 
 
@@ -146,7 +161,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         slug="weight-norm-runaway",
         severity=Severity.WARNING,
         family="weights",
-        title="A weight norm that grows without end",
+        title="A weight norm keeps growing",
         check=weight_norm_runaway,
         needs=("weight_norm",),
         limits=("weights.norm_growth",),
@@ -156,7 +171,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         slug="weight-norm-shrinking",
         severity=Severity.WARNING,
         family="weights",
-        title="A weight norm that shrinks towards zero",
+        title="A weight norm is shrinking towards zero",
         check=weight_norm_shrinking,
         needs=("weight_norm",),
         limits=("weights.norm_loss",),
@@ -166,7 +181,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         slug="update-ratio-off",
         severity=Severity.WARNING,
         family="weights",
-        title="Updates out of proportion to the weights",
+        title="Updates are out of proportion to the weights",
         check=update_ratio_off,
         needs=("update_ratio",),
         limits=("weights.update_high", "weights.update_low"),

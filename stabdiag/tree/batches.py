@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.stats.quantiles import typical
+from stabdiag.stats.quantiles import usual_gap
 from stabdiag.stats.repeats import any_again
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ def any_repeat(case: Case) -> bool:
     if batches is None or len(batches) < 2:
         return False
     # Batches may be logged more often than losses are.
-    gap = max(typical(np.diff(batches.steps)), 1.0)
+    gap = max(usual_gap(batches.steps), 1.0)
     return any_again(batches.values, max(round(case.limits.spike.batch_lookback / gap), 1))
 
 

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stabdiag.findings import Baseline
+from stabdiag.stats.jump import stays_up
 from stabdiag.stats.literal import literal_spikes
-from stabdiag.stats.quantiles import typical
+from stabdiag.stats.quantiles import usual_gap
 from stabdiag.stats.repeats import steps_since_seen
 from stabdiag.stats.rise import FEWEST
 from stabdiag.stats.rolling import trailing_moments
-from stabdiag.stats.seen import stays_up
 from stabdiag.stats.shape import Reach, Spike
 from stabdiag.stats.spikes import SpikeScan, find_spikes
 from stabdiag.tree.batches import any_repeat, few_repeats
-from stabdiag.tree.panels import jumps
+from stabdiag.tree.lr_jumps import jumps
 from stabdiag.tree.reward import Reward, held_reward
 from stabdiag.tree.rises import rise_of
 from stabdiag.tree.spike_or_climb import proper_spikes, settled_part
@@ -72,8 +72,7 @@ class Case:
     @cached_property
     def stride(self) -> float:
         """The usual number of steps between two logged losses."""
-        gaps = np.diff(self.loss.steps)
-        return typical(gaps.astype(np.float64)) if len(gaps) else 1.0
+        return usual_gap(self.loss.steps) if len(self.loss) > 1 else 1.0
 
     def points(self, steps: float, least: int = 1) -> int:
         """Return how many logged losses a window of this many steps holds, at least ``least``."""
@@ -140,7 +139,7 @@ class Case:
             limits.false_alarm,
             limits.min_rise,
             atypical=self.on_repeats,
-            suspect=self._suspect,
+            suspect=self.suspect,
             witness=self._norm_stays_up,
         )
 
@@ -150,13 +149,13 @@ class Case:
         return jumps(self)
 
     @cached_property
-    def _suspect(self) -> NDArray[np.bool_] | None:
-        """Return the losses just after a jump of the learning rate or a repeated batch, or None."""
+    def suspect(self) -> NDArray[np.bool_]:
+        """The losses just after a jump of the learning rate or a repeated batch, as a mask."""
         steps = self.lr_jumps
         if self._repeated is not None:
             steps = np.union1d(steps, self._repeated)
         if not len(steps):
-            return None
+            return np.zeros(len(self.loss), dtype=bool)
         last = steps[np.maximum(np.searchsorted(steps, self.loss.steps, side="right") - 1, 0)]
         since = self.loss.steps - last
         return (since >= 0) & (since <= max(self.limits.spike.lookback, self.stride))
@@ -200,7 +199,7 @@ class Case:
     @cached_property
     def spikes(self) -> tuple[Spike, ...]:
         """The spikes that §2 answers for: climbs, and jumps that end a climb, are left out."""
-        return proper_spikes(self, self._suspect)
+        return proper_spikes(self)
 
     @cached_property
     def settled(self) -> slice:

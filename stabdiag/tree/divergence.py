@@ -129,9 +129,9 @@ def _is_the_lr_rising(case: Case) -> Reply:
     lr = lr_over(case, first, last)
     if lr is None:
         return unknown("too few learning rates were logged over the climb")
-    begin, end = lr.begin, lr.end
+    begin, end, since = lr.begin, lr.end, lr.first
     ratio = end / begin if begin > 0 else (1.0 if end == begin else float("inf"))
-    told = f"the learning rate went from {num(begin)} at step {first} to {num(end)} at step {last}"
+    told = f"the learning rate went from {num(begin)} at step {since} to {num(end)} at step {last}"
     if end > begin * case.limits.divergence.lr_rise and lr.again:
         told += f", no higher than it had been before ({num(lr.highest_before)})"
     measured: dict[str, Scalar] = {"lr_first": begin, "lr_last": end, "lr_ratio": ratio}
@@ -144,12 +144,12 @@ def _is_the_lr_rising(case: Case) -> Reply:
         measured |= {"lr_before": jump.before, "lr_after": jump.after, "turned": jump.step}
         return yes(told, jump.step, last, branch="jump", measured=measured)
     if not lr.rises:
-        return no(told, first, last, measured=measured)
+        return no(told, since, last, measured=measured)
     turned = turned_to(case, case.history.series["lr"], first, last)
     if turned is not None:
         told += f"; the rise began at step {turned}"
         measured["turned"] = turned
-    return yes(told, first, last, measured=measured)
+    return yes(told, since, last, measured=measured)
 
 
 def _is_the_grad_norm_rising(case: Case) -> Reply:
@@ -160,8 +160,9 @@ def _is_the_grad_norm_rising(case: Case) -> Reply:
     kind = "unexplained" if material and not case.literal else "plateau"
     if norm is None:
         return _without_grad_norm(kind)
-    # The climb itself and as long again before it: a norm that rose at once has risen too.
-    span = norm.finite().between(first - (last - first), last)
+    # Its second half against half as long before it: a norm that rose at once has risen too.
+    back = last - first if case.literal else (last - first) // 2
+    span = norm.finite().between(first - back, last)
     third = len(span) // 3
     if third < 3:
         return _without_grad_norm(kind)

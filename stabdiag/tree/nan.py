@@ -56,11 +56,11 @@ def _where_did_it_start(case: Case) -> Reply:
         if start.role != "loss"
         else "the loss went first, with no other series non-finite before it"
     )
-    how = f"the gradient norm was calm before it (at most {num(start.surge)} x its mean)"
-    if start.surged_from is not None:
+    how = f"the gradient norm was calm before it (at most {num(start.surge.ratio)} x its mean)"
+    if start.surge.since is not None:
         how = (
-            f"the gradient norm had surged to {num(start.surge)} x its mean at step "
-            f"{start.surge_step}: an optimization blow-up"
+            f"the gradient norm had surged to {num(start.surge.ratio)} x its mean at step "
+            f"{start.surge.step}: an optimization blow-up"
         )
     elif start.broke:
         how += f", but the run was in trouble from step {case.damaged[-1]} on"
@@ -75,7 +75,7 @@ def _where_did_it_start(case: Case) -> Reply:
             "first_series": start.role,
             "first_step": start.step,
             "lead_steps": lead,
-            "grad_surge": start.surge,
+            "grad_surge": start.surge.ratio,
         },
     )
 

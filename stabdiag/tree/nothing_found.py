@@ -12,6 +12,9 @@ from stabdiag.words import plural
 if TYPE_CHECKING:
     from stabdiag.tree.case import Case
 
+# What the questions are about that a healthy run may leave open.
+_ABOUT = {"Q2.1": "spikes", "Q3.1": "overflows", "Q4.1": "climbs"}
+
 
 def nothing_found(case: Case, trail: tuple[Answer, ...]) -> Finding:
     """Return ``healthy``, or ``insufficient-data`` where the main questions could not be asked.
@@ -47,7 +50,8 @@ def _logged(case: Case) -> str:
 
 
 def _healthy(case: Case, open_: set[str]) -> str:
-    unclear = f"; not testable: {', '.join(sorted(open_))}" if open_ else ""
+    told = ", ".join(f"{_ABOUT[one]} ({one})" if one in _ABOUT else one for one in sorted(open_))
+    unclear = f"; not testable: {told}" if open_ else ""
     if case.reward is not None:
         return f"no NaN, and {case.reward.column!r} has not fallen{unclear}"
     if open_.intersection(("Q2.1", "Q4.1")):

@@ -34,27 +34,40 @@ class FirstBad:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Surge:
+    """The largest gradient norm shortly before a NaN, over the mean before it, and at which step.
+
+    ``since`` is the step of the first norm so large that the gradients surged; None if none was.
+    """
+
+    ratio: float
+    step: int
+    since: int | None
+
+
+@dataclass(frozen=True, kw_only=True)
 class Origin:
     """Where a NaN started, as far as the log shows it, and what was wrong before.
 
     ``bad`` is the first loss that was not finite; ``role`` the first series that was not, at
-    ``step``, which is the loss itself or one before it. ``surge`` is the largest gradient norm
-    shortly before, over its rolling mean, or None where that cannot be told; ``surged_from`` the
-    first step with a norm so large that it counts as a surge, if there is one. ``jump`` is the jump
-    of the learning rate that led to it, if there was one, and ``broke`` says that the run was
-    damaged shortly before. ``began`` is the first step of all that was wrong: a sound checkpoint is
-    from before it.
+    ``step``, which is the loss itself or one before it. ``surge`` is None where the log does not
+    show the gradient norm. ``jump`` is the jump of the learning rate that led to it, if there was
+    one, and ``broke`` says that the run was damaged shortly before. ``began`` is the first step of
+    all that was wrong: a sound checkpoint is from before it.
     """
 
     bad: FirstBad
     role: str
     step: int
-    surge: float | None
-    surge_step: int | None
-    surged_from: int | None
+    surge: Surge | None
     jump: Panel | None
     broke: bool
     began: int
+
+    @property
+    def surged_from(self) -> int | None:
+        """The first step of a surge of the gradient norm, if there was one."""
+        return self.surge.since if self.surge else None
 
     @property
     def blew_up(self) -> bool:
@@ -100,19 +113,17 @@ def origin(case: Case) -> Origin:
     role = min(first, key=lambda name: (first[name], name != "loss"))
     role = _only_layer(case, first, role) or role
     step = first[role]
-    surge, surge_step, surged_from = _surge(case, step)
+    surge = _surge(case, step)
     jump = lr_panel(case, before(case, step), step)
     # What jumped before the damage had begun sooner.
     panels = (jump, *(lr_panel(case, before(case, damage), damage) for damage in case.damaged))
     jumps = (at for panel in panels if panel.holds for at in panel.steps)
-    surged = () if surged_from is None else (surged_from,)
+    surged = () if surge is None or surge.since is None else (surge.since,)
     return Origin(
         bad=bad,
         role=role,
         step=step,
         surge=surge,
-        surge_step=surge_step,
-        surged_from=surged_from,
         jump=jump if jump.holds else None,
         broke=bool(case.damaged) and bad.step - case.damaged[-1] <= case.recovery_steps,
         began=min((step, *surged, *case.damaged, *jumps)),
@@ -138,22 +149,19 @@ def _start_of_last_stretch(series: Series, bad: int) -> int:
     return int(found[0]) if len(found) else bad + 1
 
 
-def _surge(case: Case, step: int) -> tuple[float | None, int | None, int | None]:
-    """Return the largest gradient norm just before a step over the mean before that, and where.
-
-    The third value is the step of the first norm there that is large enough for a surge, or None.
-    """
+def _surge(case: Case, step: int) -> Surge | None:
+    """Return the largest gradient norm just before a step; None if it was not logged, or was 0."""
     norm = case.history.finite("grad_norm").until(step)
     if len(norm) < 2 * _NEAR:
-        return None, None, None
+        return None
     near = norm.values[-_NEAR:]
     usual = float(np.mean(norm.values[max(len(norm) - 100 - _NEAR, 0) : -_NEAR]))
     if usual <= 0:
-        return None, None, None
+        return None
     steps, at = norm.steps[-_NEAR:], int(np.argmax(near))
     surging = steps[near / usual > case.limits.nan.grad_surge]
     since = int(surging[0]) if len(surging) else None
-    return float(near[at]) / usual, int(steps[at]), since
+    return Surge(ratio=float(near[at]) / usual, step=int(steps[at]), since=since)
 
 
 def no_lead_up(case: Case, start: Origin) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 from stabdiag.findings import Scalar, Verdict
@@ -49,43 +50,18 @@ class Question:
         return filled(self.asks, limits)
 
 
-def yes(
-    because: str,
-    *steps: int,
-    branch: str | None = None,
-    measured: Mapping[str, Scalar] | None = None,
-) -> Reply:
-    """Reply yes."""
-    return _reply(Verdict.YES, because, steps, branch, measured)
-
-
-def no(
-    because: str,
-    *steps: int,
-    branch: str | None = None,
-    measured: Mapping[str, Scalar] | None = None,
-) -> Reply:
-    """Reply no."""
-    return _reply(Verdict.NO, because, steps, branch, measured)
-
-
-def unknown(
-    because: str,
-    *steps: int,
-    branch: str | None = None,
-    measured: Mapping[str, Scalar] | None = None,
-) -> Reply:
-    """Reply that the log cannot tell."""
-    return _reply(Verdict.UNKNOWN, because, steps, branch, measured)
-
-
 def _reply(
     verdict: Verdict,
     because: str,
-    steps: tuple[int, ...],
-    branch: str | None,
-    measured: Mapping[str, Scalar] | None,
+    *steps: int,
+    branch: str | None = None,
+    measured: Mapping[str, Scalar] | None = None,
 ) -> Reply:
     return Reply(
         verdict=verdict, because=because, branch=branch, measured=measured or {}, steps=steps
     )
+
+
+yes = partial(_reply, Verdict.YES)
+no = partial(_reply, Verdict.NO)
+unknown = partial(_reply, Verdict.UNKNOWN)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.stats.quantiles import median, typical
+from stabdiag.stats.quantiles import median, usual_gap
 from stabdiag.stats.rise import net_rise
 from stabdiag.tree.question import Reply, no
 from stabdiag.tree.rises import is_clear
@@ -59,7 +59,7 @@ def held_reward(case: Case) -> Reward | None:
     if _is_lost(case, fall) or (fall.progress <= fall.bar and _explodes(case)):
         return None
     begun, ended = int(case.loss.steps[0]), int(case.loss.steps[-1])
-    if ended - int(reward.steps[-1]) > max(_SILENT * (ended - begun), _stride(reward)):
+    if ended - int(reward.steps[-1]) > max(_SILENT * (ended - begun), usual_gap(reward.steps)):
         return None
     return _ending(reward, fall)
 
@@ -76,12 +76,8 @@ def _fall(case: Case, reward: Series) -> Rise | None:
     limits = case.limits.divergence
     if len(reward) < limits.min_points:
         return None
-    wanted = max(round(limits.window / _stride(reward)), limits.min_points)
+    wanted = max(round(limits.window / usual_gap(reward.steps)), limits.min_points)
     return net_rise(-reward.values, min(wanted, len(reward)), limits.significance)
-
-
-def _stride(reward: Series) -> float:
-    return typical(np.diff(reward.steps).astype(np.float64))
 
 
 def _ending(reward: Series, fall: Rise) -> Reward:

@@ -22,8 +22,9 @@ _KNOWN_FLOORS = (1.0, 1e-4)
 _PROBE = 2.0
 _FROM = 8.0
 
-# Scales below 1 may be written with so many decimals.
+# Scales below 1 may be written with so many decimals, and any with three digits: 6.55e+04.
 _DECIMALS = 4
+_DIGITS = 0.005
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,10 +104,9 @@ def is_averaged(scale: Series) -> bool:
 
 
 def _are_powers(values: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Tell which positive values are powers of two, those below 1 perhaps rounded to decimals."""
-    mantissa = np.frexp(values)[0]
+    """Tell which positive values are powers of two, perhaps rounded to digits or decimals."""
     nearest = np.exp2(np.round(np.log2(values)))
     # fairseq writes 0.0039 for 2^-8.
     rounded = (values < 1) & (np.round(nearest, _DECIMALS) == np.round(values, _DECIMALS))
-    powers: NDArray[np.bool_] = (mantissa == 0.5) | rounded
+    powers: NDArray[np.bool_] = (np.abs(values / nearest - 1) < _DIGITS) | rounded
     return powers

@@ -41,7 +41,7 @@ def _is_there_a_spike(case: Case) -> Reply:
     expected = tested * (1 - NormalDist().cdf(limits.sigma))
     counted = (
         f"{exceedances} of {tested} losses {'lies' if exceedances == 1 else 'lie'} above "
-        f"μ+{num(limits.sigma)}σ ({num(expected)} expected of normal noise)"
+        f"μ+{num(limits.sigma)}σ ({expected:.2g} expected by chance)"
     )
     measured: dict[str, Scalar] = {
         "exceedances": exceedances,
@@ -88,12 +88,12 @@ def _why_none(case: Case) -> str:
     if scan.largest <= 0:
         return "none lies above the steps just before it"
     highest = (
-        f"against the steps just before it the highest, at step {case.at(scan.largest_at)}, "
-        f"reaches {sigmas(scan.largest)}"
+        f"the highest, at step {case.at(scan.largest_at)}, is {sigmas(scan.largest)} above the "
+        "steps just before it"
     )
     if scan.largest <= scan.limit:
-        reach = _HEAVY if _is_drawn_out(case) else sigmas(scan.limit)
-        return f"{highest}, and this run's own noise {reach}"
+        reach = _HEAVY if _is_drawn_out(case) else f"reaches {sigmas(scan.limit)}"
+        return f"{highest}; this run's own noise {reach}"
     if scan.spikes and case.history.contested == OF_OPPONENTS:
         return f"{highest}: the loss is {OF_OPPONENTS}, and may shift as they learn"
     if scan.spikes:

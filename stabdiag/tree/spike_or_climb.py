@@ -4,33 +4,28 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from stabdiag.roles import OF_OPPONENTS
 from stabdiag.stats.shape import rise_points
 from stabdiag.tree.rises import climbs_before, climbs_on
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from stabdiag.stats.shape import Spike
     from stabdiag.tree.case import Case
 
 
-def proper_spikes(case: Case, suspect: NDArray[np.bool_] | None) -> tuple[Spike, ...]:
-    """Return the spikes of §2: a loss that climbs for long and stays up belongs to §4.
+def proper_spikes(case: Case) -> tuple[Spike, ...]:
+    """Return the spikes that §2 answers for.
 
-    So are jumps of a loss that was climbing already: they are the climb's end, not its cause. What
-    a logged cause began (``suspect``, for each loss) is a spike however long it climbs. Of a run
-    whose reward holds no loss is asked, and that of one of two opponents may shift.
+    A loss that rises slowly and stays up is a climb, and §4's, unless a logged cause came just
+    before. So is a jump of a loss that was climbing already: it is the climb's end, not its cause.
+    A run whose reward holds has no spikes, and the loss of one of two opponents may shift.
     """
     if case.literal:
         return case.scan.spikes
     if case.reward is not None:
         return ()
     longest = case.points(case.limits.spike.recovery_steps / 2, 3)
-    caused = suspect if suspect is not None else np.zeros(len(case.loss), bool)
-    x, reach = case.loss.values, case.reach
+    x, caused, reach = case.loss.values, case.suspect, case.reach
 
     def is_sudden(spike: Spike) -> bool:
         return rise_points(x, spike.onset, reach) <= longest

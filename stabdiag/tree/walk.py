@@ -80,8 +80,8 @@ def _with_hint(finding: Finding, earlier: Finding) -> Finding:
             began=earlier.began,
         )
     hint = (
-        f"Mend what was wrong before the NaN, from step {earlier.step} on ({earlier.slug}): it is "
-        "told of below."
+        f"Fix what went wrong before the NaN, from step {earlier.step} on: see {earlier.slug} "
+        "below."
     )
     return replace(finding, next_actions=(hint, *finding.next_actions))
 

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.stats.quantiles import typical
+from stabdiag.stats.quantiles import usual_gap
 from stabdiag.tree.question import Reply, no, unknown, yes
 from stabdiag.tree.rises import best_step, climb
 from stabdiag.tree.turns import logarithms, turned_to
-from stabdiag.words import num
+from stabdiag.words import times
 
 if TYPE_CHECKING:
     from stabdiag.findings import Scalar
@@ -41,7 +41,9 @@ def did_a_weight_norm_change(case: Case) -> Reply:
     name = max(changes, key=lambda group: abs(np.log(changes[group])))
     ratio, limit = changes[name], case.limits.divergence.weight_norm_ratio
     measured: dict[str, Scalar] = {"group": name, "ratio": ratio, "groups": len(groups)}
-    told = f"the weight norm of {name!r} changed most, {num(ratio)} x within {within[name]} steps"
+    told = (
+        f"the weight norm of {name!r} changed most, to {times(ratio)} within {within[name]} steps"
+    )
     if within[name] > window:
         told += f" (not {window}: it was logged too seldom)"
     if max(ratio, 1 / ratio) <= limit:
@@ -61,7 +63,7 @@ def _within(series: Series, window: int, case: Case) -> int:
     """Return the steps over which a change counts: enough of them to hold three values."""
     if case.literal:
         return window
-    return max(window, round(2 * typical(np.diff(series.steps))))
+    return max(window, round(2 * usual_gap(series.steps)))
 
 
 def _largest_change(series: Series, window: int) -> float:

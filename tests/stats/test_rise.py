@@ -80,3 +80,38 @@ def test_a_rise_from_the_first_point_makes_no_progress() -> None:
     assert rise is not None
     assert rise.progress == pytest.approx(0.0, abs=0.05)
     assert rise.amount > rise.bar
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("climbing", [300, 1000, 3000])
+@pytest.mark.parametrize(("noise", "late"), [(0.02, 0.05), (0.1, 0.06), (0.2, 0.14)])
+def test_a_climb_begins_where_a_tenth_of_it_is_made(
+    seed: int, climbing: int, noise: float, late: float
+) -> None:
+    n = 2000 + climbing + 500
+    x = 2.0 + np.exp(-np.arange(n) / 400) + noise * np.random.default_rng(seed).standard_normal(n)
+    x += np.clip((np.arange(n) - 2000) / climbing, 0, 1)
+    rise = net_rise(x, 200, 0.001)
+    assert rise is not None
+    assert (rise.onset - 2000) / climbing == pytest.approx(0.08, abs=late)
+
+
+def test_noise_as_large_as_half_of_a_climb_does_not_begin_it() -> None:
+    early = []
+    for seed in range(10):
+        x = 2.0 + 0.5 * np.random.default_rng(seed).standard_normal(5000)
+        x[3000:] += np.linspace(0, 1, 2000)
+        rise = net_rise(x, 200, 0.001)
+        assert rise is not None
+        early.append(3000 - rise.onset)
+    assert np.median(early) < 0
+    assert max(early) < 500
+
+
+def test_a_bump_before_a_climb_does_not_begin_it() -> None:
+    x = 2.0 + 0.01 * np.random.default_rng(0).standard_normal(2000)
+    x[800:820] += 0.5
+    x[1200:] += np.linspace(0, 1, 800)
+    rise = net_rise(x, 200, 0.001)
+    assert rise is not None
+    assert 1250 < rise.onset < 1320

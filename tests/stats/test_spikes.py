@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from stabdiag.stats.baseline import baseline
+from stabdiag.stats.jump import stays_up
 from stabdiag.stats.literal import literal_spikes
-from stabdiag.stats.seen import stays_up
 from stabdiag.stats.shape import Reach, rise_points
 from stabdiag.stats.spikes import SpikeScan, find_spikes
 

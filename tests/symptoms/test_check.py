@@ -72,9 +72,7 @@ def test_beside_a_note_not_nothing_is_to_be_done():
     loss[90::90] += 3.0
     report = stabdiag.diagnose({"step": at, "loss": loss})
     assert [one.slug for one in report.findings] == ["healthy", "frequent-spikes"]
-    assert report.diagnosis.first_action == (
-        "Nothing broke in mid-flight; see what was also found."
-    )
+    assert report.diagnosis.first_action == ("Nothing urgent; see what else was found.")
 
 
 def test_a_symptom_goes_before_letting_a_short_run_go_on():

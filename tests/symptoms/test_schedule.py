@@ -20,6 +20,7 @@ PEAK = 1e-3
 LOSS = 2 + 2 * np.exp(-AT / 150) + np.random.default_rng(0).normal(0, 0.02, N)
 SURGING = LOSS + 3 * np.exp(-(((AT - 12) / 8) ** 2))
 NOISY = 1 + np.exp(-AT / 15) + np.random.default_rng(0).exponential(1.2, N)
+LOW_AT_FIRST = np.where(AT == 0, 4.0, 6 + np.random.default_rng(0).normal(0, 1, N))
 TO_THE_END = {"total_steps": N, "schedule": "cosine"}
 
 
@@ -36,6 +37,7 @@ WELL = cosine(50, N)
 CONSTANT = np.full(N, PEAK)
 RESTARTS = PEAK * (1 + np.cos(np.pi * (AT % 200) / 200)) / 2
 STAIRS = PEAK * 0.1 ** (AT // 250)
+DROPPED = np.where(AT < 480, PEAK, 0.0)
 JUMPED = np.where(AT < 400, WELL, 20 * WELL)
 
 
@@ -52,6 +54,7 @@ JUMPED = np.where(AT < 400, WELL, 20 * WELL)
             "in which unit the scheduler counts",
         ),
         ("lr-decays-early", run(cosine(50, 500)), {}, "to 800 steps"),
+        ("lr-decays-early", run(DROPPED), {}, "stop at step 480"),
         ("lr-never-decays", run(CONSTANT), TO_THE_END, "cosine scheduler is built with 800"),
         ("lr-discontinuity", run(JUMPED), {}, "at step 400"),
     ],
@@ -107,6 +110,7 @@ def test_it_is_found(symptom, slug: str, log: Log, manifest: dict[str, object], 
             id="stopped before",
         ),
         pytest.param("lr-no-warmup", run(CONSTANT, NOISY), {}, id="ups and downs of a small batch"),
+        pytest.param("lr-no-warmup", run(CONSTANT, LOW_AT_FIRST), {}, id="it began low by chance"),
         pytest.param("lr-discontinuity", run(RESTARTS), {}, id="restarts go back to the peak"),
         pytest.param("lr-discontinuity", run(STAIRS), {}, id="steps down"),
         pytest.param(
@@ -138,6 +142,12 @@ def test_without_a_manifest_it_is_unknown(symptom, slug: str, missing: tuple[str
 def test_a_short_run_is_told_a_short_warm_up(symptom, total: int, warmup: int) -> None:
     found = symptom("lr-no-warmup", run(cosine(0, N), SURGING), {"total_steps": total})
     assert found.first_action.endswith(f"over at least {warmup} steps.")
+
+
+def test_a_run_that_went_nan_is_told_a_warm_up_of_its_own_length(symptom) -> None:
+    loss = np.where(AT < 200, SURGING, np.nan)
+    found = symptom("lr-no-warmup", run(cosine(0, N), loss))
+    assert found.first_action.endswith("over at least 100 steps.")
 
 
 def test_the_level_that_the_loss_went_up_to_is_that_of_the_points_it_names(symptom) -> None:

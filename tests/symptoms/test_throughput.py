@@ -156,6 +156,26 @@ def test_an_end_with_a_reason_before_the_last_step(symptom, tmp_path, end, total
     assert not found or f"step 99{f' of {total}' if total else ''}, with: " in stopped.summary
 
 
+@pytest.mark.parametrize(
+    ("end", "do"),
+    [
+        (OOM, "Use less memory: halve the batch"),
+        (b"Out of memory: Killed process 4242 (python)\n", "Use less memory on the host"),
+        (b"Received SIGTERM\n", "Find out who killed the process"),
+        (b"RuntimeError: CUDA error: an illegal memory access\n", "CUDA_LAUNCH_BLOCKING=1"),
+        (b"Loss is nan, stopping\n", "Find out why the run ended"),
+    ],
+)
+def test_what_ended_a_run_is_dealt_with_before_it_is_resumed(symptom, tmp_path, end, do):
+    lines = b"".join(b"step %d loss %.4f\n" % (step, LOSS[step]) for step in range(100))
+    path = tmp_path / "run.log"
+    path.write_bytes(lines + end)
+    stopped = symptom("stall", path, {"total_steps": 10_000, "checkpoint_every": 30})
+    assert stopped.title == "The run broke off"
+    assert do in stopped.first_action
+    assert stopped.first_action.endswith("; then resume from the checkpoint of step 90.")
+
+
 def test_a_clock_proves_no_training_step(tmp_path):
     # The monitor goes on when the losses are over.
     rows = [

@@ -42,6 +42,8 @@ PASSED = [
     ("weight-norm-runaway", log(weight_norm=10 * np.sqrt(1 + 40 * PART))),
     ("weight-norm-runaway", log(weight_norm=100 - 99 * np.exp(-PART * 20))),
     ("weight-norm-runaway", log(weight_norm=10 * (1 + PART))),
+    # One that jumped and has stood since.
+    ("weight-norm-runaway", log(weight_norm=np.where(PART < 0.75, 10.0, 1000.0))),
     # A large initialisation that settles.
     ("weight-norm-shrinking", log(weight_norm=1 + 99 * np.exp(-PART * 10))),
     ("weight-norm-shrinking", log(weight_norm=10 * (1 - 0.5 * PART))),
@@ -76,6 +78,23 @@ def test_a_near_miss_is_none(symptom, slug, run):
     assert symptom(slug, run) is None
 
 
+@pytest.mark.parametrize(
+    ("slug", "sign"), [("weight-norm-runaway", 1), ("weight-norm-shrinking", -1)]
+)
+def test_it_is_told_since_when_a_norm_changed(symptom, slug, sign):
+    found = symptom(slug, log(weight_norm=10 * np.exp(sign * 10 * np.maximum(PART - 0.5, 0))))
+    assert found.step == 0.4 * N
+    assert f"went from {found.evidence['first']:.4g} at step 160" in found.summary
+    assert found.evidence["ratio"] == found.evidence["last"] / found.evidence["first"]
+
+
+def test_weight_decay_of_the_wrong_sign_is_not_to_be_applied_to_more(symptom):
+    found = symptom("weight-norm-runaway", FOUND[0][1], {"weight_decay": -0.1})
+    assert found.first_action == (
+        "Fix the sign of the weight decay, -0.1, which makes weights grow."
+    )
+
+
 @pytest.mark.parametrize("slug", sorted({case[0] for case in FOUND}))
 def test_what_was_not_logged_is_not_checked(symptom, slug):
     (missing,) = symptom(slug, {"step": STEPS, "loss": LOSS})
@@ -98,7 +117,7 @@ def test_a_single_norm_that_blew_up_with_the_loss_is_no_growth(symptom):
         (0.0, "Look for what shrinks the weights: the weight decay is 0;"),
         (
             -0.1,
-            "Look for what shrinks the weights: a weight decay of -0.1 makes them grow, so mend",
+            "Look for what shrinks the weights: a weight decay of -0.1 makes them grow, so fix",
         ),
     ],
 )

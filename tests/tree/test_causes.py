@@ -39,7 +39,7 @@ def test_a_gradient_norm_that_was_0_tells_nothing_of_a_spike(spiking: Log) -> No
 def test_a_gradient_norm_that_was_0_has_risen_by_no_factor(calm: Callable[..., Log]) -> None:
     log = calm()
     log["loss"][400:] += np.linspace(0.0, 3.0, 400)
-    log["grad_norm"] = np.concatenate([np.zeros(400), np.linspace(0.1, 2.0, 400)])
+    log["grad_norm"] = np.concatenate([np.zeros(460), np.linspace(0.1, 2.0, 340)])
     found = answer(stabdiag.diagnose(log), "Q4.4")
     assert found.because.startswith("the gradient norm's mean went from 0 to ")
     assert " x" not in found.because
@@ -115,7 +115,7 @@ def test_a_loader_that_is_stuck_is_told_from_its_first_repeat(spiking: Log) -> N
     spiking["batch_id"][440:500] = 440
     found = stabdiag.diagnose(spiking).diagnosis
     assert (found.slug, found.step) == ("spike-duplicate-batch", 500)
-    assert "around step 441, where a batch comes again" in found.first_action
+    assert "around step 441, where a batch repeats" in found.first_action
 
 
 def test_a_gradient_norm_of_other_steps_does_not_acquit(calm: Callable[..., Log]) -> None:
@@ -158,3 +158,17 @@ def test_a_gradient_norm_that_overflowed_at_the_spike_is_told(
     )
     assert "not finite at step 500: the gradients overflowed." in report.diagnosis.summary
     assert "None of the logged series" not in report.diagnosis.summary
+
+
+def test_a_batch_that_comes_again_before_the_loss_is_back_is_the_cause(spiking: Log) -> None:
+    spiking["loss"][500] += 1.0
+    spiking["batch_id"][500:504] = 500
+    report = stabdiag.diagnose(spiking)
+    assert report.diagnosis.slug == "spike-duplicate-batch"
+    assert "batch 500 of step 501 had been seen 1 step before" in answer(report, "Q2.3").because
+
+
+def test_a_batch_that_comes_again_long_after_a_spike_is_not_its_cause(spiking: Log) -> None:
+    spiking["loss"][500] += 1.0
+    spiking["batch_id"][540] = 539
+    assert stabdiag.diagnose(spiking).diagnosis.slug == "spike-recovered"

@@ -61,3 +61,34 @@ print(stabdiag.diagnose(log).diagnosis.slug, "numpy.ma" in sys.modules)
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     )
     assert done.stdout == f"divergence-{slug} False\n"
+
+
+@pytest.mark.parametrize(
+    ("warm_up", "slug"),
+    [(1000, "lr-rising"), (880, "unexplained")],
+    ids=["endless", "over by then"],
+)
+def test_a_short_climb_is_held_against_the_rate_over_the_whole_window(
+    calm: Callable[..., Log], warm_up: int, slug: str
+) -> None:
+    log = calm(1000)
+    log["loss"][900:] += np.linspace(0.0, 3.0, 100)
+    log["lr"] = 1e-3 * np.minimum((np.arange(1000) + 1) / warm_up, 1)
+    report = stabdiag.diagnose(log)
+    assert report.diagnosis.slug == f"divergence-{slug}"
+    rate = next(answer for answer in report.trail if answer.question == "Q4.2")
+    assert rate.because.startswith("the learning rate went from ")
+    assert rate.steps[1] - rate.steps[0] == pytest.approx(200, abs=10)
+
+
+@pytest.mark.parametrize("seed", [3, 5, 7, 14, 19])
+def test_what_a_broken_run_does_is_not_what_it_usually_does(seed: int) -> None:
+    # The bursts come back, and what lies between them is no lower than a rise must be to count.
+    draw, at = np.random.default_rng(seed), np.arange(4000)
+    loss = -2 + 2 * np.exp(-at / 200) + 0.5 * draw.standard_normal(4000)
+    loss[530:] = 10 ** draw.uniform(4, 12, 3470)
+    loss[draw.integers(600, 1300, 10)] = 10 ** draw.uniform(17, 24, 10)
+    found = stabdiag.diagnose({"step": at, "loss": loss}).diagnosis
+    assert found.slug == "divergence-unexplained"
+    assert found.step is not None
+    assert 450 <= found.step <= 600

@@ -64,7 +64,7 @@ def test_an_evaluation_loss_that_was_not_logged_is_to_be_looked_at(runs: Path) -
     ("rates", "then"),
     [
         ([1.0] * 10, "The learning rate may be due for a decay (now 1)."),
-        ([1.0] * 5 + [0.1] * 5, "For a lower loss, begin again with a longer schedule"),
+        ([1.0] * 5 + [0.1] * 5, "For a lower loss, restart with a longer schedule"),
     ],
     ids=["constant", "decayed"],
 )

@@ -14,7 +14,8 @@ from stabdiag.findings import Answer, AskedOf, Verdict
 from stabdiag.manifest import Manifest
 from stabdiag.tree import QUESTIONS
 from stabdiag.tree.case import Case
-from stabdiag.tree.panels import jumps
+from stabdiag.tree.lr_jumps import jumps
+from stabdiag.words import sigmas
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -248,7 +249,7 @@ def test_the_numbers_of_a_spike_are_those_of_its_sentence(runs: Path, run: str) 
     answer = next(answer for answer in trail if answer.question == "Q2.1")
     told = answer.measured
     assert f"{told['exceedances']} of {told['tested']} losses" in answer.because
-    assert f"{told['spike_score']:.4g}σ" in answer.because
+    assert sigmas(told["spike_score"]) in answer.because
     assert "largest_score" not in told
 
 
@@ -642,5 +643,7 @@ def test_the_fewest_losses_for_a_spike_are_told(
     answer = {answer.question: answer for answer in report.trail}["Q2.1"]
     assert answer.verdict is verdict
     assert report.diagnosis.slug == "healthy"
-    assert ("not testable: Q2.1" in report.diagnosis.summary) == (verdict is Verdict.UNKNOWN)
+    assert ("not testable: spikes (Q2.1)" in report.diagnosis.summary) == (
+        verdict is Verdict.UNKNOWN
+    )
     assert verdict is Verdict.NO or "take 22" in answer.because

@@ -175,6 +175,13 @@ def test_an_averaged_scale_cannot_tell(calm: Callable[..., Log]) -> None:
     assert "logged as a mean over many steps" in answer.because
 
 
+def test_a_scale_that_is_written_with_three_digits_is_no_mean(calm: Callable[..., Log]) -> None:
+    log = train(calm(3000), Scaler(65536.0, 40), lambda at: 2.0 ** (17 + at // 600))
+    log["loss_scale"] = np.array([float(f"{scale:.2e}") for scale in log["loss_scale"]])
+    answer = next(a for a in diagnose(log).trail if a.question == "Q3.1")
+    assert answer.verdict == "yes"
+
+
 @pytest.mark.parametrize(
     ("manifest", "told"),
     [({"loss_scale_window": 40}, "from the manifest"), ({}, "read off the log")],

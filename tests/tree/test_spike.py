@@ -125,7 +125,7 @@ def test_an_ordinary_reach_is_told_however_low_the_last_losses_were() -> None:
     loss = 2.0 + 0.1 * np.random.default_rng(6).standard_normal(24)
     asked = answer(stabdiag.diagnose({"step": np.arange(24), "loss": loss}), "Q2.1")
     assert asked.measured["family_limit"] > 5 * asked.measured["largest_score"]
-    assert "and this run's own noise 2.905σ" in asked.because
+    assert "; this run's own noise reaches 2.905σ" in asked.because
 
 
 def test_a_tail_that_is_drawn_out_too_far_is_no_number_of_the_run() -> None:
@@ -133,6 +133,5 @@ def test_a_tail_that_is_drawn_out_too_far_is_no_number_of_the_run() -> None:
     asked = answer(stabdiag.diagnose({"step": np.arange(300), "loss": loss}), "Q2.1")
     assert asked.measured["family_limit"] > 5 * asked.measured["largest_score"]
     assert (
-        "and this run's own noise has so heavy a tail that no single step stands out"
-        in asked.because
+        "; this run's own noise has so heavy a tail that no single step stands out" in asked.because
     )

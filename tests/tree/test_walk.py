@@ -153,7 +153,7 @@ def test_what_could_not_be_tested_is_told(calm: Callable[..., Log]) -> None:
     del log["grad_norm"]
     report = stabdiag.diagnose(log)
     assert report.diagnosis.slug == "healthy"
-    assert "not testable: Q3.1" in report.diagnosis.summary
+    assert "not testable: overflows (Q3.1)" in report.diagnosis.summary
     roles = [missing.role for missing in report.not_logged]
     assert roles == ["grad_norm", "dtype (manifest)", "checkpoint cadence (manifest)"]
 
@@ -163,7 +163,7 @@ def test_a_log_for_climbs_but_not_for_spikes_is_called_healthy_with_a_reserve() 
     report = stabdiag.diagnose({"step": range(21), "loss": 2.0 + 0.1 * noise})
     assert report.diagnosis.slug == "healthy"
     assert report.diagnosis.summary.endswith(
-        "nothing wrong in what could be tested; not testable: Q2.1, Q3.1."
+        "nothing wrong in what could be tested; not testable: spikes (Q2.1), overflows (Q3.1)."
     )
 
 

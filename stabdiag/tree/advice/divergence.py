@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stabdiag.findings import Remedy
+from stabdiag.tree.advice.meanwhile import drift, evaluated
 from stabdiag.tree.advice.sound import LEVEL, left_its_best
 from stabdiag.tree.advice.words import Advice, clip, less_decay, more_decay, now_lr, shown, to_log
 from stabdiag.tree.checkpoint import checkpoint_before
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from stabdiag.findings import Answer
     from stabdiag.tree.case import Case
 
-_STOOD_STILL = "The learning rate was 0 by then: the weights stood still, the data changed."
+_STOOD_STILL = "The learning rate was 0 by then: the weights did not move, so the data changed."
 
 # A loss that rose by so many times all it had ever fallen is no matter of harder data.
 _EXPLODED = 10.0
@@ -80,14 +81,19 @@ def lr_rising(case: Case, answers: Mapping[str, Answer]) -> Advice:
     begin, end = (shown(answer.measured.get(key)) for key in ("lr_first", "lr_last"))
     lr = case.history.series["lr"].finite()
     highest = int(lr.steps[np.argmax(lr.values)])
+    turning = num(
+        float(lr.values[max(int(np.searchsorted(lr.steps, facts.first, "right")) - 1, 0)])
+    )
+    first, last = answer.steps
     return Advice(
-        summary=f"{facts.what} The learning rate rose from {begin} to {end} meanwhile{since}.",
+        summary=f"{facts.what} The learning rate rose from {begin} at step {first} to {end} at "
+        f"step {last}{since}.",
         first=f"Fix the schedule, which still raises the learning rate at step {highest} "
         f"(a warm-up that never ends, or an inverted decay): {uncapitalised(facts.reload)}.",
         then=(
             f"Check warm-up and total steps against the manifest ({_schedule(case)}).",
             "Plot the learning rate of every step before the restart.",
-            f"If the schedule is meant, lower its peak: the loss stopped falling near {begin}.",
+            f"If the schedule is intended, lower its peak: the loss stopped falling at {turning}.",
         ),
         step=facts.began,
         reload=facts.reload,
@@ -108,7 +114,7 @@ def _lr_jump(case: Case, answer: Answer) -> Advice:
             f"Find what raised it from {before} to {after}: a resume that set up another schedule, "
             "a step counted twice, a change by hand.",
             "Plot the learning rate of every step before the restart.",
-            "If a higher rate is meant, warm up to it.",
+            "If a higher rate is intended, warm up to it.",
         ),
         step=facts.began,
         reload=facts.reload,
@@ -120,7 +126,7 @@ def _lr_jump(case: Case, answer: Answer) -> Advice:
 def weights(case: Case, answers: Mapping[str, Answer]) -> Advice:
     """A climb with a weight norm that grows or shrinks: it began where the norm turned."""
     answer = answers["Q4.3"]
-    facts = _facts(case, "the weights' change", answer)
+    facts = _facts(case, "the change of the weights", answer)
     action = more_decay(case) if answer.branch == "climbing" else less_decay(case)
     return Advice(
         summary=f"{facts.what} {sentence(answer.because)}",
@@ -143,15 +149,14 @@ def grad_norm_rising(case: Case, answers: Mapping[str, Answer]) -> Advice:
     facts, answer = _facts(case), answers["Q4.4"]
     data = f"check the data from step {facts.first} on: order, labels, sources"
     what, act = facts.what, f"halve the learning rate{now_lr(case, facts.first)}"
-    drift = "Check for drift from the initialization: log weight norms per group."
-    if case.history.group("weight_norm"):
-        drift = "Check the weight norms for drift from the initialization."
     then: tuple[str, ...] = (
         sentence(data),
         f"Clip the gradient norm at {clip(case)}.",
-        drift,
+        drift(case),
     )
     remedies = (Remedy.RATE,)
+    if _grows_weights(case):
+        then, act, remedies = (sentence(act), *then[:2]), more_decay(case), (Remedy.DECAY,)
     if answers["Q4.2"].measured.get("lr_last") == 0.0:
         # Weights that stand still do not drift, and no clipping changes them.
         what += f" {_STOOD_STILL}"
@@ -176,6 +181,9 @@ def unexplained(case: Case, answers: Mapping[str, Answer]) -> Advice:
     other: tuple[str, ...] = (smaller,)
     if answers["Q4.2"].measured.get("lr_last") == 0.0:
         what, other = _STOOD_STILL, ()
+    elif _grows_weights(case):
+        what = "No logged series explains it, but the weight decay has the wrong sign."
+        act, other, remedy = f"and {more_decay(case)}", (data, smaller), Remedy.DECAY
     elif _exploded(case):
         what = "No logged series explains it, but so large a loss is an optimization blow-up."
         act = f"{smaller} and clip the gradient norm at {clip(case)}"
@@ -196,7 +204,7 @@ def unexplained(case: Case, answers: Mapping[str, Answer]) -> Advice:
         first=f"{reload}, {act}.",
         then=(
             *map(sentence, other),
-            "Compare with the evaluation loss: if that still falls, the training data got harder.",
+            evaluated(case),
             *to_log(case, ("grad_norm", "lr", "weight_norm")),
         ),
         step=facts.first,
@@ -204,6 +212,12 @@ def unexplained(case: Case, answers: Mapping[str, Answer]) -> Advice:
         began=began,
         remedies=(remedy,),
     )
+
+
+def _grows_weights(case: Case) -> bool:
+    """Tell whether the weight decay has the wrong sign, whatever else the log shows."""
+    decay = case.manifest.weight_decay
+    return decay is not None and decay < 0
 
 
 def _exploded(case: Case) -> bool:

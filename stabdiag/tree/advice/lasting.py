@@ -20,7 +20,16 @@ if TYPE_CHECKING:
     from stabdiag.findings import Answer, Remedy
     from stabdiag.tree.case import Case
 
-_FULL_COST = "If no checkpoint is older than the onset, the cost is the full re-train."
+_LOWER_PEAK = (
+    "Check warm-up and total steps against the manifest, and lower the peak of the learning rate "
+    "if its rise is intended."
+)
+_FULL_COST = "If no checkpoint is older than the onset, train again from the start."
+
+
+# A loss still rises if it has done so over three thirds of so many losses at least, by so much.
+_THIRD = 3
+_RISES = 1.2
 
 
 # Where the loss stands now is the median of so many at least.
@@ -137,6 +146,8 @@ def _skipped(case: Case, facts: SpikeFacts) -> tuple[str, ...]:
 
 def _about_the_rate(case: Case, facts: SpikeFacts) -> tuple[str, ...]:
     """Return what to ask of the learning rate, unless it was logged and kept to its schedule."""
+    if facts.rising is not None:
+        return (_LOWER_PEAK,)
     if facts.cause and facts.resumed is None:
         return (
             "Find what raised the learning rate: a resume that set up another schedule, phases "
@@ -144,11 +155,11 @@ def _about_the_rate(case: Case, facts: SpikeFacts) -> tuple[str, ...]:
         )
     panel = lr_panel(case, before(case, facts.onset), case.at(focus(case).peak))
     if panel.holds is None:
-        return ("Compare the learning rate at the onset with the schedule that was meant.",)
+        return ("Compare the learning rate at the onset with the intended schedule.",)
     if panel.because.endswith(AGAIN):
         return (
-            "If these jumps of the learning rate are meant, as warm restarts are, the rise is "
-            "theirs: nothing needs to be mended.",
+            "If these jumps of the learning rate are intended, as in warm restarts, the rise is "
+            "theirs: nothing needs to be fixed.",
         )
     return ()
 
@@ -164,7 +175,9 @@ def unresolved(case: Case, answers: Mapping[str, Answer]) -> Advice:
         end = f"It had not recovered when the loss went NaN after step {last}."
     else:
         end = f"The log ends at step {last}, too early to tell whether it recovers."
-        if planned is None or planned > enough:
+        if _still_rises(case):
+            end = f"The log ends at step {last}, with the loss still rising."
+        elif planned is None or planned > enough:
             first = (
                 f"Run on to step {enough} if the run still can, and diagnose again; else: "
                 f"{uncapitalised(first)}"
@@ -172,9 +185,23 @@ def unresolved(case: Case, answers: Mapping[str, Answer]) -> Advice:
     return Advice(
         summary=" ".join(filter(None, (facts.what, end, facts.cause))),
         first=first,
-        then=(f"Look at {batches_at(case, facts.onset, and_before=True)}.",),
+        then=(
+            *((_LOWER_PEAK,) if facts.rising is not None else ()),
+            f"Look at {batches_at(case, facts.onset, and_before=True)}.",
+        ),
         step=facts.onset,
         reload=facts.reload,
         began=facts.began,
         remedies=facts.remedies,
     )
+
+
+def _still_rises(case: Case) -> bool:
+    """Tell whether the loss climbs on from its jump up to the end: then to run on is no help."""
+    spike = focus(case)
+    after = case.loss.values[spike.onset :] - spike.level
+    third = len(after) // 3
+    if third < _THIRD:
+        return False
+    begun, then, now = (median(after[at : at + third]) for at in (0, third, len(after) - third))
+    return now > _RISES * then > _RISES * begun

@@ -60,7 +60,7 @@ def _by_evidence(case: Case, start: Origin, reload: str) -> Advice:
             then=(
                 "Check that a resume restores the scheduler's state, and that phases join without "
                 "a step.",
-                "If the jump is meant, warm up to it, and clip the gradient norm.",
+                "If the jump is intended, warm up to it, and clip the gradient norm.",
             ),
             remedies=(Remedy.RATE,),
         )
@@ -119,10 +119,10 @@ def _is_early(case: Case, step: int) -> bool:
 
 
 def _how_it_blew_up(case: Case, start: Origin) -> str:
-    if start.surge is not None and start.surged_from is not None:
+    if start.surge is not None and start.surge.since is not None:
         return (
-            f"The gradient norm surged to {num(start.surge)} x its mean at step "
-            f"{start.surge_step}: an optimization blow-up."
+            f"The gradient norm surged to {num(start.surge.ratio)} x its mean at step "
+            f"{start.surge.step}: an optimization blow-up."
         )
     return f"The run was in trouble from step {case.damaged[-1]} on: an optimization blow-up."
 
@@ -171,6 +171,10 @@ def fp16(case: Case, answers: Mapping[str, Answer]) -> Advice:
             "help."
         )
         then, remedies = (), (Remedy.RATE, Remedy.PRECISION)
+    elif signals.measured.get("scaling_off") == "no":
+        first = f"{reload}, and switch from fp16 to bf16, or {smaller}."
+        remedies = (Remedy.PRECISION, Remedy.RATE)
+        then = ()
     else:
         first = f"{reload}, and switch from fp16 to bf16, or see that the loss scaler is engaged."
     return Advice(
@@ -181,7 +185,7 @@ def fp16(case: Case, answers: Mapping[str, Answer]) -> Advice:
             "structural bug.",
             *then,
             "Keep softmax, layer norm and the loss in fp32.",
-            "Check the initialization and the size of the residual stream.",
+            "Check the initialisation and the size of the residual stream.",
         ),
         step=start.bad.step,
         reload=reload,

@@ -66,7 +66,7 @@ def _then(held: _Evaluation | None, rate: _Rate | None) -> tuple[str, ...]:
         return (f"Keep the checkpoint nearest to {held.lowest}, where it was lowest.",)
     if rate is not None and rate.last <= _DECAYED * rate.peak and rate.peak > 0:
         return (
-            f"For a lower loss, begin again with a longer schedule: the learning rate has come "
+            f"For a lower loss, restart with a longer schedule: the learning rate has come "
             f"down from {num(rate.peak)} to {num(rate.last)} already.",
         )
     now = "" if rate is None else f" (now {num(rate.last)})"

@@ -37,7 +37,7 @@ def overflow(case: Case, answers: Mapping[str, Answer]) -> Advice:
         then=(
             *log,
             "Keep softmax, layer norm and the loss in fp32.",
-            "Check the initialization and the size of the residual stream.",
+            "Check the initialisation and the size of the residual stream.",
         ),
         step=step,
         remedies=remedies,
@@ -73,7 +73,7 @@ def collapsed(case: Case, answers: Mapping[str, Answer]) -> Advice:
         first=f"{reload}, and halve the learning rate{now_lr(case, step)} or switch from fp16 to "
         "bf16.",
         then=(
-            "Check the initialization and the size of the residual stream.",
+            "Check the initialisation and the size of the residual stream.",
             "Find the layer whose activations come near 65504: log their maxima.",
             "Keep softmax, layer norm and the loss in fp32.",
         ),

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.stats.quantiles import median, medians
-from stabdiag.stats.rolling import MAD_TO_SIGMA
+from stabdiag.stats.quantiles import medians, robust_sigma
 from stabdiag.tree.rises import found_rise
 
 if TYPE_CHECKING:
@@ -30,7 +29,7 @@ def left_its_best(case: Case) -> int:
     changes = np.diff(x[max(rise.best - _NOISE, 0) : rise.best + 1])
     if not len(changes):
         return case.at(case.settled.start + rise.onset)
-    sigma = median(np.abs(changes - median(changes))) * MAD_TO_SIGMA / np.sqrt(2)
+    sigma = robust_sigma(changes) / np.sqrt(2)
     smooth = medians(np.lib.stride_tricks.sliding_window_view(x[rise.best : rise.onset], LEVEL))
     low = np.flatnonzero(smooth <= rise.best_level + sigma)
     last = rise.best + (int(low[-1]) + LEVEL // 2 if len(low) else 0)

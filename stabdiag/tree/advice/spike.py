@@ -7,12 +7,16 @@ from typing import TYPE_CHECKING
 from stabdiag.findings import Remedy
 from stabdiag.tree.advice.spike_facts import STATE, spike_facts
 from stabdiag.tree.advice.words import Advice, batches_at, clip, shown, to_log
+from stabdiag.words import num
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from stabdiag.findings import Answer
     from stabdiag.tree.case import Case
+
+# A gradient norm that came so near to the limit of a long-tail batch is told of.
+_NEARLY = 1 / 3
 
 
 def long_tail(case: Case, answers: Mapping[str, Answer]) -> Advice:
@@ -24,8 +28,9 @@ def long_tail(case: Case, answers: Mapping[str, Answer]) -> Advice:
         first=f"Look at {batches_at(case, facts.onset)} for a long-tail sample, and clip the "
         f"gradient norm at {clip(case)}.",
         then=(
-            "Stratify or filter the batches so that no step is made of outliers alone.",
-            "Write a post-mortem: the same data may not spike from another checkpoint.",
+            "Mix or filter the data so that no batch is made of outliers alone.",
+            "Write a post-mortem (stabdiag postmortem); the same data may not spike from another "
+            "checkpoint.",
             "If spikes grow frequent, skip steps whose gradient norm is far above its mean.",
         ),
         step=facts.onset,
@@ -45,10 +50,10 @@ def lr_jump(case: Case, answers: Mapping[str, Answer]) -> Advice:
         first=f"Fix the schedule at step {at}, where the learning rate jumps from {before} to "
         f"{after}.",
         then=(
-            "Plot the learning rate of every step against the schedule that was meant.",
+            "Plot the learning rate of every step against the intended schedule.",
             "Check that a resume restores the scheduler's state, and that phases join without a "
             "step.",
-            "If the jump is meant (a warm restart), restart lower or warm up again.",
+            "If the jump is intended (a warm restart), restart lower or warm up again.",
         ),
         step=facts.onset,
         reload=facts.reload,
@@ -63,7 +68,7 @@ def duplicate(case: Case, answers: Mapping[str, Answer]) -> Advice:
     at = answers["Q2.3"].steps[0]
     return Advice(
         summary=f"{facts.what} The batch of step {at} had been seen shortly before.",
-        first=f"Fix the data loader: log its order around step {at}, where a batch comes again.",
+        first=f"Fix the data loader: log its order around step {at}, where a batch repeats.",
         then=(
             "Check the sampler's seed per epoch and per worker (set_epoch in distributed runs).",
             "On a resume, restore the loader's position, or the same data is seen again.",
@@ -81,7 +86,13 @@ def recovered(case: Case, answers: Mapping[str, Answer]) -> Advice:
     look = f"look at {batches_at(case, facts.onset, and_before=True)}"
     if facts.resumed is not None:
         look = f"see that the next resume loads {STATE}"
-    why = "None of the logged series shows why."
+    why = "Nothing that was logged shows why."
+    ratio, limit = answers["Q2.3"].measured.get("grad_ratio"), case.limits.spike.grad_ratio
+    if isinstance(ratio, float) and ratio > _NEARLY * limit:
+        why = (
+            f"The gradient norm reached {num(ratio)} x its rolling mean, not quite the "
+            f"{num(limit)} x that tell of a long-tail batch."
+        )
     overflowed = answers["Q2.3"].measured.get("grad_nonfinite")
     if overflowed is not None:
         why = f"The gradient norm was not finite at step {overflowed}: the gradients overflowed."

@@ -10,10 +10,12 @@ from stabdiag.tree.advice.words import clip
 from stabdiag.tree.checkpoint import checkpoint_before
 from stabdiag.tree.onset import focus, start
 from stabdiag.tree.panels import before
+from stabdiag.tree.rises import lr_over
 from stabdiag.words import num, plural, sentence, sigmas
 
 if TYPE_CHECKING:
     from stabdiag.tree.case import Case
+    from stabdiag.tree.rises import LrOver
 
 # What a resume has to bring back.
 STATE = "the optimizer's moments, the schedule, the scaler and the place in the data"
@@ -25,13 +27,15 @@ class SpikeFacts:
 
     ``reload`` names the checkpoint, from before ``began``; ``remedies`` are those of a restart.
     ``resumed`` is the step of a resume just before the onset, if there was one and no jump of the
-    learning rate.
+    learning rate; ``rising`` is the learning rate at the onset, if the loss stayed up and nothing
+    but its rise until then may be to blame.
     """
 
     onset: int
     what: str
     cause: str
     resumed: int | None
+    rising: float | None
     reload: str
     began: int
     how: str
@@ -44,9 +48,14 @@ def spike_facts(case: Case) -> SpikeFacts:
     spike = focus(case)
     onset = case.at(spike.onset)
     began = start(case)
-    how = f"{'without the jump, ' if began.cause else ''}with the clip threshold at {clip(case)}"
     last = checkpoint_before(case.manifest, began.step)
     resumed = None if began.cause else _resumed(case, onset)
+    may_rise = not began.cause and resumed is None and not spike.recovered
+    rising = _rising(case, onset) if may_rise else None
+    how = f"{'without the jump, ' if began.cause else ''}with the clip threshold at {clip(case)}"
+    if rising is not None:
+        low = f"the learning rate held below {num(rising.end)}"
+        how = f"with {low} and the clip threshold at {clip(case)}"
     others = len(case.spikes) - 1
     also = f" {plural(others, 'more spike')} in this log." if others else ""
     back = ""
@@ -56,12 +65,13 @@ def spike_facts(case: Case) -> SpikeFacts:
         onset=onset,
         what=f"The loss rose from {num(spike.level)} to {num(spike.base + spike.height)} at step "
         f"{case.at(spike.peak)} ({sigmas(spike.score)}){back}.{also}",
-        cause=sentence(began.cause) if began.cause else _at_resume(resumed),
+        cause=sentence(began.cause) if began.cause else _at_resume(resumed) or _told(rising),
         resumed=resumed,
+        rising=rising.end if rising is not None else None,
         reload=last.reload(began.what),
         began=began.step,
         how=how,
-        remedies=(*((Remedy.RATE,) if began.cause else ()), Remedy.CLIP),
+        remedies=(*((Remedy.RATE,) if began.cause or rising else ()), Remedy.CLIP),
         restart=f"{last.reload(began.what, how)}.",
     )
 
@@ -74,3 +84,20 @@ def _resumed(case: Case, onset: int) -> int | None:
 
 def _at_resume(step: int | None) -> str:
     return "" if step is None else f"It began where the run resumed, at step {step}."
+
+
+def _rising(case: Case, onset: int) -> LrOver | None:
+    """Return how the learning rate rose up to an onset, if by as much as a jump would be."""
+    lr = lr_over(case, onset - case.limits.divergence.window, onset)
+    if lr is None or not lr.rises or lr.end < case.limits.spike.lr_jump * lr.begin:
+        return None
+    return lr
+
+
+def _told(rising: LrOver | None) -> str:
+    if rising is None:
+        return ""
+    return (
+        f"The learning rate rose until then, from {num(rising.begin)} to {num(rising.end)}, higher "
+        "than ever before."
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import isclose
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -26,6 +27,8 @@ _SERIES = {
 
 # What the tree lowers the clip threshold to (Q2.4).
 _CLIP = 0.5
+# A learning rate that differs by more from the last one logged is not that of now.
+_MOVED_ON = 0.1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,14 +60,17 @@ def shown(value: Scalar) -> str:
 def now_lr(case: Case, step: int) -> str:
     """Return `` (now 0.003)``, the learning rate in force at a step, if it was logged.
 
-    Of a rate that has come down to 0 no half can be taken: then its peak is told.
+    A rate that has moved on since is not that of now. Of a rate that has come down to 0 no half
+    can be taken: then its peak is told.
     """
-    rates = case.history.finite("lr").until(step).values
+    logged = case.history.finite("lr")
+    rates = logged.until(step).values
     if not len(rates):
         return ""
     now, peak = float(rates[-1]), float(rates.max())
     if now:
-        return f" (now {num(now)})"
+        moved_on = not isclose(now, float(logged.values[-1]), rel_tol=_MOVED_ON)
+        return f" ({num(now)} at step {step})" if moved_on else f" (now {num(now)})"
     return f" ({num(peak)} at its peak, 0 by then)" if peak > 0 else ""
 
 
@@ -78,14 +84,18 @@ def clip(case: Case) -> str:
     return f"{num(lower)} (now {num(now) if now > 0 else 'off'})"
 
 
-def more_decay(case: Case) -> str:
-    """Return what to do about weights that grow: more weight decay, or one of the right sign."""
+def more_decay(case: Case, group: str = "") -> str:
+    """Return what to do about weights that grow: more weight decay, or one of the right sign.
+
+    One that the weights of a ``group`` do not shrink by may not reach them.
+    """
     decay = case.manifest.weight_decay
-    if decay == 0:
-        return "turn weight decay on (now 0)"
     if decay is not None and decay < 0:
-        return f"mend the sign of the weight decay, {num(decay)}, which makes weights grow"
-    return "double the weight decay" + ("" if decay is None else f" (now {num(decay)})")
+        return f"fix the sign of the weight decay, {num(decay)}, which makes weights grow"
+    reaches = f", or check that it applies to {group!r} at all" if group else ""
+    if decay == 0:
+        return f"turn weight decay on (now 0){reaches}"
+    return f"double the weight decay{'' if decay is None else f' (now {num(decay)})'}{reaches}"
 
 
 def less_decay(case: Case) -> str:
@@ -96,7 +106,7 @@ def less_decay(case: Case) -> str:
     if decay is not None and decay < 0:
         return (
             f"look for what shrinks the weights: a weight decay of {num(decay)} makes them grow, "
-            "so mend its sign as well"
+            "so fix its sign as well"
         )
     return "halve the weight decay" + ("" if decay is None else f" (now {num(decay)})")
 

@@ -1,0 +1,134 @@
+"""Jumps of the learning rate: rises beyond its schedule's own slope."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from stabdiag.history import Series
+    from stabdiag.tree.case import Case
+
+    Floats = NDArray[np.float64]
+    Ints = NDArray[np.int64]
+
+# More jumps of the learning rate than this are its schedule.
+_FEW_JUMPS = 2
+
+# So many points on either side tell a schedule's own slope.
+_SLOPE = 10
+
+# A rate that changes by the same so often has few digits, give or take this share of the last.
+_UNITS = 5
+_NEARLY = 0.01
+_MOST_UNITS = 1e6
+
+
+@dataclass(frozen=True, kw_only=True)
+class SteepestRise:
+    """The largest factor by which one learning rate exceeds the one before it, and its position.
+
+    ``is_jump`` says that it is no part of the schedule's own slope.
+    """
+
+    at: int
+    ratio: float
+    is_jump: bool
+
+
+def steepest_rise(case: Case, lr: Series, first: int, last: int) -> SteepestRise | None:
+    """Return the steepest rise of finite learning rates between two steps; None without any."""
+    values = lr.values
+    low, high = np.searchsorted(lr.steps, [first, last + 1])
+    inside = np.arange(max(low, 1), high)
+    if not len(inside):
+        return None
+    ratios = _ratios(case, values, inside)
+    at, ratio = int(inside[np.argmax(ratios)]), float(ratios.max())
+    # Only the neighbours count: a log may have thousands of spikes, and a million rates.
+    begin = max(at - _SLOPE - 1, 0)
+    around = values[begin : at + _SLOPE + 1]
+    place, ratio_at = np.array([at - begin]), np.array([ratio])
+    are = _are_jumps(case, around, place, ratio_at, _unit(values))
+    return SteepestRise(at=at, ratio=ratio, is_jump=bool(are[0]))
+
+
+def jumps(case: Case) -> Ints:
+    """Return the steps at which the learning rate jumps up, unless it keeps doing so."""
+    lr = case.history.get("lr")
+    nothing = np.empty(0, np.int64)
+    if lr is None or len(lr) < 3:
+        return nothing
+    lr = lr.finite()
+    low, high = lr.values[:-1], lr.values[1:]
+    up = (low >= 0) & (high > 0) & (high >= case.limits.spike.lr_jump * low)
+    at = np.flatnonzero(up) + 1
+    found = at[_are_jumps(case, lr.values, at, _ratios(case, lr.values, at), _unit(lr.values))]
+    if len(found) > _FEW_JUMPS:
+        # A schedule with restarts jumps as a rule, but no higher than it had been.
+        peak = np.maximum.accumulate(low) * case.limits.spike.lr_jump
+        found = found[high[found - 1] >= peak[found - 1]]
+    return lr.steps[found] if 0 < len(found) <= _FEW_JUMPS else nothing
+
+
+def _ratios(case: Case, values: Floats, at: Ints) -> Floats:
+    """Return by what factor learning rates lie above the ones before them.
+
+    Above 0 that is infinite. But a rate that has only just begun at 0, or that goes on to rise by a
+    factor, is warming up: that counts as no rise.
+
+    Args:
+        case: the case; its learning rates go before the positions.
+        values: all learning rates, shape (n,).
+        at: the positions asked for, from 1 to n - 1, rising.
+    """
+    ratios, low, high = np.ones(len(at)), values[at - 1], values[at]
+    above = low > 0
+    with np.errstate(over="ignore"):
+        ratios[above] = high[above] / low[above]
+    from_zero = np.flatnonzero((low == 0) & (high > 0) & (at > _SLOPE))
+    if len(from_zero):
+        first = at[from_zero[0]]
+        to_come = np.maximum.accumulate(values[first:][::-1])[::-1][at[from_zero] - first]
+        stays = to_come < case.limits.spike.lr_jump * high[from_zero]
+        ratios[from_zero[stays]] = np.inf
+    return ratios
+
+
+def _unit(values: Floats) -> float:
+    """Return what learning rates that are written with few digits change by, or else 0."""
+    with np.errstate(over="ignore"):
+        changes = np.abs(np.diff(values))
+    changes = changes[changes > 0]
+    if not len(changes):
+        return 0.0
+    unit = float(changes.min())
+    if np.abs(values).max() >= _MOST_UNITS * unit:
+        return 0.0
+    counts = values / unit
+    in_units = bool((np.abs(counts - np.round(counts)) < _NEARLY).all())
+    return unit if in_units and np.sum(changes < 1.5 * unit) >= _UNITS else 0.0
+
+
+def _are_jumps(
+    case: Case, values: Floats, at: Ints, ratios: Floats, unit: float
+) -> NDArray[np.bool_]:
+    """Tell where a learning rate has risen by a factor, and by more than the schedule's slope.
+
+    During a warm-up each step is a rise by a factor: one more of the same size is the schedule's.
+    Of one that is written with few digits each digit is a rise: it takes more than the last.
+    """
+    none = np.zeros(_SLOPE)
+    changes = np.concatenate([none, np.diff(values), none])
+    # Those before the change at each position, and those after it.
+    windows = np.lib.stride_tricks.sliding_window_view(changes, _SLOPE)
+    usual = np.maximum(np.abs(windows[at - 1]).max(axis=1), windows[at + _SLOPE].max(axis=1))
+    rises: Floats = values[at] - values[at - 1]
+    are: NDArray[np.bool_] = (ratios >= case.limits.spike.lr_jump) & (
+        rises > np.maximum(3 * usual, 1.5 * unit)
+    )
+    return are
