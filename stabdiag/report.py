@@ -30,7 +30,7 @@ class Unchecked:
     missing: tuple[str, ...]
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Report:
     """One diagnosis with all that led to it.
 
@@ -70,6 +70,18 @@ class Report:
         from stabdiag.formats import render
 
         return render(self, "json")
+
+    def __repr__(self) -> str:
+        """Tell in one line which report this is; all of its data would fill a screen."""
+        found, source = self.diagnosis, self.history.source
+        step = "" if found.step is None else f", step {found.step}"
+        return f"<Report on {source.name}: {found.severity.value}, {found.slug}{step}>"
+
+    def __str__(self) -> str:
+        """Return the terminal report."""
+        from stabdiag.formats import render
+
+        return render(self, "terminal")
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Show the terminal report where rich prints."""

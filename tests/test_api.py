@@ -24,6 +24,7 @@ from stabdiag.errors import (
     NoUsableRecord,
     StabdiagError,
 )
+from stabdiag.formats import render
 from stabdiag.history import History, Series, Source
 from stabdiag.limits import Limits
 from stabdiag.manifest import Manifest
@@ -495,6 +496,13 @@ def test_a_series_that_tells_nothing_breaks_nothing(role: Role, value: float) ->
     log[f"{role.name}/a" if role.prefixes else role.name] = np.full(120, value)
     report = stabdiag.diagnose(log, manifest={"dtype": "fp16"})
     json.loads(report.to_json(), parse_constant=pytest.fail)
+
+
+def test_a_report_prints_as_a_page_and_shows_as_a_line() -> None:
+    report = stabdiag.diagnose({"step": range(40), "loss": [2.0] * 39 + [float("nan")]})
+    assert str(report) == render(report, "terminal")
+    assert "\n" not in repr(report)
+    assert f"{report.diagnosis.severity.value}, {report.diagnosis.slug}" in repr(report)
 
 
 def test_a_history_is_read_with_limits_by_name() -> None:

@@ -47,6 +47,12 @@ def stabdiag(
     return run
 
 
+@pytest.mark.parametrize("command", [(), ("diagnose",), ("compare",)])
+def test_help_has_its_short_name(stabdiag: Callable[..., Result], command: tuple[str, ...]) -> None:
+    short, long = (stabdiag(*command, flag) for flag in ("-h", "--help"))
+    assert (short.code, short.out) == (0, long.out)
+
+
 @pytest.mark.parametrize(
     ("run", "fail_on", "code"),
     [
@@ -140,7 +146,6 @@ def test_nothing_is_written_over_what_is_read(
         "diagnose log.jsonl -o stabdiag.toml",
         "diagnose log.jsonl -o pyproject.toml",
         "diagnose packed.tar -o ./packed.tar",
-        "convert . -o log.jsonl",
         "convert log.jsonl -o stabdiag.toml",
         "checklist log.jsonl -o manifest.json",
         "compare log.jsonl more.jsonl -o manifest.json",
@@ -242,6 +247,7 @@ def test_two_outputs_may_be_devices(stabdiag: Callable[..., Result], runs: Path)
         (["diagnose", "nope.jsonl"], ["nope.jsonl", "no such file"]),
         (["diagnose"], ["LOG"]),
         (["diagnose", "LOG", "--limit", "spike.sgma=4"], ["did you mean spike.sigma"]),
+        (["convert", "LOG", "-o", "run.csv"], ["run.csv: convert writes Parquet", "run.parquet"]),
         (["diagnose", "LOG", "--limit", "spike.sigma=-1"], ["spike.sigma", "0.5 to 100"]),
         (["diagnose", "LOG", "--limit", "spike.sigma"], ["NAME=VALUE"]),
         (["diagnose", "LOG", "--column", "los=loss"], ["did you mean loss"]),
@@ -289,7 +295,7 @@ def test_flags_go_before_the_manifest(stabdiag: Callable[..., Result], runs: Pat
     )
     report = json.loads(result.out)
     assert report["diagnosis"]["slug"] == "nan-bf16"
-    assert "checkpoint of step 315," in report["diagnosis"]["first_action"]
+    assert "checkpoint of step 322," in report["diagnosis"]["first_action"]
     assert report["manifest"]["overridden"] == ["checkpoint_every", "dtype"]
 
 
@@ -369,6 +375,12 @@ def test_all_that_can_be_explained_is_listed(stabdiag: Callable[..., Result]) ->
     result = stabdiag("explain")
     assert result.code == 0
     assert all(name in result.out for name in ("spike-lr-jump", "Q2.1", "spike.sigma", "agree"))
+
+
+def test_what_can_be_explained_is_listed_with_its_title(stabdiag: Callable[..., Result]) -> None:
+    listed = stabdiag("explain").out
+    assert "spike-lr-jump: Loss spike from a learning-rate jump" in listed
+    assert "Q4.1: Has the loss been rising over the last 200 steps?" in listed
 
 
 def test_explain_fits_its_lines_unless_markdown_is_asked_for(
@@ -532,7 +544,7 @@ def test_files_that_each_begin_a_run_anew_are_told_of(
     rest.write_text("".join(lines[91:]), encoding="utf-8")
     result = stabdiag("diagnose", first, second)
     assert result.code == 0
-    assert "2 runs that begin anew" in result.err
+    assert "2 separate runs" in result.err
     assert "stabdiag check judges each file" in result.err
     assert stabdiag("diagnose", first, second, "--attempt", "1").err == ""
     assert stabdiag("diagnose", first, rest).err == ""

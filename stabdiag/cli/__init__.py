@@ -55,6 +55,7 @@ def _app(asked: list[str]) -> typer.Typer:
         no_args_is_help=True,
         add_completion=False,
         rich_markup_mode="markdown",
+        context_settings={"help_option_names": ["-h", "--help"]},
         pretty_exceptions_enable=False,
         help="Say what went wrong with a training run, and what to do about it first.",
     )

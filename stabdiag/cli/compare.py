@@ -28,13 +28,13 @@ from stabdiag.files import keep_inputs
 EPILOG = """
 **Examples**
 
-`stabdiag compare seed1.jsonl seed2.jsonl seed3.jsonl`: do the seeds end alike?
+`stabdiag compare seed1.jsonl seed2.jsonl seed3.jsonl  # do the seeds end alike?`
 
-`stabdiag compare monday/metrics.csv tuesday/metrics.csv --as reruns`: where do they part?
+`stabdiag compare monday/metrics.csv tuesday/metrics.csv --as reruns  # where do they part?`
 
-`stabdiag compare slurm-101.out slurm-102.out --as resume`: does the second go on well?
+`stabdiag compare slurm-101.out slurm-102.out --as resume  # does the second carry on properly?`
 
-`stabdiag compare job`: a folder with `rank0/log.jsonl`, `rank1/log.jsonl`, …
+`stabdiag compare job  # a folder with rank0/log.jsonl, rank1/log.jsonl, …`
 
 `stabdiag compare a.jsonl b.jsonl --column loss=train/ce --fail-on warning --format markdown`
 

@@ -39,6 +39,9 @@ EPILOG = """
 `stabdiag convert metrics.csv --dtype fp16 --column loss=train/ce -o run.parquet`
 """
 
+# Names under which nobody looks for Parquet.
+_OTHERS = frozenset({".csv", ".tsv", ".json", ".jsonl", ".txt", ".log", ".html", ".md"})
+
 
 def convert(
     logs: Logs,
@@ -60,6 +63,10 @@ def convert(
     """
     if output == Path("-"):
         raise StabdiagError("-o - names no file, and Parquet goes to one: -o run.parquet")
+    if output.suffix.lower() in _OTHERS:
+        raise StabdiagError(
+            f"{output}: convert writes Parquet; name the file {output.with_suffix('.parquet')}"
+        )
     check_outputs([output], [*logs, manifest], config)
     from stabdiag.api import convert as run
 

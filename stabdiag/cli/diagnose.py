@@ -39,11 +39,13 @@ EPILOG = """
 
 `stabdiag diagnose run.jsonl`
 
-`stabdiag diagnose lightning_logs`: a folder, the best log in it
+`stabdiag diagnose lightning_logs  # a folder, the best log in it`
 
-`stabdiag diagnose slurm-101.out slurm-102.out`: several attempts at one run
+`stabdiag diagnose slurm-101.out slurm-102.out  # several attempts at one run`
 
-`stabdiag diagnose run.tar.gz`, `stabdiag diagnose s3://bucket/run/metrics.jsonl`
+`stabdiag diagnose run.tar.gz`
+
+`stabdiag diagnose s3://bucket/run/metrics.jsonl`
 
 `stabdiag diagnose metrics.csv --dtype fp16 --column loss=train/ce`
 
@@ -51,7 +53,7 @@ EPILOG = """
 
 `stabdiag diagnose run.jsonl --write sarif=report.sarif --write junit=report.xml`
 
-`stabdiag diagnose run.jsonl --format html -o report.html`: a page with charts, for a browser
+`stabdiag diagnose run.jsonl --format html -o report.html  # a page with charts, for a browser`
 
 `zcat run.jsonl.gz | stabdiag diagnose - --fail-on warning`
 
@@ -113,7 +115,7 @@ def diagnose(
     keep_inputs(outputs, source.files)
     if len(logs) > 1 and source.attempts > 1 and attempt is None:
         tell(
-            f"the files hold {source.attempts} runs that begin anew, and the last one is diagnosed;"
+            f"the files hold {source.attempts} separate runs, and the last one is diagnosed;"
             " --attempt N takes another, and stabdiag check judges each file"
         )
     flags = {

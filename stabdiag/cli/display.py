@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from stabdiag.cli.terminal import tell
+from stabdiag.formats.lead import lead, others
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -58,8 +59,8 @@ def _verdict(seen: Seen) -> tuple[str, str]:
         return f"waiting: {seen.trouble}", f"waiting: {seen.trouble}"
     if seen.report is None:
         return "waiting for the first records", "waiting"
-    found = seen.report.diagnosis
-    more = f" (and {len(seen.report.also_found)} more)" if seen.report.also_found else ""
+    found, rest = lead(seen.report), others(seen.report)
+    more = f" (and {len(rest)} more)" if rest else ""
     sure = ", certain" if seen.certain is not None else ""
     told = (
         f"step {seen.report.history.last_step}: {found.severity.value}{sure}: "

@@ -58,7 +58,7 @@ def preflight(
     fail_on: Severe = FailOn.ERROR,
     color: Color = None,
 ) -> None:
-    """Say what a configuration lets expect before the launch, and what to try first."""
+    """Check a configuration before the launch, and say what to try first."""
     from stabdiag.errors import refuse_unknown
     from stabdiag.preflight import preflight as run
     from stabdiag.tick_formats import FORMATS, render_sheet

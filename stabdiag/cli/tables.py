@@ -22,7 +22,7 @@ THRESHOLDS = """
 
 `stabdiag thresholds`
 
-`stabdiag thresholds --format toml -o limits.toml`: to edit, and to give as `--config limits.toml`
+`stabdiag thresholds --format toml -o limits.toml  # edit it, then: --config limits.toml`
 
 `stabdiag thresholds --limit spike.sigma=4`
 """
@@ -30,7 +30,7 @@ THRESHOLDS = """
 EXPLAIN = """
 **Examples**
 
-`stabdiag explain`: all that can be explained
+`stabdiag explain  # lists all there is`
 
 `stabdiag explain spike-lr-jump`
 

@@ -45,9 +45,9 @@ _STOPPED: Final = 130
 EPILOG = """
 **Examples**
 
-`stabdiag watch run.jsonl`: a panel beside a job, until Ctrl-C
+`stabdiag watch run.jsonl  # a panel beside a job, until Ctrl-C`
 
-`stabdiag watch run.jsonl --pid $JOB; [ $? -eq 1 ] && kill $JOB`: stop the job that fails
+`stabdiag watch run.jsonl --pid $JOB; [ $? -eq 1 ] && kill $JOB  # stop the job that fails`
 
 `stabdiag watch slurm-101.out --until-idle 3600 --format json -o report.json`
 

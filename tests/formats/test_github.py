@@ -142,7 +142,8 @@ def test_what_could_not_be_tested_is_in_the_open_where_nothing_was_found(healthy
 def test_the_headline_does_not_hide_what_else_was_found(healthy: Report, persistent: Report):
     beside = (replace(persistent.findings[1], severity=Severity.WARNING),) * 2
     text = render(replace(healthy, findings=(healthy.diagnosis, *beside)), "markdown")
-    assert "### ⚠️ Nothing wrong found, 2 warnings\n" in text
+    assert f"### ⚠️ {beside[0].title}, step {beside[0].step}\n" in text
+    assert f"Otherwise: {healthy.diagnosis.summary}" in text
 
 
 def test_the_command_and_the_foot_tell_which_report_this_is(persistent: Report):
@@ -270,3 +271,9 @@ def test_a_summary_has_the_drawn_chart_and_a_comment_has_bars(persistent: Report
     bare = re.sub(r"```mermaid.*?```|```text.*?```", "", summary(persistent), flags=re.DOTALL)
     plain = re.sub(r"```text.*?```", "", render(persistent, "markdown"), flags=re.DOTALL)
     assert bare == plain
+
+
+def test_a_warning_is_not_told_beside_that_nothing_is_wrong(healthy: Report, persistent: Report):
+    warning = replace(persistent.findings[1], severity=Severity.WARNING)
+    text = render(replace(healthy, findings=(healthy.diagnosis, warning)), "github")
+    assert [name for name, _, _ in orders(text)] == ["warning"]

@@ -91,15 +91,25 @@ def test_the_head_names_severity_step_and_slug(persistent: Report):
 @pytest.mark.parametrize(
     ("slugs", "told"),
     [
-        (["eval-rising"], "Nothing broke; 1 warning: eval-rising  [healthy]"),
-        (["stall", "eval-rising"], "Nothing broke; 2 warnings: stall, eval-rising  [healthy]"),
+        (["eval-rising"], ["plateau"]),
+        (["stall", "eval-rising"], ["eval-rising", "plateau"]),
     ],
 )
-def test_a_headline_does_not_pass_over_warnings(healthy: Report, slugs: list[str], told: str):
+def test_a_warning_goes_before_a_run_that_is_well_otherwise(
+    healthy: Report, slugs: list[str], told: list[str]
+):
     note = replace(healthy.diagnosis, slug="plateau", severity=Severity.NOTE)
-    warnings = [replace(note, slug=slug, severity=Severity.WARNING) for slug in slugs]
+    warnings = [
+        replace(note, slug=slug, severity=Severity.WARNING, title=f"On {slug}", first_action="Act.")
+        for slug in slugs
+    ]
     warned = replace(healthy, findings=(*healthy.findings, *warnings, note))
-    assert render(warned, "terminal").splitlines()[0] == f"WARNING  {told}"
+    text = render(warned, "terminal")
+    assert text.splitlines()[0] == f"WARNING  On {slugs[0]}  [{slugs[0]}]"
+    assert " ".join(f"Otherwise: {healthy.diagnosis.summary}".split()) in " ".join(text.split())
+    assert "┃ FIRST ACTION\n┃ Act.\n" in text
+    rest = text.partition("\nAlso found")[2].partition("\n\n")[0]
+    assert re.findall(r"\[(.*?)\]", rest) == told
     only_a_note = replace(healthy, findings=(*healthy.findings, note))
     head = render(only_a_note, "terminal").splitlines()[0]
     assert head == "OK  Nothing wrong found  [healthy]"
@@ -110,7 +120,7 @@ def test_a_note_does_not_pass_over_warnings_either(healthy: Report):
     warning = replace(note, slug="overfitting", severity=Severity.WARNING)
     report = replace(healthy, diagnosis=note, findings=(note, warning))
     head = render(report, "terminal").splitlines()[0]
-    assert head == "WARNING  Too little; 1 warning: overfitting  [few]"
+    assert head == "WARNING  Too little  [overfitting]"
 
 
 def test_other_findings_stand_before_the_reasoning(persistent: Report):

@@ -9,6 +9,7 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
 
 import stabdiag
+from stabdiag.formats.lead import lead
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,7 +34,7 @@ def test_it_opens_without_a_request_or_a_complaint(
 ):
     report = report_of(run)
     shown = opened(report)
-    assert shown.page.locator("h1").inner_text().startswith(report.diagnosis.title)
+    assert shown.page.locator("h1").inner_text().startswith(lead(report).title)
     assert shown.page.locator("#plots canvas").count() == shown.page.evaluate("panels.length")
     assert drawn(shown.page)
     assert len(shown.requests) == 1
@@ -119,7 +120,7 @@ def test_the_buttons_move_all_charts(spike: Page):
     assert last - first == pytest.approx(199.5)
     spike.get_by_role("button", name="Later").click()
     assert ranges(spike)[4][0] == pytest.approx(first + 199.5 / 2)
-    spike.get_by_role("button", name="Log loss").click()
+    spike.get_by_role("button", name="Log scale").click()
     assert spike.evaluate("panels[0].plot.scales.y.distr") == 3
     assert ranges(spike)[0] == ranges(spike)[4]
 

@@ -23,6 +23,7 @@ from stabdiag.formats.html.sections import answers, manifest, reading
 from stabdiag.formats.html.sketch import sketch
 from stabdiag.formats.html.text import source, written
 from stabdiag.formats.json import version
+from stabdiag.formats.lead import lead, others, otherwise
 
 if TYPE_CHECKING:
     from stabdiag.report import Report
@@ -43,7 +44,9 @@ def render(report: Report, *, command: str | None = None) -> str:
     return written(
         "page.html",
         report=report,
-        found=report.diagnosis,
+        found=lead(report),
+        others=others(report),
+        otherwise=otherwise(report),
         command=command,
         policy=Markup(_policy(scripts, style)),
         style=Markup(style),
@@ -60,7 +63,7 @@ def render(report: Report, *, command: str | None = None) -> str:
         reading=reading(report),
         manifest=manifest(report),
         lacking=_lacking(report),
-        well=report.diagnosis.severity is Severity.OK,
+        well=lead(report).severity is Severity.OK,
         version=version(),
     )
 
@@ -70,7 +73,9 @@ def notebook(report: Report) -> str:
     return written(
         "notebook.html",
         report=report,
-        found=report.diagnosis,
+        found=lead(report),
+        others=others(report),
+        otherwise=otherwise(report),
         sketch=sketch(report),
         answers=[one for one in answers(report) if one.answer],
         style=Markup(source("notebook.css")),

@@ -1,4 +1,4 @@
-// Marks: shades and levels behind the curves, lines and their labels before them.
+// Marks: shades, levels and lines behind the curves, which no line may hide; labels before them.
 
 const MARKS = {
   checkpoint: "checkpoint",
@@ -37,6 +37,12 @@ function behind(u, panel) {
   }
   if (data.cadence) checkpoints(u);
   if (panel.role !== "loss") infinite(u, panel);
+  for (const {mark, style, x} of visible(u)) {
+    ctx.strokeStyle = colour(style.name);
+    ctx.lineWidth = (mark.kind === "event" ? 2 : 1.2) * devicePixelRatio;
+    ctx.setLineDash(style.dash.map((length) => length * devicePixelRatio));
+    line(u, x, u.bbox.top, x, u.bbox.top + u.bbox.height);
+  }
   ctx.restore();
 }
 
@@ -88,22 +94,19 @@ const LINES = {
   event: {name: "severity", dash: []},
 };
 
-function before(u, panel) {
-  const {ctx} = u;
-  const {left, top, width, height} = u.bbox;
-  const inside = data.marks
+function visible(u) {
+  const {left, width} = u.bbox;
+  return data.marks
     .map((mark) => ({mark, style: LINES[mark.kind], x: across(u, mark.first)}))
     .filter(({style, x}) => style && x >= left && x <= left + width);
-  ctx.save();
-  for (const {mark, style, x} of inside) {
-    ctx.strokeStyle = colour(style.name);
-    ctx.lineWidth = (mark.kind === "event" ? 2 : 1.2) * devicePixelRatio;
-    ctx.setLineDash(style.dash.map((length) => length * devicePixelRatio));
-    line(u, x, top, x, top + height);
-  }
+}
+
+function before(u, panel) {
+  if (!panel.main) return;
   const rows = [];
-  if (panel.main) for (const {mark, style, x} of inside.reverse()) flag(u, mark, x, colour(style.name), rows);
-  ctx.restore();
+  u.ctx.save();
+  for (const {mark, style, x} of visible(u).reverse()) flag(u, mark, x, colour(style.name), rows);
+  u.ctx.restore();
 }
 
 const FLAGS = {rewind: "back to", attempt: "attempt", reload: "checkpoint", finding: "also", event: "▼"};

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stabdiag.formats.html.thin import stretches
+from stabdiag.formats.lead import lead, others
 from stabdiag.history import EventKind
 
 if TYPE_CHECKING:
@@ -49,9 +50,10 @@ def _at(kind: str, step: int, label: str) -> Mark:
 
 
 def _findings(report: Report) -> Iterator[Mark]:
-    for found in (*report.also_found, report.diagnosis):
+    first = lead(report)
+    for found in (*others(report), first):
         if found.step is not None:
-            kind = "event" if found is report.diagnosis else "finding"
+            kind = "event" if found is first else "finding"
             yield _at(kind, found.step, found.title)
 
 

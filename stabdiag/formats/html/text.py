@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
+from stabdiag.formats.terminal.measured import in_words, label
 from stabdiag.formats.terminal.page import number
 from stabdiag.formats.visible import visible
 from stabdiag.words import plural
@@ -42,5 +43,5 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.globals["plural"] = plural
+    environment.globals.update(plural=plural, label=label, in_words=in_words)
     return environment

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 from stabdiag.findings import AskedOf, Severity, Verdict
 from stabdiag.formats.json import version
+from stabdiag.formats.lead import lead, others, otherwise
 from stabdiag.formats.markdown_text import block, code, escape, table
 from stabdiag.formats.terminal.evidence import decisive, numbers
-from stabdiag.formats.terminal.page import number
+from stabdiag.formats.terminal.measured import in_words, label
 from stabdiag.formats.terminal.subject import choose
 from stabdiag.words import plural
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from stabdiag.findings import Finding
-    from stabdiag.formats.terminal.sections import Found
+    from stabdiag.formats.lead import Found
     from stabdiag.formats.terminal.subject import Plot
     from stabdiag.report import Report
 
@@ -34,15 +35,17 @@ _MESSAGES = 5
 
 def head(report: Report) -> Iterator[str]:
     """Yield the headline and the summary."""
-    found = report.diagnosis
+    found = lead(report)
     yield f"### {SIGNS[report.worst.severity]} {_named(found)}{_rest(report)}"
     yield f"**{found.severity.value}** · `{found.slug}` · {code(report.history.source.name)}"
     yield escape(found.summary)
+    if told := otherwise(report):
+        yield escape(told)
 
 
 def actions(report: Found) -> Iterator[str]:
     """Yield the first action, set off, and the next ones."""
-    found = report.diagnosis
+    found = lead(report)
     if found.first_action and found.severity is Severity.OK:
         yield escape(found.first_action)
     elif found.first_action:
@@ -54,13 +57,14 @@ def actions(report: Found) -> Iterator[str]:
 
 def also_found(report: Found) -> Iterator[str]:
     """Yield the other findings, each with its own first action."""
-    if not report.also_found:
+    rest = others(report)
+    if not rest:
         return
     yield "**Also found**"
     yield "\n".join(
         f"- {SIGNS[found.severity]} **{_named(found)}** `{found.slug}`: {escape(found.summary)}"
         + (f" *Do:* {escape(found.first_action)}" if found.first_action else "")
-        for found in report.also_found
+        for found in rest
     )
 
 
@@ -81,13 +85,15 @@ def evidence(report: Report, chart: Callable[[Plot], str]) -> Iterator[str]:
     if not report.diagnosis.section:
         return
     plot = choose(report)
-    told = list(numbers(report, decisive(report)).items())[:_FEW]
-    if plot is not None or told:
+    values = list(numbers(report, decisive(report)).items())[:_FEW]
+    if plot is not None or values:
         yield "**Evidence**"
     if plot is not None:
         yield chart(plot)
-    if told:
-        rows = [[escape(name.replace("_", " ")), escape(number(value))] for name, value in told]
+    if values:
+        rows = [
+            [escape(label(name)), escape(in_words(name, measured))] for name, measured in values
+        ]
         yield table(["Measured", "Value"], rows)
 
 
@@ -123,7 +129,7 @@ def foot(report: Report, command: str | None) -> Iterator[str]:
 
 def _rest(report: Report) -> str:
     """Return how much else there is, where the headline alone would sound as if all were well."""
-    if report.diagnosis.severity is not Severity.OK or not report.also_found:
+    if lead(report).severity is not Severity.OK or not report.also_found:
         return ""
     counts = Counter(found.severity.value for found in report.also_found)
     return "".join(f", {count} {severity}{'s' * (count > 1)}" for severity, count in counts.items())

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from stabdiag.findings import Answer, Verdict
+from stabdiag.formats.lead import lead
+from stabdiag.formats.terminal.measured import in_words, label
 from stabdiag.formats.terminal.page import Page, number
 from stabdiag.formats.terminal.plot import draw
 from stabdiag.formats.terminal.subject import choose
@@ -31,7 +33,8 @@ def evidence(report: Report, page: Page) -> Iterator[Text]:
     plot = choose(report)
     if plot is None and not values:
         return
-    yield from page.heading("Evidence")
+    found = report.diagnosis
+    yield from page.heading("Evidence", "" if found is lead(report) else f"of {found.slug}")
     if plot is not None:
         yield from draw(plot, page)
     if plot is not None and values:
@@ -74,7 +77,7 @@ def pairs(values: Mapping[str, Scalar]) -> str:
 
 def _grid(values: Mapping[str, Scalar], page: Page) -> Iterator[Text]:
     """Yield values by name, in two columns where they fit."""
-    cells = [(page.text(n.replace("_", " ")), page.text(number(v))) for n, v in values.items()]
+    cells = [(page.text(label(n)), page.text(in_words(n, v))) for n, v in values.items()]
     name_width = min(max((n.cell_len for n, _ in cells), default=0), _NAME_WIDTH)
     value_width = min(max((v.cell_len for _, v in cells), default=0), _VALUE_WIDTH)
     columns = 2 if page.width >= 2 * (name_width + value_width + 6) else 1

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from stabdiag.findings import AskedOf, Verdict
+from stabdiag.formats.lead import lead, others
 from stabdiag.formats.terminal.canvas import View, strip
 from stabdiag.formats.terminal.page import MAX_WIDTH, Page, number
 from stabdiag.formats.terminal.sections import ACCENT, BADGE
@@ -93,8 +94,9 @@ def _curve(history: History, page: Page) -> Iterator[Text]:
 
 def _verdict(report: Report, page: Page) -> Iterator[Text]:
     """Yield the findings so far, in short."""
-    for found in report.findings[:_MOST_FINDINGS]:
-        first = found is report.diagnosis
+    findings = (lead(report), *others(report))
+    for found in findings[:_MOST_FINDINGS]:
+        first = found is findings[0]
         badge = page.text(
             found.severity.value.upper(), (BADGE if first else ACCENT)[found.severity]
         )
@@ -102,7 +104,7 @@ def _verdict(report: Report, page: Page) -> Iterator[Text]:
         room = page.width - _LABEL - badge.cell_len - 2
         told = page.clip(f"{found.title}{step}  [{found.slug}]", room)
         yield page.line(_label("so far" if first else "", page), badge, "  ", told)
-    more = len(report.findings) - _MOST_FINDINGS
+    more = len(findings) - _MOST_FINDINGS
     if more > 0:
         yield page.line(_label("", page), f"and {more} more")
 

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from rich.text import Text
 
 from stabdiag.findings import AskedOf, Finding, Severity
+from stabdiag.formats.lead import lead, others, otherwise
 from stabdiag.words import plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from stabdiag.formats.lead import Found
     from stabdiag.formats.terminal.page import Page
     from stabdiag.report import Report
 
@@ -34,41 +36,20 @@ _ROLE_WIDTH = 30
 _MESSAGES = 5
 
 
-class Found(Protocol):
-    """Whatever has findings: the report on a run, or a comparison of several."""
-
-    @property
-    def diagnosis(self) -> Finding:
-        """The worst finding."""
-
-    @property
-    def also_found(self) -> tuple[Finding, ...]:
-        """All others."""
-
-
 def head(report: Found, page: Page) -> Iterator[Text]:
     """Yield what is wrong and where in one line, and the summary below it."""
-    found = report.diagnosis
-    severity, title = found.severity, _named(found, page, "bold")
-    warnings = [one for one in report.also_found if one.severity is Severity.WARNING]
-    if severity in (Severity.OK, Severity.NOTE) and warnings:
-        severity, title = Severity.WARNING, _only_warned(found, warnings, page)
-    badge = page.text(severity.value.upper(), BADGE[severity])
-    yield from page.wrap(title, Text("").join([badge, Text("  ")]))
+    found = lead(report)
+    badge = page.text(found.severity.value.upper(), BADGE[found.severity])
+    yield from page.wrap(_named(found, page, "bold"), Text("").join([badge, Text("  ")]))
     yield Text("")
     yield from page.wrap(found.summary)
-
-
-def _only_warned(found: Finding, warnings: list[Finding], page: Page) -> Text:
-    """Return the headline of a run that is well but for what stands below: it is to be read on."""
-    well = "Nothing broke" if found.severity is Severity.OK else found.title
-    told = f"{well}; {plural(len(warnings), 'warning')}: {', '.join(one.slug for one in warnings)}"
-    return page.line(page.text(told, "bold"), page.text(f"  [{found.slug}]", "dim"))
+    if told := otherwise(report):
+        yield from page.wrap(told)
 
 
 def actions(report: Found, page: Page) -> Iterator[Text]:
     """Yield the first action, set off by a bar at its left, and what to do after it."""
-    found = report.diagnosis
+    found = lead(report)
     if found.first_action and found.severity is Severity.OK:
         yield from page.wrap(found.first_action)
     elif found.first_action:
@@ -97,9 +78,10 @@ def messages(report: Report, page: Page) -> Iterator[Text]:
 
 def also_found(report: Found, page: Page) -> Iterator[Text]:
     """Yield the other findings, each with its own first action."""
-    if report.also_found:
+    rest = others(report)
+    if rest:
         yield from page.heading("Also found")
-    for found in report.also_found:
+    for found in rest:
         badge = page.text(found.severity.value.upper(), ACCENT[found.severity])
         yield from page.wrap(page.line(badge, "  ", _named(found, page)), "  ", "    ")
         yield from page.wrap(found.summary, "    ")
@@ -111,7 +93,9 @@ def not_logged(report: Report, page: Page) -> Iterator[Text]:
     """Yield what the log lacks, and what that costs; for a run that is well the names will do."""
     if not report.not_logged:
         return
-    yield from page.heading("Not logged", "what it costs; log it next time")
+    yield from page.heading(
+        "Not logged", "what that costs; log it, or name its column (--column ROLE=NAME)"
+    )
     if report.diagnosis.severity is Severity.OK and not page.verbose:
         yield from page.wrap(", ".join(missing.role for missing in report.not_logged), "  ")
         return

@@ -1,0 +1,26 @@
+"""What the numbers of a finding are called on a page."""
+
+from __future__ import annotations
+
+import pytest
+
+from stabdiag.findings import Scalar
+from stabdiag.formats.terminal.measured import in_words, label
+
+
+def test_a_name_that_says_enough_is_kept() -> None:
+    assert [label(name) for name in ("bar", "lr_before")] == ["a rise counts from", "lr before"]
+
+
+@pytest.mark.parametrize(
+    ("name", "measured", "told"),
+    [
+        ("p_value", 0.0, "below 1e-12"),
+        ("recent_p_value", 3e-15, "below 1e-12"),
+        ("p_value", 0.014859, "0.01486"),
+        ("rise", 0.0, "0"),
+        ("checkpoint", None, "not known"),
+    ],
+)
+def test_no_number_pretends_to_more_than_it_is(name: str, measured: Scalar, told: str) -> None:
+    assert in_words(name, measured) == told
