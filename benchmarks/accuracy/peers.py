@@ -41,7 +41,7 @@ COLUMNS = ("step", "loss", "grad_norm", "lr")  # what one of them reads; none re
 def main() -> None:
     """Run the command line."""
     parser = argparse.ArgumentParser(description="Ask the other tools about the corpus.")
-    parser.add_argument("--data", type=Path, default=corpus.folder_of("ninth"), help="folder")
+    parser.add_argument("--data", type=Path, default=corpus.folder_of("tenth"), help="folder")
     parser.add_argument("--without", nargs="*", default=(), help="tools that are not asked")
     options = parser.parse_args()
     data, tools_asked = options.data, [tool for tool in TOOLS if tool not in options.without]
