@@ -96,8 +96,8 @@ def is_averaged(scale: Series) -> bool:
         scale: finite.
     """
     values = scale.values
-    # fairseq's floor is no power of two.
-    values = values[(values > 0) & ~np.isin(values, _KNOWN_FLOORS)]
+    # fairseq's floor is no power of two. (np.isin imports numpy.ma, 3% of the time of a small log.)
+    values = values[(values > 0) & ~np.equal.outer(values, _KNOWN_FLOORS).any(axis=1)]
     if not len(values):
         return False
     return bool(np.mean(~_are_powers(values)) > 0.5) and len(np.unique(values)) > 2
