@@ -47,6 +47,7 @@ def test_where_the_height_convicts_no_chance_is_told() -> None:
         ("up = np.maximum(at - 805, 0) / 300; lr = np.where(at < 800, 1e-3, 5e-3)", "lr-rising"),
         ("up = np.where(at < 800, 0.0, 0.5 + 0.004 * (at - 800)); lr = None", "unexplained"),
     ],
+    ids=["jump", "step up"],
 )
 def test_a_diagnosis_does_not_wait_for_what_it_does_not_need(log: str, slug: str) -> None:
     script = f"""
@@ -54,8 +55,10 @@ import sys, numpy as np, stabdiag
 at = np.arange(1600)
 {log}
 loss = 2 + 2 * np.exp(-at / 200) + 0.05 * np.random.default_rng(0).standard_normal(1600) + up
-log = {{"step": at, "loss": loss}} | ({{}} if lr is None else {{"lr": lr}})
-print(stabdiag.diagnose(log).diagnosis.slug, "numpy.ma" in sys.modules)
+log = {{"step": at, "loss": loss, "grad_norm": np.ones(1600)}}
+log |= {{}} if lr is None else {{"lr": lr}}
+report = stabdiag.diagnose(log, manifest={{"dtype": "bf16"}})
+print(report.diagnosis.slug, "numpy.ma" in sys.modules)
 """
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
