@@ -95,3 +95,15 @@ def test_what_a_broken_run_does_is_not_what_it_usually_does(seed: int) -> None:
     assert found.slug == "divergence-unexplained"
     assert found.step is not None
     assert 450 <= found.step <= 600
+
+
+def test_a_rise_beyond_noise_that_is_no_trend_is_told_as_such() -> None:
+    at = np.arange(100)
+    loss = 1.5 + 2.0 * np.exp(-at / 16) + 0.05 * np.random.default_rng(0).standard_normal(100)
+    loss[60:] += 0.4
+    answer = asked({"step": at, "loss": loss})
+    assert answer.verdict == "no"
+    assert answer.measured["rise"] > answer.measured["bar"]
+    assert "times what its noise and its usual ups and downs explain, but no trend (p 0.0" in (
+        answer.because
+    )
