@@ -29,7 +29,7 @@ def evidence(data: bytes) -> Evidence | None:
         sample = sample_of(data, word)
         found = _evidence(data, sample)
         if found is not None:
-            total = next((name for name in sorted(sample.losses) if name.lower() == "loss"), None)
+            total = next((name for name in sample.losses if name.lower() == "loss"), None)
             return replace(found, word=word, total=total)
     return None
 
