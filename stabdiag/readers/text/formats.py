@@ -70,6 +70,16 @@ TEXT_READERS: Final = (
         text=True,
     ),
     Reader(
+        name="coqui",
+        title="a log of Coqui's Trainer, of TTS",
+        module=f"{_PACKAGE}.coqui",
+        suffixes=(".txt", ".log"),
+        recognised="a line of GLOBAL_STEP: N over lines such as | > loss: N (N)",
+        loses="means of an epoch so far, single steps of an evaluation",
+        example="--> STEP: 25/377 -- GLOBAL_STEP: 25  over lines such as  | > loss: 2.5  (2.6)",
+        text=True,
+    ),
+    Reader(
         name="olmo-core",
         title="a log of OLMo-core",
         module=f"{_PACKAGE}.olmo",
@@ -96,6 +106,15 @@ TEXT_READERS: Final = (
         recognised="a line of step:N/M with train_loss:, val_loss: or train_time:",
         loses="the source code at its head",
         example="step:1/19073 train_loss:10.8258 train_time:18811ms step_avg:nanms",
+        text=True,
+    ),
+    Reader(
+        name="tacotron2",
+        title="what NVIDIA's Tacotron 2, or what was made of it, printed",
+        module=f"{_PACKAGE}.tacotron2",
+        suffixes=(".log", ".txt"),
+        recognised="a line of Train loss N, a loss and Grad Norm, or of Validation loss N: a loss",
+        example="Train loss 100 0.520000 Grad Norm 0.800000 1.20s/it",
         text=True,
     ),
     Reader(
