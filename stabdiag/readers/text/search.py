@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from stabdiag.readers.text.alarms import alarms
-from stabdiag.readers.text.candidates import above, beside, excerpt, rising, uncounted
+from stabdiag.readers.text.candidates import above, beside, excerpt, first, rising, uncounted
 from stabdiag.readers.text.counters import EPOCH, STEP, headings_of
 from stabdiag.readers.text.names import LOSS, OTHER_LOSSES, VALIDATED
 from stabdiag.readers.text.sample import sample_of
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from stabdiag.readers.text.evidence import Evidence
     from stabdiag.readers.text.sample import Sample, Shapes
+
+# What Keras prints above the bar of each epoch.
+_EPOCH_OF_KERAS: Final = re.compile(rb"\nEpoch \d{1,6}/\d{1,6}[ \t]{0,8}\n")
 
 # In how many bytes at the head of the text headings are searched for.
 _LOOK_ABOVE: Final = 1 << 22
@@ -54,9 +60,22 @@ def _evidence(data: bytes, sample: Sample) -> Evidence | None:
     return (
         above(headings, sample.values)
         or excerpt(sample.shapes)
+        or _of_few_epochs(data, sample, headings)
         or _alarming(data, sample)
+        or first(trained, sample.counters)
         or uncounted(trained, sample.counters)
     )
+
+
+def _of_few_epochs(
+    data: bytes, sample: Sample, headings: Mapping[bytes, list[int]]
+) -> Evidence | None:
+    """Return the evidence in the epochs of Keras: two, or one whose loss was not finite."""
+    if not _EPOCH_OF_KERAS.search(data, 0, sample.end):
+        return None
+    losses = [value for values in sample.values.values() for value in values]
+    lost = any(value.lstrip(b"+-")[:1] in b"nNiI" for value in losses)
+    return above({EPOCH: headings[EPOCH]}, sample.values, fewest=1 if lost else 2)
 
 
 def _alarming(data: bytes, sample: Sample) -> Evidence | None:

@@ -777,6 +777,29 @@ class TestPrintedTable:
             "loss": [2.5, 2.125] * 2,
         }
 
+    def test_spacy(self, tmp_path):
+        text = (
+            "E    #       LOSS TOK2VEC  LOSS NER  ENTS_F  SCORE\n"
+            "---  ------  ------------  --------  ------  ------\n"
+            "  0       0          0.00     45.00    0.00    0.00\n"
+            "  0     200         45.61   2320.93   10.00    0.10\n"
+            "  1     400        100.84   1215.25   20.00    0.20\n"
+            "  2     600        190.84    915.25   30.00    0.30\n"
+        )
+        path = tmp_path / "run.log"
+        path.write_text(text)
+        loss = stabdiag.read(path).series["loss"]
+        # The first row is of one batch, the others are sums, and a tok2vec has no loss of its own.
+        assert loss.column == "LOSS NER"
+        assert loss.steps.tolist() == [200, 400, 600]
+        assert loss.values.tolist() == [2320.93, 1215.25, 915.25]
+
+    def test_a_name_with_a_percent_sign(self, tmp_path):
+        rows = "".join(f"{n}     {9 - n}.000     0.5     99.000\n" for n in range(5))
+        path = tmp_path / "run.log"
+        path.write_text("Itn.  NER Loss  UAS     Tag %\n" + rows)
+        assert stabdiag.read(path).series["loss"].values.tolist() == [9, 8, 7, 6, 5]
+
     @pytest.mark.parametrize(
         "text",
         [
