@@ -76,6 +76,16 @@ def alarms(loss: str, step: str) -> tuple[Line, ...]:
             step=Step.NEXT,
             tells=False,
         ),
+        # Error reported to Coordinator: …, LossTensor is inf or nan. : Tensor had NaN values
+        Line(
+            pattern=re.compile(
+                rb"Error reported to Coordinator: [^\n]{0,200}LossTensor is inf or nan"
+                rb"(?!\.[^\n]{0,200}\n[^\n]{0,80}Error reported to Coordinator)"
+            ),
+            fixed={loss: b"nan"},
+            step=Step.NEXT,
+            tells=False,
+        ),
         # Monitored metric train_loss = nan is not finite. Previous best value was 2.345. …
         Line(
             pattern=re.compile(

@@ -19,8 +19,10 @@ if TYPE_CHECKING:
     from stabdiag.readers.text.evidence import Evidence
     from stabdiag.readers.text.sample import Sample, Shapes
 
-# What Keras prints above the bar of each epoch.
-_EPOCH_OF_KERAS: Final = re.compile(rb"\nEpoch \d{1,6}/\d{1,6}[ \t]{0,8}\n")
+# What Keras and nnU-Net print above what they tell of each epoch: Epoch 1/10, …: Epoch 0, epoch:  0
+_EPOCH_ALONE: Final = re.compile(
+    rb"\n[\d:. -]{0,40}[Ee]poch:?[ ]{1,4}\d{1,6}(?:/\d{1,6})?[ \t]{0,8}\n"
+)
 
 # In how many bytes at the head of the text headings are searched for.
 _LOOK_ABOVE: Final = 1 << 22
@@ -70,8 +72,8 @@ def _evidence(data: bytes, sample: Sample) -> Evidence | None:
 def _of_few_epochs(
     data: bytes, sample: Sample, headings: Mapping[bytes, list[int]]
 ) -> Evidence | None:
-    """Return the evidence in the epochs of Keras: two, or one whose loss was not finite."""
-    if not _EPOCH_OF_KERAS.search(data, 0, sample.end):
+    """Return the evidence in two epochs with a line of their own, or one with a loss of NaN."""
+    if not _EPOCH_ALONE.search(data, 0, sample.end):
         return None
     losses = [value for values in sample.values.values() for value in values]
     lost = any(value.lstrip(b"+-")[:1] in b"nNiI" for value in losses)

@@ -610,6 +610,11 @@ class TestAlarms:
             ("Loss is nan, stopping training\n" * 2, np.nan),
             ("[10:00:00.123456] Loss is inf, stopping training\n", np.inf),
             ("RuntimeError: Model diverged with loss = NaN.\n", np.nan),
+            (
+                "INFO:tensorflow:Error reported to Coordinator: <class 'InvalidArgumentError'>, "
+                "LossTensor is inf or nan. : Tensor had NaN values\n",
+                np.nan,
+            ),
             ("ValueError: The loss returned in `training_step` is nan.\n", np.nan),
             (
                 "Monitored metric train_loss = nan is not finite. Previous best value was 2.3. "

@@ -32,6 +32,7 @@ def log(line: str, count: int = 60) -> str:
         "STEP {n} LOSS {loss:.4f} LR 0.001",
         "EPOCH: {n} TRAIN_LOSS: {loss:.4f} VAL_LOSS: 4.5",
         "--- epoch {n} ---\ntrain/loss     : {loss:.4f}\ntrain/ctc      : 1.5",
+        "epoch: 4 | nupdates: {n} | lr: 0.1 | loss: {loss:.5f} | train-TER: 50.68",
         "{n} loss: {loss}",
         "{n}\tloss {loss:.4f}\tacc 0.3",
         "{n}: loss={loss:.4f}",
@@ -65,10 +66,11 @@ def test_ranks_that_each_name_themselves_once_a_step_count_nothing(read):
     [
         ("Epoch 1/9\n 60/60 [====] - 5s 2ms/step - accuracy: 0.1 - loss: nan\n", [1]),
         ("Epoch 1/9\n\n6/6 [=] - loss: nan\nEpoch 2/9\n6/6 [=] - loss: nan\n", [1, 2]),
+        ("10:00:00.5: Epoch 0 \n10:00:01.5: train_loss nan \n10:00:02.5: val_loss nan \n", [0]),
         ("Epoch 4/9\n6/6 [=] - loss: 2.5\nEpoch 5/9\n6/6 [=] - loss: 2.25\n", [4, 5]),
     ],
 )
-def test_a_training_with_keras_that_was_soon_stopped(tmp_path, text, steps):
+def test_a_training_that_was_soon_stopped(tmp_path, text, steps):
     (tmp_path / "run.log").write_text("Train on 60 samples\n" + text)
     assert stabdiag.read(tmp_path / "run.log").series["loss"].steps.tolist() == steps
 
