@@ -166,6 +166,16 @@ TEXT_READERS: Final = (
         text=True,
     ),
     Reader(
+        name="basicsr",
+        title="a log of BasicSR, as of Real-ESRGAN",
+        module=f"{_PACKAGE}.basicsr",
+        suffixes=(".log", ".txt"),
+        recognised="a line with [epoch: N, iter: N, lr:(N,)] and losses such as l_pix:",
+        loses="validations, all learning rates but the first",
+        example="[train..][epoch:  0, iter:     100, lr:(2.000e-04,)] [eta: …] l_pix: 2.3e-02",
+        text=True,
+    ),
+    Reader(
         name="marian",
         title="a log of Marian",
         module=f"{_PACKAGE}.marian",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from stabdiag.readers.text.alarms import alarms
 from stabdiag.readers.text.candidates import above, beside, excerpt, first, rising, uncounted
 from stabdiag.readers.text.counters import EPOCH, STEP, headings_of
-from stabdiag.readers.text.names import LOSS, OTHER_LOSSES, VALIDATED
+from stabdiag.readers.text.names import LOSS, OTHER_LOSSES, SUMMED, VALIDATED
 from stabdiag.readers.text.sample import sample_of
 
 if TYPE_CHECKING:
@@ -33,7 +33,9 @@ def evidence(data: bytes) -> Evidence | None:
 
     The loss may have another name, such as a cost, only if nothing is called a loss.
     """
-    for word in (LOSS, *(word for word in OTHER_LOSSES if word in data)):
+    others = [word for word in OTHER_LOSSES if word in data]
+    summed = SUMMED.search(data)
+    for word in (LOSS, *([summed[1]] if summed else []), *others):
         sample = sample_of(data, word)
         found = _evidence(data, sample)
         if found is not None:

@@ -32,6 +32,8 @@ def log(line: str, count: int = 60) -> str:
         "STEP {n} LOSS {loss:.4f} LR 0.001",
         "EPOCH: {n} TRAIN_LOSS: {loss:.4f} VAL_LOSS: 4.5",
         "--- epoch {n} ---\ntrain/loss     : {loss:.4f}\ntrain/ctc      : 1.5",
+        "step {n}, policy=3.17 mse=0.1747 reg=0.37326 total={loss:.4f} (4083.19 pos/s)",
+        "step {n}, lr=0.02 P=3.1 V=0.9 Reg=0.1 Total={loss:.4f} V MSE=0.3 (2000.1 pos/s)",
         "epoch: 4 | nupdates: {n} | lr: 0.1 | loss: {loss:.5f} | train-TER: 50.68",
         "{n} loss: {loss}",
         "{n}\tloss {loss:.4f}\tacc 0.3",
@@ -52,6 +54,12 @@ def test_it_is_read(tmp_path, line):
     assert loss.steps.tolist() == list(range(1, 61))
     assert loss.values.tolist() == pytest.approx([4 - n / 100 for n in range(1, 61)], abs=6e-4)
     assert "(sure)" in history.events[0].message
+
+
+def test_a_test_that_tells_no_total_is_no_step_of_it(read):
+    line = "step {n}, policy=3.1 mse=0.1 reg=0.3 total={loss}"
+    columns = read("text", log(line + "\nstep {n}, policy=7.6 training accuracy=1%, mse=0.4", 30))
+    assert columns.rows == 30
 
 
 def test_ranks_that_each_name_themselves_once_a_step_count_nothing(read):

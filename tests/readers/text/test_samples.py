@@ -19,6 +19,7 @@ SAMPLES = Path(__file__).parents[1] / "samples"
 
 STEPS = {
     "baselines": range(2048, 26624, 2048),
+    "basicsr": range(100, 1300, 100),
     "caffe": range(0, 240, 20),
     "composer": range(1, 13),
     "coqui": range(0, 300, 25),
@@ -107,6 +108,7 @@ def test_megabytes_of_other_lines_before_it(format, tmp_path):
 def test_roles_beside_the_loss():
     expected = {
         "baselines/plain.log": {"lr", "reward", "clock"},
+        "basicsr/plain.log": {"lr", "epoch", "step_time", "clock"},
         "caffe/plain.log": {"lr", "eval_loss"},
         "composer/plain.log": {"lr", "grad_norm", "tokens_per_second"},
         "coqui/plain.log": {"lr", "grad_norm", "loss_scale", "eval_loss", "step_time", "clock"},
