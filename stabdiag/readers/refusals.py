@@ -147,10 +147,11 @@ def _about_values(data: bytes) -> str:
     """Say which values a text has that a log would have, and what it lacks."""
     from stabdiag.readers.text.clean import Text
     from stabdiag.readers.text.measured import spans_of
+    from stabdiag.readers.text.sample import losses_of
 
     lines = Text(data).data.split(b"\n")
     found = Counter(name for line in lines if len(line) <= _LONGEST for name in spans_of(line))
-    loss = next((name for name in found if "loss" in name.lower()), None)
+    loss = next(iter(losses_of(found)), None)
     if loss is not None and found[loss] == 1:
         return (
             f"a text log of no known framework; {loss!r} is on one line only, too little to find"

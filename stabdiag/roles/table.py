@@ -92,7 +92,7 @@ ROLES: tuple[Role, ...] = (
             "attempted_loss_scale",
             *("loss_scale", "train_loss_scale", "amp_loss_scale", "train_samples_loss_scale"),
             *("grad_scale", "scaler_scale", "lossscale", "grad_scaler_scale", "amp_scale"),
-            *("loss_scaler", "fp16_grad_scale", "fp16_loss_scale"),
+            *("loss_scaler", "amp_scaler", "fp16_grad_scale", "fp16_loss_scale"),
         ),
     ),
     Role(

@@ -101,6 +101,7 @@ def test_most_formats_of_lines_are_not_read_twice() -> None:
     again = {
         "alarms",
         "baselines",
+        "coqui",
         "hf-trainer-stdout",
         "markdown",
         "printed-table",

@@ -10,9 +10,10 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from stabdiag.readers.text.deepspeed import SKIPPED
+from stabdiag.readers.text.deepspeed import SCALE, SKIPPED
 from stabdiag.readers.text.grammar import NUMBER, Grammar, Line, Step
 from stabdiag.readers.text.log import functions_of
+from stabdiag.readers.text.names import is_a_loss, trains
 
 if TYPE_CHECKING:
     from stabdiag.readers.text.grammar import Kind
@@ -31,6 +32,17 @@ def detectron2(loss: str, step: str) -> Line:
     )
 
 
+def megatron(loss: str) -> Line:
+    """Return the line in which a rank of Megatron says that its loss was not finite."""
+    # AssertionError: Rank 3: found NaN in local forward loss calculation. Device: 3, node: n1
+    return Line(
+        pattern=re.compile(rb"found (NaN|Inf) in local forward loss calculation"),
+        names=(loss,),
+        step=Step.NEXT,
+        tells=False,
+    )
+
+
 def alarms(loss: str, step: str) -> tuple[Line, ...]:
     """Return all these lines, for a log with these names of its loss and its step."""
     return (
@@ -38,10 +50,49 @@ def alarms(loss: str, step: str) -> tuple[Line, ...]:
         # ERROR:tensorflow:Model diverged with loss = NaN. – which two loggers may say.
         Line(
             pattern=re.compile(
-                rb"(?:ERROR:tensorflow:|\] ?)Model diverged with loss = NaN\.?[ \t]{0,8}(?=\n|$)"
+                rb"(?:ERROR:tensorflow:|RuntimeError: |\] ?)Model diverged with loss = NaN\.?"
+                rb"[ \t]{0,8}(?=\n|$)"
                 rb"(?!\n[^\n]{0,120}Model diverged)"
             ),
             fixed={loss: b"nan"},
+            step=Step.NEXT,
+            tells=False,
+        ),
+        # Loss is nan, stopping training – as DETR, DINO, MAE and torchvision's references say
+        # in place of the record. Each rank may say it.
+        Line(
+            pattern=re.compile(
+                rb"Loss is ([-+]?(?:nan|inf)), stopping training[ \t]{0,8}(?=\n|$)"
+                rb"(?!\n[^\n]{0,120}Loss is [-+]?(?:nan|inf), stopping)"
+            ),
+            names=(loss,),
+            step=Step.NEXT,
+            tells=False,
+        ),
+        # ValueError: The loss returned in `training_step` is nan.
+        Line(
+            pattern=re.compile(rb"ValueError: The loss returned in `training_step` is (nan|inf)\b"),
+            names=(loss,),
+            step=Step.NEXT,
+            tells=False,
+        ),
+        # Error reported to Coordinator: …, LossTensor is inf or nan. : Tensor had NaN values
+        Line(
+            pattern=re.compile(
+                rb"Error reported to Coordinator: [^\n]{0,200}LossTensor is inf or nan"
+                rb"(?!\.[^\n]{0,200}\n[^\n]{0,80}Error reported to Coordinator)"
+            ),
+            fixed={loss: b"nan"},
+            step=Step.NEXT,
+            tells=False,
+        ),
+        # Monitored metric train_loss = nan is not finite. Previous best value was 2.345. …
+        Line(
+            pattern=re.compile(
+                rb"Monitored metric ([\w/.-]{1,80}) = ([-+]?(?:nan|inf)) is not finite\. Prev"
+            ),
+            one_pair=True,
+            named=lambda name: loss if is_a_loss(name) and trains(name) else None,
             step=Step.NEXT,
             tells=False,
         ),
@@ -65,6 +116,22 @@ def alarms(loss: str, step: str) -> tuple[Line, ...]:
     )
 
 
+# Gradient overflow.  Skipping step, loss scaler 0 reducing loss scale to 32768.0 – NVIDIA Apex, on
+# every rank: two overflows in a row never end at the same scale.
+_APEX = Line(
+    pattern=re.compile(
+        rb"loss scaler 0 reducing loss scale to (?P<scale>%b)(?=[ \t\r]{0,8}(?:\n|$))"
+        rb"(?![ \t]{0,8}\n[^\n]{0,200}reducing loss scale to (?P=scale)(?!\S))" % NUMBER
+    ),
+    names=("loss_scale",),
+    fixed=SKIPPED,
+    step=Step.NEXT,
+    tells=False,
+)
+
+# What any program may print of its loss scale beside its own lines.
+OVERFLOWS = (*SCALE, _APEX)
+
 # OVERFLOW! Rank 0 Skipping step. Attempted loss scale: 32, reducing to 16
 _OVERFLOW = Line(
     pattern=re.compile(
@@ -75,7 +142,7 @@ _OVERFLOW = Line(
 )
 
 _ALONE: tuple[Kind, ...] = (
-    *(replace(one, tells=True) for one in alarms("loss", "step")),
+    *(replace(one, tells=True) for one in (*alarms("loss", "step"), _APEX)),
     _OVERFLOW,
 )
 

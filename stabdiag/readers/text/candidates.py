@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
-from stabdiag.readers.text.counters import BATCH_OF_EPOCH, COARSE, is_word
+from stabdiag.readers.text.counters import BATCH_OF_EPOCH, COARSE, FIRST, is_word
 from stabdiag.readers.text.evidence import Evidence
 from stabdiag.readers.text.names import VALIDATED
 from stabdiag.readers.text.sample import losses_of
@@ -39,7 +39,7 @@ def beside(counters: Counters) -> Evidence | None:
     found = [
         _about(word, loss, counts)
         for (word, loss), counts in counters.items()
-        if len(set(counts)) >= _FEWEST and _may_count(word, loss, counters)
+        if word != FIRST and len(set(counts)) >= _FEWEST and _may_count(word, loss, counters)
     ]
     # Of counters on the same lines the finest one is the step, even if it restarts with each epoch.
     found.sort(
@@ -55,16 +55,24 @@ def beside(counters: Counters) -> Evidence | None:
     return next((one for one in found if one.rising >= _RISING), None)
 
 
-def above(headings: Mapping[bytes, list[int]], values: Values) -> Evidence | None:
+def above(
+    headings: Mapping[bytes, list[int]], values: Values, fewest: int = _FEWEST
+) -> Evidence | None:
     """Return the evidence for a counter on lines of its own, above those of a loss."""
     if not values:
         return None
     loss, lines = _most_told(values)
     found = (
-        Evidence(counter=word, loss=loss, lines=lines, rising=rising(counts), above=True)
+        Evidence(
+            counter=word,
+            loss=loss,
+            lines=lines,
+            rising=rising(counts) if len(counts) > 1 else 1.0,
+            above=True,
+        )
         for word, counts in headings.items()
         # Several losses below each heading would all be of one step.
-        if len(set(counts)) >= _FEWEST and lines <= _LINES_BELOW * len(counts)
+        if len(set(counts)) >= fewest and lines <= _LINES_BELOW * len(counts)
     )
     return next((one for one in found if one.rising >= _RISING), None)
 
@@ -91,6 +99,17 @@ def excerpt(shapes: Shapes, *, alarmed: bool = False) -> Evidence | None:
     return None
 
 
+def first(values: Values, counters: Counters) -> Evidence | None:
+    """Return the evidence for a number at the start of each line, which has to rise every time."""
+    if not values:
+        return None
+    loss, lines = _most_told(values)
+    counts = [count for _, count in counters.get((FIRST, loss), [])]
+    if len(counts) < max(_FEWEST, lines) or any(b <= a for a, b in pairwise(counts)):
+        return None
+    return Evidence(counter=FIRST, loss=loss, lines=lines, rising=1.0, moves=lines - 1)
+
+
 def uncounted(values: Values, counters: Counters) -> Evidence | None:
     """Return the evidence in losses without a counter: that there are many, of many values.
 
@@ -99,7 +118,11 @@ def uncounted(values: Values, counters: Counters) -> Evidence | None:
     if not values:
         return None
     loss, lines = _most_told(values)
-    moves = any(_moves([n for _, n in at]) for (_, of), at in counters.items() if of == loss)
+    moves = any(
+        _moves([n for _, n in at])
+        for (word, of), at in counters.items()
+        if of == loss and word != FIRST
+    )
     if moves or lines < _UNCOUNTED or len(set(values[loss])) < _VALUES:
         return None
     return Evidence(counter=None, loss=loss, lines=lines, rising=0.0)

@@ -15,8 +15,8 @@ _OF_EPOCHS: Final = "epoca|época|Época|epoche|epoque|époque|Époque".encode()
 _OF_STEPS: Final = "训练次数|迭代次数".encode()
 # The word "it" is also tqdm's unit, and what follows that is a time: 12 it [00:01
 COUNTER: Final = re.compile(
-    rb"(?<![A-Za-z])(global[ _]step|step|iteration|iter|itr|it(?=[:=]| {1,4}\d)|num_updates|update"
-    rb"|mini[-_ ]?batch|batch(?:_idx|_id|_index)?|%b|epoch|episode|ep|round|%b)s?"
+    rb"(?<![A-Za-z])(global[ _]step|step|iteration|iter|itr|it(?=[:=]| {1,4}\d)|num_updates"
+    rb"|n?update|mini[-_ ]?batch|batch(?:_idx|_id|_index)?|%b|epoch|episode|ep|round|%b)s?"
     rb"(?:\([a-z]{1,10}\))?[\"']?(?:[\s:=#\[(.]{1,12}|\]:? {1,12})(%b)"
     rb"(?=(?:st|nd|rd|th)\b|(?![\d\w%%]|[.,]\d|-\d\d-))" % (_OF_EPOCHS, _OF_STEPS, _COUNT),
     re.IGNORECASE,
@@ -43,6 +43,14 @@ _IN_BRACKETS: Final = re.compile(
 # Batch 4/203700, as WeNet writes it: the epoch, and a batch of that.
 _BATCH: Final = re.compile(rb"(?<![A-Za-z])[Bb]atch \d{1,9}/(\d{1,12})(?![\d/])")
 BATCH_OF_EPOCH: Final = b"Batch epoch/N"
+# 100 loss: 2.31, 100: loss=2.31, [100] loss: 2.31, at the start of a line; the same place may hold
+# a rank, the number of a process, or a time.
+_FIRST: Final = re.compile(
+    rb"[ \t]{0,8}[\[(]?(\d{1,8})[\])]?(?:[:,|.-][ \t]{0,4}|[ \t]{1,12})(?=[A-Za-z\"'])"
+)
+FIRST: Final = b"N at the start"
+# 1 100 loss: 2.31, an epoch and a batch
+_TWO_FIRST: Final = re.compile(rb"[ \t]{0,8}(\d{1,6})[ \t]{1,4}(\d{1,8})[ \t]{1,4}(?=[A-Za-z])")
 
 STEP: Final = "step"
 EPOCH: Final = b"epoch"
@@ -68,6 +76,12 @@ def counters_of(line: bytes) -> dict[bytes, tuple[int, int]]:
     batch = _BATCH.search(line)
     if batch is not None:
         found[BATCH_OF_EPOCH] = batch.span(1)
+    pair = _TWO_FIRST.match(line)
+    if pair is not None:
+        found |= {EPOCH: pair.span(1), b"[epoch, N]": pair.span(2)}
+    first = _FIRST.match(line)
+    if first is not None:
+        found[FIRST] = first.span(1)
     alone = _IN_BRACKETS.search(line)
     if alone is not None:
         found[b"[N]"] = alone.span(1 if alone[1] is not None else 2)

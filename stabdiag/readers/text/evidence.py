@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from stabdiag.readers.text.alarms import alarms
+from stabdiag.readers.text.alarms import OVERFLOWS, alarms
 from stabdiag.readers.text.counters import EPOCH, NTH, STEP, count_of
 from stabdiag.readers.text.evaluations import Evaluation
 from stabdiag.readers.text.grammar import Grammar
@@ -45,7 +45,7 @@ class Evidence:
         kinds: tuple[Kind, ...] = (Measured(counter=counter, word=self.word),)
         if counter is not None:
             kinds = (*kinds, Evaluation(counter=counter, word=self.word))
-        kinds = (*kinds, *alarms(self.total or self.loss, STEP))
+        kinds = (*kinds, *alarms(self.total or self.loss, STEP), *OVERFLOWS)
         if self.above and self.counter is not None:
             kinds = (Heading(counter=self.counter), *kinds)
         elif self.epochs:

@@ -68,5 +68,9 @@ def _about(found: Evidence) -> str:
         where = "below" if found.above else "beside"
         counter = found.counter.decode()
         counted = f"{lines}, {where} {counter!r}, which rises {found.rising:.0%} of the time"
-    called = "" if found.word == LOSS else f"; what is called {found.word.decode()!r} is the loss"
+    called = (
+        ""
+        if found.word in (LOSS, b"LOSS")
+        else f"; what is called {found.word.decode()!r} is the loss"
+    )
     return f"a loss is on {counted}{called}"

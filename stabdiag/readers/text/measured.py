@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from stabdiag.readers.text.counters import (
     COUNTER,
+    FIRST,
     POSITION,
     STEP,
     counters_of,
@@ -127,8 +128,9 @@ class Measured(Kind):
         """Return all lines of this kind; those with the same names make one part."""
         after, lines = [], []
         for begin, line in lines_with_a_loss(data, self.word):
-            # The start of a line, after the label that may name its rank.
-            after.append(begin + min(LONGEST_LABEL, len(line) - 1))
+            # The start of a line, after the label that may name its rank, if that is none.
+            label = 0 if self.counter == FIRST else LONGEST_LABEL
+            after.append(begin + min(label, len(line) - 1))
             lines.append(line)
         return [
             Part(names=names, starts=[after[row] for row in rows], cells=cells)

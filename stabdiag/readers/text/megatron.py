@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 
+from stabdiag.readers.text.alarms import megatron
 from stabdiag.readers.text.deepspeed import SCALE
 from stabdiag.readers.text.grammar import NUMBER, Grammar, Line, Part
 from stabdiag.readers.text.log import functions_of
@@ -69,6 +70,7 @@ GRAMMAR = Grammar(
             names=("iteration",),
             pairs=_FIELDS,
         ),
+        megatron(_LOSS),
         *SCALE,
     ),
     joined=True,

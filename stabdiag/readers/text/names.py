@@ -16,14 +16,31 @@ LOSS: Final = b"oss"
 # What a log may call its loss if it calls nothing a loss, in the order of preference: an error,
 # such as mse, is as often a metric as it is a loss.
 OTHER_LOSSES: Final = (
+    b"LOSS",
     *(b"cross_entropy", b"cross-entropy", b"cross entropy", b"crossentropy", b"CrossEntropy"),
     *(b"Cross-Entropy", b"Cross-entropy", b"Cross Entropy", b"Cross entropy", b"xent"),
     *(b"nll", b"NLL", b"cost", b"Cost", b"elbo", b"ELBO", b"objective", b"Objective"),
-    *(b"bce", b"BCE", b"mse", b"MSE", b"ce", b"CE"),
+    *(
+        b"bce",
+        b"BCE",
+        b"rmse",
+        b"RMSE",
+        b"mse",
+        b"MSE",
+        b"ce",
+        b"CE",
+        b"mae",
+        b"MAE",
+        b"'s l2",
+        b"'s l1",
+    ),
 )
+# policy=2.1 mse=0.2 reg=0.1 total=2.4, as Leela Chess Zero trains: the total beside the parts.
+SUMMED: Final = re.compile(rb"\b[Rr]eg=%b [^\n]{0,80}\b([Tt]otal)=" % NUMBER)
 _OTHER_LOSS: Final = re.compile(
-    r"((?:(?:val|valid|validation|eval|test|dev|train|training|tr|avg|average|mean|total)[ _/-])"
-    r"{0,2})(?:cross[ _-]?entropy|xent|nll|cost|elbo|objective|bce|mse|ce)",
+    r"((?:(?:val|valid|validation|eval|test|dev|train|training|tr|avg|average|mean|total)[ _/-]"
+    r"|\w{1,30}'s ){0,2})"
+    r"(?:cross[ _-]?entropy|xent|nll|cost|elbo|objective|bce|r?mse|ce|mae|l[12]|total)",
     re.IGNORECASE,
 )
 
@@ -55,11 +72,11 @@ _NO_VALUE: Final = rb"(?:N/A|None|null|[nN]a[nN]|[iI]nf)[ \t]"
 # loss 2.31, for names that are known to be those of measurements.
 PAIR: Final = re.compile(
     rb"(?<![A-Za-z\d])(?<!N/)(?!%b)(%b|[A-Za-z][\w./-]{0,60}(?:'s)?(?: [a-z]\w{0,20}){0,2}?)"
-    rb"(?:[\"'\]]? ?[:=][ \t]{0,12}| is )%b(%b)%b"
+    rb"(?:[\"'\]]? {0,12}[:=][ \t]{0,12}| is )%b(%b)%b"
     rb"|(?<![\w./-])(?!%b)"
     rb"((?:[A-Za-z]\w{0,20}[ /])?[\w./-]{0,40}?"
-    rb"(?:[Ll]oss|lr|[Ll]earning [Rr]ate|[Nn]orm(?:/[\w.-]{1,40})?|[Ss]cale|ppl|[Aa]cc(?:uracy)?"
-    rb"|[Cc]ost|xent|nll|NLL|bce|BCE|mse|MSE|elbo|ELBO))"
+    rb"(?:[Ll]oss|LOSS|lr|[Ll]earning [Rr]ate|[Nn]orm(?:/[\w.-]{1,40})?|[Ss]cale|ppl"
+    rb"|[Aa]cc(?:uracy)?|[Cc]ost|xent|nll|NLL|bce|BCE|mse|MSE|elbo|ELBO))"
     rb"\]?[ \t]{1,24}%b(%b)%b"
     % (_NO_VALUE, _TITLE, _AROUND, _NUMBER, _AFTER, _NO_VALUE, _AROUND, _NUMBER, _AFTER)
 )

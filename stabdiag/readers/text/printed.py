@@ -22,7 +22,7 @@ from stabdiag.readers.chunks import join
 from stabdiag.readers.columns import Columns
 from stabdiag.readers.text.cells import rows_of
 from stabdiag.readers.text.clean import Text
-from stabdiag.readers.text.names import LOSS, is_a_loss
+from stabdiag.readers.text.names import is_a_loss
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,16 +34,23 @@ _LONGEST: Final = 1 << 24
 _LONGEST_LINE: Final = 1000
 _FEWEST: Final = 3
 
+# What every name of a loss contains: loss, Loss or LOSS.
+_LOSSES: Final = (b"oss", b"LOSS")
+
 # A name or a cell may have several words; a number that is wider than its column is only one blank
 # away from the next.
 _WORD: Final = re.compile(r"[^\s|│┃║]+")
 _WORDS: Final = re.compile(rf"{_WORD.pattern}(?: {_WORD.pattern})*")
 
-_NAME: Final = re.compile(r"[A-Za-z][\w ./:-]{0,60}")
+_NAME: Final = re.compile(r"#|[A-Za-z][\w ./:%-]{0,60}")
 _COUNT: Final = re.compile(r"\d{1,12}(?:\.0)?")
 # How a row begins, which most other lines of a log do not.
 _COUNTED: Final = re.compile(rb"(?:[ \t|]|\xe2[\x94\x95][\x82\x83\x91]){0,200}\d")
 _NUMBER: Final = re.compile(r"[-+]?(?:\d[\d.]*(?:[eE][-+]?\d+)?|\.\d+|nan|inf)", re.IGNORECASE)
+
+# How a table of spaCy begins, and the losses in it that are none.
+_SPACY: Final = ("E", "#")
+_SHARED: Final = re.compile(r"LOSS (?:TOK2VEC|TRANS)")
 
 # The cells of a line, and where they begin and end in it.
 _Cells = list[re.Match[str]]
@@ -91,7 +98,8 @@ def read(stream: Stream) -> Columns:
             f"{stream.name}: no record could be read; expected a heading such as epoch, train_loss"
             " over rows of as many cells, two blanks or bars between them"
         )
-    rows = rows_of(table.names, table.rows)
+    names, cells = _of_spacy(table) if table.names[:2] == _SPACY else (table.names, table.rows)
+    rows = rows_of(names, cells)
     return Columns(
         source=stream.name,
         format="printed-table",
@@ -102,8 +110,22 @@ def read(stream: Stream) -> Columns:
     )
 
 
+def _of_spacy(table: _Table) -> tuple[tuple[str, ...], list[list[bytes | None]]]:
+    """Return names and rows of a table of spaCy: the epoch, the step, and what the parts lost.
+
+    A row tells the sum of all losses since the row before it, but the first one that of a single
+    batch. What it calls the loss of a tok2vec or a transformer is a size of gradients.
+    """
+    names = (
+        *("epoch", "step"),
+        *(name.replace("LOSS", "size of", 1) if _SHARED.match(name) else name
+          for name in table.names[2:]),
+    )  # fmt: skip
+    return names, [row for row in table.rows if row[1] != b"0"] or table.rows
+
+
 def _largest(data: bytes) -> _Table | None:
-    if LOSS not in data:
+    if not any(word in data for word in _LOSSES):
         return None
     largest = max(_tables(data), key=lambda one: len(one.rows), default=None)
     return largest if largest is not None and len(largest.rows) >= _FEWEST else None
@@ -114,7 +136,7 @@ def _tables(data: bytes) -> list[_Table]:
     found: list[_Table] = []
     table: _Table | None = None
     for line in Text(data).data.split(b"\n"):
-        named = LOSS in line
+        named = any(word in line for word in _LOSSES)
         if len(line) > _LONGEST_LINE or not (named or (table and _COUNTED.match(line))):
             continue
         text = line.decode("utf-8", "replace")

@@ -33,7 +33,8 @@ Shapes: TypeAlias = dict[tuple[str, ...], list[dict[bytes, int]]]
 class Sample:
     """Lines with a loss: their counters, and the values of the loss by its name.
 
-    ``losses`` are the names of all losses on these lines; of each line the first one counts.
+    ``losses`` are the names of all losses on these lines, the first to be told the first; of each
+    line the first one counts.
     ``not_finite`` are the shapes of lines with a loss that is NaN or infinite beside so many other
     values that they are no prose. ``end`` is where the last line begins.
     """
@@ -42,14 +43,14 @@ class Sample:
     values: dict[str, list[bytes]] = field(default_factory=lambda: defaultdict(list))
     shapes: Shapes = field(default_factory=lambda: defaultdict(list))
     not_finite: Shapes = field(default_factory=lambda: defaultdict(list))
-    losses: frozenset[str] = frozenset()
+    losses: tuple[str, ...] = ()
     end: int = 0
 
 
 def sample_of(data: bytes, word: bytes) -> Sample:
     """Return what the first lines say that call a loss by a word."""
     sample = Sample()
-    losses: set[str] = set()
+    losses: dict[str, None] = {}
     end = epoch = 0
     for begin, line in islice(lines_with_a_loss(data, word), _LOOKED_AT):
         epoch = _epoch_above(data[max(end, begin - _BETWEEN) : begin], epoch)
@@ -58,7 +59,7 @@ def sample_of(data: bytes, word: bytes) -> Sample:
         if not found:
             continue
         loss, end = found[0], begin
-        losses.update(found)
+        losses |= dict.fromkeys(found)
         sample.values[loss].append(line[slice(*spans[loss])])
         counts = {name: count_of(line[slice(*at)]) for name, at in counters_of(line).items()}
         sample.shapes[tuple(spans)].append(counts)
@@ -68,7 +69,7 @@ def sample_of(data: bytes, word: bytes) -> Sample:
             sample.not_finite[tuple(spans)].append(counts)
         for name, count in counts.items():
             sample.counters[name, loss].append((counts.get(EPOCH, epoch), count))
-    return replace(sample, losses=frozenset(losses), end=end)
+    return replace(sample, losses=tuple(losses), end=end)
 
 
 def losses_of(names: Iterable[str]) -> list[str]:

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from stabdiag.readers.text.alarms import alarms
-from stabdiag.readers.text.candidates import above, beside, excerpt, rising, uncounted
+from stabdiag.readers.text.candidates import above, beside, excerpt, first, rising, uncounted
 from stabdiag.readers.text.counters import EPOCH, STEP, headings_of
-from stabdiag.readers.text.names import LOSS, OTHER_LOSSES, VALIDATED
+from stabdiag.readers.text.names import LOSS, OTHER_LOSSES, SUMMED, VALIDATED
 from stabdiag.readers.text.sample import sample_of
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from stabdiag.readers.text.evidence import Evidence
     from stabdiag.readers.text.sample import Sample, Shapes
+
+# What Keras and nnU-Net print above what they tell of each epoch: Epoch 1/10, …: Epoch 0, epoch:  0
+_EPOCH_ALONE: Final = re.compile(
+    rb"\n[\d:. -]{0,40}[Ee]poch:?[ ]{1,4}\d{1,6}(?:/\d{1,6})?[ \t]{0,8}\n"
+)
 
 # In how many bytes at the head of the text headings are searched for.
 _LOOK_ABOVE: Final = 1 << 22
@@ -25,11 +33,13 @@ def evidence(data: bytes) -> Evidence | None:
 
     The loss may have another name, such as a cost, only if nothing is called a loss.
     """
-    for word in (LOSS, *(word for word in OTHER_LOSSES if word in data)):
+    others = [word for word in OTHER_LOSSES if word in data]
+    summed = SUMMED.search(data)
+    for word in (LOSS, *([summed[1]] if summed else []), *others):
         sample = sample_of(data, word)
         found = _evidence(data, sample)
         if found is not None:
-            total = next((name for name in sorted(sample.losses) if name.lower() == "loss"), None)
+            total = next((name for name in sample.losses if name.lower() == "loss"), None)
             return replace(found, word=word, total=total)
     return None
 
@@ -54,9 +64,22 @@ def _evidence(data: bytes, sample: Sample) -> Evidence | None:
     return (
         above(headings, sample.values)
         or excerpt(sample.shapes)
+        or _of_few_epochs(data, sample, headings)
         or _alarming(data, sample)
+        or first(trained, sample.counters)
         or uncounted(trained, sample.counters)
     )
+
+
+def _of_few_epochs(
+    data: bytes, sample: Sample, headings: Mapping[bytes, list[int]]
+) -> Evidence | None:
+    """Return the evidence in two epochs with a line of their own, or one with a loss of NaN."""
+    if not _EPOCH_ALONE.search(data, 0, sample.end):
+        return None
+    losses = [value for values in sample.values.values() for value in values]
+    lost = any(value.lstrip(b"+-")[:1] in b"nNiI" for value in losses)
+    return above({EPOCH: headings[EPOCH]}, sample.values, fewest=1 if lost else 2)
 
 
 def _alarming(data: bytes, sample: Sample) -> Evidence | None:

@@ -604,6 +604,64 @@ class TestAlarms:
         assert loss.steps.tolist() == [31601, 31602]
         np.testing.assert_array_equal(loss.values, [1.8717, np.nan])
 
+    @pytest.mark.parametrize(
+        ("line", "value"),
+        [
+            ("Loss is nan, stopping training\n" * 2, np.nan),
+            ("[10:00:00.123456] Loss is inf, stopping training\n", np.inf),
+            ("RuntimeError: Model diverged with loss = NaN.\n", np.nan),
+            (
+                "INFO:tensorflow:Error reported to Coordinator: <class 'InvalidArgumentError'>, "
+                "LossTensor is inf or nan. : Tensor had NaN values\n",
+                np.nan,
+            ),
+            ("ValueError: The loss returned in `training_step` is nan.\n", np.nan),
+            (
+                "Monitored metric train_loss = nan is not finite. Previous best value was 2.3. "
+                "Signaling Trainer to stop.\n",
+                np.nan,
+            ),
+        ],
+    )
+    def test_what_stops_a_training_is_its_last_loss(self, tmp_path, line, value):
+        path = tmp_path / "run.log"
+        records = (
+            f"Epoch: [0] [{n}/900] lr: 0.1 loss: {3 - n / 90} loss_ce: 1\n" for n in (10, 20)
+        )
+        path.write_text("".join(records) + line)
+        loss = stabdiag.read(path).series["loss"]
+        assert loss.steps.tolist() == [10, 20, 21]
+        np.testing.assert_array_equal(loss.values[2:], [value])
+
+    def test_an_evaluation_that_stops_a_training_is_no_loss_of_it(self, tmp_path):
+        path = tmp_path / "run.log"
+        records = (f"step {n} loss: {3 - n / 90}\n" for n in (10, 20, 30))
+        said = "Monitored metric val_loss = nan is not finite. Previous best value was 2.3.\n"
+        path.write_text("".join(records) + said)
+        assert stabdiag.read(path).series["loss"].steps.tolist() == [10, 20, 30]
+
+    def test_a_rank_of_megatron_says_that_its_loss_is_nan(self, values):
+        text = " iteration       1/    9 | lm loss: 2.5 | grad norm: 0.5 |\n"
+        said = "AssertionError: Rank 3: found NaN in local forward loss calculation. Device: 3\n"
+        np.testing.assert_array_equal(values("megatron", text + said)["lm loss"], [2.5, np.nan])
+
+    def test_overflows_are_read_beside_any_loss(self, tmp_path):
+        apex = "Gradient overflow.  Skipping step, loss scaler 0 reducing loss scale to {scale}\n"
+        path = tmp_path / "run.log"
+        # Two ranks say the same.
+        text = "step 10 loss 2.5\n" + apex.format(scale=512.0) * 2 + apex.format(scale=256.0)
+        path.write_text(text + "step 20 loss 2.4\nstep 30 loss 2.3\n")
+        history = stabdiag.read(path)
+        assert history.series["loss_scale"].values.tolist() == [512, 256]
+        assert history.series["skipped"].steps.tolist() == [11, 12]
+        path.write_text("".join(apex.format(scale=2.0**n) for n in (9, 8, 7)))
+        history = stabdiag.read(path)
+        assert history.source.format == "alarms"
+        assert history.series["loss_scale"].values.tolist() == [512, 256, 128]
+        deepspeed = "OVERFLOW! Rank 0 Skipping step. Attempted loss scale: 64, reducing to 32\n"
+        path.write_text("step 10 loss 2.5\nstep 20 loss 2.4\n" + deepspeed)
+        assert stabdiag.read(path).series["loss_scale"].values.tolist() == [64, 32]
+
     def test_keras_counts_batches_from_zero(self, tmp_path):
         path = tmp_path / "run.log"
         bars = (f"{n}/234 [....] - ETA: 3:24 - loss: 44.4110\n" for n in range(1, 8))
@@ -724,6 +782,29 @@ class TestPrintedTable:
             "loss": [2.5, 2.125] * 2,
         }
 
+    def test_spacy(self, tmp_path):
+        text = (
+            "E    #       LOSS TOK2VEC  LOSS NER  ENTS_F  SCORE\n"
+            "---  ------  ------------  --------  ------  ------\n"
+            "  0       0          0.00     45.00    0.00    0.00\n"
+            "  0     200         45.61   2320.93   10.00    0.10\n"
+            "  1     400        100.84   1215.25   20.00    0.20\n"
+            "  2     600        190.84    915.25   30.00    0.30\n"
+        )
+        path = tmp_path / "run.log"
+        path.write_text(text)
+        loss = stabdiag.read(path).series["loss"]
+        # The first row is of one batch, the others are sums, and a tok2vec has no loss of its own.
+        assert loss.column == "LOSS NER"
+        assert loss.steps.tolist() == [200, 400, 600]
+        assert loss.values.tolist() == [2320.93, 1215.25, 915.25]
+
+    def test_a_name_with_a_percent_sign(self, tmp_path):
+        rows = "".join(f"{n}     {9 - n}.000     0.5     99.000\n" for n in range(5))
+        path = tmp_path / "run.log"
+        path.write_text("Itn.  NER Loss  UAS     Tag %\n" + rows)
+        assert stabdiag.read(path).series["loss"].values.tolist() == [9, 8, 7, 6, 5]
+
     @pytest.mark.parametrize(
         "text",
         [
@@ -743,6 +824,8 @@ class TestPrintedTable:
     [
         'if np.isnan(loss):\n    logging.error("Model diverged with loss = NaN.")\n',
         "If you see Model diverged with loss = NaN, lower the learning rate.\n",
+        "The run says Loss is nan, stopping training, and ends.\n",
+        'print(f"Loss is {loss}, stopping training")\n',
         "It said: Loss became infinite or NaN at iteration=2137! What now?\n",
         "print('Batch %d: Invalid loss, terminating training' % batch)\n",
     ],

@@ -29,6 +29,19 @@ def log(line: str, count: int = 60) -> str:
         "[Fold 1 Ep {n:03d}] tr_loss={loss:.4f} tr_auc=0.49",
         "E5 it[ 9/ 10] | [Loss] {loss:.4f} | [step]   {n} | [time] 0.4m",
         "mini-batch {n}: avg. loss: {loss}",
+        "STEP {n} LOSS {loss:.4f} LR 0.001",
+        "EPOCH: {n} TRAIN_LOSS: {loss:.4f} VAL_LOSS: 4.5",
+        "--- epoch {n} ---\ntrain/loss     : {loss:.4f}\ntrain/ctc      : 1.5",
+        "step {n}, policy=3.17 mse=0.1747 reg=0.37326 total={loss:.4f} (4083.19 pos/s)",
+        "step {n}, lr=0.02 P=3.1 V=0.9 Reg=0.1 Total={loss:.4f} V MSE=0.3 (2000.1 pos/s)",
+        "epoch: 4 | nupdates: {n} | lr: 0.1 | loss: {loss:.5f} | train-TER: 50.68",
+        "{n} loss: {loss}",
+        "{n}\tloss {loss:.4f}\tacc 0.3",
+        "{n}: loss={loss:.4f}",
+        "[{n}] loss: {loss:.4f}",
+        "3 {n} Loss={loss:.3f} Time=0.040",
+        "[{n}]\ttrain-rmse:{loss:.5f}\teval-rmse:4.50000",
+        "[{n}]\tvalid_0's l2: {loss:.4f}",
         "\x1b[32mbatch {n}\x1b[0m loss \x1b[1m{loss:.4f}\x1b[0m",
     ],
 )
@@ -41,6 +54,33 @@ def test_it_is_read(tmp_path, line):
     assert loss.steps.tolist() == list(range(1, 61))
     assert loss.values.tolist() == pytest.approx([4 - n / 100 for n in range(1, 61)], abs=6e-4)
     assert "(sure)" in history.events[0].message
+
+
+def test_a_test_that_tells_no_total_is_no_step_of_it(read):
+    line = "step {n}, policy=3.1 mse=0.1 reg=0.3 total={loss}"
+    columns = read("text", log(line + "\nstep {n}, policy=7.6 training accuracy=1%, mse=0.4", 30))
+    assert columns.rows == 30
+
+
+def test_ranks_that_each_name_themselves_once_a_step_count_nothing(read):
+    lines = "".join(f"{rank}: loss {4 - n / 100}\n" for n in range(30) for rank in (0, 1))
+    columns = read("text", lines)
+    assert columns.rows == 30
+    assert "2 ranks" in columns.notes[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "steps"),
+    [
+        ("Epoch 1/9\n 60/60 [====] - 5s 2ms/step - accuracy: 0.1 - loss: nan\n", [1]),
+        ("Epoch 1/9\n\n6/6 [=] - loss: nan\nEpoch 2/9\n6/6 [=] - loss: nan\n", [1, 2]),
+        ("10:00:00.5: Epoch 0 \n10:00:01.5: train_loss nan \n10:00:02.5: val_loss nan \n", [0]),
+        ("Epoch 4/9\n6/6 [=] - loss: 2.5\nEpoch 5/9\n6/6 [=] - loss: 2.25\n", [4, 5]),
+    ],
+)
+def test_a_training_that_was_soon_stopped(tmp_path, text, steps):
+    (tmp_path / "run.log").write_text("Train on 60 samples\n" + text)
+    assert stabdiag.read(tmp_path / "run.log").series["loss"].steps.tolist() == steps
 
 
 def test_how_sure_it_is(read):

@@ -19,8 +19,10 @@ SAMPLES = Path(__file__).parents[1] / "samples"
 
 STEPS = {
     "baselines": range(2048, 26624, 2048),
+    "basicsr": range(100, 1300, 100),
     "caffe": range(0, 240, 20),
     "composer": range(1, 13),
+    "coqui": range(0, 300, 25),
     "darknet": range(1, 13),
     "deepspeed": range(10, 130, 10),
     "fairseq": range(100, 1300, 100),
@@ -41,6 +43,7 @@ STEPS = {
     "olmo-core": range(1, 13),
     "pix2pix": range(100, 1300, 100),
     "printed-table": range(1, 13),
+    "tacotron2": range(12),
     "text": range(1, 13),
     "text/tutorial": range(100, 1300, 100),
     "yolo": range(1, 13),
@@ -81,7 +84,8 @@ def test_the_diagnosis(path):
     assert slug.startswith("nan-" if path.stem.endswith("-nan") else "insufficient-data")
 
 
-@pytest.mark.parametrize("format", sorted({*FORMATS} - {"markdown", "printed-table"}))
+# Only the first rank prints anything with Coqui's Trainer.
+@pytest.mark.parametrize("format", sorted({*FORMATS} - {"coqui", "markdown", "printed-table"}))
 def test_a_line_of_another_rank_does_not_count_again(format):
     columns = read_columns(SAMPLES / format / "ranks.log")
     # A record of DeepSpeed has two lines; an evaluation before the training makes one more.
@@ -104,8 +108,10 @@ def test_megabytes_of_other_lines_before_it(format, tmp_path):
 def test_roles_beside_the_loss():
     expected = {
         "baselines/plain.log": {"lr", "reward", "clock"},
+        "basicsr/plain.log": {"lr", "epoch", "step_time", "clock"},
         "caffe/plain.log": {"lr", "eval_loss"},
         "composer/plain.log": {"lr", "grad_norm", "tokens_per_second"},
+        "coqui/plain.log": {"lr", "grad_norm", "loss_scale", "eval_loss", "step_time", "clock"},
         "darknet/plain.log": {"lr"},
         "deepspeed/plain.log": {"lr", "skipped", "clock"},
         "fairseq/json.log": {
@@ -126,6 +132,7 @@ def test_roles_beside_the_loss():
         "pix2pix/plain.log": {"epoch", "step_time"},
         "printed-table/plain.log": {"eval_loss"},
         "printed-table/rich.log": {"eval_loss"},
+        "tacotron2/plain.log": {"eval_loss", "grad_norm", "step_time"},
         "text/plain.log": {"lr", "grad_norm", "clock"},
         "torchtitan/plain.log": {"grad_norm", "tokens_per_second", "memory", "mfu", "clock"},
     }
