@@ -9,21 +9,16 @@ import numpy as np
 from stabdiag.findings import Severity
 from stabdiag.stats.levels import levels
 from stabdiag.stats.quantiles import robust_sigma
+from stabdiag.symptoms.frozen import RANGE, stands_still, with_cause
 from stabdiag.symptoms.losses import best_evaluation, trained
-from stabdiag.symptoms.stuck import (
-    ONE_BATCH,
-    RANGE,
-    STRETCHES,
-    loss_constant,
-    plateau_at_chance,
-    with_cause,
-)
+from stabdiag.symptoms.stuck import ONE_BATCH, STRETCHES, loss_constant, plateau_at_chance
 from stabdiag.symptoms.symptom import Evidence, Symptom
 from stabdiag.words import num
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from stabdiag.history import Series
     from stabdiag.tree.case import Case
 
     Floats = NDArray[np.float64]
@@ -39,8 +34,13 @@ _BY_CHANCE = 0.001
 
 def not_learning(case: Case) -> Evidence | None:
     """Has the loss not fallen at all, at a level that is not that of chance?"""
+    if plateau_at_chance(case) is not None or loss_constant(case) is not None:
+        return None
+    if stands_still(case):
+        level = levels(case.loss.values, STRETCHES)
+        return _never_lower(case, case.loss, float(case.loss.values[0]), level)
     after = trained(case)
-    if after is None or plateau_at_chance(case) is not None or loss_constant(case) is not None:
+    if after is None:
         return None
     level = levels(after.values, STRETCHES)
     if _rose_at_once(case.loss.values):
@@ -58,6 +58,14 @@ def not_learning(case: Case) -> Evidence | None:
         return None
     if best_evaluation(case) < before * (1 - 2 * case.limits.learning.least_fall):
         return None
+    return _never_lower(case, after, began, level)
+
+
+def _never_lower(case: Case, after: Series, began: float, level: Floats) -> Evidence:
+    """Return what speaks for a loss that stands where it began, after the warm-up if there is one.
+
+    ``level`` are the levels of its stretches.
+    """
     found = Evidence(
         because=f"The loss began at {num(began)} and is {num(float(level[-1]))} after "
         f"{int(case.loss.steps[-1])} steps; it was never lower than {num(float(level.min()))} over "

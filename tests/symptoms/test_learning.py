@@ -306,3 +306,38 @@ def test_a_learning_rate_of_0_needs_no_long_run(symptom, slug, loss) -> None:
     assert symptom(slug, log(loss[:40], lr=np.full(40, 1e-3))) is None
     # What falls has a rate, whatever the log says.
     assert symptom(slug, log(falling(9, 4, 10)[:40], lr=np.zeros(40))) is None
+
+
+NOISY = 4 + noise(0.8)
+STILL = np.full(N, 31.4159)
+
+
+@pytest.mark.parametrize(
+    ("points", "told", "says"),
+    [
+        # Its levels wander further than those of a loss that is judged by itself.
+        (60, {"lr": np.zeros(N)}, "; the learning rate is 0 all that time."),
+        (6, {"lr": np.zeros(N)}, "; the learning rate is 0 all that time."),
+        (60, {"weight_norm": STILL}, "; the norm of the weights is 31.42 all that time."),
+    ],
+)
+def test_weights_that_do_not_change_need_few_losses(symptom, points, told, says) -> None:
+    run = {name: x[:points] for name, x in log(NOISY, **told).items()}
+    assert symptom("not-learning", run).summary.endswith(says)
+    falls = run | {"loss": (falling(9, 4, 10) + noise(0.1))[:points]}
+    assert symptom("not-learning", falls) is None
+    learns = run | {"eval_loss": falling(4, 2, 10)[:points]}
+    assert symptom("not-learning", learns) is None
+
+
+@pytest.mark.parametrize(
+    "norms",
+    [
+        {"weight_norm/head": STILL, "weight_norm/body": STILL + AT / N},
+        {"weight_norm": np.full(N, 31.4)},
+        {"weight_norm": np.where(AT % 20, np.nan, STILL)},
+    ],
+)
+def test_weights_that_may_change_say_nothing(symptom, norms) -> None:
+    run = {name: x[:60] for name, x in log(NOISY, **norms).items()}
+    assert symptom("not-learning", run) is None
