@@ -341,3 +341,30 @@ def test_weights_that_do_not_change_need_few_losses(symptom, points, told, says)
 def test_weights_that_may_change_say_nothing(symptom, norms) -> None:
     run = {name: x[:60] for name, x in log(NOISY, **norms).items()}
     assert symptom("not-learning", run) is None
+
+
+BLOWN = 7 * np.exp(4 * np.clip(AT / 8, 0, 1) * np.clip((700 - AT) / 500, -0.2, 1) + noise(0.1))
+
+
+def test_a_loss_that_blew_up_at_once_is_told_though_it_came_back(symptom) -> None:
+    found = symptom("not-learning", log(BLOWN))
+    assert found.title == "The loss blew up in the first steps"
+    assert re.search(r"above 2 x its beginning at \d+ of 800 logged points", found.summary)
+    assert found.evidence["points_above"] == (2 * BLOWN[0] < BLOWN).sum()
+    # Without a warm-up that is what is told.
+    without = log(BLOWN, lr=np.full(N, 1e-3))
+    assert symptom("lr-no-warmup", without) is not None
+    assert symptom("not-learning", without) is None
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        # Soon made good; a first loss that was low by chance, among losses that have heavy tails.
+        BLOWN[np.minimum(4 * AT, N - 1)],
+        np.append(2.0, 7 * np.exp(noise(0.8))[1:]),
+    ],
+)
+def test_what_did_not_blow_up_at_once(symptom, loss) -> None:
+    found = symptom("not-learning", log(loss))
+    assert found is None or "blew up" not in found.title
