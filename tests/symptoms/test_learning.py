@@ -368,3 +368,15 @@ def test_a_loss_that_blew_up_at_once_is_told_though_it_came_back(symptom) -> Non
 def test_what_did_not_blow_up_at_once(symptom, loss) -> None:
     found = symptom("not-learning", log(loss))
     assert found is None or "blew up" not in found.title
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "told"), [(5, np.nan, False), (1, np.nan, True), (5, 20.0, True)]
+)
+def test_a_first_loss_that_steps_have_spoilt_is_not_the_initial_one(
+    symptom, first, second, told
+) -> None:
+    loss = OFF["loss"].copy()
+    loss[1:] = np.where(np.isnan(second), second, loss[1:])
+    run = {"step": np.arange(first, first + 5 * N, 5), "loss": loss}
+    assert (symptom("initial-loss-off", run, WORDS) is not None) == told
