@@ -2,14 +2,47 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
+from stabdiag.cli import main
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 ROOT = Path(__file__).resolve().parent.parent
+
+
+class Result(NamedTuple):
+    """What a command left behind."""
+
+    code: int
+    out: str
+    err: str
 
 
 @pytest.fixture
 def runs() -> Path:
     """The folder of the real training runs."""
     return ROOT / "fixtures" / "runs"
+
+
+@pytest.fixture
+def stabdiag(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> Callable[..., Result]:
+    """Run a command line in an empty folder, within this process."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
+
+    def run(*arguments: object) -> Result:
+        monkeypatch.setattr(sys, "argv", ["stabdiag", *map(str, arguments)])
+        with pytest.raises(SystemExit) as end:
+            main()
+        out, err = capsys.readouterr()
+        return Result(code=int(end.value.code or 0), out=out, err=err)
+
+    return run

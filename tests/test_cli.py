@@ -10,41 +10,17 @@ import shlex
 import subprocess
 import sys
 import tarfile
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import pytest
 
 from stabdiag import __version__
-from stabdiag.cli import main
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-
-class Result(NamedTuple):
-    """What a command left behind."""
-
-    code: int
-    out: str
-    err: str
-
-
-@pytest.fixture
-def stabdiag(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> Callable[..., Result]:
-    """Run a command line in an empty folder, within this process."""
-    monkeypatch.chdir(tmp_path)
-
-    def run(*arguments: object) -> Result:
-        monkeypatch.setattr(sys, "argv", ["stabdiag", *map(str, arguments)])
-        with pytest.raises(SystemExit) as end:
-            main()
-        out, err = capsys.readouterr()
-        return Result(code=int(end.value.code or 0), out=out, err=err)
-
-    return run
+    from tests.conftest import Result
 
 
 @pytest.mark.parametrize("command", [(), ("diagnose",), ("compare",)])

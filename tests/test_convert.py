@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 
 from stabdiag import StabdiagError, convert, diagnose, read
-from stabdiag.cli import main
 from stabdiag.errors import LogError
 from stabdiag.postmortem import postmortem
 
@@ -210,28 +209,19 @@ def test_a_log_of_placeholders_has_nothing_to_convert(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_command(tmp_path, monkeypatch, capsys):
+def test_the_command(stabdiag, tmp_path):
     output = tmp_path / "run.parquet"
     log = RUNS / "spike-lr-jump" / "log.jsonl"
-    monkeypatch.setattr(
-        "sys.argv", ["stabdiag", "convert", str(log), "-o", str(output), "--dtype", "bf16"]
-    )
-    with pytest.raises(SystemExit) as end:
-        main()
-    assert not end.value.code
-    out = capsys.readouterr().out
+    code, out, _ = stabdiag("convert", log, "-o", output, "--dtype", "bf16")
+    assert code == 0
     assert " ".join(out.split()).startswith(f"{output}: loss (1000), grad_norm (1000), lr")
     assert diagnose(output).manifest.dtype == "bf16"
 
 
-def test_what_was_converted_is_told_by_group_in_lines_that_fit(tmp_path, monkeypatch, capsys):
+def test_what_was_converted_is_told_by_group_in_lines_that_fit(stabdiag):
     log = RUNS / "healthy-by-layer" / "log.jsonl"
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("sys.argv", ["stabdiag", "convert", str(log), "-o", "run.parquet"])
-    with pytest.raises(SystemExit) as end:
-        main()
-    out = capsys.readouterr().out
-    assert not end.value.code
+    code, out, _ = stabdiag("convert", log, "-o", "run.parquet")
+    assert code == 0
     assert out.startswith("run.parquet: loss (800), ")
     assert f"grad_norm: {len(read(log).group('grad_norm')) - 1} groups" in " ".join(out.split())
     assert "grad_norm/" not in out

@@ -8,7 +8,6 @@ from importlib import import_module
 
 import pytest
 
-from stabdiag.cli import main
 from stabdiag.errors import LogError, StabdiagError
 from stabdiag.log_formats import formats_table, log_formats
 from stabdiag.readers import read_columns
@@ -75,9 +74,7 @@ def test_an_unknown_format_of_the_table():
         formats_table("jsno")
 
 
-def test_the_command(monkeypatch, capsys):
-    monkeypatch.setattr("sys.argv", ["stabdiag", "formats", "-f", "markdown"])
-    with pytest.raises(SystemExit) as end:
-        main()
-    assert not end.value.code
-    assert "| `jsonl` | JSON lines" in capsys.readouterr().out
+def test_the_command(stabdiag):
+    code, out, _ = stabdiag("formats", "-f", "markdown")
+    assert code == 0
+    assert "| `jsonl` | JSON lines" in out

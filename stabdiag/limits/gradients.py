@@ -17,7 +17,8 @@ class GradientLimits:
         at_least=2.0,
         source=OURS,
         why="A gradient norm that ends this far above its own lowest level, with a loss that has "
-        "got worse, is exploding. Healthy norms rise up to about ten times late in training.",
+        "got worse or stands still, is exploding. Healthy norms rise up to about ten times late in "
+        "training.",
     )
     vanish_ratio: float = limit(
         0.001,

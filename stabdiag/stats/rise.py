@@ -196,6 +196,10 @@ def _at_scale(x: Floats, window: int, size: int, recent: float) -> Rise:
     drawup = levels[: best + 1] - np.minimum.accumulate(levels[: best + 1])
     # The noise of a run that diverges grows with it: the part before tells what is usual.
     calm = levels[: near + 1] if near >= _CALM_LEVELS else levels
+    # While it comes down from above where it ends, a loss bends more than its noise does.
+    down = int(np.argmax(levels <= low[-1]))
+    if len(calm) - down >= _CALM_LEVELS:
+        calm = calm[down:]
     progress = max(median(x[: max(window // 20, 3)]) - float(low[best]), 0.0)
     # What blew up bursts as low as it likes: only what came before it left for good is usual.
     left = best + _last_near(up, progress)

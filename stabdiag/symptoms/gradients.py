@@ -28,6 +28,9 @@ _STRETCHES = 20
 _END = 8
 _LEAST = 100
 
+# The end of a loss is the median of few: so many times what one level differs from the next by.
+_USUAL = 5.0
+
 # Most of the loss is left if it still has this share of its first level.
 _LEFT = 0.8
 
@@ -73,24 +76,27 @@ def grad_nonfinite(case: Case) -> Evidence | None:
 
 
 def grad_exploding(case: Case) -> Evidence | None:
-    """Does the gradient norm end orders of magnitude above its level, with a loss got worse?"""
+    """Does the gradient norm end orders of magnitude above its level, while nothing is learned?"""
     norm = finite_norm(case)
     if norm is None or len(case.loss) < _END:
         return None
     reached = levels(norm.values, _STRETCHES)
     lowest, last = float(reached.min()), median(norm.values[-_END:])
-    ratio = last / lowest if lowest > 0 else 0.0
-    loss = levels(case.loss.values, _STRETCHES)
-    best = float(loss.min())
-    worse = median(case.loss.values[-_END:]) - best
-    lost = worse > case.limits.divergence.material * max(float(loss[0]) - best, 0.0)
-    if ratio <= case.limits.gradients.explode_ratio or not lost:
+    ratio, limit = last / lowest if lowest > 0 else 0.0, case.limits.gradients.explode_ratio
+    if ratio <= limit:
         return None
     small = np.flatnonzero(norm.values <= 10 * lowest)
     began = int(norm.steps[min(int(small[-1]) + 1, len(norm) - 1)])
+    if _got_worse(case):
+        outcome = "and the loss got worse"
+    # At a loss that has converged, gradients may grow from next to nothing.
+    elif last > limit * _early(reached) and _stands_still(case, began):
+        outcome = "and the loss has not fallen since"
+    else:
+        return None
     return Evidence(
         because=f"The gradient norm went from {num(lowest)} to {num(last)}, {num(ratio)} x, from "
-        f"step {began} on, and the loss got worse.",
+        f"step {began} on, {outcome}.",
         step=began,
         measured={"lowest": lowest, "last": last, "ratio": ratio},
         first=f"{checkpoint_before(case.manifest, began).reload('the explosion')}, and lower the "
@@ -104,6 +110,36 @@ def grad_exploding(case: Case) -> Evidence | None:
     )
 
 
+def _got_worse(case: Case) -> bool:
+    """Tell whether the loss ends above its best level, by more than a little of its progress.
+
+    And by more than its levels vary: a loss that never fell has no progress to measure by.
+    """
+    loss = levels(case.loss.values, _STRETCHES)
+    best = float(loss.min())
+    worse = median(case.loss.values[-_END:]) - best
+    usual = median(np.abs(np.diff(loss))) if len(loss) > 1 else 0.0
+    least = case.limits.divergence.material * max(float(loss[0]) - best, 0.0)
+    return worse > max(least, _USUAL * usual)
+
+
+def _stands_still(case: Case, since: int) -> bool:
+    """Tell whether a loss that has far to go has hardly fallen since a step."""
+    loss = case.loss.values
+    before = case.loss.until(since).values
+    # A loss that may be negative or zero says nothing about how much of it is left.
+    if not len(before) or loss.min() <= 0:
+        return False
+    last = median(loss[-_END:])
+    far = last > (1 - _LEFT) * float(levels(loss, _STRETCHES)[0])
+    return far and last > _LEFT * median(before[-_END:])
+
+
+def _early(reached: Floats) -> float:
+    """Return the early level; a first few steps far above all others are the initialisation's."""
+    return median(reached[: _STRETCHES // 4])
+
+
 def grad_vanishing(case: Case) -> Evidence | None:
     """Has the gradient gone to nothing while most of the loss is left?"""
     norm, loss = finite_norm(case), case.loss.values
@@ -112,8 +148,7 @@ def grad_vanishing(case: Case) -> Evidence | None:
         return None
     reached = levels(norm.values, _STRETCHES)
     left = levels(loss, _STRETCHES)
-    # A first few steps far above all others are the initialisation's.
-    early, last = median(reached[: _STRETCHES // 4]), float(reached[-1])
+    early, last = _early(reached), float(reached[-1])
     share = last / early if early > 0 else 1.0
     if share >= case.limits.gradients.vanish_ratio or left[-1] < _LEFT * left[0]:
         return None

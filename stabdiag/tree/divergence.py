@@ -72,7 +72,12 @@ def _is_the_loss_rising(case: Case) -> Reply:
             branch="slight",
             measured=measured,
         )
-    if rise.amount > 0:
+    if rise.amount > material_bar(case, rise):
+        ends += (
+            f"; that is {num(rise.amount / rise.bar)} times what its noise and its usual ups and "
+            f"downs explain, but no trend (p {rise.p_value:.2g})"
+        )
+    elif rise.amount > 0:
         ends += ", no more than its noise and its usual ups and downs"
     return no(ends, measured=measured)
 

@@ -21,6 +21,8 @@ from stabdiag.errors import LogError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from tests.conftest import Result
+
 ROOT = Path(__file__).parents[2]
 RUNS = ROOT / "fixtures" / "runs"
 (HOOK,) = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text(encoding="utf-8"))
@@ -91,13 +93,13 @@ def test_pytest_shows_the_report_and_the_line_of_the_test(tmp_path: Path):
 
 @pytest.fixture
 def hook(
-    call: Callable[..., tuple[int, str, str]], monkeypatch: pytest.MonkeyPatch
+    stabdiag: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
 ) -> Callable[..., tuple[int, str, str]]:
     """Run the hook as pre-commit does: at the top of a repository, all files in one command."""
     monkeypatch.chdir(ROOT)
     program, *arguments = shlex.split(HOOK["entry"])
     assert program == "stabdiag"
-    return partial(call, *arguments)
+    return partial(stabdiag, *arguments)
 
 
 def test_each_file_is_a_run_of_its_own(hook: Callable[..., tuple[int, str, str]]):

@@ -11,23 +11,25 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-import stabdiag
+from stabdiag import diagnose
 from stabdiag.formats import names, render
 from stabdiag.formats.github import summary
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from tests.conftest import Result
+
 ROOT = Path(__file__).parents[2]
 LOG = ROOT / "fixtures" / "runs" / "spike-lr-jump" / "log.jsonl"
 
 
-def test_one_run_writes_every_format(call: Callable[..., tuple[int, str, str]], tmp_path: Path):
+def test_one_run_writes_every_format(stabdiag: Callable[..., Result], tmp_path: Path):
     written = [f"--write={name}={name}.out" for name in names()]
-    code, out, err = call("diagnose", LOG, *written)
+    code, out, err = stabdiag("diagnose", LOG, *written)
     assert (code, err) == (0, "")
     assert out.startswith("WARNING")
-    report = stabdiag.diagnose(str(LOG))
+    report = diagnose(str(LOG))
     for name in names():
         page = f" --format html --output {name}.out" if name == "html" else ""
         again = f"stabdiag diagnose {LOG}{page}"
@@ -37,10 +39,10 @@ def test_one_run_writes_every_format(call: Callable[..., tuple[int, str, str]], 
 
 
 def test_what_is_written_besides_does_not_change_the_rest(
-    call: Callable[..., tuple[int, str, str]], tmp_path: Path
+    stabdiag: Callable[..., Result], tmp_path: Path
 ):
     arguments = ("--fail-on", "warning", "-f", "json", "-o", "report.json")
-    assert call("diagnose", LOG, *arguments, "--write", "junit=a b.xml") == (1, "", "")
+    assert stabdiag("diagnose", LOG, *arguments, "--write", "junit=a b.xml") == (1, "", "")
     assert json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))["schema"] == 1
     assert "<failure" in (tmp_path / "a b.xml").read_text(encoding="utf-8")
 
@@ -56,41 +58,41 @@ def test_what_is_written_besides_does_not_change_the_rest(
     ],
 )
 def test_errors_are_one_line(
-    call: Callable[..., tuple[int, str, str]], tmp_path: Path, value: str, words: str
+    stabdiag: Callable[..., Result], tmp_path: Path, value: str, words: str
 ):
-    code, out, err = call("diagnose", LOG, "--write", value)
+    code, out, err = stabdiag("diagnose", LOG, "--write", value)
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert words in err
     assert list(tmp_path.iterdir()) == []
 
 
 def test_the_summary_of_a_job_is_added_to(
-    call: Callable[..., tuple[int, str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    stabdiag: Callable[..., Result], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     page = tmp_path / "summary.md"
     page.write_text("before\n", encoding="utf-8")
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(page))
-    assert call("diagnose", LOG)[0] == 0
+    assert stabdiag("diagnose", LOG)[0] == 0
     assert page.read_text(encoding="utf-8") == "before\n"
-    code, out, _ = call("diagnose", LOG, "-f", "github")
+    code, out, _ = stabdiag("diagnose", LOG, "-f", "github")
     assert code == 0
     assert out.startswith("::warning ")
-    told = summary(stabdiag.diagnose(str(LOG)), command=f"stabdiag diagnose {LOG}")
+    told = summary(diagnose(str(LOG)), command=f"stabdiag diagnose {LOG}")
     assert page.read_text(encoding="utf-8") == f"before\n{told}"
 
 
 def test_a_summary_that_cannot_be_written_is_one_line(
-    call: Callable[..., tuple[int, str, str]], monkeypatch: pytest.MonkeyPatch
+    stabdiag: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", "no/such/summary.md")
-    code, _, err = call("diagnose", LOG, "-f", "github")
+    code, _, err = stabdiag("diagnose", LOG, "-f", "github")
     assert code == 2
     assert err.count("\n") == 1
     assert "GITHUB_STEP_SUMMARY" in err
 
 
-def test_names_in_errors_give_no_orders(call: Callable[..., tuple[int, str, str]]):
-    _, _, err = call("diagnose", "x\n::error::y ##[error]z")
+def test_names_in_errors_give_no_orders(stabdiag: Callable[..., Result]):
+    _, _, err = stabdiag("diagnose", "x\n::error::y ##[error]z")
     assert err.count("\n") == 1
     assert "##[" not in err
 
@@ -99,5 +101,5 @@ def test_pages_are_utf_8_where_the_system_is_not(tmp_path: Path):
     command = [sys.executable, "-m", "stabdiag", "diagnose", str(LOG), "-f", "markdown"]
     environment = {**os.environ, "PYTHONIOENCODING": "cp1252"}
     done = subprocess.run(command, capture_output=True, check=True, env=environment, cwd=tmp_path)
-    told = render(stabdiag.diagnose(str(LOG)), "markdown", command=f"stabdiag diagnose {LOG}")
+    told = render(diagnose(str(LOG)), "markdown", command=f"stabdiag diagnose {LOG}")
     assert done.stdout.decode("utf-8") == told

@@ -5,44 +5,26 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import pytest
 
-from stabdiag.cli import main
-
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from tests.conftest import Result
 
 FOLDER = Path(__file__).parents[2] / "fixtures" / "pairs"
 LR = [FOLDER / "config-differs-lr" / f"{name}.jsonl" for name in ("base", "low")]
 SAME = [FOLDER / "agree-twice" / f"{name}.jsonl" for name in ("first", "second")]
 
 
-class Result(NamedTuple):
-    """What a command left behind."""
-
-    code: int
-    out: str
-    err: str
-
-
 @pytest.fixture
-def compare(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> Callable[..., Result]:
-    """Run the command in an empty folder, within this process."""
-    monkeypatch.chdir(tmp_path)
-
-    def run(*arguments: object) -> Result:
-        monkeypatch.setattr(sys, "argv", ["stabdiag", "compare", *map(str, arguments)])
-        with pytest.raises(SystemExit) as end:
-            main()
-        out, err = capsys.readouterr()
-        return Result(code=int(end.value.code or 0), out=out, err=err)
-
-    return run
+def compare(stabdiag: Callable[..., Result]) -> Callable[..., Result]:
+    """Run ``stabdiag compare`` in an empty folder, within this process."""
+    return partial(stabdiag, "compare")
 
 
 @pytest.mark.parametrize(

@@ -4,40 +4,22 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from typing import TYPE_CHECKING, NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING
 
 import pytest
-
-from stabdiag.cli import main
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-
-class Result(NamedTuple):
-    """What a command left behind."""
-
-    code: int
-    out: str
-    err: str
+    from tests.conftest import Result
 
 
 @pytest.fixture
-def command(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> Callable[..., Result]:
+def command(stabdiag: Callable[..., Result]) -> Callable[..., Result]:
     """Run ``stabdiag postmortem`` in an empty folder, within this process."""
-    monkeypatch.chdir(tmp_path)
-
-    def run(*arguments: object) -> Result:
-        monkeypatch.setattr(sys, "argv", ["stabdiag", "postmortem", *map(str, arguments)])
-        with pytest.raises(SystemExit) as end:
-            main()
-        out, err = capsys.readouterr()
-        return Result(code=int(end.value.code or 0), out=out, err=err)
-
-    return run
+    return partial(stabdiag, "postmortem")
 
 
 @pytest.fixture

@@ -115,3 +115,13 @@ def test_a_bump_before_a_climb_does_not_begin_it() -> None:
     rise = net_rise(x, 200, 0.001)
     assert rise is not None
     assert 1250 < rise.onset < 1320
+
+
+def test_the_bends_of_a_descent_are_no_noise() -> None:
+    at = np.arange(100)
+    x = 1.5 + 2.0 * np.exp(-at / 16) + 0.05 * np.random.default_rng(0).standard_normal(100)
+    x[60:] += 0.5
+    rise = net_rise(x, 100, 0.001)
+    assert rise is not None
+    # Ten of the noise's deviations, and it stays: that many times the bar no trend is asked for.
+    assert rise.amount > 2.5 * rise.bar

@@ -36,6 +36,7 @@ FOUND = [
     ("grad-nonfinite", log(FALLING, with_bad(NORM, 200, 300)), FP32, "step 200"),
     ("grad-nonfinite", log(FALLING[:9], with_bad(NORM[:9], 7, 8)), {}, "step 7"),
     ("grad-exploding", log(WORSE, RISING), FP32, "learning rate"),
+    ("grad-exploding", log(FLAT, NORM * np.exp(STEPS / 60)), FP32, "learning rate"),
     ("grad-vanishing", log(FLAT, GONE), FP32, "each layer"),
     ("grad-clip-saturated", log(FALLING, 50 * NORM), {"grad_clip": 1.0}, "from 1 to"),
     ("grad-clip-saturated", log(FALLING, 1e5 * NORM), {"grad_clip": 1.0}, "why the gradient is so"),
@@ -59,6 +60,11 @@ PASSED = [
     # Gradients grow while the loss still falls.
     ("grad-exploding", log(4 - STEPS / 200 + NOISE, RISING), FP32),
     ("grad-exploding", log(WORSE, NORM * (1 + STEPS / 60)), FP32),
+    # A run that has converged: gradients grow from next to nothing, or with next to no loss left.
+    ("grad-exploding", log(FLAT, NORM * np.exp(np.abs(STEPS - 300) / 60)), FP32),
+    ("grad-exploding", log(np.exp(-np.minimum(STEPS, 200) / 40), NORM * np.exp(STEPS / 60)), FP32),
+    # A policy's loss says nothing about how much of it is left.
+    ("grad-exploding", log(NOISE, NORM * np.exp(STEPS / 60)), FP32),
     # The gradient goes with the loss.
     ("grad-vanishing", log(np.exp(-STEPS / 100), GONE), FP32),
     # The weights go to nothing, and the gradient with them: that is another symptom.
@@ -98,6 +104,14 @@ def test_a_near_miss_is_none(symptom, slug, run, manifest):
 @pytest.mark.parametrize("slug", sorted({case[0] for case in FOUND}))
 def test_without_gradient_norms_it_is_not_checked(symptom, slug):
     assert symptom(slug, {"step": STEPS, "loss": FALLING}) == ("grad_norm",)
+
+
+@pytest.mark.parametrize(
+    ("loss", "says"), [(WORSE, "the loss got worse"), (FLAT, "the loss has not fallen since")]
+)
+def test_an_explosion_tells_what_the_loss_did(symptom, loss, says):
+    found = symptom("grad-exploding", log(loss, RISING), FP32)
+    assert found.summary.endswith(f"{says}.")
 
 
 def test_an_explosion_is_dated_to_where_it_began(symptom):

@@ -47,6 +47,7 @@ def test_where_the_height_convicts_no_chance_is_told() -> None:
         ("up = np.maximum(at - 805, 0) / 300; lr = np.where(at < 800, 1e-3, 5e-3)", "lr-rising"),
         ("up = np.where(at < 800, 0.0, 0.5 + 0.004 * (at - 800)); lr = None", "unexplained"),
     ],
+    ids=["jump", "step up"],
 )
 def test_a_diagnosis_does_not_wait_for_what_it_does_not_need(log: str, slug: str) -> None:
     script = f"""
@@ -54,8 +55,10 @@ import sys, numpy as np, stabdiag
 at = np.arange(1600)
 {log}
 loss = 2 + 2 * np.exp(-at / 200) + 0.05 * np.random.default_rng(0).standard_normal(1600) + up
-log = {{"step": at, "loss": loss}} | ({{}} if lr is None else {{"lr": lr}})
-print(stabdiag.diagnose(log).diagnosis.slug, "numpy.ma" in sys.modules)
+log = {{"step": at, "loss": loss, "grad_norm": np.ones(1600)}}
+log |= {{}} if lr is None else {{"lr": lr}}
+report = stabdiag.diagnose(log, manifest={{"dtype": "bf16"}})
+print(report.diagnosis.slug, "numpy.ma" in sys.modules)
 """
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
@@ -103,3 +106,15 @@ def test_a_loss_that_rises_over_many_epochs_climbs_and_did_not_jump() -> None:
     assert stabdiag.diagnose({"step": at, "loss": loss}).diagnosis.slug == "spike-unresolved"
     jumps = np.where(at > 22, loss + 1.5, loss)
     assert stabdiag.diagnose({"epoch": at, "loss": jumps}).diagnosis.slug == "spike-unresolved"
+
+
+def test_a_rise_beyond_noise_that_is_no_trend_is_told_as_such() -> None:
+    at = np.arange(100)
+    loss = 1.5 + 2.0 * np.exp(-at / 16) + 0.05 * np.random.default_rng(0).standard_normal(100)
+    loss[60:] += 0.4
+    answer = asked({"step": at, "loss": loss})
+    assert answer.verdict == "no"
+    assert answer.measured["rise"] > answer.measured["bar"]
+    assert "times what its noise and its usual ups and downs explain, but no trend (p 0.0" in (
+        answer.because
+    )

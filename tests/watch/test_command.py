@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-import sys
-from typing import TYPE_CHECKING, NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING
 
 import pytest
 
-from stabdiag.cli import main
 from stabdiag.cli.display import display
 from stabdiag.errors import NoUsableRecord
 from stabdiag.watch import Seen
@@ -18,29 +17,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-
-class Result(NamedTuple):
-    code: int
-    out: str
-    err: str
+    from tests.conftest import Result
 
 
 @pytest.fixture
-def watch(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> Callable[..., Result]:
+def watch(stabdiag: Callable[..., Result]) -> Callable[..., Result]:
     """Watch a log that is quiet, within this process."""
-    monkeypatch.chdir(tmp_path)
-
-    def run(*arguments: object) -> Result:
-        command = ["stabdiag", "watch", *map(str, arguments), "--until-idle", "0"]
-        monkeypatch.setattr(sys, "argv", command)
-        with pytest.raises(SystemExit) as end:
-            main()
-        out, err = capsys.readouterr()
-        return Result(code=int(end.value.code or 0), out=out, err=err)
-
-    return run
+    return partial(stabdiag, "watch", "--until-idle", "0")
 
 
 @pytest.mark.parametrize(
