@@ -62,6 +62,9 @@ class Series:
 # What is told where a column of epochs serves as the step.
 _EPOCHS = re.compile(r"epoch.* serves as the step")
 
+# What is told where the number of a record serves as the step.
+NUMBERED: Final = "no step was logged: the record's number serves as the step"
+
 # What is told of gradient norms that are 0 all along: placeholders, if the run learned.
 _NO_GRADIENT = re.compile(r" is 0 in every record, .* as grad_norm$")
 
@@ -202,6 +205,11 @@ class History:
         """Whether the log's steps are epochs, by what is told or as each of them is evaluated."""
         told = (e.message.lower() for e in self.events if e.kind is EventKind.STEPS)
         return any(_EPOCHS.search(message) for message in told) or self._evaluates_each
+
+    @property
+    def counts_records(self) -> bool:
+        """Whether the number of a record serves as its step."""
+        return any(event.message in (NUMBERED, COUNTED) for event in self.events)
 
     @property
     def without_gradient(self) -> bool:

@@ -27,6 +27,11 @@ def num(value: float) -> str:
     return f"{value:.4g}"
 
 
+def digits(value: float) -> int:
+    """Return how many digits a number was written with, but for the zeros at either end."""
+    return len(f"{value:.12e}".partition("e")[0].replace(".", "").strip("-0"))
+
+
 def times(ratio: float) -> str:
     """Return how many times as large: ``2.8 x``, or ``17%`` of what has become smaller."""
     return f"{num(ratio)} x" if ratio >= 1 else f"{100 * ratio:.2g}%"

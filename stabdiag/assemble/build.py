@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stabdiag.assemble.by_epoch import with_epochs_placed
 from stabdiag.assemble.clock import with_clock
 from stabdiag.assemble.converted import converted_history
 from stabdiag.assemble.load import load
@@ -90,8 +91,10 @@ def build_history(
     if order.runs > 1:
         lost = order.number[losses.records & ~np.isfinite(losses.values)]
         events.append(_several(order.runs, number, lost))
+    series, placed = with_epochs_placed(dict(_series(data, names, losses, order.steps, run)))
+    events += placed
     return History(
-        series=dict(_series(data, names, losses, order.steps, run)),
+        series=series,
         events=(*columns.events, *events),
         config=columns.config,
         contested=contested(names.get("loss", ""), columns.names, has_reward="reward" in names),

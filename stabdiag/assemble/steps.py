@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.history import Event, EventKind
+from stabdiag.history import NUMBERED, Event, EventKind
 from stabdiag.roles import normal
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def read_steps(columns: Columns, names: Mapping[str, str]) -> Steps:
         else:
             return _from_column(columns, column, good, role, names[role], tried)
         tried.append(_note(f"the step column {names[role]!r} {reason}"))
-    tried.append(_note("no step was logged: the record's number serves as the step"))
+    tried.append(_note(NUMBERED))
     return Steps(
         steps=np.arange(columns.rows), usable=np.ones(columns.rows, bool), events=tuple(tried)
     )

@@ -42,6 +42,8 @@ def initial_loss_off(case: Case) -> Evidence | None:
     first, level = float(case.loss.values[0]), chance(classes)
     if first <= case.limits.learning.initial_factor * level or "+" in case.loss.column:
         return None
+    if _was_lost(case):
+        return None
     found = f"The first loss is {num(first)}, {num(first / level)} x the {num(level)} that a model "
     found += f"without knowledge has with {classes} classes"
     lower = (
@@ -64,6 +66,15 @@ def initial_loss_off(case: Case) -> Evidence | None:
             "weights are the intended ones.",
         ),
     )
+
+
+def _was_lost(case: Case) -> bool:
+    """Tell whether the steps before the first logged loss may have made it what it is.
+
+    Those of a run whose loss is not finite in the next record have: it is not where the run began.
+    """
+    losses = case.history.series["loss"].values
+    return int(case.loss.steps[0]) > 1 and not np.isfinite(losses[:2]).all()
 
 
 def plateau_early(case: Case) -> Evidence | None:

@@ -8,22 +8,18 @@ import numpy as np
 
 from stabdiag.findings import Severity
 from stabdiag.stats.levels import levels
-from stabdiag.stats.quantiles import robust_sigma
-from stabdiag.symptoms.losses import best_evaluation, trained
-from stabdiag.symptoms.stuck import (
-    ONE_BATCH,
-    RANGE,
-    STRETCHES,
-    loss_constant,
-    plateau_at_chance,
-    with_cause,
-)
+from stabdiag.stats.quantiles import median, robust_sigma
+from stabdiag.symptoms.frozen import RANGE, stands_still, with_cause
+from stabdiag.symptoms.losses import best_evaluation, from_the_start, is_distance, trained
+from stabdiag.symptoms.stuck import ONE_BATCH, STRETCHES, loss_constant, plateau_at_chance
 from stabdiag.symptoms.symptom import Evidence, Symptom
+from stabdiag.symptoms.warmup import lr_no_warmup
 from stabdiag.words import num
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from stabdiag.history import Series
     from stabdiag.tree.case import Case
 
     Floats = NDArray[np.float64]
@@ -36,11 +32,30 @@ _SIGMAS = 3.0
 _FIRST = (3, 5, 10)
 _BY_CHANCE = 0.001
 
+# One that blew up at once was above this many times its beginning for most of the log, by its first
+# tenth, and by so many deviations: of healthy runs the first loss is no more than three too low.
+_TIMES = 2.0
+_SOON = 0.1
+_FAR = 6.0
+_FEWEST = 20
+
+_SLOWER = (
+    "Start again with a tenth of the learning rate and a longer warm-up: the first steps made the "
+    "model worse than it was untrained."
+)
+
 
 def not_learning(case: Case) -> Evidence | None:
     """Has the loss not fallen at all, at a level that is not that of chance?"""
+    if plateau_at_chance(case) is not None or loss_constant(case) is not None:
+        return None
+    if stands_still(case):
+        level = levels(case.loss.values, STRETCHES)
+        return _never_lower(case, case.loss, float(case.loss.values[0]), level)
+    if _blew_up(case) and lr_no_warmup(case) is None:
+        return _blown_up(case)
     after = trained(case)
-    if after is None or plateau_at_chance(case) is not None or loss_constant(case) is not None:
+    if after is None:
         return None
     level = levels(after.values, STRETCHES)
     if _rose_at_once(case.loss.values):
@@ -58,6 +73,14 @@ def not_learning(case: Case) -> Evidence | None:
         return None
     if best_evaluation(case) < before * (1 - 2 * case.limits.learning.least_fall):
         return None
+    return _never_lower(case, after, began, level)
+
+
+def _never_lower(case: Case, after: Series, began: float, level: Floats) -> Evidence:
+    """Return what speaks for a loss that stands where it began, after the warm-up if there is one.
+
+    ``level`` are the levels of its stretches.
+    """
     found = Evidence(
         because=f"The loss began at {num(began)} and is {num(float(level[-1]))} after "
         f"{int(case.loss.steps[-1])} steps; it was never lower than {num(float(level.min()))} over "
@@ -89,6 +112,39 @@ def _rose_at_once(x: Floats) -> bool:
     )
 
 
+def _blew_up(case: Case) -> bool:
+    """Tell whether the loss soon was far above its beginning, and stayed there for most of the log.
+
+    Its logarithm is looked at: the noise of a loss grows with its level.
+    """
+    x = case.loss.values
+    if len(x) < _FEWEST or not is_distance(case) or not from_the_start(case):
+        return False
+    above = x > _TIMES * x[0]
+    if above.mean() < 1 / 2 or not above[: round(_SOON * len(x))].any():
+        return False
+    level = np.log(x)
+    noise = robust_sigma(np.diff(level)) / float(np.sqrt(2))
+    return median(level) - float(level[0]) > _FAR * noise
+
+
+def _blown_up(case: Case) -> Evidence:
+    """Return what speaks for a loss that was above its beginning for most of the log."""
+    x, steps = case.loss.values, case.loss.steps
+    began, high = float(x[0]), x > _TIMES * x[0]
+    last, count = int(steps[np.flatnonzero(high)[-1]]), int(high.sum())
+    return Evidence(
+        because=f"The loss began at {num(began)}, went up to {num(float(x.max()))} and was above "
+        f"{num(_TIMES)} x its beginning at {count} of {len(x)} logged points, up to step {last}; "
+        f"it is {num(float(levels(x, STRETCHES)[-1]))} after {int(steps[-1])} steps.",
+        step=int(steps[0]),
+        measured={"first_loss": began, "highest_loss": float(x.max()), "points_above": count},
+        first=_SLOWER,
+        then=("Clip the gradient by its global norm.", RANGE, ONE_BATCH),
+        title="The loss blew up in the first steps",
+    )
+
+
 def _worse_than_at_first(case: Case, level: Floats) -> Evidence | None:
     """Return what speaks for a loss that rose in its first steps and did not come back."""
     began, steps = float(case.loss.values[0]), case.loss.steps
@@ -99,8 +155,7 @@ def _worse_than_at_first(case: Case, level: Floats) -> Evidence | None:
         f"after {int(steps[-1])} steps; no tenth of the run came below {num(float(level.min()))}.",
         step=int(steps[0]),
         measured={"first_loss": began, "last_loss": float(level[-1])},
-        first="Start again with a tenth of the learning rate and a longer warm-up: the first steps "
-        "made the model worse than it was untrained.",
+        first=_SLOWER,
         then=(
             ONE_BATCH,
             "Check the sign of the loss, and that gradients are set to zero before each step.",

@@ -78,6 +78,9 @@ def _epoch_begins(case: Case, step: int, before: Floats, width: int) -> bool:
 
 def resume_step_gap(case: Case) -> Evidence | None:
     """Are steps missing from a log that is regular otherwise?"""
+    # Records that are counted have no gaps: those of an evaluation lie between the losses.
+    if case.history.counts_records:
+        return None
     # A loss that is not finite was logged all the same.
     steps = case.history.series["loss"].steps
     gaps = np.diff(steps).astype(np.float64)

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.findings import Remedy, Severity
+from stabdiag.findings import Severity
 from stabdiag.stats.levels import levels
-from stabdiag.symptoms.losses import best_evaluation, chance, rate_is_zero, trained
+from stabdiag.symptoms.frozen import LOWER, STEPS, with_cause
+from stabdiag.symptoms.losses import best_evaluation, chance, trained
 from stabdiag.symptoms.symptom import Evidence, Symptom
 from stabdiag.symptoms.zero import zero
-from stabdiag.words import num
+from stabdiag.words import digits, num
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -36,11 +36,6 @@ _FINE = 1e-4
 _STUCK = 0.5
 _DIGITS = 3
 
-# What is advised of a learning rate that is not known.
-_STEPS = "Check that the optimizer steps, and with a learning rate that is not 0."
-_LOWER = "Divide the learning rate by 10: one far too high also ends at chance."
-RANGE = "Run a learning-rate range test: too low crawls, too high bounces."
-
 ONE_BATCH = "Train on one batch alone: the loss has to go to zero."
 
 
@@ -57,7 +52,7 @@ def loss_constant(case: Case) -> Evidence | None:
     if x[-1] == 0:
         return zero(case, start)
     coarse = start > 0 and _resolution(x[:start]) > _FINE * abs(float(x[-1]))
-    stuck = x[-1] > _STUCK * x[0] and _digits(float(x[-1])) >= _DIGITS
+    stuck = x[-1] > _STUCK * x[0] and digits(float(x[-1])) >= _DIGITS
     if coarse and not stuck:
         return None
     value, first = num(float(x[-1])), int(steps[start])
@@ -71,57 +66,17 @@ def loss_constant(case: Case) -> Evidence | None:
         "have requires_grad and are in the optimizer.",
         then=(
             "Look for a detach(), a no_grad() or an .item() between the model and the loss.",
-            _STEPS,
+            STEPS,
             ONE_BATCH,
         ),
     )
     return with_cause(case, found)
 
 
-def with_cause(case: Case, evidence: Evidence) -> Evidence:
-    """Return what speaks for a loss that stands still, and whether a rate or gradient of 0 does."""
-    if evidence.step is None or not rate_is_zero(case, evidence.step):
-        return _without_gradient(case, evidence)
-    return replace(
-        evidence,
-        because=f"{evidence.because[:-1]}; the learning rate is 0 all that time.",
-        first="Find out what sets the learning rate to 0: no step changes the weights.",
-        remedies=(Remedy.RATE,),
-        then=(
-            "Log the learning rate with more digits, if it may be smaller than those written.",
-            evidence.first,
-            *(act for act in evidence.then if act not in (_STEPS, _LOWER, RANGE)),
-        ),
-    )
-
-
-def _without_gradient(case: Case, evidence: Evidence) -> Evidence:
-    """Add what a gradient norm says that is 0 in every record, where that is true of this run."""
-    if not case.history.without_gradient:
-        return evidence
-    first = "Find out why no gradient reaches the weights: print which have one, and its norm."
-    if case.manifest.dtype == "fp16":
-        first = (
-            "Scale the loss (torch.amp.GradScaler), or switch from fp16 to bf16: in fp16 small "
-            "gradients become 0."
-        )
-    return replace(
-        evidence,
-        because=f"{evidence.because} The gradient norm was logged as 0 all that time.",
-        first=first,
-        then=(evidence.first, *evidence.then),
-    )
-
-
 def _resolution(x: Floats) -> float:
     """Return the smallest change of a loss: how finely it was written."""
     changes = np.abs(np.diff(x))
     return float(changes[changes > 0].min(initial=np.inf))
-
-
-def _digits(value: float) -> int:
-    """Return how many digits a loss was written with, but for the zeros at either end."""
-    return len(f"{value:.12e}".partition("e")[0].replace(".", "").strip("-0"))
 
 
 def plateau_at_chance(case: Case) -> Evidence | None:
@@ -151,7 +106,7 @@ def plateau_at_chance(case: Case) -> Evidence | None:
                 "Check that labels belong to their inputs, and are not all of one class.",
                 "Check the loss: its reduction, its mask, the shift of its targets.",
                 "Check requires_grad, and that the optimizer holds the parameters.",
-                _LOWER,
+                LOWER,
             ),
         )
         return with_cause(case, found)

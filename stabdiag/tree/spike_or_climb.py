@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from stabdiag.tree.case import Case
 
 
+# However few steps a point stands for, a loss that is up after so many of them jumped.
+_SUDDEN = 3
+
+
 def proper_spikes(case: Case) -> tuple[Spike, ...]:
     """Return the spikes that §2 answers for.
 
@@ -24,7 +28,9 @@ def proper_spikes(case: Case) -> tuple[Spike, ...]:
         return case.scan.spikes
     if case.reward is not None:
         return ()
-    longest = case.points(case.limits.spike.recovery_steps / 2, 3)
+    # The steps of an epoch are hundreds: as on a sparse log, a jump takes hardly more than a point.
+    steps = 0 if case.history.counts_epochs else case.limits.spike.recovery_steps / 2
+    longest = case.points(steps, _SUDDEN)
     x, caused, reach = case.loss.values, case.suspect, case.reach
 
     def is_sudden(spike: Spike) -> bool:

@@ -130,3 +130,35 @@ def test_epochs_in_another_language(build: Build) -> None:
 
 def test_rounds_serve_where_there_is_one_record_each(build: Build) -> None:
     assert build(log([5, 10, 15, 20], "round")).series["loss"].steps.tolist() == [5, 10, 15, 20]
+
+
+def evaluated(steps: list[int], end: int = 400) -> list[dict[str, Any]]:
+    """Return a log of the loss of every second step, with evaluations at some others."""
+    return [
+        *({"step": n, "loss": 3.0 - n / 1000} for n in range(0, end + 1, 2)),
+        *({"step": n, "val_loss": 4.0 - i / 10} for i, n in enumerate(steps)),
+    ]
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_evaluations_that_count_epochs_are_placed_at_their_ends(build: Build, first: int) -> None:
+    """As Ignite's loggers write them, and loops that give the epoch to ``add_scalar``."""
+    history = build(evaluated(list(range(first, first + 8))))
+    assert history.series["eval_loss"].steps.tolist() == list(range(50, 401, 50))
+    assert history.series["eval_loss"].values[-1] == pytest.approx(3.3)
+    (told,) = (note for note in notes(history) if "taken for epochs" in note)
+    assert told.startswith(f"'val_loss' has the steps {first} to {first + 7} where the loss goes")
+
+
+@pytest.mark.parametrize(
+    ("steps", "end"),
+    [
+        pytest.param([1, 2], 400, id="few"),
+        pytest.param([2, 3, 4, 5], 400, id="begins later"),
+        pytest.param([1, 2, 3, 5], 400, id="gap"),
+        pytest.param([50, 100, 150, 200], 400, id="steps"),
+        pytest.param(list(range(1, 51)), 400, id="much of the run"),
+    ],
+)
+def test_other_evaluations_keep_their_steps(build: Build, steps: list[int], end: int) -> None:
+    assert build(evaluated(steps, end)).series["eval_loss"].steps.tolist() == steps

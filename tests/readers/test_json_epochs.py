@@ -118,3 +118,29 @@ def test_an_epoch_without_its_list_has_no_steps() -> None:
         {"epoch": 3.0, "batches": [{"loss": 2.25}, None]},
     ]
     assert [step["loss"] for step in steps_of(epochs)] == [2.5, 2.25]
+
+
+def test_the_batches_of_an_evaluation_are_no_steps(tmp_path: Path) -> None:
+    """As skorch keeps them, behind those of training, with their mean beside the epoch."""
+    held = [{"valid_loss": 9.0, "valid_batch_size": 8}] * 4
+    epochs = [
+        {
+            "batches": [{"train_loss": loss, "train_batch_size": 8} for loss in part(n)] + held,
+            "epoch": n + 1,
+            "train_loss": sum(part(n)) / STEPS,
+            "valid_loss": 2.0 + n,
+        }
+        for n in range(5)
+    ]
+    columns = read_text(tmp_path, json.dumps(epochs), "history.json")
+    assert columns.rows == 5 * STEPS
+    assert columns.load("train_loss").values.tolist() == LOSSES
+    evaluated = columns.load("valid_loss")
+    assert evaluated.present.nonzero()[0].tolist() == [STEPS * n - 1 for n in range(1, 6)]
+    assert evaluated.values[evaluated.present].tolist() == [2.0, 3.0, 4.0, 5.0, 6.0]
+
+
+def test_the_batches_of_an_evaluation_that_no_mean_is_told_of_are_kept(tmp_path: Path) -> None:
+    epochs = [{"epoch": n, "batches": [{"train_loss": 2.5}, {"valid_loss": 2.0}]} for n in range(5)]
+    columns = read_text(tmp_path, json.dumps(epochs), "history.json")
+    assert columns.load("valid_loss").present.sum() == 5

@@ -306,3 +306,77 @@ def test_a_learning_rate_of_0_needs_no_long_run(symptom, slug, loss) -> None:
     assert symptom(slug, log(loss[:40], lr=np.full(40, 1e-3))) is None
     # What falls has a rate, whatever the log says.
     assert symptom(slug, log(falling(9, 4, 10)[:40], lr=np.zeros(40))) is None
+
+
+NOISY = 4 + noise(0.8)
+STILL = np.full(N, 31.4159)
+
+
+@pytest.mark.parametrize(
+    ("points", "told", "says"),
+    [
+        # Its levels wander further than those of a loss that is judged by itself.
+        (60, {"lr": np.zeros(N)}, "; the learning rate is 0 all that time."),
+        (6, {"lr": np.zeros(N)}, "; the learning rate is 0 all that time."),
+        (60, {"weight_norm": STILL}, "; the norm of the weights is 31.42 all that time."),
+    ],
+)
+def test_weights_that_do_not_change_need_few_losses(symptom, points, told, says) -> None:
+    run = {name: x[:points] for name, x in log(NOISY, **told).items()}
+    assert symptom("not-learning", run).summary.endswith(says)
+    falls = run | {"loss": (falling(9, 4, 10) + noise(0.1))[:points]}
+    assert symptom("not-learning", falls) is None
+    learns = run | {"eval_loss": falling(4, 2, 10)[:points]}
+    assert symptom("not-learning", learns) is None
+
+
+@pytest.mark.parametrize(
+    "norms",
+    [
+        {"weight_norm/head": STILL, "weight_norm/body": STILL + AT / N},
+        {"weight_norm": np.full(N, 31.4)},
+        {"weight_norm": np.where(AT % 20, np.nan, STILL)},
+    ],
+)
+def test_weights_that_may_change_say_nothing(symptom, norms) -> None:
+    run = {name: x[:60] for name, x in log(NOISY, **norms).items()}
+    assert symptom("not-learning", run) is None
+
+
+BLOWN = 7 * np.exp(4 * np.clip(AT / 8, 0, 1) * np.clip((700 - AT) / 500, -0.2, 1) + noise(0.1))
+
+
+def test_a_loss_that_blew_up_at_once_is_told_though_it_came_back(symptom) -> None:
+    found = symptom("not-learning", log(BLOWN))
+    assert found.title == "The loss blew up in the first steps"
+    assert re.search(r"above 2 x its beginning at \d+ of 800 logged points", found.summary)
+    assert found.evidence["points_above"] == (2 * BLOWN[0] < BLOWN).sum()
+    # Without a warm-up that is what is told.
+    without = log(BLOWN, lr=np.full(N, 1e-3))
+    assert symptom("lr-no-warmup", without) is not None
+    assert symptom("not-learning", without) is None
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        # Soon made good; a first loss that was low by chance, among losses that have heavy tails.
+        BLOWN[np.minimum(4 * AT, N - 1)],
+        np.append(2.0, 7 * np.exp(noise(0.8))[1:]),
+    ],
+)
+def test_what_did_not_blow_up_at_once(symptom, loss) -> None:
+    found = symptom("not-learning", log(loss))
+    assert found is None or "blew up" not in found.title
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "told"), [(5, np.nan, False), (1, np.nan, True), (5, 20.0, True)]
+)
+def test_a_first_loss_that_steps_have_spoilt_is_not_the_initial_one(
+    symptom, first, second, told
+) -> None:
+    loss = OFF["loss"].copy()
+    loss[1:] = np.where(np.isnan(second), second, loss[1:])
+    run = {"step": np.arange(first, first + 5 * N, 5), "loss": loss}
+    assert (symptom("initial-loss-off", run, WORDS) is not None) == told

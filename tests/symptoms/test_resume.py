@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import stabdiag
+
 LAST, AT, END = 550, 500, 900
 # The log goes on to step 549, goes back to step 500 and on to the end.
 STEPS = np.append(np.arange(LAST), np.arange(AT, END))
@@ -92,3 +94,14 @@ def test_what_was_not_logged_is_not_checked(symptom, slug, missing):
 def test_ids_are_told_in_full(symptom):
     run = log(batch_id=123_456_789 + np.where(SECOND, SINCE, STEPS))
     assert "123456789, 123456790, 123456791, …" in symptom("resume-data-replayed", run).summary
+
+
+def test_records_that_are_counted_have_no_gap(tmp_path):
+    """Whose steps were not logged, and whose evaluation lies between two epochs."""
+    lines = [f"{loss}," for loss in FALLING[:500].tolist()]
+    lines[200:200] = [f",{2.0 + n / 100}" for n in range(20)]
+    path = tmp_path / "run.csv"
+    path.write_text("\n".join(["loss,val_loss", *lines]))
+    report = stabdiag.diagnose(path)
+    assert "the record's number serves as the step" in report.history.events[0].message
+    assert [finding.slug for finding in report.findings] == ["healthy"]

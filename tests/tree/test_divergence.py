@@ -97,6 +97,17 @@ def test_what_a_broken_run_does_is_not_what_it_usually_does(seed: int) -> None:
     assert 450 <= found.step <= 600
 
 
+def test_a_loss_that_rises_over_many_epochs_climbs_and_did_not_jump() -> None:
+    at = np.arange(40)
+    noise = 0.01 * np.random.default_rng(0).normal(size=40)
+    loss = 0.2 + 1.2 * np.exp(-at / 5) + noise + 1.5 * np.clip((at - 22) / 12, 0, 1)
+    assert stabdiag.diagnose({"epoch": at, "loss": loss}).diagnosis.slug == "divergence-unexplained"
+    # So many single steps are no time at all.
+    assert stabdiag.diagnose({"step": at, "loss": loss}).diagnosis.slug == "spike-unresolved"
+    jumps = np.where(at > 22, loss + 1.5, loss)
+    assert stabdiag.diagnose({"epoch": at, "loss": jumps}).diagnosis.slug == "spike-unresolved"
+
+
 def test_a_rise_beyond_noise_that_is_no_trend_is_told_as_such() -> None:
     at = np.arange(100)
     loss = 1.5 + 2.0 * np.exp(-at / 16) + 0.05 * np.random.default_rng(0).standard_normal(100)

@@ -96,10 +96,12 @@ def _tells_of_a_loss(dialect: Dialect) -> bool:
 
 def _dialects(head: bytes, lines: Sequence[str], places: Sequence[int]) -> Iterator[Dialect]:
     """Yield the dialects that the first lines may be headers of."""
+    # What is coloured was printed for people: its cells are the business of printed tables.
+    blanks = () if b"\x1b" in head else (BLANKS,)
     for above in range(min(len(places), _PREAMBLE + 1)):
         taken = places[above : above + LINES + 1]
         first, *below = (lines[place] for place in taken)
-        for delimiter in (*by_count(first), BLANKS):
+        for delimiter in (*by_count(first), *blanks):
             if first.count(delimiter) >= COLUMNS or (
                 above and not _recurs(delimiter, first, below)
             ):

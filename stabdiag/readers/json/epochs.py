@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
@@ -20,7 +21,8 @@ LONG: Final = 16
 def steps_of(epochs: list[Record]) -> list[Record]:
     """Return the records of all steps, in order; none if the records are no epochs that hold them.
 
-    What is told of a whole epoch is known at its end: it goes with its last step.
+    What is told of a whole epoch is known at its end: it goes with its last step. If its evaluation
+    is, the batches of that are no steps, as in the history of skorch.
     """
     if not epochs or not any(isinstance(value, list | dict) for value in epochs[0].values()):
         return []
@@ -30,8 +32,11 @@ def steps_of(epochs: list[Record]) -> list[Record]:
     if counter is None or inside is None:
         return []
     records: list[Record] = []
+    evaluated = assign(epochs[0]).has("eval_loss")
     for epoch in epochs:
         steps = _records(epoch.get(inside), inside, epoch)
+        if evaluated:
+            steps = [step for step in steps if not _only_evaluates(tuple(step))]
         told = {
             key: value
             for key, value in epoch.items()
@@ -46,6 +51,12 @@ def steps_of(epochs: list[Record]) -> list[Record]:
 def has_a_loss(names: Iterable[str]) -> bool:
     """Tell whether one of these columns is a training loss."""
     return assign(names).has("loss")
+
+
+@cache
+def _only_evaluates(names: tuple[str, ...]) -> bool:
+    found = assign(names)
+    return found.has("eval_loss") and not found.has("loss")
 
 
 def is_column(values: object) -> bool:

@@ -10,6 +10,7 @@ import pytest
 import stabdiag
 from stabdiag.errors import NoUsableRecord
 from stabdiag.readers.registry import reader
+from stabdiag.readers.sniff import recognised
 from stabdiag.readers.source import Stream
 
 OVERFLOW = "[2026-01-05 10:00:00,1] [INFO] [loss_scaler.py:181:update_scale] [deepspeed] OVERFLOW!"
@@ -765,6 +766,16 @@ class TestPrintedTable:
         found = values("printed-table", self.HEADING + rows * 2)
         assert found["train_loss"] == [17775.174805, 2.5] * 2
         assert found["valid_loss"] == [2.963346, 1.5] * 2
+
+    def test_colours_of_what_is_best_so_far(self, values):
+        """As skorch prints them: without them, such a table is one of blanks between its cells."""
+        text = "  epoch    train_loss     dur\n-------  ------------  ------\n" + "".join(
+            f"     {n:2d}        \x1b[36m{2.5 - n / 100:.4f}\x1b[0m  0.0367\n" for n in range(10)
+        )
+        text += "     10        2.6000  0.0367\n"
+        assert recognised(text.encode(), whole=True) == "printed-table"
+        found = values("printed-table", text)
+        assert found["train_loss"] == [round(2.5 - n / 100, 4) for n in range(10)] + [2.6]
 
     def test_a_heading_that_is_printed_again(self, values):
         part = self.HEADING + "0         2.5         1.5         00:00\n" * 2
