@@ -88,13 +88,13 @@ def grad_exploding(case: Case) -> Evidence | None:
         return None
     small = np.flatnonzero(norm.values <= 10 * lowest)
     began = int(norm.steps[min(int(small[-1]) + 1, len(norm) - 1)])
+    sound = checkpoint_before(case.manifest, began, case.stride)
     return Evidence(
         because=f"The gradient norm went from {num(lowest)} to {num(last)}, {num(ratio)} x, from "
         f"step {began} on, and the loss got worse.",
         step=began,
         measured={"lowest": lowest, "last": last, "ratio": ratio},
-        first=f"{checkpoint_before(case.manifest, began).reload('the explosion')}, and lower the "
-        "learning rate by 3 to 10 times.",
+        first=f"{sound.reload('the explosion')}, and lower the learning rate by 3 to 10 times.",
         then=(
             f"Clip the global norm at {clip(case)}.",
             "Lengthen the warm-up.",

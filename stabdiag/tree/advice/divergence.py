@@ -59,7 +59,7 @@ def _facts(case: Case, cause: str = "", answer: Answer | None = None) -> _Facts:
         began = turned
         # By the time that the loss climbs, the weights have long been going wrong.
         since = f"{cause} from {turned} on" if turned < first else since
-    sound = checkpoint_before(case.manifest, min(began, first))
+    sound = checkpoint_before(case.manifest, min(began, first), case.stride)
     if not case.literal and not isinstance(turned, int):
         left = left_its_best(case)
         # One from within a slow climb is no sound checkpoint; where it began is not told closer.
