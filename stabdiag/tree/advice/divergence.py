@@ -94,8 +94,8 @@ def lr_rising(case: Case, answers: Mapping[str, Answer]) -> Advice:
     if warmup is not None and highest <= warmup:
         # Nothing is wrong with a warm-up that was planned, but for where it leads to.
         act = (
-            f"{facts.reload}, and keep the learning rate below {turning}, where the loss stopped "
-            f"falling: the warm-up of {warmup} steps leads beyond it."
+            f"{facts.reload}, and keep the learning rate below {turning}, at which the loss began "
+            f"to climb: the warm-up of {warmup} steps leads beyond it."
         )
         other = "Lengthen the warm-up, if the peak is to be kept."
     return Advice(
