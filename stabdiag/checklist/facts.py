@@ -80,7 +80,7 @@ class Facts:
         found = self.report.diagnosis
         if found.step is None or not self.broke:
             return "Begin at any checkpoint"
-        before = checkpoint_before(self.manifest, found.step)
+        before = checkpoint_before(self.manifest, found.step, self._case.stride)
         return found.reload or before.reload(f"step {found.step}")
 
     @property

@@ -94,13 +94,13 @@ def grad_exploding(case: Case) -> Evidence | None:
         outcome = "and the loss has not fallen since"
     else:
         return None
+    sound = checkpoint_before(case.manifest, began, case.stride)
     return Evidence(
         because=f"The gradient norm went from {num(lowest)} to {num(last)}, {num(ratio)} x, from "
         f"step {began} on, {outcome}.",
         step=began,
         measured={"lowest": lowest, "last": last, "ratio": ratio},
-        first=f"{checkpoint_before(case.manifest, began).reload('the explosion')}, and lower the "
-        "learning rate by 3 to 10 times.",
+        first=f"{sound.reload('the explosion')}, and lower the learning rate by 3 to 10 times.",
         then=(
             f"Clip the global norm at {clip(case)}.",
             "Lengthen the warm-up.",

@@ -25,6 +25,10 @@ if TYPE_CHECKING:
 # benchmarks. Two is not among them: the losses of preferences and of discriminators rest there.
 _USUAL_CLASSES = (10, 100, 1000)
 
+# A network that is trained on noise stays this many times the band above chance: it follows the
+# batches it has seen. Where the manifest tells the number of classes, that is chance as well.
+_ABOVE = 3.0
+
 # A run is looked at in so many stretches.
 STRETCHES = 10
 
@@ -89,7 +93,8 @@ def plateau_at_chance(case: Case) -> Evidence | None:
     late = levels(after.values, STRETCHES)[1:]
     for classes in (told,) if told else _USUAL_CLASSES:
         level = chance(classes)
-        if classes < 2 or np.abs(late / level - 1).max() > band:
+        above = _ABOVE * band if told else band
+        if classes < 2 or late.min() < level * (1 - band) or late.max() > level * (1 + above):
             continue
         if best_evaluation(case) < level * (1 - 2 * band):
             return None

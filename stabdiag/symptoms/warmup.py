@@ -38,6 +38,9 @@ _NOISE_OF_FIRST = 3
 _TWICE = 2.0
 _AS_LOW = 0.05
 
+# Losses are above zero, but may come close to it.
+_TINY = 1e-12
+
 
 def lr_no_warmup(case: Case) -> Evidence | None:
     """Did the run begin at its peak learning rate, and did the loss go up at once?"""
@@ -52,12 +55,15 @@ def lr_no_warmup(case: Case) -> Evidence | None:
     begun, early = float(loss.values[0]), loss.values[1 : count + 1]
     if len(early) < 2 * _ROW:
         return None
-    # The lowest of some in a row: that the loss stayed up.
-    held = np.lib.stride_tricks.sliding_window_view(early, _ROW).min(axis=1)
+    late, held = loss.values[len(loss) // 2 :], _held(early)
     high, at = float(held.max()), int(held.argmax()) + 1
     risen = limits.early_rise * begun
-    noise, level = _noise_at(begun, early, loss.values[len(loss) // 2 :]), median(early)
-    within_noise = high - begun <= _NOISE * noise
+    noise, level = _noise_at(begun, early, late), median(early)
+    # Under heavy tails some points in a row are as high later on, too, when nothing goes up: as
+    # they are, or for the level that the loss has come down to.
+    later = float(_held(late).max(initial=0.0))
+    usual = later * max(begun / max(median(late), _TINY), 1.0)
+    within_noise = high - begun <= _NOISE * noise or high <= usual
     stays = level >= risen and level - begun > _NOISE_OF_FIRST * noise
     blew_up = level >= _TWICE * begun and np.mean(early <= begun) < _AS_LOW
     if high < risen or (within_noise and not stays and not blew_up):
@@ -75,6 +81,14 @@ def lr_no_warmup(case: Case) -> Evidence | None:
             f"Clip the gradient by its global norm at {clip(case)}.",
         ),
     )
+
+
+def _held(x: Floats) -> Floats:
+    """Return the lowest of each few points in a row: how high the loss stayed."""
+    if len(x) < _ROW:
+        return np.empty(0)
+    lowest: Floats = np.lib.stride_tricks.sliding_window_view(x, _ROW).min(axis=1)
+    return lowest
 
 
 def _noise_at(begun: float, early: Floats, late: Floats) -> float:

@@ -13,13 +13,14 @@ if TYPE_CHECKING:
 class Checkpoint:
     """The last checkpoint before a step, as far as the manifest's cadence tells.
 
-    ``step`` is None where the cadence is not known, 0 where none had been written. ``close`` says
-    that it is of the very step before: written after that step's update, it may hold the damage.
+    ``step`` is None where the cadence is not known, 0 where none had been written. ``older`` is the
+    one to fall back on where the last may hold the damage already, else 0: one written after the
+    update of the very step before, or since the record before the one that shows the damage.
     """
 
     step: int | None
     every: int | None
-    close: bool = False
+    older: int = 0
 
     @property
     def cadence(self) -> str:
@@ -39,16 +40,22 @@ class Checkpoint:
             if not self.every:
                 why = f"nothing in this log is older than {what}"
             return f"Restart from the beginning{f' {how}' if how else ''}: {why}"
-        older = ""
-        if self.close and self.every is not None and self.step > self.every:
-            older = f" (should it be damaged already, that of step {self.step - self.every})"
+        older = f" (should it be damaged already, that of step {self.older})" if self.older else ""
         return f"Reload the checkpoint of step {self.step}, the last before {what}{older}{restart}"
 
 
-def checkpoint_before(manifest: Manifest, step: int) -> Checkpoint:
-    """Return the last checkpoint strictly before a step; there is none before step 0."""
+def checkpoint_before(manifest: Manifest, step: int, stride: float = 1.0) -> Checkpoint:
+    """Return the last checkpoint strictly before a step; there is none before step 0.
+
+    Of a log with one record in ``stride`` steps, what the record of a step shows may have happened
+    at any step since the record before.
+    """
     every = manifest.checkpoint_every
-    if every is None and step <= 0:
-        return Checkpoint(step=0, every=None)
-    last = (max(step - 1, 0) // every) * every if every else None
-    return Checkpoint(step=last, every=every, close=last is not None and last == step - 1)
+    if every is None:
+        return Checkpoint(step=0 if step <= 0 else None, every=None)
+    last = (max(step - 1, 0) // every) * every
+    since = step - round(max(stride, 1.0))
+    close = last > min(since, step - 2)
+    return Checkpoint(
+        step=last, every=every, older=max(since - 1, 0) // every * every if close else 0
+    )

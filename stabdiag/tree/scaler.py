@@ -31,6 +31,11 @@ _FIRST_SCALE = 2.0**14
 # hysteresis of Megatron and DeepSpeed twice as many.
 _LONGEST_SEARCH = 64
 
+# A search overflows step after step, and pauses only near its end: half a scale overflows half as
+# often or less, so that a pause of 2 steps, of 4, of 8 ... is soon one that ends it. Where no scale
+# shows that it fell, more pauses than these are overflows like any other.
+_PAUSES = 10
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Overflows:
@@ -163,8 +168,13 @@ def _calibration(steps: Ints, begun: int, ended: int, stride: float, scale: Seri
         return 0
     before = begun
     search = steps[:_LONGEST_SEARCH].tolist()
+    pauses: list[int] = []
     for count, step in enumerate(search):
         if step - before > patience:
             return count
+        if scale is None and step - before > 2 * stride:
+            pauses.append(count)
+        if len(pauses) > _PAUSES:
+            return pauses[0]
         before = step
     return len(search)

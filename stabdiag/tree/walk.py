@@ -14,6 +14,7 @@ from stabdiag.tree.nothing_found import nothing_found
 from stabdiag.tree.origin import first_bad
 from stabdiag.tree.outcomes import BY_SLUG
 from stabdiag.tree.question import Question, Reply, unknown
+from stabdiag.words import uncapitalised
 
 if TYPE_CHECKING:
     from stabdiag.stats.shape import Spike
@@ -45,7 +46,7 @@ def walk(case: Case) -> Walk:
             steps, earlier = _damage(lead_up.findings)
             if earlier is not None:
                 trail, findings = _section(replace(case, damaged=steps), "§1")
-                findings = [_with_hint(findings[0], earlier)]
+                findings = [_with_hint(case, findings[0], earlier)]
             trail += [replace(answer, asked_of=AskedOf.LEAD_UP) for answer in lead_up.trail]
             findings += [replace(f, asked_of=AskedOf.LEAD_UP) for f in lead_up.findings]
         return Walk(trail=tuple(trail), findings=tuple(findings))
@@ -65,17 +66,22 @@ def _damage(lead_up: tuple[Finding, ...]) -> tuple[tuple[int, ...], Finding | No
     return tuple(step for step, _ in errors), errors[0][1] if errors else None
 
 
-def _with_hint(finding: Finding, earlier: Finding) -> Finding:
+def _with_hint(case: Case, finding: Finding, earlier: Finding) -> Finding:
     if earlier.slug == "spike-unresolved":  # the way into the NaN itself
         return finding
-    if finding.remedies == (Remedy.OPERATIONS,):
-        # Trouble that was seen comes before operations that nothing accuses; its remedies are told
-        # with its own finding.
-        step = finding.first_action.removeprefix(f"{finding.reload}, and ")
+    if finding.remedies == (Remedy.OPERATIONS,) or _is_schedule(case, earlier):
+        # Trouble that was seen comes before operations that nothing accuses, and a schedule that
+        # raised the rate until the loss climbed before whatever that led to: half of a rate of
+        # thousands, or another dtype, mends nothing. Its remedies are told with its own finding.
+        step = uncapitalised(finding.first_action.removeprefix(f"{finding.reload}, and "))
+        again = (f"If the loss goes NaN again, {step}",)
         return replace(
             finding,
             first_action=earlier.first_action,
-            next_actions=(f"If the loss goes NaN again, {step}", *finding.next_actions),
+            next_actions=(
+                *(() if Remedy.RATE in finding.remedies else again),
+                *finding.next_actions,
+            ),
             reload=earlier.reload,
             began=earlier.began,
         )
@@ -84,6 +90,18 @@ def _with_hint(finding: Finding, earlier: Finding) -> Finding:
         "below."
     )
     return replace(finding, next_actions=(hint, *finding.next_actions))
+
+
+def _is_schedule(case: Case, earlier: Finding) -> bool:
+    """Tell whether a schedule raised the rate until the loss climbed, and no planned warm-up did.
+
+    It shows by a rate that turned up in the course of the run, or that rises beyond the warm-up
+    that the manifest tells of.
+    """
+    if earlier.slug != "divergence-lr-rising" or earlier.step is None:
+        return False
+    told = case.manifest.warmup_steps
+    return "turned" in earlier.evidence or (told is not None and earlier.step > told)
 
 
 def _sections(case: Case) -> Walk:

@@ -60,6 +60,7 @@ LEAK = log(falling(10.8, 0.02, 40) + np.abs(noise(0.005)))
         ("loss-constant", {**log(np.zeros(N)), "grad_norm": np.zeros(N)}, {}, "print the loss"),
         ("plateau-at-chance", GUESSING, CLASSES, "6.908"),
         ("plateau-at-chance", GUESSING, {}, "32 examples"),
+        ("plateau-at-chance", log(1.02 * CHANCE), CLASSES, "6.908"),
         ("plateau-at-chance", {"epoch": AT[:40], "loss": CHANCE[:40]}, CLASSES, "6.908"),
         ("not-learning", FLAT, {}, "one batch"),
         ("not-learning", log(FLAT["loss"][:500]), {}, "one batch"),
@@ -135,6 +136,9 @@ def test_it_is_found(symptom, slug: str, run: Log, manifest: dict[str, object], 
             "plateau-at-chance", log(np.log(2) + noise(0.005)), {}, id="two sides of a game"
         ),
         pytest.param("plateau-at-chance", GUESSING, WORDS, id="another number of classes"),
+        pytest.param("plateau-at-chance", log(0.98 * CHANCE), CLASSES, id="better than a guess"),
+        pytest.param("plateau-at-chance", log(1.05 * CHANCE), CLASSES, id="far above chance"),
+        pytest.param("plateau-at-chance", log(1.02 * CHANCE), {}, id="above what nobody told"),
         pytest.param(
             "plateau-at-chance",
             {**GUESSING, "eval_loss": falling(6.9, 3.0)},

@@ -20,6 +20,7 @@ PEAK = 1e-3
 LOSS = 2 + 2 * np.exp(-AT / 150) + np.random.default_rng(0).normal(0, 0.02, N)
 SURGING = LOSS + 3 * np.exp(-(((AT - 12) / 8) ** 2))
 NOISY = 1 + np.exp(-AT / 15) + np.random.default_rng(0).exponential(1.2, N)
+TAILS = 0.2 + (np.random.default_rng(38).standard_t(2, (N, 4)) ** 2).mean(axis=1)
 LOW_AT_FIRST = np.where(AT == 0, 4.0, 6 + np.random.default_rng(0).normal(0, 1, N))
 TO_THE_END = {"total_steps": N, "schedule": "cosine"}
 
@@ -111,6 +112,7 @@ def test_it_is_found(symptom, slug: str, log: Log, manifest: dict[str, object], 
         ),
         pytest.param("lr-no-warmup", run(CONSTANT, NOISY), {}, id="ups and downs of a small batch"),
         pytest.param("lr-no-warmup", run(CONSTANT, LOW_AT_FIRST), {}, id="it began low by chance"),
+        pytest.param("lr-no-warmup", run(CONSTANT, TAILS), {}, id="as high later on, under tails"),
         pytest.param("lr-discontinuity", run(RESTARTS), {}, id="restarts go back to the peak"),
         pytest.param("lr-discontinuity", run(STAIRS), {}, id="steps down"),
         pytest.param(

@@ -872,3 +872,32 @@ def test_a_jump_of_the_learning_rate_is_not_mended_by_other_batches(
     assert found.slug == "spike-persistent"
     assert found.next_actions[0].startswith("Find what raised the learning rate")
     assert not any("batches" in one for one in found.next_actions)
+
+
+@pytest.mark.parametrize(
+    ("step", "every", "stride", "older"),
+    [
+        (901, 100, 1, 800),  # of the very step before
+        (900, 100, 1, 0),
+        (704, 100, 5, 600),  # the record of 699 was good: 700 may not be
+        (700, 100, 10, 0),
+        (710, 100, 10, 0),
+        (619, 10, 20, 590),  # neither 600 nor 610 is known to be good
+        (104, 100, 5, 0),  # nothing is older
+    ],
+)
+def test_a_checkpoint_written_since_the_last_good_record_may_be_damaged(
+    step: int, every: int, stride: int, older: int
+) -> None:
+    last = checkpoint_before(Manifest(checkpoint_every=every), step, stride)
+    assert last.older == older
+
+
+def test_a_sparse_log_names_an_older_checkpoint(calm: Callable[..., Log]) -> None:
+    log = shifted(calm(), 704)
+    sparse = {name: values[4::5] for name, values in log.items()}
+    report = stabdiag.diagnose(sparse, manifest={"checkpoint_every": 100})
+    assert report.diagnosis.first_action.startswith(
+        "Reload the checkpoint of step 700, the last before the spike at 704 (should it be damaged "
+        "already, that of step 600)"
+    )

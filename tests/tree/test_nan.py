@@ -91,3 +91,34 @@ def test_a_run_without_a_checkpoint_is_told_once_to_restart(surging: Log) -> Non
         action = stabdiag.diagnose(surging, manifest=manifest).diagnosis.first_action
         assert action.startswith("Restart from the beginning with half the learning rate (now ")
         assert action.lower().count("restart") == 1
+
+
+@pytest.mark.parametrize("dtype", ["fp32", "fp16", None])
+def test_a_schedule_that_led_to_a_nan_is_mended_before_anything_else(
+    calm: Callable[..., Log], dtype: str | None
+) -> None:
+    log = calm(1000)
+    log["lr"][500:] = 1e-3 * 1.02 ** np.arange(500)
+    log["loss"][600:] += 0.01 * np.arange(400)
+    log["grad_norm"][795:800] = 300.0
+    log["grad_norm"][800:] = log["loss"][800:] = np.nan
+    manifest = {"checkpoint_every": 100} | ({"dtype": dtype} if dtype else {})
+    found, led, *_ = stabdiag.diagnose(log, manifest=manifest).findings
+    assert found.slug.startswith("nan-")
+    assert led.slug == "divergence-lr-rising"
+    assert found.first_action == led.first_action
+    assert found.reload == led.reload
+    assert not any("half the learning rate" in action for action in found.next_actions)
+
+
+def test_a_planned_warmup_is_no_broken_schedule(calm: Callable[..., Log]) -> None:
+    log = calm(1000)
+    log["lr"] = 1e-5 * np.arange(1, 1001)
+    log["loss"][600:] += 0.01 * np.arange(400)
+    log["loss"][800:] = np.nan
+    manifest = {"dtype": "fp16", "warmup_steps": 2000, "checkpoint_every": 100}
+    found, led, *_ = stabdiag.diagnose(log, manifest=manifest).findings
+    assert led.slug == "divergence-lr-rising"
+    assert "schedule" not in found.first_action
+    assert "keep the learning rate below 0.006" in led.first_action
+    assert "the warm-up of 2000 steps leads beyond it" in led.first_action

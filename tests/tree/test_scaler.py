@@ -325,14 +325,25 @@ def test_only_a_new_scaler_calibrates(
     assert diagnose(log).diagnosis.slug == slug
 
 
-@pytest.mark.parametrize("every", [2, 10, 40])
-def test_a_search_for_the_scale_has_an_end(calm: Callable[..., Log], every: int) -> None:
+# Of 2, hysteresis makes a search; with pauses of 10 or 40 no scale comes down.
+@pytest.mark.parametrize(("every", "searching"), [(2, 64), (10, 1), (40, 1)])
+def test_a_search_for_the_scale_has_an_end(
+    calm: Callable[..., Log], every: int, searching: int
+) -> None:
     log = calm(6000)
     log["grad_norm"][::every] = np.inf
     report = diagnose(log)
     assert report.diagnosis.slug == "gradient-overflow"
     answer = next(a for a in report.trail if a.question == "Q3.2")
-    assert answer.measured["while_calibrating"] == 64
+    assert answer.measured["while_calibrating"] == searching
+
+
+def test_a_search_of_which_no_scale_tells_may_pause_near_its_end(calm: Callable[..., Log]) -> None:
+    log = calm(3000)
+    log["grad_norm"][[*range(12), 14, 19, 21, 33, 61, 92]] = np.inf
+    answer = next(a for a in diagnose(log).trail if a.question == "Q3.2")
+    assert answer.verdict == "no"
+    assert answer.measured["while_calibrating"] == 18
 
 
 def test_the_search_is_over_when_the_scale_grows(calm: Callable[..., Log]) -> None:

@@ -59,7 +59,7 @@ def _facts(case: Case, cause: str = "", answer: Answer | None = None) -> _Facts:
         began = turned
         # By the time that the loss climbs, the weights have long been going wrong.
         since = f"{cause} from {turned} on" if turned < first else since
-    sound = checkpoint_before(case.manifest, min(began, first))
+    sound = checkpoint_before(case.manifest, min(began, first), case.stride)
     if not case.literal and not isinstance(turned, int):
         left = left_its_best(case)
         # One from within a slow climb is no sound checkpoint; where it began is not told closer.
@@ -85,15 +85,27 @@ def lr_rising(case: Case, answers: Mapping[str, Answer]) -> Advice:
         float(lr.values[max(int(np.searchsorted(lr.steps, facts.first, "right")) - 1, 0)])
     )
     first, last = answer.steps
+    act = (
+        f"Fix the schedule, which still raises the learning rate at step {highest} "
+        f"(a warm-up that never ends, or an inverted decay): {uncapitalised(facts.reload)}."
+    )
+    other = f"If the schedule is intended, lower its peak: the loss stopped falling at {turning}."
+    warmup = case.manifest.warmup_steps
+    if warmup is not None and highest <= warmup:
+        # Nothing is wrong with a warm-up that was planned, but for where it leads to.
+        act = (
+            f"{facts.reload}, and keep the learning rate below {turning}, at which the loss began "
+            f"to climb: the warm-up of {warmup} steps leads beyond it."
+        )
+        other = "Lengthen the warm-up, if the peak is to be kept."
     return Advice(
         summary=f"{facts.what} The learning rate rose from {begin} at step {first} to {end} at "
         f"step {last}{since}.",
-        first=f"Fix the schedule, which still raises the learning rate at step {highest} "
-        f"(a warm-up that never ends, or an inverted decay): {uncapitalised(facts.reload)}.",
+        first=act,
         then=(
             f"Check warm-up and total steps against the manifest ({_schedule(case)}).",
             "Plot the learning rate of every step before the restart.",
-            f"If the schedule is intended, lower its peak: the loss stopped falling at {turning}.",
+            other,
         ),
         step=facts.began,
         reload=facts.reload,

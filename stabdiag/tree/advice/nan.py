@@ -195,7 +195,7 @@ def fp16(case: Case, answers: Mapping[str, Answer]) -> Advice:
 
 
 def _reload(case: Case, start: Origin, how: str = "") -> str:
-    last = checkpoint_before(case.manifest, start.began)
+    last = checkpoint_before(case.manifest, start.began, case.stride)
     if start.bad.count == start.bad.total and not last.step:
         if last.step is None:
             return (

@@ -65,7 +65,8 @@ def collapsed(case: Case, answers: Mapping[str, Answer]) -> Advice:
     """A loss scale below its floor."""
     answer = answers["Q3.2"]
     step = answer.steps[0]
-    reload = checkpoint_before(case.manifest, step).reload(f"the overflows from {step} on")
+    last = checkpoint_before(case.manifest, step, case.stride)
+    reload = last.reload(f"the overflows from {step} on")
     over = "back_at" in answer.measured
     size = "were too large" if over else "are too large all the time, not in passing"
     return Advice(

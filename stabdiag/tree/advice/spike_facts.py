@@ -48,7 +48,7 @@ def spike_facts(case: Case) -> SpikeFacts:
     spike = focus(case)
     onset = case.at(spike.onset)
     began = start(case)
-    last = checkpoint_before(case.manifest, began.step)
+    last = checkpoint_before(case.manifest, began.step, case.stride)
     resumed = None if began.cause else _resumed(case, onset)
     may_rise = not began.cause and resumed is None and not spike.recovered
     rising = _rising(case, onset) if may_rise else None
