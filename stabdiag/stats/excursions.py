@@ -102,10 +102,13 @@ class Excursions:
         for i in np.argsort(-self.heights)[:_MOST].tolist():
             if self.rises[i] and self.scores[i] >= _CLEAR:
                 place = int(self.places[i])
-                others = self.others(self.heights[i], self.scores[i], place - APART, place + window)
-                if not (others >= _ALONE).any():
+                if self.is_alone(self.heights[i], self.scores[i], place - APART, place + window):
                     found.append(place)
         return sorted(found)
+
+    def is_alone(self, height: float, score: float, first: int, last: int) -> bool:
+        """Tell whether no comparable excursion outside a stretch comes close to this height."""
+        return not (self.others(height, score, first, last) >= _ALONE).any()
 
     def are_parted(self, score: float, first: int, last: int, highest: float) -> bool:
         """Tell whether a gap too wide for noise separates this score from most others.

@@ -10,8 +10,8 @@ import numpy as np
 
 from stabdiag.stats.baseline import baseline
 from stabdiag.stats.candidates import LASTING, Candidate, Noise, candidates, chance_of_one
-from stabdiag.stats.excursions import FAR_OUT
-from stabdiag.stats.residuals import point_residuals
+from stabdiag.stats.excursions import APART, FAR_OUT
+from stabdiag.stats.residuals import Residuals, point_residuals
 from stabdiag.stats.shape import Reach, Spike, describe
 from stabdiag.stats.tails import noise_tail
 
@@ -29,6 +29,10 @@ _FEW_EVENTS = 3
 # or this many deviations; a single point has to reach at least the second number.
 _FAR = 10.0
 _FAR_FOR_ONE = 5.0
+
+# What no other comes near needs neither if it is so many times as high as the range of what the run
+# did lately.
+_RANGES = 3.0
 
 # A spike that came back begins where it has made this share of its height.
 _LEFT = 0.25
@@ -60,7 +64,8 @@ def find_spikes(
     Args:
         x: shape (n,), finite.
         reach: windows in points.
-        sigmas: a spike's peak lies more than so many deviations above the mean of its window.
+        sigmas: a spike's peak lies more than so many deviations above the mean of its window, but
+            for one that towers above a descent.
         false_alarm: the chance that noise alone gives one spike anywhere in the log.
         least_share: rises below this share of the range that the levels before them span are passed
             over.
@@ -98,10 +103,12 @@ def find_spikes(
         if one.at < max(resume, explained_until[width]):
             continue
         spike = describe(x, base, one.onset, reach, atypical)
-        if spike.height <= max(sigmas * spike.sigma, least_share * spans[one.onset]):
+        towers = one.alone and _towers(spike, points, reach)
+        least = 0.0 if towers else sigmas * spike.sigma
+        if spike.height <= max(least, least_share * spans[one.onset]):
             continue
         if not one.undone and not suspect[one.onset]:
-            if spike.recovered and not _stands_out(one, spike, noise.limit, witness):
+            if spike.recovered and not towers and not _stands_out(one, spike, noise.limit, witness):
                 continue
             if one.residuals.explain(one.at, spike, reach, one.limit):
                 explained_until[width] = one.at + width
@@ -146,15 +153,25 @@ def _stands_out(one: Candidate, spike: Spike, limit: float, witness: Callable[[i
     """Tell whether a rise that came back is high for this run as a single point, or has a witness.
 
     ``limit`` is how far its single points reach by noise alone, in deviations: what no other comes
-    near needs no tail to be held against. Where the run still descends, its window is wider than
-    its noise: there two points in a row that are far above the baseline will do.
+    near needs no tail to be held against.
     """
     least = 0.0 if one.alone else min(limit / 2, _FAR)
     if one.residuals.width > 1:
         return spike.height > least * spike.sigma or witness(one.onset)
-    least = max(least, _FAR_FOR_ONE)
-    two = one.residuals.scores[one.at : one.at + 2]
-    return spike.height > least * spike.sigma or bool((two > least).all())
+    return spike.height > max(least, _FAR_FOR_ONE) * spike.sigma
+
+
+def _towers(spike: Spike, points: Residuals, reach: Reach) -> bool:
+    """Tell whether a rise is far above what the run did lately, and no other comes near it.
+
+    On a descent the window is wider than its noise: what the loss did lately, apart from the trend,
+    tells more. The usual deviation would not do, as it is that of the whole window, too.
+    """
+    lately = points.heights[max(spike.onset - max(reach.window // 4, reach.least), 1) : spike.onset]
+    height = float(points.heights[spike.onset : spike.peak + 1].max())
+    first, last = spike.onset - APART, spike.end + APART
+    alone = points.excursions.is_alone(height, spike.score, first, last)
+    return alone and height > _RANGES * float(np.ptp(lately))
 
 
 def _declustered(scores: Floats) -> Floats:

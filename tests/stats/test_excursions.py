@@ -126,12 +126,12 @@ def test_what_the_noise_of_the_run_reaches_elsewhere_is_no_spike(
     assert [onset for onset in onsets(x) if onset > 800]
 
 
-@pytest.mark.parametrize(("lasts", "found"), [(1, []), (2, [49]), (4, [49])])
-def test_on_a_descent_a_few_high_points_in_a_row_are_a_spike(lasts: int, found: list[int]) -> None:
+@pytest.mark.parametrize("lasts", [1, 2, 4])
+def test_on_a_descent_high_points_are_a_spike(lasts: int) -> None:
     x = 2.5 + 4.0 * np.exp(-np.arange(220) / 15)
     x += 0.2 * np.random.default_rng(0).standard_normal(220)
     x[49 : 49 + lasts] += 3.3
-    assert onsets(x) == found
+    assert onsets(x) == [49]
 
 
 def test_noise_at_levels_that_a_spike_does_not_reach_is_not_held_against_it() -> None:

@@ -58,6 +58,33 @@ def test_a_spike_in_a_descent_rises_from_where_the_loss_was_and_not_from_the_mea
     assert spike.level == pytest.approx(x[85:90].mean(), abs=0.05)
 
 
+@pytest.mark.parametrize("n", [100, 150, 200])
+def test_a_tower_on_a_descent_is_a_spike_though_its_window_is_wider_than_its_noise(n: int) -> None:
+    at = int(0.6 * n)
+    x = 1.5 + 2.0 * np.exp(-np.arange(n) / (n / 6))
+    x += 0.05 * np.random.default_rng(0).standard_normal(n)
+    x[at] += 2.0
+    assert onsets(x) == [at]
+
+
+@pytest.mark.parametrize("other", [0.8, 2.0])
+def test_a_tower_among_others_is_none(other: float) -> None:
+    """A hard batch now and then towers above a descent, too."""
+    x = 1.5 + 2.0 * np.exp(-np.arange(100) / 16)
+    x += 0.05 * np.random.default_rng(0).standard_normal(100)
+    x[[60, 75]] += 1.5, other
+    assert onsets(x) == []
+
+
+def test_a_tower_is_three_times_as_high_as_what_the_loss_did_lately() -> None:
+    x = 1.5 + 2.0 * np.exp(-np.arange(100) / 16)
+    x += 0.05 * np.random.default_rng(0).standard_normal(100)
+    x[60] += 1.5
+    assert onsets(x) == [60]
+    x[50:60] += 0.3 * (-1) ** np.arange(10)
+    assert onsets(x) == []
+
+
 def test_the_level_of_a_steep_descent_is_not_drawn_on_below_all_losses() -> None:
     x = np.concatenate([np.geomspace(1.0, 1e-3, 60), np.full(60, 1e-3)])
     for at in range(60, 75):
