@@ -116,12 +116,11 @@ def _of_spacy(table: _Table) -> tuple[tuple[str, ...], list[list[bytes | None]]]
     A row tells the sum of all losses since the row before it, but the first one that of a single
     batch. What it calls the loss of a tok2vec or a transformer is a size of gradients.
     """
-    names = (
-        *("epoch", "step"),
-        *(name.replace("LOSS", "size of", 1) if _SHARED.match(name) else name
-          for name in table.names[2:]),
-    )  # fmt: skip
-    return names, [row for row in table.rows if row[1] != b"0"] or table.rows
+    parts = (
+        name.replace("LOSS", "size of", 1) if _SHARED.match(name) else name
+        for name in table.names[2:]
+    )
+    return ("epoch", "step", *parts), [row for row in table.rows if row[1] != b"0"] or table.rows
 
 
 def _largest(data: bytes) -> _Table | None:
