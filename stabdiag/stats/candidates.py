@@ -38,12 +38,20 @@ _LIKELIER = 5
 _UNLIKE = 10.0
 _EARLIEST = 5
 
+# The loss of an epoch towers above those just before if it is so many times as high as the highest
+# of them, and so many times as far above it as they range; others come near from this share on.
+_JUST_BEFORE = 5
+_TIMES = 1.5
+_RANGES = 3.0
+_NEAR = 0.4
+
 
 class Candidate(NamedTuple):
     """A place that is too high, where it begins, and the residuals in which it was seen.
 
     ``limit`` is how far noise reaches among these residuals, in deviations; ``alone`` says that no
-    other point comes near, ``undone`` that the run loses all it had gained.
+    other point comes near, ``tower`` that it is an epoch unlike all others, ``undone`` that the run
+    loses all it had gained.
     """
 
     at: int
@@ -51,6 +59,7 @@ class Candidate(NamedTuple):
     residuals: Residuals
     limit: float
     alone: bool = False
+    tower: bool = False
     undone: bool = False
 
 
@@ -90,6 +99,7 @@ def candidates(
     suspect: Mask,
     witness: Callable[[int], bool],
     window: int,
+    of_epochs: bool,
 ) -> list[Candidate]:
     """Return the places that may be spikes, in order.
 
@@ -104,6 +114,7 @@ def candidates(
         suspect: points, shape (n,), where a spike is to be expected.
         witness: tells whether another series goes up and stays there, from a position on.
         window: a point stands alone if nothing compares with it outside this many points.
+        of_epochs: whether each loss is of an epoch.
     """
     chance, limit, first = noise.chance, noise.limit, points.first
     high = points.scores > limit
@@ -119,6 +130,8 @@ def candidates(
         *(Candidate(at, at, points, limit, alone=True) for at in alone),
         *(Candidate(at, at, points, limit) for at in _early_and_unlike(x, first)),
     ]
+    if of_epochs:
+        found += [Candidate(at, at, points, limit, tower=True) for at in _tower(x)]
     for width in LASTING:
         medians = median_residuals(x, base, width, points)
         if medians is None:
@@ -154,3 +167,21 @@ def _early_and_unlike(x: Floats, first: int) -> list[int]:
     highest = max(float(part.max()) for part in parts)
     lowest = min(float(part.min()) for part in parts)
     return [at] if x[at] - highest > _UNLIKE * (highest - lowest) > 0 else []
+
+
+def _tower(x: Floats) -> list[int]:
+    """Return the position of the mean over an epoch that is unlike all others, if there is one.
+
+    Such means have little noise, and a log of them has few points: what was just before is enough
+    to tell a loss that doubles. But if others rise nearly as much, it is what the run does.
+    """
+    if len(x) <= _JUST_BEFORE or x.min() <= 0:
+        return []
+    before = np.lib.stride_tricks.sliding_window_view(x[:-1], _JUST_BEFORE)
+    highest = before.max(axis=1)
+    up = x[_JUST_BEFORE:] - highest
+    place = int(np.argmax(up))
+    least = max(_RANGES * float(np.ptp(before[place])), (_TIMES - 1) * float(highest[place]))
+    others = np.concatenate([up[: max(place - 2, 0)], up[place + _JUST_BEFORE :]])
+    unlike = up[place] > least and not (others >= _NEAR * up[place]).any()
+    return [place + _JUST_BEFORE] if unlike else []

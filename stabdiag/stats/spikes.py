@@ -58,6 +58,8 @@ def find_spikes(
     atypical: NDArray[np.bool_] | None = None,
     suspect: NDArray[np.bool_] | None = None,
     witness: Callable[[int], bool] | None = None,
+    *,
+    of_epochs: bool = False,
 ) -> SpikeScan:
     """Find the points and stretches that are too high for the run's own noise.
 
@@ -73,6 +75,7 @@ def find_spikes(
         suspect: points, shape (n,), where a spike is to be expected.
         witness: tells whether another series goes up with the loss and stays there, from a position
             on.
+        of_epochs: whether each loss is of an epoch: a mean over many batches.
 
     A point is too high if its distance from the baseline, in deviations, lies beyond the
     family-wise limit of this run's own scores; a stretch if the median of the next few points
@@ -90,7 +93,14 @@ def find_spikes(
     noise = Noise(tail=tail, false_alarm=false_alarm, points=len(scores))
     witness = cache(witness or (lambda _: False))
     found = candidates(
-        x, base, points, noise, suspect=suspect, witness=witness, window=reach.window
+        x,
+        base,
+        points,
+        noise,
+        suspect=suspect,
+        witness=witness,
+        window=reach.window,
+        of_epochs=of_epochs,
     )
     spans = _spans(base.level, [one.onset for one in found])
     spikes: list[Spike] = []
@@ -103,11 +113,11 @@ def find_spikes(
         if one.at < max(resume, explained_until[width]):
             continue
         spike = describe(x, base, one.onset, reach, atypical)
-        towers = one.alone and _towers(spike, points, reach)
+        towers = one.tower or (one.alone and _towers(spike, points, reach))
         least = 0.0 if towers else sigmas * spike.sigma
         if spike.height <= max(least, least_share * spans[one.onset]):
             continue
-        if not one.undone and not suspect[one.onset]:
+        if not one.undone and not one.tower and not suspect[one.onset]:
             if spike.recovered and not towers and not _stands_out(one, spike, noise.limit, witness):
                 continue
             if one.residuals.explain(one.at, spike, reach, one.limit):

@@ -141,6 +141,7 @@ class Case:
             atypical=self.on_repeats,
             suspect=self.suspect,
             witness=self._norm_stays_up,
+            of_epochs=self.history.counts_epochs,
         )
 
     @cached_property

@@ -85,6 +85,43 @@ def test_a_tower_is_three_times_as_high_as_what_the_loss_did_lately() -> None:
     assert onsets(x) == []
 
 
+def epochs(*factors: tuple[int, float], n: int = 30) -> Floats:
+    """Losses of epochs, some of them times a factor."""
+    x = 0.2 + 2.0 * np.exp(-np.arange(n) / 6)
+    x *= np.exp(0.04 * np.random.default_rng(0).standard_normal(n))
+    for at, factor in factors:
+        x[at] *= factor
+    return x
+
+
+def towers(x: Floats) -> list[int]:
+    found = find_spikes(x, Reach(window=100, least=20, recovery=3), 3.0, 0.01, 0.02, of_epochs=True)
+    return [spike.onset for spike in found.spikes]
+
+
+@pytest.mark.parametrize("at", [12, 15, 25])
+def test_an_epoch_unlike_all_others_is_a_spike(at: int) -> None:
+    assert towers(epochs((at, 6.0))) == [at]
+    # The loss of a single batch may do so.
+    assert onsets(epochs((at, 6.0))) == []
+
+
+@pytest.mark.parametrize(
+    "x",
+    [
+        epochs(),
+        epochs((12, 3.0)),  # not above the five before by three times their range
+        epochs((15, 6.0), (22, 4.0)),  # not the only one
+        3.0 + 0.1 * epochs((15, 8.0)),  # less than half as high again as those before
+        epochs((15, 6.0)) - 0.4,  # a loss that may be negative has no times
+        epochs(n=5),
+    ],
+    ids=["calm", "low", "two", "flat", "negative", "few"],
+)
+def test_other_epochs_are_none(x: Floats) -> None:
+    assert towers(x) == []
+
+
 def test_the_level_of_a_steep_descent_is_not_drawn_on_below_all_losses() -> None:
     x = np.concatenate([np.geomspace(1.0, 1e-3, 60), np.full(60, 1e-3)])
     for at in range(60, 75):
