@@ -23,13 +23,13 @@ class Found(Protocol):
 
 
 def lead(report: Found) -> Finding:
-    """Return the diagnosis, or the worst warning where the tree found nothing as bad.
+    """Return the diagnosis, or the worst error or warning where the tree found nothing as bad.
 
-    A run that was killed must not be read as one in which nothing is wrong.
+    A run that was killed must not be read as one in which nothing is wrong, nor one that has never
+    learned as one that had a spike.
     """
     worst = min((report.diagnosis, *report.also_found), key=lambda one: one.severity.rank)
-    serious = worst.severity.rank < Severity.NOTE.rank <= report.diagnosis.severity.rank
-    return worst if serious else report.diagnosis
+    return worst if worst.severity.rank < Severity.NOTE.rank else report.diagnosis
 
 
 def others(report: Found) -> tuple[Finding, ...]:

@@ -66,8 +66,8 @@ def find_spikes(
     Args:
         x: shape (n,), finite.
         reach: windows in points.
-        sigmas: a spike's peak lies more than so many deviations above the mean of its window, but
-            for one that towers above a descent.
+        sigmas: a spike's peak lies more than so many deviations above the mean of its window; one
+            that towers above a descent, so many of its local deviations above the local level.
         false_alarm: the chance that noise alone gives one spike anywhere in the log.
         least_share: rises below this share of the range that the levels before them span are passed
             over.
@@ -114,8 +114,8 @@ def find_spikes(
             continue
         spike = describe(x, base, one.onset, reach, atypical)
         towers = one.tower or (one.alone and _towers(spike, points, reach))
-        least = 0.0 if towers else sigmas * spike.sigma
-        if spike.height <= max(least, least_share * spans[one.onset]):
+        height = spike.score if towers else spike.height / spike.sigma
+        if height <= sigmas or spike.height <= least_share * spans[one.onset]:
             continue
         if not one.undone and not one.tower and not suspect[one.onset]:
             if spike.recovered and not towers and not _stands_out(one, spike, noise.limit, witness):
