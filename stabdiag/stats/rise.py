@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.stats.quantiles import MAD_TO_SIGMA, median
+from stabdiag.stats.blocks import block_levels, level_noise, moving_means, pair_means
+from stabdiag.stats.quantiles import median
 from stabdiag.stats.trend import mann_kendall
 
 if TYPE_CHECKING:
@@ -132,18 +133,13 @@ def _onset(x: Floats, rise: Rise, size: int) -> int:
     # What ends a million times as high had left its level long before a tenth of that.
     share = min(_BEGUN * rise.amount, max(_BEGUN * rise.progress, rise.bar))
     # The noise of a run that diverges grows with it.
-    noise = _level_noise(_levels(x[: max(rise.onset, _CALM_LEVELS * size)], size)[0])
+    noise = level_noise(block_levels(x[: max(rise.onset, _CALM_LEVELS * size)], size)[0])
     wide = round(size * min(_STANDS_OUT * noise / share, len(climbing)) ** 2)
-    levels = _means(climbing, max(min(wide, len(climbing) // 4), size))
+    levels = moving_means(climbing, max(min(wide, len(climbing) // 4), size))
     bar = levels.min() + share
     near = int(np.flatnonzero(levels <= bar)[-1])
-    above = _means(climbing, size)[near:] > bar
+    above = moving_means(climbing, size)[near:] > bar
     return rise.best + near + int(np.argmax(above)) + size - 1 if above.any() else rise.onset
-
-
-def _means(x: Floats, size: int) -> Floats:
-    """Return the mean of each ``size`` points in a row."""
-    return np.convolve(x, np.full(size, 1 / size), "valid")
 
 
 def _left_behind(x: Floats) -> Rise | None:
@@ -186,8 +182,8 @@ def _left_behind(x: Floats) -> Rise | None:
 
 def _at_scale(x: Floats, window: int, size: int, recent: float) -> Rise:
     n = len(x)
-    levels, starts = _levels(x, size)
-    low = _pairs(levels)
+    levels, starts = block_levels(x, size)
+    low = pair_means(levels)
     best = int(np.argmin(low))
     up = low[best:] - low[best]
     high = float(up.max())
@@ -205,7 +201,7 @@ def _at_scale(x: Floats, window: int, size: int, recent: float) -> Rise:
     left = best + _last_near(up, progress)
     if float(up[-1]) > _BLOWN * progress > 0 and _CALM_LEVELS <= left < near:
         calm, near = levels[: left + 1], left
-    bar = max(_LEVEL_SIGMAS * _level_noise(calm), _WANDERS * float(drawup.max(initial=0.0)))
+    bar = max(_LEVEL_SIGMAS * level_noise(calm), _WANDERS * float(drawup.max(initial=0.0)))
     # What ends a million times as high had left its level long before a fifth of that.
     onset = best + _last_near(up[: near - best + 1], max(0.2 * progress, bar))
     begin, end = int(starts[onset]), min(int(starts[crest]) + 2 * size, n)
@@ -227,27 +223,3 @@ def _at_scale(x: Floats, window: int, size: int, recent: float) -> Rise:
 def _last_near(up: Floats, height: float) -> int:
     """Return the last position that lies no higher than this above the best level, the first."""
     return int(np.flatnonzero(up <= height)[-1])
-
-
-def _levels(x: Floats, size: int) -> tuple[Floats, NDArray[np.int64]]:
-    """Return the levels of blocks of ``size`` points, counted from the end, and their starts.
-
-    A level is a mean without the lowest and the highest tenth: single spikes do not move it, and a
-    loss that bursts ever higher from the same floor does.
-    """
-    spare, cut = len(x) % size, size // 10
-    starts = np.arange(spare, len(x), size)
-    blocks = np.sort(x[spare:].reshape(-1, size), axis=1)
-    return blocks[:, cut : size - cut].mean(axis=1), starts
-
-
-def _pairs(levels: Floats) -> Floats:
-    """Return the mean of each level and the next; the last stands with the one before."""
-    pairs = (levels[:-1] + levels[1:]) / 2
-    return np.append(pairs, pairs[-1])
-
-
-def _level_noise(levels: Floats) -> float:
-    """Return the deviation of a level from the line through its neighbours: trends drop out."""
-    bend = levels[1:-1] - (levels[:-2] + levels[2:]) / 2
-    return median(np.abs(bend)) * MAD_TO_SIGMA / float(np.sqrt(1.5))

@@ -1,0 +1,43 @@
+"""The levels of a loss: means over blocks of its points, and how much these vary by noise."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stabdiag.stats.quantiles import MAD_TO_SIGMA, median
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+
+
+def block_levels(x: Floats, size: int) -> tuple[Floats, NDArray[np.int64]]:
+    """Return the levels of blocks of ``size`` points, counted from the end, and their starts.
+
+    A level is a mean without the lowest and the highest tenth: single spikes do not move it, and a
+    loss that bursts ever higher from the same floor does.
+    """
+    spare, cut = len(x) % size, size // 10
+    starts = np.arange(spare, len(x), size)
+    blocks = np.sort(x[spare:].reshape(-1, size), axis=1)
+    return blocks[:, cut : size - cut].mean(axis=1), starts
+
+
+def pair_means(levels: Floats) -> Floats:
+    """Return the mean of each level and the next; the last stands with the one before."""
+    pairs = (levels[:-1] + levels[1:]) / 2
+    return np.append(pairs, pairs[-1])
+
+
+def level_noise(levels: Floats) -> float:
+    """Return the deviation of a level from the line through its neighbours: trends drop out."""
+    bend = levels[1:-1] - (levels[:-2] + levels[2:]) / 2
+    return median(np.abs(bend)) * MAD_TO_SIGMA / float(np.sqrt(1.5))
+
+
+def moving_means(x: Floats, size: int) -> Floats:
+    """Return the mean of each ``size`` points in a row."""
+    return np.convolve(x, np.full(size, 1 / size), "valid")
