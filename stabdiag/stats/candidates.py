@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from stabdiag.stats.excursions import ALONE
 from stabdiag.stats.residuals import Residuals, median_residuals
 from stabdiag.stats.shifts import Shifts, change_point
 from stabdiag.stats.tails import UpperTail
@@ -38,20 +39,19 @@ _LIKELIER = 5
 _UNLIKE = 10.0
 _EARLIEST = 5
 
-# The loss of an epoch towers above those just before if it is so many times as high as the highest
-# of them, and so many times as far above it as they range; others come near from this share on.
-_JUST_BEFORE = 5
+# A loss towers above those before it if it lies so many times their range above them; that of an
+# epoch, if it also is so many times as high as the highest of so many just before.
+RANGES = 3.0
 _TIMES = 1.5
-_RANGES = 3.0
-_NEAR = 0.4
+_JUST_BEFORE = 5
 
 
 class Candidate(NamedTuple):
     """A place that is too high, where it begins, and the residuals in which it was seen.
 
     ``limit`` is how far noise reaches among these residuals, in deviations; ``alone`` says that no
-    other point comes near, ``tower`` that it is an epoch unlike all others, ``undone`` that the run
-    loses all it had gained.
+    other point comes near, ``odd_epoch`` that it is the mean over an epoch unlike all others,
+    ``undone`` that the run loses all it had gained.
     """
 
     at: int
@@ -59,7 +59,7 @@ class Candidate(NamedTuple):
     residuals: Residuals
     limit: float
     alone: bool = False
-    tower: bool = False
+    odd_epoch: bool = False
     undone: bool = False
 
 
@@ -131,7 +131,7 @@ def candidates(
         *(Candidate(at, at, points, limit) for at in _early_and_unlike(x, first)),
     ]
     if of_epochs:
-        found += [Candidate(at, at, points, limit, tower=True) for at in _tower(x)]
+        found += [Candidate(at, at, points, limit, odd_epoch=True) for at in _odd_epochs(x)]
     for width in LASTING:
         medians = median_residuals(x, base, width, points)
         if medians is None:
@@ -169,7 +169,7 @@ def _early_and_unlike(x: Floats, first: int) -> list[int]:
     return [at] if x[at] - highest > _UNLIKE * (highest - lowest) > 0 else []
 
 
-def _tower(x: Floats) -> list[int]:
+def _odd_epochs(x: Floats) -> list[int]:
     """Return the position of the mean over an epoch that is unlike all others, if there is one.
 
     Such means have little noise, and a log of them has few points: what was just before is enough
@@ -181,7 +181,7 @@ def _tower(x: Floats) -> list[int]:
     highest = before.max(axis=1)
     up = x[_JUST_BEFORE:] - highest
     place = int(np.argmax(up))
-    least = max(_RANGES * float(np.ptp(before[place])), (_TIMES - 1) * float(highest[place]))
+    least = max(RANGES * float(np.ptp(before[place])), (_TIMES - 1) * float(highest[place]))
     others = np.concatenate([up[: max(place - 2, 0)], up[place + _JUST_BEFORE :]])
-    unlike = up[place] > least and not (others >= _NEAR * up[place]).any()
+    unlike = up[place] > least and not (others >= ALONE * up[place]).any()
     return [place + _JUST_BEFORE] if unlike else []

@@ -32,7 +32,7 @@ _NEAR = 0.2
 _MANY = 3
 
 # An excursion stands alone if no other reaches this share of it. Only the highest few are checked.
-_ALONE = 0.4
+ALONE = 0.4
 _MOST = 64
 
 # A gap between scores sets those above it apart if the tail of noise would leave one as wide with
@@ -108,7 +108,7 @@ class Excursions:
 
     def is_alone(self, height: float, score: float, first: int, last: int) -> bool:
         """Tell whether no comparable excursion outside a stretch comes close to this height."""
-        return not (self.others(height, score, first, last) >= _ALONE).any()
+        return not (self.others(height, score, first, last) >= ALONE).any()
 
     def are_parted(self, score: float, first: int, last: int, highest: float) -> bool:
         """Tell whether a gap too wide for noise separates this score from most others.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stabdiag.stats.baseline import baseline
-from stabdiag.stats.candidates import LASTING, Candidate, Noise, candidates, chance_of_one
+from stabdiag.stats.candidates import LASTING, RANGES, Candidate, Noise, candidates, chance_of_one
 from stabdiag.stats.excursions import APART, FAR_OUT
 from stabdiag.stats.residuals import Residuals, point_residuals
 from stabdiag.stats.shape import Reach, Spike, describe
@@ -29,10 +29,6 @@ _FEW_EVENTS = 3
 # or this many deviations; a single point has to reach at least the second number.
 _FAR = 10.0
 _FAR_FOR_ONE = 5.0
-
-# What no other comes near needs neither if it is so many times as high as the range of what the run
-# did lately.
-_RANGES = 3.0
 
 # A spike that came back begins where it has made this share of its height.
 _LEFT = 0.25
@@ -113,11 +109,11 @@ def find_spikes(
         if one.at < max(resume, explained_until[width]):
             continue
         spike = describe(x, base, one.onset, reach, atypical)
-        towers = one.tower or (one.alone and _towers(spike, points, reach))
+        towers = one.odd_epoch or (one.alone and _towers(spike, points, reach))
         height = spike.score if towers else spike.height / spike.sigma
         if height <= sigmas or spike.height <= least_share * spans[one.onset]:
             continue
-        if not one.undone and not one.tower and not suspect[one.onset]:
+        if not one.undone and not one.odd_epoch and not suspect[one.onset]:
             if spike.recovered and not towers and not _stands_out(one, spike, noise.limit, witness):
                 continue
             if one.residuals.explain(one.at, spike, reach, one.limit):
@@ -181,7 +177,7 @@ def _towers(spike: Spike, points: Residuals, reach: Reach) -> bool:
     height = float(points.heights[spike.onset : spike.peak + 1].max())
     first, last = spike.onset - APART, spike.end + APART
     alone = points.excursions.is_alone(height, spike.score, first, last)
-    return alone and height > _RANGES * float(np.ptp(lately))
+    return alone and height > RANGES * float(np.ptp(lately))
 
 
 def _declustered(scores: Floats) -> Floats:
