@@ -35,6 +35,11 @@ _MOST_WEIGHT = 0.5
 # Medians are taken to have at least this tail weight: scores of neighbours are not independent.
 _MEDIANS_WEIGHT = 0.05
 
+# Of more scores than this only the highest sixteenth is put in order whole, and of the others each
+# sixteenth one: to sort a million would be a third of the time of the whole tree.
+_SORTED = 100_000
+_HIGHEST = 16
+
 
 @dataclass(frozen=True, kw_only=True)
 class UpperTail:
@@ -122,7 +127,7 @@ def noise_tail(scores: Floats, chance: float) -> UpperTail:
     Such scores are left out and the tail is fitted again, until no more of them are found: a spike
     must not raise the bar for itself.
     """
-    ordered = np.sort(scores)
+    ordered = _in_order(scores)
     kept = len(scores)
     while True:
         tail = upper_tail(ordered[:kept])
@@ -131,6 +136,19 @@ def noise_tail(scores: Floats, chance: float) -> UpperTail:
         if inside >= kept or inside < len(scores) // 2:
             return tail
         kept = inside
+
+
+def _in_order(x: Floats) -> Floats:
+    """Return finite values in rising order; of many, all but the highest by a sample.
+
+    A sample of a million values tells their median as well as all of them do, but not their tail.
+    """
+    if len(x) <= _SORTED:
+        return np.sort(x)
+    cut = len(x) - len(x) // _HIGHEST
+    parted = np.partition(x, cut)
+    sample = np.sort(parted[:cut:_HIGHEST])
+    return np.concatenate([np.repeat(sample, _HIGHEST)[:cut], np.sort(parted[cut:])])
 
 
 def medians_tail(tail: UpperTail, medians: Floats, count: int) -> UpperTail:

@@ -127,6 +127,8 @@ def _parse(block: bytes, *, text: str | None = None) -> pa.Table:
             explicit_schema=schema,
             unexpected_field_behavior="infer" if text is None else "ignore",
         ),
+        # Arrow's own pool gives freed pages back while the statistics are at work, and slows them.
+        memory_pool=pa.system_memory_pool(),
     )
 
 
