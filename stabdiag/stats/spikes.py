@@ -10,6 +10,7 @@ import numpy as np
 
 from stabdiag.stats.baseline import baseline
 from stabdiag.stats.candidates import LASTING, RANGES, Candidate, Noise, candidates, chance_of_one
+from stabdiag.stats.epochs import BEFORE, baseline_of_epoch, odd_epoch
 from stabdiag.stats.excursions import APART, FAR_OUT
 from stabdiag.stats.residuals import Residuals, point_residuals
 from stabdiag.stats.shape import Reach, Spike, describe
@@ -36,13 +37,17 @@ _LEFT = 0.25
 
 @dataclass(frozen=True, kw_only=True)
 class SpikeScan:
-    """All spikes of a log, the limit that the scores were held against and the largest of them."""
+    """All spikes of a log, the limit that the scores were held against and the largest of them.
+
+    ``odd`` are those of epochs that only what was just before was asked about.
+    """
 
     spikes: tuple[Spike, ...]
     limit: float
     largest: float
     largest_at: int
     tested: int
+    odd: tuple[Spike, ...] = ()
 
 
 def find_spikes(
@@ -78,8 +83,9 @@ def find_spikes(
     does, so that a small but lasting shift is found as well.
     """
     n, first = len(x), reach.least
+    odd = _odd_epochs(x, reach, sigmas, atypical) if of_epochs else ()
     if n <= first + 1:
-        return SpikeScan(spikes=(), limit=np.inf, largest=0.0, largest_at=0, tested=0)
+        return SpikeScan(spikes=odd, limit=np.inf, largest=0.0, largest_at=0, tested=0, odd=odd)
     if suspect is None:
         suspect = np.zeros(n, dtype=bool)
     base = baseline(x, reach.window)
@@ -96,10 +102,9 @@ def find_spikes(
         suspect=suspect,
         witness=witness,
         window=reach.window,
-        of_epochs=of_epochs,
     )
     spans = _spans(base.level, [one.onset for one in found])
-    spikes: list[Spike] = []
+    spikes = list(odd)
     resume = 0
     # Where a spike of a width was explained by what the run does elsewhere, the windows that
     # overlap with it are not asked again.
@@ -109,27 +114,49 @@ def find_spikes(
         if one.at < max(resume, explained_until[width]):
             continue
         spike = describe(x, base, one.onset, reach, atypical)
-        towers = one.odd_epoch or (one.alone and _towers(spike, points, reach))
+        if any(_over(other, reach) > spike.onset and spike.end > other.onset for other in odd):
+            continue
+        towers = one.alone and _towers(spike, points, reach)
         height = spike.score if towers else spike.height / spike.sigma
         if height <= sigmas or spike.height <= least_share * spans[one.onset]:
             continue
-        if not one.undone and not one.odd_epoch and not suspect[one.onset]:
+        if not one.undone and not suspect[one.onset]:
             if spike.recovered and not towers and not _stands_out(one, spike, noise.limit, witness):
                 continue
             if one.residuals.explain(one.at, spike, reach, one.limit):
                 explained_until[width] = one.at + width
                 continue
         spikes.append(_from_its_rise(x, spike))
-        # After a shift that stays, the baseline needs a window to find its new level.
-        resume = spike.end + (0 if spike.recovered else reach.window)
+        resume = _over(spike, reach)
     largest = int(np.argmax(scores))
     return SpikeScan(
-        spikes=tuple(spikes),
+        spikes=tuple(sorted(spikes, key=lambda spike: spike.onset)),
         limit=noise.limit,
         largest=float(scores[largest]),
         largest_at=largest + first,
         tested=n - first,
+        odd=odd,
     )
+
+
+def _odd_epochs(
+    x: Floats, reach: Reach, sigmas: float, atypical: NDArray[np.bool_] | None
+) -> tuple[Spike, ...]:
+    """Return the spike of the epoch unlike all others, if there is one, by those before it."""
+    at = odd_epoch(x)
+    if at is None:
+        return ()
+    lately = replace(reach, window=BEFORE, least=BEFORE)
+    spike = describe(x, baseline_of_epoch(x, at), at, lately, atypical)
+    return (spike,) if spike.score > sigmas else ()
+
+
+def _over(spike: Spike, reach: Reach) -> int:
+    """Return from where on there may be another spike.
+
+    After a shift that stays, the baseline needs a window to find its new level.
+    """
+    return spike.end + (0 if spike.recovered else reach.window)
 
 
 def _from_its_rise(x: Floats, spike: Spike) -> Spike:

@@ -110,7 +110,7 @@ def test_an_epoch_unlike_all_others_is_a_spike(at: int) -> None:
     "x",
     [
         epochs(),
-        epochs((12, 3.0)),  # not above the five before by three times their range
+        epochs((12, 2.0)),  # not above the five before by three times their range
         epochs((15, 6.0), (22, 4.0)),  # not the only one
         3.0 + 0.1 * epochs((15, 8.0)),  # less than half as high again as those before
         epochs((15, 6.0)) - 0.4,  # a loss that may be negative has no times
@@ -120,6 +120,13 @@ def test_an_epoch_unlike_all_others_is_a_spike(at: int) -> None:
 )
 def test_other_epochs_are_none(x: Floats) -> None:
     assert towers(x) == []
+
+
+def test_an_odd_epoch_is_found_where_there_are_too_few_for_a_baseline() -> None:
+    assert towers(epochs((8, 6.0), n=12)) == [8]
+    assert towers(epochs(n=12)) == []
+    # Next to it there is no other, however long the loss takes to come down.
+    assert towers(epochs((12, 8.0), (13, 6.0), (14, 3.0), (15, 2.0), n=40)) == [12]
 
 
 def test_the_level_of_a_steep_descent_is_not_drawn_on_below_all_losses() -> None:
