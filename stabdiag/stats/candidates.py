@@ -119,7 +119,7 @@ def candidates(
     alone = points.excursions.alone(window)
     found = [
         *(Candidate(at, at, points, limit) for at in np.flatnonzero(high).tolist()),
-        *(Candidate(at, at, points, limit, alone=True) for at in alone),
+        *(Candidate(at, at, points, limit, alone=True) for at in alone if at >= first),
         *(Candidate(at, at, points, limit) for at in _early_and_unlike(x, first)),
     ]
     for width in LASTING:

@@ -8,28 +8,30 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stabdiag.stats.abrupt import abrupt_spikes
 from stabdiag.stats.baseline import baseline
 from stabdiag.stats.candidates import LASTING, RANGES, Candidate, Noise, candidates, chance_of_one
-from stabdiag.stats.epochs import BEFORE, baseline_of_epoch, odd_epoch
-from stabdiag.stats.excursions import APART, FAR_OUT
+from stabdiag.stats.excursions import APART
 from stabdiag.stats.residuals import Residuals, point_residuals
 from stabdiag.stats.shape import Reach, Spike, describe
-from stabdiag.stats.tails import noise_tail
+from stabdiag.stats.tails import declustered, noise_tail
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from numpy.typing import NDArray
 
     Floats = NDArray[np.float64]
 
-# This many of the longest excursions count as one point each where the tail is fitted.
-_FEW_EVENTS = 3
-
 # A spike that came back is reported if its peak reaches half as far as the noise of single points,
 # or this many deviations; a single point has to reach at least the second number.
 _FAR = 10.0
 _FAR_FOR_ONE = 5.0
+
+# In a log of fewer points than this the search of the whole log is blind to much that is plain to
+# see. Of losses that are no means over an epoch, so many in a row are no single hard batch.
+_SHORT = 200
+_TOGETHER = 3
 
 # A spike that came back begins where it has made this share of its height.
 _LEFT = 0.25
@@ -39,7 +41,7 @@ _LEFT = 0.25
 class SpikeScan:
     """All spikes of a log, the limit that the scores were held against and the largest of them.
 
-    ``odd`` are those of epochs that only what was just before was asked about.
+    ``abrupt`` are such as what was just before them is enough to tell.
     """
 
     spikes: tuple[Spike, ...]
@@ -47,7 +49,7 @@ class SpikeScan:
     largest: float
     largest_at: int
     tested: int
-    odd: tuple[Spike, ...] = ()
+    abrupt: tuple[Spike, ...] = ()
 
 
 def find_spikes(
@@ -83,15 +85,19 @@ def find_spikes(
     does, so that a small but lasting shift is found as well.
     """
     n, first = len(x), reach.least
-    odd = _odd_epochs(x, reach, sigmas, atypical) if of_epochs else ()
+    abrupt: tuple[Spike, ...] = ()
+    if of_epochs or n < _SHORT:
+        abrupt = abrupt_spikes(x, reach, sigmas, 1 if of_epochs else _TOGETHER, atypical)
     if n <= first + 1:
-        return SpikeScan(spikes=odd, limit=np.inf, largest=0.0, largest_at=0, tested=0, odd=odd)
+        return SpikeScan(
+            spikes=abrupt, limit=np.inf, largest=0.0, largest_at=0, tested=0, abrupt=abrupt
+        )
     if suspect is None:
         suspect = np.zeros(n, dtype=bool)
     base = baseline(x, reach.window)
     points = point_residuals(x, base, first)
     scores = points.scores[first:]
-    tail = noise_tail(_declustered(scores), chance_of_one(false_alarm, len(scores)))
+    tail = noise_tail(declustered(scores), chance_of_one(false_alarm, len(scores)))
     noise = Noise(tail=tail, false_alarm=false_alarm, points=len(scores))
     witness = cache(witness or (lambda _: False))
     found = candidates(
@@ -104,7 +110,7 @@ def find_spikes(
         window=reach.window,
     )
     spans = _spans(base.level, [one.onset for one in found])
-    spikes = list(odd)
+    spikes: list[Spike] = []
     resume = 0
     # Where a spike of a width was explained by what the run does elsewhere, the windows that
     # overlap with it are not asked again.
@@ -114,8 +120,6 @@ def find_spikes(
         if one.at < max(resume, explained_until[width]):
             continue
         spike = describe(x, base, one.onset, reach, atypical)
-        if any(_over(other, reach) > spike.onset and spike.end > other.onset for other in odd):
-            continue
         towers = one.alone and _towers(spike, points, reach)
         height = spike.score if towers else spike.height / spike.sigma
         if height <= sigmas or spike.height <= least_share * spans[one.onset]:
@@ -130,25 +134,27 @@ def find_spikes(
         resume = _over(spike, reach)
     largest = int(np.argmax(scores))
     return SpikeScan(
-        spikes=tuple(sorted(spikes, key=lambda spike: spike.onset)),
+        spikes=_joined(abrupt, spikes, reach) if of_epochs else _joined(spikes, abrupt, reach),
         limit=noise.limit,
         largest=float(scores[largest]),
         largest_at=largest + first,
         tested=n - first,
-        odd=odd,
+        abrupt=abrupt,
     )
 
 
-def _odd_epochs(
-    x: Floats, reach: Reach, sigmas: float, atypical: NDArray[np.bool_] | None
-) -> tuple[Spike, ...]:
-    """Return the spike of the epoch unlike all others, if there is one, by those before it."""
-    at = odd_epoch(x)
-    if at is None:
-        return ()
-    lately = replace(reach, window=BEFORE, least=BEFORE)
-    spike = describe(x, baseline_of_epoch(x, at), at, lately, atypical)
-    return (spike,) if spike.score > sigmas else ()
+def _joined(spikes: Iterable[Spike], others: Iterable[Spike], reach: Reach) -> tuple[Spike, ...]:
+    """Return spikes in their order, and of others those that do not overlap with them."""
+    spikes = tuple(spikes)
+
+    def is_apart(other: Spike) -> bool:
+        return all(
+            _over(spike, reach) <= other.onset or _over(other, reach) <= spike.onset
+            for spike in spikes
+        )
+
+    both = [*spikes, *filter(is_apart, others)]
+    return tuple(sorted(both, key=lambda spike: spike.onset))
 
 
 def _over(spike: Spike, reach: Reach) -> int:
@@ -205,23 +211,3 @@ def _towers(spike: Spike, points: Residuals, reach: Reach) -> bool:
     first, last = spike.onset - APART, spike.end + APART
     alone = points.excursions.is_alone(height, spike.score, first, last)
     return alone and height > RANGES * float(np.ptp(lately))
-
-
-def _declustered(scores: Floats) -> Floats:
-    """Return the scores with the largest few excursions reduced to their highest point.
-
-    A spike that takes ten points to decay is one event, not ten draws of heavy-tailed noise (runs
-    declustering; Smith and Weissman 1994, JRSS B 56, 515-528, section 2). Only a few are reduced:
-    where excursions are the rule, as in autocorrelated noise, they are what it is like.
-    """
-    far = np.flatnonzero(scores > FAR_OUT)
-    if len(far) < 2:
-        return scores
-    begins = np.append(0, np.flatnonzero(np.diff(far) > 5) + 1)
-    ends = np.append(begins[1:], len(far))
-    kept = np.ones(len(scores), dtype=bool)
-    for at in np.argsort(ends - begins, kind="stable")[-_FEW_EVENTS:]:
-        excursion = far[begins[at] : ends[at]]
-        kept[excursion] = False
-        kept[excursion[np.argmax(scores[excursion])]] = True
-    return scores[kept]

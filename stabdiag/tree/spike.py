@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stabdiag.roles import OF_OPPONENTS
-from stabdiag.stats.epochs import BEFORE
+from stabdiag.stats.abrupt import BEFORE
 from stabdiag.tree.checkpoint import checkpoint_before
 from stabdiag.tree.onset import focus, start, time_to_recover
 from stabdiag.tree.panels import panels
@@ -32,8 +32,8 @@ def _is_there_a_spike(case: Case) -> Reply:
         return no_harm(case.reward)
     scan, limits, n = case.scan, case.limits.spike, len(case.loss)
     worst = case.focus or next(iter(case.spikes), None)
-    if worst in scan.odd:
-        return _odd_epoch(case, worst)
+    if worst in scan.abrupt:
+        return _abrupt(case, worst)
     if not scan.tested:
         return unknown(
             f"{plural(n, 'finite loss', 'finite losses')}; a baseline, and what is held against "
@@ -80,11 +80,11 @@ def _is_there_a_spike(case: Case) -> Reply:
     )
 
 
-def _odd_epoch(case: Case, spike: Spike) -> Reply:
-    """Return that an epoch is unlike all others, which those just before are enough to tell."""
+def _abrupt(case: Case, spike: Spike) -> Reply:
+    """Return that the loss rises as it does nowhere else, which the losses just before tell."""
     return yes(
-        f"{_rose(case, spike)} above the {BEFORE} epochs before, and no other epoch does anything "
-        "like it",
+        f"{_rose(case, spike)} above the {BEFORE} losses before, and no other rise in the log "
+        "comes near",
         *(case.at(spike.onset) for spike in case.spikes),
         measured={
             "spikes": len(case.spikes),

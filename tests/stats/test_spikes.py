@@ -403,3 +403,20 @@ def test_one_high_point_among_the_last_shows_that_it_is_not() -> None:
     x[701:] += [-0.1, 0.5, -0.1]
     (spike,) = scan(x).spikes
     assert spike.recovered is None
+
+
+def test_in_a_short_log_losses_in_a_row_are_told_by_those_just_before() -> None:
+    for at, stays in ((24, 3), (40, 5), (40, 20)):
+        x = epochs(*((at + i, 3.0) for i in range(stays)), n=60)
+        assert onsets(x) == [at]
+    assert onsets(epochs((24, 2.0), (25, 2.0), n=60)) == []
+    assert onsets(epochs(*((6 + i, 5.0) for i in range(4)), n=15)) == [6]
+
+
+def test_what_rose_as_high_among_the_first_losses_is_no_spike_later() -> None:
+    x = 1.0 + 0.05 * np.random.default_rng(3).standard_normal(45)
+    x[36] = 2.0
+    assert onsets(x) == [36]
+    x[12] = 2.0
+    x[17] = 1.35
+    assert onsets(x) == []
