@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from numpy.typing import NDArray
 
@@ -56,7 +56,7 @@ def keeps_company(loss: Column, column: Column, absent: Mask) -> bool:
     return len(stretches(absent[logged])) <= max(STRETCHES * len(logged), 1)
 
 
-def any_of(columns: list[Column], *, like: Mask) -> Mask:
+def any_of(columns: Iterable[Column], *, like: Mask) -> Mask:
     """Return the records that any of the columns has."""
     found = np.zeros_like(like)
     for column in columns:
@@ -64,7 +64,7 @@ def any_of(columns: list[Column], *, like: Mask) -> Mask:
     return found
 
 
-def all_of(columns: list[Column], *, like: Mask) -> Mask:
+def all_of(columns: Iterable[Column], *, like: Mask) -> Mask:
     """Return the records that all of the columns have."""
     found = np.ones_like(like)
     for column in columns:

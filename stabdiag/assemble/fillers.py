@@ -9,6 +9,7 @@ import numpy as np
 
 from stabdiag.assemble.company import has_a_rhythm
 from stabdiag.history import Event, EventKind
+from stabdiag.words import plural
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -44,8 +45,7 @@ def without_fillers(data: Mapping[str, Column]) -> tuple[dict[str, Column], list
     for role, column in data.items():
         gaps = np.isnan(column.values) & (apart | (role in others))
         mended[role] = replace(column, present=column.present & ~gaps)
-    count = int(apart.sum())
-    losses = "1 loss that is" if count == 1 else f"{count} losses that are"
+    losses = plural(int(apart.sum()), "loss that is", "losses that are")
     message = f"{losses} NaN in records of another kind left out: NaN fills the gaps of this table"
     return mended, [Event(kind=EventKind.PLACEHOLDER, message=message)]
 

@@ -93,7 +93,7 @@ def _zero_beside_nan(loss: Column, company: Mapping[str, Column]) -> Hidden | No
 
 def _never_a_number(loss: Column, company: Mapping[str, Column], evaluation: Mask) -> Hidden | None:
     """A null in each training record, from the first on: the run never had a finite loss."""
-    training = any_of(list(company.values()), like=evaluation) & ~evaluation
+    training = any_of(company.values(), like=evaluation) & ~evaluation
     if training.sum() < _NEVER or not loss.null[training].all():
         return None
     return Hidden(records=training, grounds="the loss was written as null in every training record")
@@ -111,11 +111,10 @@ def _written_null(
         return None
     if is_filled(company):
         # A table written as records has nulls in all of its gaps; there only company counts.
-        records &= any_of(
-            [c for c in company.values() if keeps_company(loss, c, absent)], like=absent
-        )
+        kept = (column for column in company.values() if keeps_company(loss, column, absent))
+        records &= any_of(kept, like=absent)
     else:
-        alone = records & ~any_of(list(company.values()), like=absent)
+        alone = records & ~any_of(company.values(), like=absent)
         if alone.sum() > 0.5 * loss.present.sum():
             return None
         if alone.any():
@@ -161,9 +160,7 @@ def _empty_records(
     of_another_kind: Callable[[], Mask],
 ) -> Hidden | None:
     """Blank records that hold nothing of another kind were written for something: for the loss."""
-    empty = absent & loss.null
-    for column in company.values():
-        empty &= ~column.present
+    empty = absent & loss.null & ~any_of(company.values(), like=absent)
     records = _for_long(loss, empty, absent_records)
     if records.any():
         # Most logs are spared a look at all of their columns.

@@ -10,6 +10,7 @@ import numpy as np
 from stabdiag.assemble.fillers import without_fillers, without_waits
 from stabdiag.errors import ColumnError
 from stabdiag.history import Event, EventKind
+from stabdiag.words import plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -71,13 +72,12 @@ def _no_measurement(source: str, role: str, name: str, column: Column) -> Event 
 def _about_entries(name: str, strays: int, huge: int) -> Iterator[Event]:
     """Tell of a column's entries that are no numbers, or none that a training has."""
     if strays:
-        words = "1 word" if strays == 1 else f"{strays} words"
-        message = f"{words} among the numbers of {name!r} left out"
+        message = f"{plural(strays, 'word')} among the numbers of {name!r} left out"
         yield Event(kind=EventKind.COLUMN, message=message)
     if huge:
-        values = "1 value" if huge == 1 else f"{huge} values"
         lie, count = ("lies", "it counts") if huge == 1 else ("lie", "they count")
-        message = f"{values} of {name!r} {lie} beyond ±{_LARGEST:g}: {count} as infinite"
+        values = f"{plural(huge, 'value')} of {name!r}"
+        message = f"{values} {lie} beyond ±{_LARGEST:g}: {count} as infinite"
         yield Event(kind=EventKind.COLUMN, message=message)
 
 

@@ -16,6 +16,7 @@ from stabdiag.assemble.skipped import wholly_skipped
 from stabdiag.assemble.stopped import find_stopped
 from stabdiag.history import Event, EventKind
 from stabdiag.roles import ROLES
+from stabdiag.words import plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -106,11 +107,9 @@ def read_losses(
             continue
         values = np.where(new, np.nan, values)
         records |= new
-        count, at = int(new.sum()), int(steps[np.argmax(new)])
-        plural = "losses count" if count > 1 else "loss counts"
-        message = (
-            f"{count} {plural} as NaN, from step {at} on, though not written so: {hidden.grounds}"
-        )
+        count = plural(int(new.sum()), "loss counts", "losses count")
+        at = int(steps[np.argmax(new)])
+        message = f"{count} as NaN, from step {at} on, though not written so: {hidden.grounds}"
         events.append(Event(kind=EventKind.HIDDEN_NAN, message=message, step=at))
     return Losses(values=values, records=records, events=events)
 
@@ -150,7 +149,7 @@ def _mark_norms(loss: Column, company: dict[str, Column], *, null_is_nan: bool) 
         return []
     role, count = next(iter(found.items()))
     more = f" and of {len(found) - 1} more like it" if len(found) > 1 else ""
-    values = "1 value" if count == 1 else f"{count} values"
+    values = f"{plural(count, 'value')} of {role}{more}"
     verb = "counts" if count == 1 and not more else "count"
-    message = f"{values} of {role}{more} {verb} as not finite: missing, null or -1 beside a loss"
+    message = f"{values} {verb} as not finite: missing, null or -1 beside a loss"
     return [Event(kind=EventKind.HIDDEN_NAN, message=message)]

@@ -172,5 +172,5 @@ def _epoch_turns(rows: Ints, back: Ints, epochs: Floats | None) -> Mask:
     return turns
 
 
-def _event(kind: EventKind, message: str, step: int | None = None) -> Event:
-    return Event(kind=kind, message=message, step=step)
+def _event(kind: EventKind, message: str) -> Event:
+    return Event(kind=kind, message=message)

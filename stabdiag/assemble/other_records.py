@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from stabdiag.assemble.company import last_of, stretches
+from stabdiag.assemble.company import any_of, last_of, stretches
 from stabdiag.history import Event, EventKind
 from stabdiag.roles import is_evaluation, words_of
 
@@ -63,18 +63,16 @@ def evaluation(
     """
     if loss.present.all():
         return np.zeros(columns.rows, bool)
-    known = [name for role, name in names.items() if role == "eval_loss"]
+    known = names.get("eval_loss")
     apart, beside = np.zeros(columns.rows, bool), np.zeros(columns.rows, bool)
     so_far = np.arange(columns.rows) <= last_of(loss)
-    for name in dict.fromkeys([*known, *(n for n in columns.names if is_evaluation(n))]):
+    for name in (n for n in columns.names if n == known or is_evaluation(n)):
         present = columns.load(name).present
         if _is_apart(present, loss, so_far):
             apart |= present
         else:
             beside |= present
-    alone = beside & ~loss.present
-    for column in company.values():
-        alone &= ~column.present
+    alone = beside & ~any_of([loss, *company.values()], like=beside)
     for begin, end in stretches(alone):
         if end - begin < absent_records:
             apart[begin:end] = True

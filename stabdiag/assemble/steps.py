@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stabdiag.history import NUMBERED, Event, EventKind
+from stabdiag.readers.columns import EXACT
 from stabdiag.roles import normal
+from stabdiag.words import plural
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -17,7 +19,6 @@ if TYPE_CHECKING:
 
     from stabdiag.readers.columns import Column, Columns
 
-_LARGEST = 2.0**53
 _EPOCHS = frozenset({"epoca", "epocas", "epoche", "epoque", "epoques"})
 
 # An epoch serves where it changes with nearly every record, and starts again no more often than
@@ -51,7 +52,7 @@ def read_steps(columns: Columns, names: Mapping[str, str]) -> Steps:
             continue
         column = columns.load(names[role])
         # NaN and ±inf are no steps.
-        good = column.present & (column.values < _LARGEST) & (column.values > -_LARGEST)
+        good = column.present & (np.abs(column.values) < EXACT)
         logged = column.values if good.all() else column.values[good]
         if column.is_text or not len(logged):
             reason = "holds no numbers"
@@ -96,8 +97,8 @@ def _from_column(
         tried.append(_note(f"no step was logged: {what} serves as the step"))
     lost = columns.rows - int(good.sum())
     if lost:
-        have, are = ("records have", "are") if lost > 1 else ("record has", "is")
-        tried.append(_note(f"{lost} {have} no usable step in {name!r} and {are} left out"))
+        have, are = plural(lost, "record has", "records have"), "are" if lost > 1 else "is"
+        tried.append(_note(f"{have} no usable step in {name!r} and {are} left out"))
     values = np.where(good, column.values, 0) if lost else column.values
     steps = values.astype(np.int64)
     return Steps(steps=steps, usable=good, events=tuple(tried), of_epochs=role == "epoch")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stabdiag.history import Event, EventKind
+from stabdiag.words import plural
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -39,7 +40,6 @@ def superseded(count: int) -> tuple[Event, ...]:
     """Say how many losses are superseded."""
     if not count:
         return ()
-    losses, later = (
-        ("1 loss is", "a later one") if count == 1 else (f"{count} losses are", "later ones")
-    )
+    losses = plural(count, "loss is", "losses are")
+    later = "a later one" if count == 1 else "later ones"
     return (Event(kind=EventKind.STEPS, message=f"{losses} superseded by {later}"),)
