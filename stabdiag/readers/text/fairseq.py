@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from stabdiag.readers.text.deepspeed import SKIPPED
-from stabdiag.readers.text.grammar import NUMBER, VALUE, Grammar, Line, Step
+from stabdiag.readers.text.grammar import NUMBER, VALUE, Aside, Grammar, Line
 from stabdiag.readers.text.log import functions_of
 
 _MEMBERS = re.compile(rb'"([^"\n]{1,80})": "?(%b)"?[,}]' % NUMBER)
@@ -71,12 +71,10 @@ GRAMMAR = Grammar(
             tells=False,
         ),
         # NOTE: gradient overflow detected, ignoring gradient, setting loss scale to: 64.0
-        Line(
+        Aside(
             pattern=re.compile(rb"setting loss scale to: (%b)" % VALUE),
             names=("loss_scale",),
             fixed=SKIPPED,
-            step=Step.NEXT,
-            tells=False,
         ),
     ),
 )
