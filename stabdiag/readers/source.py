@@ -14,7 +14,6 @@ from stabdiag.readers.columns import every_column
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-    from types import TracebackType
 
     from stabdiag.readers.columns import Wanted
 
@@ -49,12 +48,7 @@ class Stream:
     def __enter__(self) -> Stream:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         close = getattr(self._raw, "close", None)
         if close is not None:
             close()
