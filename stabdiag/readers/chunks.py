@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from stabdiag.readers.columns import Column
+from stabdiag.readers.columns import SHOWN, BadLine, Column
 from stabdiag.readers.pieces import Piece, piece_of
 from stabdiag.readers.words import ABSENT, NULL, NUMBER, WORD
 
@@ -93,6 +93,28 @@ def rows_of(records: Sequence[dict[str, object]], order: Sequence[str] | None = 
 def _printable(name: str) -> str:
     """Return the name without lone surrogates, which JSON can spell and no output can."""
     return name if name.isascii() else name.encode("utf-8", "replace").decode()
+
+
+@dataclass(kw_only=True)
+class Gathered:
+    """What was read of a log so far, block by block; of its bad lines the first few are kept."""
+
+    chunks: list[Chunk] = field(default_factory=list)
+    bad: list[BadLine] = field(default_factory=list)
+    bad_count: int = 0
+    lines: int = 0
+
+    def take(self, chunk: Chunk, lines: int, bad: Sequence[BadLine]) -> None:
+        """Add a block of so many lines; its bad lines are numbered from its own first one."""
+        self.bad_count += len(bad)
+        self.bad += [one.moved(self.lines) for one in bad[: SHOWN - len(self.bad)]]
+        self.lines += lines
+        if chunk.rows:
+            self.chunks.append(chunk)
+
+    def column(self, name: str) -> Column:
+        """Return a whole column."""
+        return join(self.chunks, name)
 
 
 def names_in(chunks: Iterable[Chunk]) -> tuple[str, ...]:

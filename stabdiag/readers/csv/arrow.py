@@ -7,8 +7,6 @@ Every column is read as numbers, or else as texts that are made sense of later: 
 from __future__ import annotations
 
 import re
-from collections import Counter
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -19,8 +17,6 @@ from pyarrow import types
 from stabdiag.readers.arrow import numbers_of, piece_of_array
 from stabdiag.readers.arrow_texts import Array
 from stabdiag.readers.blocks import line_count
-from stabdiag.readers.chunks import join
-from stabdiag.readers.columns import Column
 from stabdiag.readers.csv.cells import unnamed
 from stabdiag.readers.pieces import piece_of_numbers
 from stabdiag.readers.words import NULL
@@ -30,7 +26,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from stabdiag.readers.chunks import Chunk
     from stabdiag.readers.columns import Wanted
     from stabdiag.readers.pieces import Piece
 
@@ -82,59 +77,6 @@ class Table:
             if numbers is not None:
                 self._moved[name] = into(name, numbers)
         self._table = self._table.drop_columns(list(self._moved))
-
-
-class Slab:
-    """An array for each column of numbers, as long as the log is likely to be.
-
-    If the blocks stayed where Arrow has put them, each would take fresh memory, and so would their
-    join at the end; to get that memory from the system is a sixth of the time of a long log.
-    """
-
-    def __init__(self, room: int) -> None:
-        """Take a guess at the number of records; memory that is not written to costs nothing."""
-        self._room = room
-        self._rows = 0
-        self._arrays: dict[str, NDArray[np.float64]] = {}
-        self._filled: Counter[str] = Counter()
-
-    def take(self, chunk: Chunk) -> None:
-        """Take in the numbers of the log's next chunk, as far as there is room."""
-        if isinstance(chunk, Table) and self._rows + chunk.rows <= self._room:
-            chunk.move(self._put)
-        self._rows += chunk.rows
-
-    def _put(self, name: str, parts: list[NDArray[np.float64]]) -> NDArray[np.float64]:
-        if name not in self._arrays:
-            self._arrays[name] = np.empty(self._room)
-        rows = sum(map(len, parts))
-        self._filled[name] += rows
-        return np.concatenate(parts, out=self._arrays[name][self._rows : self._rows + rows])
-
-    def join(self, chunks: Sequence[Chunk], name: str) -> Column:
-        """Return the whole column of all chunks; mere numbers need no look at each chunk."""
-        if self._filled[name] == self._rows:
-            return _all_numbers(self._arrays[name][: self._rows])
-        parts: list[NDArray[np.float64]] = []
-        for chunk in chunks:
-            numbers = chunk.numbers(name) if isinstance(chunk, Table) else None
-            if numbers is None:
-                return join(chunks, name)
-            parts += numbers
-        return _all_numbers(np.concatenate(parts))
-
-
-def _all_numbers(values: NDArray[np.float64]) -> Column:
-    present, null = _each(len(values))
-    return Column(values=values, present=present, null=null)
-
-
-@lru_cache(maxsize=1)
-def _each(rows: int) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Return ``present`` and ``null`` of a column of mere numbers: the same for all of them."""
-    present, null = np.ones(rows, bool), np.zeros(rows, bool)
-    present.flags.writeable = null.flags.writeable = False
-    return present, null
 
 
 def read_block(

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 from stabdiag.errors import NoUsableRecord
 from stabdiag.readers.blocks import BLOCK, TOO_LONG, Block, blocks, in_order
-from stabdiag.readers.chunks import join, names_in, rows_in
-from stabdiag.readers.columns import SHOWN, BadLine, Columns
+from stabdiag.readers.chunks import Gathered, join, names_in, rows_in
+from stabdiag.readers.columns import BadLine, Columns
 from stabdiag.readers.json.config import told_at_the_head, with_config
 from stabdiag.readers.json.rows import decode_line, read_lines
 from stabdiag.readers.json.shapes import is_document
@@ -77,29 +77,21 @@ def _tolerant(block: Block) -> _Result:
 
 
 @dataclass(kw_only=True)
-class JsonLines:
+class JsonLines(Gathered):
     """The JSON lines that were read so far; ``add`` reads what is appended to the log."""
 
     work: Callable[[Block], _Result]
-    chunks: list[Chunk] = field(default_factory=list)
-    bad: list[BadLine] = field(default_factory=list)
-    bad_count: int = 0
-    lines: int = 0
     config: dict[str, object] = field(default_factory=dict)
 
     def add(self, block: Block) -> None:
         """Read one more block."""
         if not self.lines:
             self.config = told_at_the_head(block.data)
-        self.take(self.work(block))
+        self.keep(self.work(block))
 
-    def take(self, result: _Result) -> None:
+    def keep(self, result: _Result) -> None:
         """Keep what was read of one more block."""
-        self.bad_count += len(result.bad)
-        self.bad += [one.moved(self.lines) for one in result.bad[: SHOWN - len(self.bad)]]
-        self.lines += result.lines
-        if result.chunk.rows:
-            self.chunks.append(result.chunk)
+        self.take(result.chunk, result.lines, result.bad)
 
     def copy(self) -> JsonLines:
         """Return the same, to which more can be added on trial."""
@@ -141,7 +133,7 @@ def read(stream: Stream, *, small: int = SMALL, size: int = BLOCK) -> Columns:
     cut = blocks(stream, size=size)
     found = ((one, lines.work(one)) for one in cut) if whole else in_order(lines.work, cut)
     for _, result in found:
-        lines.take(result)
+        lines.keep(result)
     return lines.columns(stream)
 
 
