@@ -78,8 +78,7 @@ def stretches(mask: Mask) -> list[tuple[int, int]]:
     return list(zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True))
 
 
-def last_of(column: Column) -> int:
-    """Return the last record that has a value, or -1 if none has."""
-    if not column.present.any():
-        return -1
-    return len(column.present) - 1 - int(np.argmax(column.present[::-1]))
+def up_to_last(column: Column) -> Mask:
+    """Return the records up to the last one that has a value."""
+    behind: Mask = np.logical_or.accumulate(column.present[::-1])
+    return behind[::-1]

@@ -51,7 +51,7 @@ def find_hidden(
     absent_records: int,
     null_is_nan: bool,
 ) -> list[Hidden]:
-    """Find the records whose loss is missing because it was NaN.
+    """Find the records whose loss is missing because it was NaN; on some grounds there are none.
 
     Args:
         loss: the loss as it was written.
@@ -83,7 +83,7 @@ def _zero_beside_nan(loss: Column, company: Mapping[str, Column]) -> Hidden | No
     zero = loss.present & (loss.values == 0.0)
     records = zero & norm.present & ~np.isfinite(norm.values)
     # A loss that is zero all along is no placeholder for NaN.
-    if not records.any() or zero.sum() > max(2 * records.sum(), 0.9 * loss.present.sum()):
+    if zero.sum() > max(2 * records.sum(), 0.9 * loss.present.sum()):
         return None
     return Hidden(
         records=records,
@@ -119,8 +119,6 @@ def _written_null(
             return None
         if alone.any():
             records &= ~(alone & of_another_kind())
-    if not records.any():
-        return None
     return Hidden(records=records, grounds="the loss was written as null")
 
 
@@ -147,8 +145,6 @@ def _left_alone(
         blank = role == "grad_norm" and bool(loss.null[rows].all()) and rows[0] < len(absent) - 1
         if len(rows) >= absent_records or suspicious or blank:
             records[rows] = True
-    if not records.any():
-        return None
     return Hidden(records=records, grounds=f"the loss is absent while {role} was logged on")
 
 
@@ -158,15 +154,13 @@ def _empty_records(
     absent: Mask,
     absent_records: int,
     of_another_kind: Callable[[], Mask],
-) -> Hidden | None:
+) -> Hidden:
     """Blank records that hold nothing of another kind were written for something: for the loss."""
     empty = absent & loss.null & ~any_of(company.values(), like=absent)
     records = _for_long(loss, empty, absent_records)
     if records.any():
         # Most logs are spared a look at all of their columns.
         records = _for_long(loss, empty & ~of_another_kind(), absent_records)
-    if not records.any():
-        return None
     return Hidden(
         records=records,
         grounds="the loss is absent from records that hold nothing else of training",

@@ -84,13 +84,10 @@ def _about_entries(name: str, strays: int, huge: int) -> Iterator[Event]:
 def _bounded(column: Column) -> tuple[Column, int]:
     """Return the column with numbers that no training holds as infinities, and their count."""
     values = column.values
-    if len(values) == 0 or (
-        np.fmax.reduce(values) <= _LARGEST and np.fmin.reduce(values) >= -_LARGEST
-    ):
+    highest, lowest = np.fmax.reduce(values, initial=0.0), np.fmin.reduce(values, initial=0.0)
+    if max(highest, -lowest) <= _LARGEST:
         return column, 0
     huge = column.present & (np.abs(values) > _LARGEST) & np.isfinite(values)
-    if not huge.any():
-        return column, 0
     infinite = np.where(huge, np.copysign(np.inf, values), values)
     return replace(column, values=infinite), int(huge.sum())
 

@@ -64,7 +64,7 @@ def read_losses(
         clock: the step of each record; a loss of those that have none is not missed.
         due: records that say that they are of the loss.
     """
-    steps, usable = clock.steps, clock.usable
+    steps = clock.steps
     loss = data.get("loss")
     if loss is None:
         nothing = np.zeros(columns.rows, dtype=bool)
@@ -95,20 +95,25 @@ def read_losses(
         _with_hidden(loss, found),
         company,
         steps,
-        usable,
+        clock.usable,
         skipped | replaced,
         absent_records=least,
     )
     found += [] if stopped is None else [stopped]
+    return _put_back(loss, found, clock, events)
+
+
+def _put_back(loss: Column, found: Iterable[Hidden], clock: Steps, events: list[Event]) -> Losses:
+    """Return the losses with NaN where they were hidden, and say so after what else was told."""
     records, values = loss.present.copy(), loss.values
     for hidden in found:
-        new = hidden.records & usable & (~records | np.isfinite(values))
+        new = hidden.records & clock.usable & (~records | np.isfinite(values))
         if not new.any():
             continue
         values = np.where(new, np.nan, values)
         records |= new
         count = plural(int(new.sum()), "loss counts", "losses count")
-        at = int(steps[np.argmax(new)])
+        at = int(clock.steps[np.argmax(new)])
         message = f"{count} as NaN, from step {at} on, though not written so: {hidden.grounds}"
         events.append(Event(kind=EventKind.HIDDEN_NAN, message=message, step=at))
     return Losses(values=values, records=records, events=events)

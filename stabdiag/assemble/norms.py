@@ -39,7 +39,7 @@ def hidden_norms(
     """
     missing = loss.present & ~norm.present
     records = np.zeros_like(missing)
-    if not missing.any() or not norm.present.any():
+    if not norm.present.any():
         return records
     logged = np.flatnonzero(loss.present)
     if null_is_nan and not is_filled(others) and not has_a_rhythm(norm.present[logged]):

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from stabdiag.assemble.company import any_of, last_of, stretches
+from stabdiag.assemble.company import any_of, stretches, up_to_last
 from stabdiag.history import Event, EventKind
 from stabdiag.roles import is_evaluation, words_of
 
@@ -29,7 +29,7 @@ def successors(
 
     Each comes with the records that hold it: that the other is missing there proves nothing.
     """
-    end = last_of(loss) + 1
+    end = int(up_to_last(loss).sum())
     if end in (0, columns.rows):
         return
     taken = set(names.values())
@@ -65,7 +65,7 @@ def evaluation(
         return np.zeros(columns.rows, bool)
     known = names.get("eval_loss")
     apart, beside = np.zeros(columns.rows, bool), np.zeros(columns.rows, bool)
-    so_far = np.arange(columns.rows) <= last_of(loss)
+    so_far = up_to_last(loss)
     for name in (n for n in columns.names if n == known or is_evaluation(n)):
         present = columns.load(name).present
         if _is_apart(present, loss, so_far):
@@ -85,7 +85,7 @@ def of_another_kind(columns: Columns, names: Mapping[str, str], loss: Column) ->
     What counts records of all kinds tells nothing.
     """
     found = np.zeros(columns.rows, bool)
-    so_far = np.arange(columns.rows) <= last_of(loss)
+    so_far = up_to_last(loss)
     counters = {names.get(role) for role in _COUNTERS}
     for name in columns.names:
         if name not in counters:

@@ -27,8 +27,6 @@ def wholly_skipped(skipped: Column | None, name: str, steps: Ints) -> Mask:
     if skipped is None or not counts_since_the_last(name):
         return records
     rows = np.flatnonzero(skipped.present)
-    if not len(rows):
-        return records
     gaps = np.diff(steps[rows])
     usual = int(np.median(gaps[gaps > 0])) if (gaps > 0).any() else 1
     # The record before the first, and that before a resume, are not known.

@@ -88,8 +88,6 @@ def with_splits(named: Named) -> Named:
 
 def _splits(columns: Columns, name: str, loss: Column) -> _Splits | None:
     """Return the splits that a column tells; None if it does not tell training from evaluation."""
-    if loss.is_text:
-        return None
     masks = {split: np.zeros(columns.rows, bool) for split in Split}
     words: dict[Split, Counter[str]] = {split: Counter() for split in Split}
     for split, word, here in _told(columns.load(name), flagged_split(name)):
