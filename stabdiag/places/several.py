@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from stabdiag.history import Event, EventKind
 from stabdiag.places.choose import natural
-from stabdiag.readers.columns import Column, Columns
+from stabdiag.readers.columns import SHOWN, Column, Columns
 from stabdiag.roles import assign, is_evaluation
 
 if TYPE_CHECKING:
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
     Rows = NDArray[np.intp]
-
-_SHOWN: Final = 20
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -72,7 +70,7 @@ def one_log(files: Sequence[Columns], name: str) -> Columns:
         names=tuple(dict.fromkeys(name for part in parts for name in part.names)),
         rows=_count(rows),
         load=lambda column: _load(parts, rows, column),
-        bad_lines=tuple(bad for part in parts for bad in part.columns.bad_lines)[:_SHOWN],
+        bad_lines=tuple(bad for part in parts for bad in part.columns.bad_lines)[:SHOWN],
         bad_count=sum(part.columns.bad_count for part in parts),
         notes=tuple(f"{part.file}: {note}" for part in parts for note in part.columns.notes),
         events=tuple(events),
