@@ -24,13 +24,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from stabdiag.arrays import Floats, Ints, Mask
     from stabdiag.assemble.losses import Losses
     from stabdiag.limits import Limits
     from stabdiag.readers.columns import Column, Columns
-
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.int64]
-    Mask = NDArray[np.bool_]
 
 # So many of other runs are told by their numbers.
 _SHOWN = 3

@@ -9,11 +9,8 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from numpy.typing import NDArray
-
+    from stabdiag.arrays import Mask
     from stabdiag.readers.columns import Column
-
-    Mask = NDArray[np.bool_]
 
 # A series keeps the loss company if it is logged with at least this share of the losses …
 WITH_LOSS = 0.8

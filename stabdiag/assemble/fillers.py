@@ -14,11 +14,8 @@ from stabdiag.words import plural
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from numpy.typing import NDArray
-
+    from stabdiag.arrays import Mask
     from stabdiag.readers.columns import Column
-
-    Mask = NDArray[np.bool_]
 
 # So many losses with nothing but NaN beside them say that another column has records of its own.
 _FEWEST = 3

@@ -24,11 +24,8 @@ from stabdiag.assemble.company import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from numpy.typing import NDArray
-
+    from stabdiag.arrays import Mask
     from stabdiag.readers.columns import Column
-
-    Mask = NDArray[np.bool_]
 
 # A loss that was never a number is told of from so many training records on.
 _NEVER = 10

@@ -21,18 +21,12 @@ from stabdiag.words import plural
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from numpy.typing import NDArray
-
+    from stabdiag.arrays import Floats, Mask
     from stabdiag.assemble.due import Due
     from stabdiag.assemble.hidden import Hidden
     from stabdiag.assemble.steps import Steps
     from stabdiag.limits import Limits
     from stabdiag.readers.columns import Column, Columns
-
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.int64]
-    Mask = NDArray[np.bool_]
-
 
 _TRAINING = frozenset(role.name for role in ROLES if role.training)
 

@@ -18,11 +18,8 @@ from stabdiag.assemble.company import (
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from numpy.typing import NDArray
-
+    from stabdiag.arrays import Mask
     from stabdiag.readers.columns import Column
-
-    Mask = NDArray[np.bool_]
 
 # A gap in the gradient norm of up to so many records is an overflow, a longer one a new logger.
 _FEW = 20

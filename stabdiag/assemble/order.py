@@ -17,11 +17,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from stabdiag.arrays import Floats, Ints, Mask
     from stabdiag.assemble.steps import Steps
-
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.int64]
-    Mask = NDArray[np.bool_]
 
 # A log whose steps go back more often than this, in records, is not resumed but interleaved.
 _MOST_REWINDS = 0.05

@@ -13,11 +13,8 @@ from stabdiag.roles import is_evaluation, words_of
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from numpy.typing import NDArray
-
+    from stabdiag.arrays import Mask
     from stabdiag.readers.columns import Column, Columns
-
-    Mask = NDArray[np.bool_]
 
 _COUNTERS: Final = ("step", "epoch")
 

@@ -9,12 +9,8 @@ import numpy as np
 from stabdiag.roles import counts_since_the_last
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from stabdiag.arrays import Ints, Mask
     from stabdiag.readers.columns import Column
-
-    Ints = NDArray[np.int64]
-    Mask = NDArray[np.bool_]
 
 
 def wholly_skipped(skipped: Column | None, name: str, steps: Ints) -> Mask:

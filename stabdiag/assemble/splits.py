@@ -14,12 +14,9 @@ from stabdiag.roles import Split, flagged_split, is_evaluation, split_of, tells_
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from numpy.typing import NDArray
-
+    from stabdiag.arrays import Mask
     from stabdiag.assemble.named import Named
     from stabdiag.readers.columns import Column, Columns
-
-    Mask = NDArray[np.bool_]
 
 # An epoch has one record of each split if so many of its numbers differ from record to record.
 _ONE_EACH = 0.9

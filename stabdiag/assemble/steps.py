@@ -15,8 +15,7 @@ from stabdiag.words import plural
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from numpy.typing import NDArray
-
+    from stabdiag.arrays import Floats, Ints, Mask
     from stabdiag.readers.columns import Column, Columns
 
 _EPOCHS = frozenset({"epoca", "epocas", "epoche", "epoque", "epoques"})
@@ -38,8 +37,8 @@ class Steps:
     ``of_epochs`` says that they count the epochs of the run, or its rounds.
     """
 
-    steps: NDArray[np.int64]
-    usable: NDArray[np.bool_]
+    steps: Ints
+    usable: Mask
     events: tuple[Event, ...] = ()
     of_epochs: bool = False
 
@@ -69,7 +68,7 @@ def read_steps(columns: Columns, names: Mapping[str, str]) -> Steps:
     )
 
 
-def _serves(values: NDArray[np.float64], columns: Columns, name: str) -> bool:
+def _serves(values: Floats, columns: Columns, name: str) -> bool:
     """Tell whether nearly every record has an epoch of its own, in each of the runs there are."""
     if len(np.unique(values)) >= _CHANGES * len(values):
         return True
@@ -86,7 +85,7 @@ def _serves(values: NDArray[np.float64], columns: Columns, name: str) -> bool:
 def _from_column(
     columns: Columns,
     column: Column,
-    good: NDArray[np.bool_],
+    good: Mask,
     role: str,
     name: str,
     tried: list[Event],

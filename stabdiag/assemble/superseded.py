@@ -10,10 +10,7 @@ from stabdiag.history import Event, EventKind
 from stabdiag.words import plural
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Ints = NDArray[np.int64]
-    Mask = NDArray[np.bool_]
+    from stabdiag.arrays import Ints, Mask
 
 
 def kept_of(steps: Ints, run: Mask, is_loss: Mask) -> Mask:

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    Floats = NDArray[np.float64]
+    from stabdiag.arrays import Floats
+
     Rows = NDArray[np.intp]
 
 

@@ -16,6 +16,8 @@ from stabdiag.readers.words import WORD, meaning
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from stabdiag.arrays import Mask
+
 Field: TypeAlias = Any
 
 # Python reads up to this many texts in less time than pyarrow.compute takes to import.
@@ -68,7 +70,7 @@ def piece_of_array(array: Array, *, missing: int) -> Piece:
     return _from_objects(array, missing)
 
 
-def valid(array: Array) -> NDArray[np.bool_]:
+def valid(array: Array) -> Mask:
     """Return where an array is not null.
 
     Reads the bitmap itself: ``Array.is_valid`` would import all of pyarrow.compute.

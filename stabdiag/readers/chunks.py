@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from stabdiag.arrays import Floats
+
 
 class Chunk(Protocol):
     """One block of records, read."""
@@ -146,7 +148,7 @@ def join(chunks: Sequence[Chunk], name: str) -> Column:
     return _column(values, states, words)
 
 
-def _column(values: NDArray[np.float64], states: NDArray[np.uint8], words: Sequence[str]) -> Column:
+def _column(values: Floats, states: NDArray[np.uint8], words: Sequence[str]) -> Column:
     """Return a column of numbers; if words outnumber them, of times, positions or codes."""
     numbers = states == NUMBER
     null = states == NULL
@@ -175,7 +177,7 @@ def _column(values: NDArray[np.float64], states: NDArray[np.uint8], words: Seque
     )
 
 
-def _spelt(numbers: NDArray[np.float64], states: NDArray[np.uint8], *, is_time: bool) -> Column:
+def _spelt(numbers: Floats, states: NDArray[np.uint8], *, is_time: bool) -> Column:
     values = np.full(len(states), np.nan)
     values[states == WORD] = numbers
     present = np.isfinite(values)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final
 
-import numpy as np
 import pyarrow as pa
 from pyarrow import csv as arrow_csv
 from pyarrow import types
@@ -24,8 +23,7 @@ from stabdiag.readers.words import NULL
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from numpy.typing import NDArray
-
+    from stabdiag.arrays import Floats
     from stabdiag.readers.columns import Wanted
     from stabdiag.readers.pieces import Piece
 
@@ -44,7 +42,7 @@ class Table:
     def __init__(self, table: pa.Table, names: Sequence[str]) -> None:
         """Take a table of numbers and texts, and the names of all columns that the log has."""
         self._table = table
-        self._moved: dict[str, NDArray[np.float64]] = {}
+        self._moved: dict[str, Floats] = {}
         self.rows = int(table.num_rows)
         self.names = names
         # Columns that nobody wanted were left out: there is nothing in them.
@@ -59,7 +57,7 @@ class Table:
         array: Array = self._table.column(name).combine_chunks()
         return piece_of_array(array, missing=NULL)
 
-    def numbers(self, name: str) -> list[NDArray[np.float64]] | None:
+    def numbers(self, name: str) -> list[Floats] | None:
         """Return the column where it holds nothing but numbers, not copied, or None."""
         if name not in self._known:
             return None
@@ -70,7 +68,7 @@ class Table:
             return None
         return [numbers_of(array) for array in column.chunks if len(array)]
 
-    def move(self, into: Callable[[str, list[NDArray[np.float64]]], NDArray[np.float64]]) -> None:
+    def move(self, into: Callable[[str, list[Floats]], Floats]) -> None:
         """Move the columns of mere numbers to where ``into`` puts them, and free Arrow's memory."""
         for name in self._table.column_names:
             numbers = self.numbers(name)

@@ -17,13 +17,10 @@ from stabdiag.readers.csv.arrow import Table
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
+    from stabdiag.arrays import Floats, Mask
     from stabdiag.readers.chunks import Chunk
     from stabdiag.readers.columns import BadLine
     from stabdiag.readers.source import Stream
-
-    Floats = NDArray[np.float64]
 
 # A log of up to this many columns is gathered in a slab while it is read.
 _MOST_MOVED: Final = 200
@@ -92,7 +89,7 @@ def _all_numbers(values: Floats) -> Column:
 
 
 @lru_cache(maxsize=1)
-def _each(rows: int) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+def _each(rows: int) -> tuple[Mask, Mask]:
     """Return ``present`` and ``null`` of a column of mere numbers: the same for all of them."""
     present, null = np.ones(rows, bool), np.zeros(rows, bool)
     present.flags.writeable = null.flags.writeable = False

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from stabdiag.arrays import Ints
     from stabdiag.readers.source import Stream
 
     Bytes = NDArray[np.uint8]
-    Ints = NDArray[np.int64]
     Words = NDArray[np.uint32]
 
 _BLOCK: Final = 1 << 22

@@ -12,10 +12,7 @@ from stabdiag.readers.text.clean import line_end
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.int64]
+    from stabdiag.arrays import Floats, Ints
 
 CLOCK: Final = "timestamp"
 

@@ -23,9 +23,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    Ints = NDArray[np.int64]
-    Floats = NDArray[np.float64]
-    Mask = NDArray[np.bool_]
+    from stabdiag.arrays import Floats, Ints, Mask
 
 # The name of the loss of training in the logs that have bars.
 LOSS: Final = "loss"
