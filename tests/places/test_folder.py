@@ -279,6 +279,13 @@ def test_a_manifest_goes_before_arguments_and_these_fill_its_gaps(put, lines, tm
         assert known.path == ", ".join(str(tmp_path / "run" / name) for name in names)
 
 
+def test_the_dtype_of_a_models_weights_is_not_that_of_the_training(put, lines):
+    log = put("run/log.jsonl", lines(0, 50))
+    put("run/config.json", '{"model_type": "llama", "torch_dtype": "float16", "vocab_size": 99}')
+    known = manifest(log)
+    assert (known.dtype, known.vocab_size) == (None, 99)
+
+
 @pytest.mark.parametrize(
     ("log", "there", "found"),
     [
