@@ -232,7 +232,7 @@ def test_a_file_that_is_gone_when_it_is_read(put, cells, tmp_path, monkeypatch):
         log.unlink()
         return logs
 
-    monkeypatch.setattr("stabdiag.places.logs.logs_in", then_gone)
+    monkeypatch.setattr("stabdiag.places.best.logs_in", then_gone)
     with pytest.raises(NoUsableRecord, match=r"cannot be read; .*run\.csv: no such file"):
         read_place([tmp_path])
 
