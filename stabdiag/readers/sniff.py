@@ -80,12 +80,8 @@ def _not_shown(stream: Stream, head: bytes, *, whole: bool) -> Reader | None:
     # JSON lines may be damaged from the first one on; what is named CSV may be another table.
     if promised is reader("jsonl"):
         return promised
-    return _last_resort(stream) or promised
-
-
-def _last_resort(stream: Stream) -> Reader | None:
-    head = stream.peek(_LOOKS[-1])
-    return _first(_LAST, head, whole=len(head) < _LOOKS[-1])
+    far = stream.peek(_LOOKS[-1])
+    return _first(_LAST, far, whole=len(far) < _LOOKS[-1]) or promised
 
 
 def _by_suffix(name: str, head: bytes, *, whole: bool) -> Reader | None:
