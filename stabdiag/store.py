@@ -18,8 +18,7 @@ from stabdiag.words import plural
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from numpy.typing import NDArray
-
+    from stabdiag.arrays import Ints
     from stabdiag.history import History, Series
     from stabdiag.manifest import Manifest
 
@@ -74,7 +73,7 @@ def _beside(history: History, manifest: Manifest) -> dict[str, object]:
     return found
 
 
-def _column(series: Series, steps: NDArray[np.int64]) -> Any:
+def _column(series: Series, steps: Ints) -> Any:
     import pyarrow as pa
 
     if len(series) == len(steps):

@@ -258,6 +258,11 @@ def test_of_two_opponents_the_discriminator_counts(names: tuple[str, ...], loss:
     )
 
 
+@pytest.mark.parametrize("names", [("actor_loss", "critic_loss"), ("disc_loss", "vgg_loss")])
+def test_without_a_generator_nobody_is_an_opponent(names: tuple[str, ...]) -> None:
+    assert not any("trains against" in note for note in assign(names).notes)
+
+
 def test_the_name_of_a_run_before_that_of_a_metric() -> None:
     names = ["Step", "amber-lake-3 - train/loss", "amber-lake-3 - train/loss__MIN"]
     assert assign(names).columns == {"step": "Step", "loss": "amber-lake-3 - train/loss"}

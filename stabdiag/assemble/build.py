@@ -17,19 +17,17 @@ from stabdiag.assemble.steps import read_steps
 from stabdiag.errors import LogError, NoUsableRecord
 from stabdiag.history import Event, EventKind, History, Part, Series, Source
 from stabdiag.roles import contested
+from stabdiag.words import plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from numpy.typing import NDArray
 
+    from stabdiag.arrays import Floats, Ints, Mask
     from stabdiag.assemble.losses import Losses
     from stabdiag.limits import Limits
     from stabdiag.readers.columns import Column, Columns
-
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.int64]
-    Mask = NDArray[np.bool_]
 
 # So many of other runs are told by their numbers.
 _SHOWN = 3
@@ -174,7 +172,7 @@ def _unreadable(columns: Columns) -> list[Event]:
     events = [Event(kind=EventKind.UNREADABLE, message=note) for note in columns.notes]
     if columns.bad_count:
         first = columns.bad_lines[0]
-        lines = "line was" if columns.bad_count == 1 else "lines were"
-        message = f"{columns.bad_count} {lines} not readable (line {first.line}: {first.reason})"
+        lines = plural(columns.bad_count, "line was", "lines were")
+        message = f"{lines} not readable (line {first.line}: {first.reason})"
         events.insert(0, Event(kind=EventKind.UNREADABLE, message=message))
     return events

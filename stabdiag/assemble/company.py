@@ -7,13 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
-    from numpy.typing import NDArray
-
+    from stabdiag.arrays import Mask
     from stabdiag.readers.columns import Column
-
-    Mask = NDArray[np.bool_]
 
 # A series keeps the loss company if it is logged with at least this share of the losses …
 WITH_LOSS = 0.8
@@ -56,7 +53,7 @@ def keeps_company(loss: Column, column: Column, absent: Mask) -> bool:
     return len(stretches(absent[logged])) <= max(STRETCHES * len(logged), 1)
 
 
-def any_of(columns: list[Column], *, like: Mask) -> Mask:
+def any_of(columns: Iterable[Column], *, like: Mask) -> Mask:
     """Return the records that any of the columns has."""
     found = np.zeros_like(like)
     for column in columns:
@@ -64,7 +61,7 @@ def any_of(columns: list[Column], *, like: Mask) -> Mask:
     return found
 
 
-def all_of(columns: list[Column], *, like: Mask) -> Mask:
+def all_of(columns: Iterable[Column], *, like: Mask) -> Mask:
     """Return the records that all of the columns have."""
     found = np.ones_like(like)
     for column in columns:
@@ -78,8 +75,7 @@ def stretches(mask: Mask) -> list[tuple[int, int]]:
     return list(zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True))
 
 
-def last_of(column: Column) -> int:
-    """Return the last record that has a value, or -1 if none has."""
-    if not column.present.any():
-        return -1
-    return len(column.present) - 1 - int(np.argmax(column.present[::-1]))
+def up_to_last(column: Column) -> Mask:
+    """Return the records up to the last one that has a value."""
+    behind: Mask = np.logical_or.accumulate(column.present[::-1])
+    return behind[::-1]

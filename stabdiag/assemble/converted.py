@@ -17,10 +17,6 @@ if TYPE_CHECKING:
 _ROLES = frozenset(role.name for role in ROLES)
 
 
-def _role(name: str) -> str:
-    return name.partition("/")[0]
-
-
 def converted_history(columns: Columns, told: Told) -> History | None:
     """Return the history in a converted log, whose columns have the names of their roles.
 
@@ -28,8 +24,9 @@ def converted_history(columns: Columns, told: Told) -> History | None:
     the steps do not rise from row to row.
     """
     clock = columns.load("step")
+    roles = (name.partition("/")[0] for name in columns.names)
     rising = clock.present.all() and np.all(np.diff(clock.values) > 0)
-    if clock.is_text or not rising or not _ROLES.issuperset(map(_role, columns.names)):
+    if clock.is_text or not rising or not _ROLES.issuperset(roles):
         return None
     steps = clock.values.astype(np.int64)
     series = {}
@@ -39,10 +36,8 @@ def converted_history(columns: Columns, told: Told) -> History | None:
         column = columns.load(role)
         if column.is_text:
             return None
-        values, logged = column.values, column.present
-        if not logged.all():
-            values = values[logged]
-        at = steps if len(values) == len(steps) else steps[logged]
+        values = column.logged
+        at = steps if len(values) == len(steps) else steps[column.present]
         was = told.columns.get(role, role)
         series[role] = Series(role=role, column=was, steps=at, values=values)
     source = Source(

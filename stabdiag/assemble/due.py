@@ -11,11 +11,8 @@ from stabdiag.assemble.company import stretches
 from stabdiag.assemble.hidden import Hidden
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from stabdiag.arrays import Mask
     from stabdiag.readers.columns import Column
-
-    Mask = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

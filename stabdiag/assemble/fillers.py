@@ -9,15 +9,13 @@ import numpy as np
 
 from stabdiag.assemble.company import has_a_rhythm
 from stabdiag.history import Event, EventKind
+from stabdiag.words import plural
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from numpy.typing import NDArray
-
+    from stabdiag.arrays import Mask
     from stabdiag.readers.columns import Column
-
-    Mask = NDArray[np.bool_]
 
 # So many losses with nothing but NaN beside them say that another column has records of its own.
 _FEWEST = 3
@@ -44,8 +42,7 @@ def without_fillers(data: Mapping[str, Column]) -> tuple[dict[str, Column], list
     for role, column in data.items():
         gaps = np.isnan(column.values) & (apart | (role in others))
         mended[role] = replace(column, present=column.present & ~gaps)
-    count = int(apart.sum())
-    losses = "1 loss that is" if count == 1 else f"{count} losses that are"
+    losses = plural(int(apart.sum()), "loss that is", "losses that are")
     message = f"{losses} NaN in records of another kind left out: NaN fills the gaps of this table"
     return mended, [Event(kind=EventKind.PLACEHOLDER, message=message)]
 

@@ -24,11 +24,8 @@ from stabdiag.assemble.company import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from numpy.typing import NDArray
-
+    from stabdiag.arrays import Mask
     from stabdiag.readers.columns import Column
-
-    Mask = NDArray[np.bool_]
 
 # A loss that was never a number is told of from so many training records on.
 _NEVER = 10
@@ -51,7 +48,7 @@ def find_hidden(
     absent_records: int,
     null_is_nan: bool,
 ) -> list[Hidden]:
-    """Find the records whose loss is missing because it was NaN.
+    """Find the records whose loss is missing because it was NaN; on some grounds there are none.
 
     Args:
         loss: the loss as it was written.
@@ -83,7 +80,7 @@ def _zero_beside_nan(loss: Column, company: Mapping[str, Column]) -> Hidden | No
     zero = loss.present & (loss.values == 0.0)
     records = zero & norm.present & ~np.isfinite(norm.values)
     # A loss that is zero all along is no placeholder for NaN.
-    if not records.any() or zero.sum() > max(2 * records.sum(), 0.9 * loss.present.sum()):
+    if zero.sum() > max(2 * records.sum(), 0.9 * loss.present.sum()):
         return None
     return Hidden(
         records=records,
@@ -93,7 +90,7 @@ def _zero_beside_nan(loss: Column, company: Mapping[str, Column]) -> Hidden | No
 
 def _never_a_number(loss: Column, company: Mapping[str, Column], evaluation: Mask) -> Hidden | None:
     """A null in each training record, from the first on: the run never had a finite loss."""
-    training = any_of(list(company.values()), like=evaluation) & ~evaluation
+    training = any_of(company.values(), like=evaluation) & ~evaluation
     if training.sum() < _NEVER or not loss.null[training].all():
         return None
     return Hidden(records=training, grounds="the loss was written as null in every training record")
@@ -111,17 +108,14 @@ def _written_null(
         return None
     if is_filled(company):
         # A table written as records has nulls in all of its gaps; there only company counts.
-        records &= any_of(
-            [c for c in company.values() if keeps_company(loss, c, absent)], like=absent
-        )
+        kept = (column for column in company.values() if keeps_company(loss, column, absent))
+        records &= any_of(kept, like=absent)
     else:
-        alone = records & ~any_of(list(company.values()), like=absent)
+        alone = records & ~any_of(company.values(), like=absent)
         if alone.sum() > 0.5 * loss.present.sum():
             return None
         if alone.any():
             records &= ~(alone & of_another_kind())
-    if not records.any():
-        return None
     return Hidden(records=records, grounds="the loss was written as null")
 
 
@@ -148,8 +142,6 @@ def _left_alone(
         blank = role == "grad_norm" and bool(loss.null[rows].all()) and rows[0] < len(absent) - 1
         if len(rows) >= absent_records or suspicious or blank:
             records[rows] = True
-    if not records.any():
-        return None
     return Hidden(records=records, grounds=f"the loss is absent while {role} was logged on")
 
 
@@ -159,17 +151,13 @@ def _empty_records(
     absent: Mask,
     absent_records: int,
     of_another_kind: Callable[[], Mask],
-) -> Hidden | None:
+) -> Hidden:
     """Blank records that hold nothing of another kind were written for something: for the loss."""
-    empty = absent & loss.null
-    for column in company.values():
-        empty &= ~column.present
+    empty = absent & loss.null & ~any_of(company.values(), like=absent)
     records = _for_long(loss, empty, absent_records)
     if records.any():
         # Most logs are spared a look at all of their columns.
         records = _for_long(loss, empty & ~of_another_kind(), absent_records)
-    if not records.any():
-        return None
     return Hidden(
         records=records,
         grounds="the loss is absent from records that hold nothing else of training",

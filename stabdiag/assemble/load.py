@@ -10,6 +10,7 @@ import numpy as np
 from stabdiag.assemble.fillers import without_fillers, without_waits
 from stabdiag.errors import ColumnError
 from stabdiag.history import Event, EventKind
+from stabdiag.words import plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -71,26 +72,22 @@ def _no_measurement(source: str, role: str, name: str, column: Column) -> Event 
 def _about_entries(name: str, strays: int, huge: int) -> Iterator[Event]:
     """Tell of a column's entries that are no numbers, or none that a training has."""
     if strays:
-        words = "1 word" if strays == 1 else f"{strays} words"
-        message = f"{words} among the numbers of {name!r} left out"
+        message = f"{plural(strays, 'word')} among the numbers of {name!r} left out"
         yield Event(kind=EventKind.COLUMN, message=message)
     if huge:
-        values = "1 value" if huge == 1 else f"{huge} values"
         lie, count = ("lies", "it counts") if huge == 1 else ("lie", "they count")
-        message = f"{values} of {name!r} {lie} beyond ±{_LARGEST:g}: {count} as infinite"
+        values = f"{plural(huge, 'value')} of {name!r}"
+        message = f"{values} {lie} beyond ±{_LARGEST:g}: {count} as infinite"
         yield Event(kind=EventKind.COLUMN, message=message)
 
 
 def _bounded(column: Column) -> tuple[Column, int]:
     """Return the column with numbers that no training holds as infinities, and their count."""
     values = column.values
-    if len(values) == 0 or (
-        np.fmax.reduce(values) <= _LARGEST and np.fmin.reduce(values) >= -_LARGEST
-    ):
+    highest, lowest = np.fmax.reduce(values, initial=0.0), np.fmin.reduce(values, initial=0.0)
+    if max(highest, -lowest) <= _LARGEST:
         return column, 0
     huge = column.present & (np.abs(values) > _LARGEST) & np.isfinite(values)
-    if not huge.any():
-        return column, 0
     infinite = np.where(huge, np.copysign(np.inf, values), values)
     return replace(column, values=infinite), int(huge.sum())
 

@@ -13,12 +13,9 @@ from stabdiag.roles import assign, names_measurements, normal
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from numpy.typing import NDArray
-
+    from stabdiag.arrays import Floats, Mask
     from stabdiag.assemble.named import Named
     from stabdiag.readers.columns import Column
-
-    Mask = NDArray[np.bool_]
 
 
 def with_measurements(named: Named) -> Named:
@@ -60,7 +57,7 @@ def with_measurements(named: Named) -> Named:
     return replace(named, columns=whole_table, due=due).take({**roles, **own}, note)
 
 
-def _is_filled(told: Column, whole: Column, of_loss: Mask, steps: NDArray[np.float64]) -> bool:
+def _is_filled(told: Column, whole: Column, of_loss: Mask, steps: Floats) -> bool:
     """Tell whether blanks fill the gaps of other measurements, at steps that have a loss.
 
     So they do in what was made long of a wide table: there one more blank says nothing.

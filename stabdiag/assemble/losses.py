@@ -16,22 +16,17 @@ from stabdiag.assemble.skipped import wholly_skipped
 from stabdiag.assemble.stopped import find_stopped
 from stabdiag.history import Event, EventKind
 from stabdiag.roles import ROLES
+from stabdiag.words import plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from numpy.typing import NDArray
-
+    from stabdiag.arrays import Floats, Mask
     from stabdiag.assemble.due import Due
     from stabdiag.assemble.hidden import Hidden
     from stabdiag.assemble.steps import Steps
     from stabdiag.limits import Limits
     from stabdiag.readers.columns import Column, Columns
-
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.int64]
-    Mask = NDArray[np.bool_]
-
 
 _TRAINING = frozenset(role.name for role in ROLES if role.training)
 
@@ -63,7 +58,7 @@ def read_losses(
         clock: the step of each record; a loss of those that have none is not missed.
         due: records that say that they are of the loss.
     """
-    steps, usable = clock.steps, clock.usable
+    steps = clock.steps
     loss = data.get("loss")
     if loss is None:
         nothing = np.zeros(columns.rows, dtype=bool)
@@ -94,23 +89,26 @@ def read_losses(
         _with_hidden(loss, found),
         company,
         steps,
-        usable,
+        clock.usable,
         skipped | replaced,
         absent_records=least,
     )
     found += [] if stopped is None else [stopped]
+    return _put_back(loss, found, clock, events)
+
+
+def _put_back(loss: Column, found: Iterable[Hidden], clock: Steps, events: list[Event]) -> Losses:
+    """Return the losses with NaN where they were hidden, and say so after what else was told."""
     records, values = loss.present.copy(), loss.values
     for hidden in found:
-        new = hidden.records & usable & (~records | np.isfinite(values))
+        new = hidden.records & clock.usable & (~records | np.isfinite(values))
         if not new.any():
             continue
         values = np.where(new, np.nan, values)
         records |= new
-        count, at = int(new.sum()), int(steps[np.argmax(new)])
-        plural = "losses count" if count > 1 else "loss counts"
-        message = (
-            f"{count} {plural} as NaN, from step {at} on, though not written so: {hidden.grounds}"
-        )
+        count = plural(int(new.sum()), "loss counts", "losses count")
+        at = int(clock.steps[np.argmax(new)])
+        message = f"{count} as NaN, from step {at} on, though not written so: {hidden.grounds}"
         events.append(Event(kind=EventKind.HIDDEN_NAN, message=message, step=at))
     return Losses(values=values, records=records, events=events)
 
@@ -150,7 +148,7 @@ def _mark_norms(loss: Column, company: dict[str, Column], *, null_is_nan: bool) 
         return []
     role, count = next(iter(found.items()))
     more = f" and of {len(found) - 1} more like it" if len(found) > 1 else ""
-    values = "1 value" if count == 1 else f"{count} values"
+    values = f"{plural(count, 'value')} of {role}{more}"
     verb = "counts" if count == 1 and not more else "count"
-    message = f"{values} of {role}{more} {verb} as not finite: missing, null or -1 beside a loss"
+    message = f"{values} {verb} as not finite: missing, null or -1 beside a loss"
     return [Event(kind=EventKind.HIDDEN_NAN, message=message)]

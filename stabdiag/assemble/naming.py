@@ -77,8 +77,7 @@ def _refuse_results(columns: Columns, names: Mapping[str, str]) -> None:
     for name in columns.names:
         if names_results(name):
             column = columns.load(name)
-            here = column.values[column.present]
-            if len(here) == columns.rows and len(np.unique(here)) == len(here):
+            if column.present.all() and len(np.unique(column.values)) == columns.rows:
                 raise NoUsableRecord(
                     f"{columns.source}: each record has a {name!r} of its own: a table of results, "
                     "not the log of a run; give the log of one of them"

@@ -18,11 +18,8 @@ from stabdiag.assemble.company import (
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from numpy.typing import NDArray
-
+    from stabdiag.arrays import Mask
     from stabdiag.readers.columns import Column
-
-    Mask = NDArray[np.bool_]
 
 # A gap in the gradient norm of up to so many records is an overflow, a longer one a new logger.
 _FEW = 20
@@ -39,7 +36,7 @@ def hidden_norms(
     """
     missing = loss.present & ~norm.present
     records = np.zeros_like(missing)
-    if not missing.any() or not norm.present.any():
+    if not norm.present.any():
         return records
     logged = np.flatnonzero(loss.present)
     if null_is_nan and not is_filled(others) and not has_a_rhythm(norm.present[logged]):

@@ -17,11 +17,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from stabdiag.arrays import Floats, Ints, Mask
     from stabdiag.assemble.steps import Steps
-
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.int64]
-    Mask = NDArray[np.bool_]
 
 # A log whose steps go back more often than this, in records, is not resumed but interleaved.
 _MOST_REWINDS = 0.05
@@ -96,15 +93,7 @@ def find_order(
         return Order(steps=steps, number=_one_run(kept), events=about_superseded(training, kept))
     by_epoch = _epoch_turns(rows, back, epochs)
     if int((~by_epoch).sum()) > max(_MOST_REWINDS * len(rows), 20):
-        message = (
-            f"the steps go back {len(back)} times, as if several writers shared the log: "
-            "records are put in the order of their steps, the last of each step counts"
-        )
-        events = (
-            _event(EventKind.STEPS, message),
-            *superseded(len(rows) - len(np.unique(steps[rows]))),
-        )
-        return Order(steps=steps, number=_one_run(usable), events=events)
+        return _interleaved(steps, rows, usable, times=len(back))
     anew = np.zeros(len(rows), dtype=bool)
     if times is not None:
         anew[1:] = times[rows[1:]] < times[rows[:-1]]
@@ -123,6 +112,17 @@ def _is_told_again(steps: Ints, losses: Floats) -> bool:
     if len(steps) < 3 or steps[-1] >= steps[-2] or np.any(steps[1:-1] <= steps[:-2]):
         return False
     return bool(np.any((steps[:-1] == steps[-1]) & (losses[:-1] == losses[-1])))
+
+
+def _interleaved(steps: Ints, rows: Ints, usable: Mask, *, times: int) -> Order:
+    """Return the order of a log whose steps go back so many times that they tell of no resume."""
+    message = (
+        f"the steps go back {times} times, as if several writers shared the log: "
+        "records are put in the order of their steps, the last of each step counts"
+    )
+    lost = superseded(len(rows) - len(np.unique(steps[rows])))
+    events = (_event(EventKind.STEPS, message), *lost)
+    return Order(steps=steps, number=_one_run(usable), events=events)
 
 
 def _in_order(walk: StepsBack, rows: Ints, steps: Ints, usable: Mask, is_loss: Mask) -> Order:
@@ -172,5 +172,5 @@ def _epoch_turns(rows: Ints, back: Ints, epochs: Floats | None) -> Mask:
     return turns
 
 
-def _event(kind: EventKind, message: str, step: int | None = None) -> Event:
-    return Event(kind=kind, message=message, step=step)
+def _event(kind: EventKind, message: str) -> Event:
+    return Event(kind=kind, message=message)

@@ -57,8 +57,6 @@ def _tells(loss: Column, zero: Column) -> bool:
 
 def _is_lost(loss: Column) -> bool:
     """Tell whether a loss was finite, went NaN or infinite once, and stayed so to its end."""
-    if loss.is_text:
-        return False
     finite = np.isfinite(loss.logged)
     last = int(np.count_nonzero(finite))
     return last >= _FINITE and len(finite) - last >= _LOST and bool(finite[:last].all())

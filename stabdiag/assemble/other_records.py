@@ -6,18 +6,15 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from stabdiag.assemble.company import last_of, stretches
+from stabdiag.assemble.company import any_of, stretches, up_to_last
 from stabdiag.history import Event, EventKind
 from stabdiag.roles import is_evaluation, words_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from numpy.typing import NDArray
-
+    from stabdiag.arrays import Mask
     from stabdiag.readers.columns import Column, Columns
-
-    Mask = NDArray[np.bool_]
 
 _COUNTERS: Final = ("step", "epoch")
 
@@ -29,7 +26,7 @@ def successors(
 
     Each comes with the records that hold it: that the other is missing there proves nothing.
     """
-    end = last_of(loss) + 1
+    end = int(up_to_last(loss).sum())
     if end in (0, columns.rows):
         return
     taken = set(names.values())
@@ -63,18 +60,16 @@ def evaluation(
     """
     if loss.present.all():
         return np.zeros(columns.rows, bool)
-    known = [name for role, name in names.items() if role == "eval_loss"]
+    known = names.get("eval_loss")
     apart, beside = np.zeros(columns.rows, bool), np.zeros(columns.rows, bool)
-    so_far = np.arange(columns.rows) <= last_of(loss)
-    for name in dict.fromkeys([*known, *(n for n in columns.names if is_evaluation(n))]):
+    so_far = up_to_last(loss)
+    for name in (n for n in columns.names if n == known or is_evaluation(n)):
         present = columns.load(name).present
         if _is_apart(present, loss, so_far):
             apart |= present
         else:
             beside |= present
-    alone = beside & ~loss.present
-    for column in company.values():
-        alone &= ~column.present
+    alone = beside & ~any_of([loss, *company.values()], like=beside)
     for begin, end in stretches(alone):
         if end - begin < absent_records:
             apart[begin:end] = True
@@ -87,7 +82,7 @@ def of_another_kind(columns: Columns, names: Mapping[str, str], loss: Column) ->
     What counts records of all kinds tells nothing.
     """
     found = np.zeros(columns.rows, bool)
-    so_far = np.arange(columns.rows) <= last_of(loss)
+    so_far = up_to_last(loss)
     counters = {names.get(role) for role in _COUNTERS}
     for name in columns.names:
         if name not in counters:

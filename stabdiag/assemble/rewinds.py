@@ -12,10 +12,7 @@ from stabdiag.assemble.strides import Strides
 from stabdiag.history import Event, EventKind
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.int64]
+    from stabdiag.arrays import Floats, Ints
 
 # The first and last losses of a run are compared as medians of so many.
 _FEW = 3

@@ -9,12 +9,8 @@ import numpy as np
 from stabdiag.roles import counts_since_the_last
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from stabdiag.arrays import Ints, Mask
     from stabdiag.readers.columns import Column
-
-    Ints = NDArray[np.int64]
-    Mask = NDArray[np.bool_]
 
 
 def wholly_skipped(skipped: Column | None, name: str, steps: Ints) -> Mask:
@@ -27,8 +23,6 @@ def wholly_skipped(skipped: Column | None, name: str, steps: Ints) -> Mask:
     if skipped is None or not counts_since_the_last(name):
         return records
     rows = np.flatnonzero(skipped.present)
-    if not len(rows):
-        return records
     gaps = np.diff(steps[rows])
     usual = int(np.median(gaps[gaps > 0])) if (gaps > 0).any() else 1
     # The record before the first, and that before a resume, are not known.

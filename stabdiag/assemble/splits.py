@@ -14,12 +14,9 @@ from stabdiag.roles import Split, flagged_split, is_evaluation, split_of, tells_
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from numpy.typing import NDArray
-
+    from stabdiag.arrays import Mask
     from stabdiag.assemble.named import Named
     from stabdiag.readers.columns import Column, Columns
-
-    Mask = NDArray[np.bool_]
 
 # An epoch has one record of each split if so many of its numbers differ from record to record.
 _ONE_EACH = 0.9
@@ -88,8 +85,6 @@ def with_splits(named: Named) -> Named:
 
 def _splits(columns: Columns, name: str, loss: Column) -> _Splits | None:
     """Return the splits that a column tells; None if it does not tell training from evaluation."""
-    if loss.is_text:
-        return None
     masks = {split: np.zeros(columns.rows, bool) for split in Split}
     words: dict[Split, Counter[str]] = {split: Counter() for split in Split}
     for split, word, here in _told(columns.load(name), flagged_split(name)):

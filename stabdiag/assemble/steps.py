@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stabdiag.history import NUMBERED, Event, EventKind
+from stabdiag.readers.columns import EXACT
 from stabdiag.roles import normal
+from stabdiag.words import plural
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from numpy.typing import NDArray
-
+    from stabdiag.arrays import Floats, Ints, Mask
     from stabdiag.readers.columns import Column, Columns
 
-_LARGEST = 2.0**53
 _EPOCHS = frozenset({"epoca", "epocas", "epoche", "epoque", "epoques"})
 
 # An epoch serves where it changes with nearly every record, and starts again no more often than
@@ -37,8 +37,8 @@ class Steps:
     ``of_epochs`` says that they count the epochs of the run, or its rounds.
     """
 
-    steps: NDArray[np.int64]
-    usable: NDArray[np.bool_]
+    steps: Ints
+    usable: Mask
     events: tuple[Event, ...] = ()
     of_epochs: bool = False
 
@@ -51,7 +51,7 @@ def read_steps(columns: Columns, names: Mapping[str, str]) -> Steps:
             continue
         column = columns.load(names[role])
         # NaN and ±inf are no steps.
-        good = column.present & (column.values < _LARGEST) & (column.values > -_LARGEST)
+        good = column.present & (np.abs(column.values) < EXACT)
         logged = column.values if good.all() else column.values[good]
         if column.is_text or not len(logged):
             reason = "holds no numbers"
@@ -68,7 +68,7 @@ def read_steps(columns: Columns, names: Mapping[str, str]) -> Steps:
     )
 
 
-def _serves(values: NDArray[np.float64], columns: Columns, name: str) -> bool:
+def _serves(values: Floats, columns: Columns, name: str) -> bool:
     """Tell whether nearly every record has an epoch of its own, in each of the runs there are."""
     if len(np.unique(values)) >= _CHANGES * len(values):
         return True
@@ -85,7 +85,7 @@ def _serves(values: NDArray[np.float64], columns: Columns, name: str) -> bool:
 def _from_column(
     columns: Columns,
     column: Column,
-    good: NDArray[np.bool_],
+    good: Mask,
     role: str,
     name: str,
     tried: list[Event],
@@ -96,8 +96,8 @@ def _from_column(
         tried.append(_note(f"no step was logged: {what} serves as the step"))
     lost = columns.rows - int(good.sum())
     if lost:
-        have, are = ("records have", "are") if lost > 1 else ("record has", "is")
-        tried.append(_note(f"{lost} {have} no usable step in {name!r} and {are} left out"))
+        have, are = plural(lost, "record has", "records have"), "are" if lost > 1 else "is"
+        tried.append(_note(f"{have} no usable step in {name!r} and {are} left out"))
     values = np.where(good, column.values, 0) if lost else column.values
     steps = values.astype(np.int64)
     return Steps(steps=steps, usable=good, events=tuple(tried), of_epochs=role == "epoch")

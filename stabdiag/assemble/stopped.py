@@ -16,12 +16,8 @@ from stabdiag.assemble.hidden import Hidden
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from numpy.typing import NDArray
-
+    from stabdiag.arrays import Ints, Mask
     from stabdiag.readers.columns import Column
-
-    Ints = NDArray[np.int64]
-    Mask = NDArray[np.bool_]
 
 
 def find_stopped(

@@ -7,12 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stabdiag.history import Event, EventKind
+from stabdiag.words import plural
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Ints = NDArray[np.int64]
-    Mask = NDArray[np.bool_]
+    from stabdiag.arrays import Ints, Mask
 
 
 def kept_of(steps: Ints, run: Mask, is_loss: Mask) -> Mask:
@@ -39,7 +37,6 @@ def superseded(count: int) -> tuple[Event, ...]:
     """Say how many losses are superseded."""
     if not count:
         return ()
-    losses, later = (
-        ("1 loss is", "a later one") if count == 1 else (f"{count} losses are", "later ones")
-    )
+    losses = plural(count, "loss is", "losses are")
+    later = "a later one" if count == 1 else "later ones"
     return (Event(kind=EventKind.STEPS, message=f"{losses} superseded by {later}"),)

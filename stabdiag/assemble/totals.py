@@ -36,8 +36,6 @@ def with_totals(columns: Columns, assignment: Assignment) -> Named:
             notes.append(f"the sum of {told} serves as the {role}: no total is logged")
         else:
             notes.append(f"took {names[0]!r} as the {role}: no record has all of {told}")
-    if not totals:
-        return Named(columns=columns, names=roles, notes=tuple(notes))
 
     def load(name: str) -> Column:
         return totals[name] if name in totals else columns.load(name)

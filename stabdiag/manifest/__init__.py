@@ -139,11 +139,9 @@ def _in_force(told: Mapping[str, Any]) -> dict[str, Any]:
     """
     switches = {name for name in told if name.rpartition(".")[2] in _SWITCHES}
     off = tuple(
-        f"{section}."
-        for section, _, _ in (
-            name.rpartition(".") for name in switches if flag(told[name]) is False
-        )
-        if section
+        f"{name.rpartition('.')[0]}."
+        for name in switches
+        if "." in name and flag(told[name]) is False
     )
     return {
         name: value for name, value in told.items() if name in switches or not name.startswith(off)

@@ -47,14 +47,8 @@ KEYS: tuple[Key, ...] = (
         wants="a number",
         parse=number,
         names=(
-            "peak_lr",
-            "lr",
-            "learning_rate",
-            "max_lr",
-            "base_lr",
-            "optimizer_params_lr",
-            "optimizer_lr",
-            "lr0",
+            *("peak_lr", "lr", "learning_rate", "max_lr", "base_lr", "optimizer_params_lr"),
+            *("optimizer_lr", "lr0"),
         ),
     ),
     Key(
@@ -138,9 +132,7 @@ KEYS: tuple[Key, ...] = (
         wants="a count",
         parse=positive_count,
         names=(
-            "batch_size",
-            "global_batch_size",
-            "train_batch_size",
+            *("batch_size", "global_batch_size", "train_batch_size"),
             "per_device_train_batch_size",
         ),
     ),

@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.history import Event, EventKind
 from stabdiag.places.choose import natural
-from stabdiag.readers.columns import Column, Columns
+from stabdiag.places.found import note
+from stabdiag.readers.columns import SHOWN, Column, Columns
 from stabdiag.roles import assign, is_evaluation
 
 if TYPE_CHECKING:
@@ -25,10 +25,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    Floats = NDArray[np.float64]
-    Rows = NDArray[np.intp]
+    from stabdiag.arrays import Floats
 
-_SHOWN: Final = 20
+    Rows = NDArray[np.intp]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -57,7 +56,7 @@ def one_log(files: Sequence[Columns], name: str) -> Columns:
     training, rule = _in_order(training)
     parts = [*training, *beside]
     rows = _rows(training, beside)
-    events = [_event(_told(training, beside, rule))]
+    events = [note(_told(training, beside, rule))]
     for part in parts:
         events += [
             replace(event, message=f"{part.file}: {event.message}", path=part.columns.source)
@@ -72,9 +71,9 @@ def one_log(files: Sequence[Columns], name: str) -> Columns:
         names=tuple(dict.fromkeys(name for part in parts for name in part.names)),
         rows=_count(rows),
         load=lambda column: _load(parts, rows, column),
-        bad_lines=tuple(bad for part in parts for bad in part.columns.bad_lines)[:_SHOWN],
+        bad_lines=tuple(bad for part in parts for bad in part.columns.bad_lines)[:SHOWN],
         bad_count=sum(part.columns.bad_count for part in parts),
-        notes=tuple(f"{part.file}: {note}" for part in parts for note in part.columns.notes),
+        notes=tuple(f"{part.file}: {one}" for part in parts for one in part.columns.notes),
         events=tuple(events),
         config=config,
         tells_null=all(part.columns.tells_null for part in parts),
@@ -226,7 +225,3 @@ def _told(training: list[_Part], beside: list[_Part], rule: str) -> str:
     if beside:
         told += f"; beside it {', '.join(part.file for part in beside)}"
     return told
-
-
-def _event(message: str) -> Event:
-    return Event(kind=EventKind.PLACE, message=message)

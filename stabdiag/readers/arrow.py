@@ -14,33 +14,36 @@ from stabdiag.readers.pieces import Piece, piece_of, piece_of_meanings, piece_of
 from stabdiag.readers.words import WORD, meaning
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     from numpy.typing import NDArray
 
-Field: TypeAlias = Any
+    from stabdiag.arrays import Mask
+
+# Where a column lies: its place in the table, and that in each struct below it.
+Path: TypeAlias = tuple[int, ...]
 
 # Python reads up to this many texts in less time than pyarrow.compute takes to import.
 _FEW_TEXTS: Final = 20_000
 
 
-def leaves(schema: pa.Schema) -> dict[str, tuple[int, ...]]:
+def leaves(schema: pa.Schema) -> dict[str, Path]:
     """Return the path to each column; a member of a struct is named ``outer/inner``."""
-    found: dict[str, tuple[int, ...]] = {}
-    for place in range(len(schema)):
-        _descend(schema.field(place), (place,), "", found)
-    return found
+    return {name: path for name, path, _ in every_leaf(schema)}
 
 
-def _descend(
-    entry: Field, path: tuple[int, ...], prefix: str, found: dict[str, tuple[int, ...]]
-) -> None:
-    if len(path) > DEEPEST:
-        return
-    name = prefix + entry.name
-    if not types.is_struct(entry.type):
-        found[name] = path
-        return
-    for place in range(entry.type.num_fields):
-        _descend(entry.type.field(place), (*path, place), f"{name}/", found)
+def every_leaf(schema: pa.Schema) -> Iterator[tuple[str, Path, pa.DataType]]:
+    """Yield name, path and type of each column; names of outer and inner ones may meet."""
+    yield from _below(map(schema.field, range(len(schema))), "", ())
+
+
+def _below(fields: Iterable[Any], prefix: str, above: Path) -> Iterator[tuple[str, Path, Any]]:
+    for place, entry in enumerate(fields):
+        name, path, kind = prefix + entry.name, (*above, place), entry.type
+        if not types.is_struct(kind):
+            yield name, path, kind
+        elif len(path) < DEEPEST:
+            yield from _below(map(kind.field, range(kind.num_fields)), f"{name}/", path)
 
 
 def leaf(array: Array, path: tuple[int, ...]) -> Array:
@@ -68,7 +71,7 @@ def piece_of_array(array: Array, *, missing: int) -> Piece:
     return _from_objects(array, missing)
 
 
-def valid(array: Array) -> NDArray[np.bool_]:
+def valid(array: Array) -> Mask:
     """Return where an array is not null.
 
     Reads the bitmap itself: ``Array.is_valid`` would import all of pyarrow.compute.

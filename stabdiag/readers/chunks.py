@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from stabdiag.readers.columns import Column
+from stabdiag.readers.columns import SHOWN, BadLine, Column
 from stabdiag.readers.pieces import Piece, piece_of
 from stabdiag.readers.words import ABSENT, NULL, NUMBER, WORD
 
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
+
+    from stabdiag.arrays import Floats
 
 
 class Chunk(Protocol):
@@ -95,6 +97,28 @@ def _printable(name: str) -> str:
     return name if name.isascii() else name.encode("utf-8", "replace").decode()
 
 
+@dataclass(kw_only=True)
+class Gathered:
+    """What was read of a log so far, block by block; of its bad lines the first few are kept."""
+
+    chunks: list[Chunk] = field(default_factory=list)
+    bad: list[BadLine] = field(default_factory=list)
+    bad_count: int = 0
+    lines: int = 0
+
+    def take(self, chunk: Chunk, lines: int, bad: Sequence[BadLine]) -> None:
+        """Add a block of so many lines; its bad lines are numbered from its own first one."""
+        self.bad_count += len(bad)
+        self.bad += [one.moved(self.lines) for one in bad[: SHOWN - len(self.bad)]]
+        self.lines += lines
+        if chunk.rows:
+            self.chunks.append(chunk)
+
+    def column(self, name: str) -> Column:
+        """Return a whole column."""
+        return join(self.chunks, name)
+
+
 def names_in(chunks: Iterable[Chunk]) -> tuple[str, ...]:
     """Return the columns of all chunks, in the order in which they first appear."""
     return tuple(dict.fromkeys(name for chunk in chunks for name in chunk.names))
@@ -124,7 +148,7 @@ def join(chunks: Sequence[Chunk], name: str) -> Column:
     return _column(values, states, words)
 
 
-def _column(values: NDArray[np.float64], states: NDArray[np.uint8], words: Sequence[str]) -> Column:
+def _column(values: Floats, states: NDArray[np.uint8], words: Sequence[str]) -> Column:
     """Return a column of numbers; if words outnumber them, of times, positions or codes."""
     numbers = states == NUMBER
     null = states == NULL
@@ -153,7 +177,7 @@ def _column(values: NDArray[np.float64], states: NDArray[np.uint8], words: Seque
     )
 
 
-def _spelt(numbers: NDArray[np.float64], states: NDArray[np.uint8], *, is_time: bool) -> Column:
+def _spelt(numbers: Floats, states: NDArray[np.uint8], *, is_time: bool) -> Column:
     values = np.full(len(states), np.nan)
     values[states == WORD] = numbers
     present = np.isfinite(values)

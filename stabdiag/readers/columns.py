@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from stabdiag.arrays import Floats, Mask
     from stabdiag.history import Event
     from stabdiag.readers.converted import Told
 
@@ -47,16 +48,16 @@ class Column:
     present nor null.
     """
 
-    values: NDArray[np.float64]
-    present: NDArray[np.bool_]
-    null: NDArray[np.bool_]
+    values: Floats
+    present: Mask
+    null: Mask
     is_text: bool = False
     is_time: bool = False
     strays: int = 0
     words: tuple[str, ...] = ()
 
     @property
-    def logged(self) -> NDArray[np.float64]:
+    def logged(self) -> Floats:
         """The values that count, in the order of their records: no copy where all of them do."""
         return self.values if self.present.all() else self.values[self.present]
 

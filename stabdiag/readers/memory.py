@@ -149,9 +149,8 @@ def _of_times(array: NDArray[Any]) -> Piece:
 
 
 def _joined(name: object) -> str:
-    return (
-        "/".join(str(part) for part in name if part != "") if isinstance(name, tuple) else str(name)
-    )
+    parts = name if isinstance(name, tuple) else (name,)
+    return "/".join(str(part) for part in parts if part != "")
 
 
 def _of_arrow(table: Any) -> dict[str, Piece]:
@@ -179,10 +178,6 @@ def _of_arrow_array(values: Any) -> Piece:
 
     from stabdiag.readers.arrow import piece_of_array
 
-    if isinstance(values, pa.ChunkedArray):
-        return piece_of_array(values.combine_chunks(), missing=NULL)
-    if isinstance(values, pa.Array):
-        return piece_of_array(values, missing=NULL)
-    if hasattr(values, "__arrow_c_array__"):
-        return piece_of_array(pa.array(values), missing=NULL)
-    return piece_of_array(pa.chunked_array(values).combine_chunks(), missing=NULL)
+    whole = hasattr(values, "__arrow_c_array__")
+    array = pa.array(values) if whole else pa.chunked_array(values).combine_chunks()
+    return piece_of_array(array, missing=NULL)

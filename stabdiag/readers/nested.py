@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Final
 
 # No logger nests deeper: what lies further down is left out.
@@ -14,6 +15,15 @@ Record = dict[str, object]
 
 # The keys of a level in the order in which they first appear; None marks a value of its own.
 Tree = dict[str | None, "Tree"]
+
+
+def record_in(text: str | bytes) -> Record:
+    """Return the JSON object that a text spells, an empty one where it spells none."""
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def flattened(records: list[Record]) -> tuple[list[Record], list[str]]:

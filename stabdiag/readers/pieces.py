@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from stabdiag.arrays import Floats, Mask
+
 _PLAIN = frozenset({float, int, bool})
 
 
@@ -29,14 +31,12 @@ class Piece:
     ``values`` holds the numbers, and ``words`` the words in their order.
     """
 
-    values: NDArray[np.float64]
+    values: Floats
     states: NDArray[np.uint8]
     words: Sequence[str] = ()
 
 
-def piece_of_numbers(
-    numbers: NDArray[np.float64], gaps: NDArray[np.bool_] | None = None, *, gap: int = NULL
-) -> Piece:
+def piece_of_numbers(numbers: Floats, gaps: Mask | None = None, *, gap: int = NULL) -> Piece:
     """Return the piece that numbers make; where there are ``gaps``, they have the state ``gap``."""
     states = np.full(len(numbers), NUMBER, dtype=np.uint8)
     if gaps is not None:

@@ -18,11 +18,8 @@ from stabdiag.readers.columns import Column, Columns
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from numpy.typing import NDArray
-
+    from stabdiag.arrays import Floats, Ints, Mask
     from stabdiag.history import Event
-
-    Ints = NDArray[np.int64]
 
 _STEP = "step"
 _CLOCK = "wall_time"
@@ -114,7 +111,7 @@ class Points:
             config=config or {},
         )
 
-    def _written(self, records: _Records, order: Ints) -> NDArray[np.float64]:
+    def _written(self, records: _Records, order: Ints) -> Floats:
         """Return when the last point of each record was written, 0 where that is not known."""
         written = np.zeros(len(records.steps))
         written[records.rows] = np.frombuffer(self._clock, dtype=np.float64)[order]
@@ -144,7 +141,7 @@ def _records(tags: Ints, steps: Ints) -> _Records:
     return _Records(rows=rows, steps=steps[order][first])
 
 
-def _same(order: Ints, *keys: Ints) -> NDArray[np.bool_]:
+def _same(order: Ints, *keys: Ints) -> Mask:
     """Return which points have the keys of the one before them in the order."""
     same = np.ones(len(order), dtype=np.bool_)
     same[0] = False
@@ -178,9 +175,9 @@ class _Table:
 
     step_of: Ints
     row_of: Ints
-    values: NDArray[np.float64]
+    values: Floats
     parts: Mapping[str, slice]
-    clock: NDArray[np.float64]
+    clock: Floats
 
     def column(self, name: str) -> Column:
         """Return the column of a tag, or that of the steps or of the time."""

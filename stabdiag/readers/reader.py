@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum, auto
 from importlib import import_module
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, Protocol
 
 from stabdiag.errors import LogError
 
@@ -30,16 +31,29 @@ class Growing(Protocol):
         """Return the columns of all blocks, under the name of their stream."""
 
 
+class Turn(Enum):
+    """When a format is tried.
+
+    QUICK formats come first: a few lines tell them. A TEXT log may begin with megabytes of other
+    lines, so that it is tried on a longer head. The lines of a PATIENT text format may stand in the
+    log of another one, so that it is tried after those. A LAST resort is tried when no other format
+    is recognised.
+    """
+
+    QUICK = auto()
+    TEXT = auto()
+    PATIENT = auto()
+    LAST = auto()
+
+
 @dataclass(frozen=True, kw_only=True)
 class Reader:
     """A format.
 
     ``title`` says what it is, ``recognised`` how it is recognised, ``loses`` what is not read from
     it, and ``example`` shows a line. ``extra`` is the optional extra that installs the ``packages``
-    (by their import names) that read it. A ``binary`` format is tried on bytes that are no text. A
-    ``text`` log may begin with megabytes of other lines, so that it is tried on a longer head. The
-    lines of a ``patient`` format may stand in the log of another format, so that it is tried after
-    those. A ``last_resort`` is tried when no other format is recognised.
+    (by their import names) that read it. A ``binary`` format is tried on bytes that are no text;
+    ``turn`` says when it is tried.
     """
 
     name: str
@@ -52,9 +66,12 @@ class Reader:
     loses: str = ""
     example: str = ""
     binary: bool = False
-    text: bool = False
-    patient: bool = False
-    last_resort: bool = False
+    turn: Turn = Turn.QUICK
+
+    @property
+    def text(self) -> bool:
+        """Whether such a log was printed for people."""
+        return self.turn is not Turn.QUICK
 
     def recognises(self, head: bytes, *, whole: bool) -> bool:
         """Return whether the head of a file is of this format; imports the format's module."""
@@ -83,7 +100,7 @@ class Reader:
                 f"{stream.name}: {self.title}; to read it, install {' and '.join(self.missing)}:"
                 f" pip install 'stabdiag[{self.extra}]'"
             )
-        read = cast("Callable[[Stream], Columns]", import_module(self.module).read)
+        read: Callable[[Stream], Columns] = import_module(self.module).read
         return read(stream)
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from stabdiag.errors import NoUsableRecord
 from stabdiag.readers import refusals
 from stabdiag.readers.compressed import SUFFIXES
+from stabdiag.readers.reader import Turn
 from stabdiag.readers.registry import READERS, Reader, reader
 
 if TYPE_CHECKING:
@@ -18,10 +19,9 @@ _PROMISED: Final = ("jsonl", "csv")
 # How far into a text log lines of a known format are searched for: first a little, then further.
 _LOOKS: Final = (1 << 22, 1 << 24)
 
-_QUICK: Final = tuple(one for one in READERS if not one.text)
-_TEXT: Final = tuple(one for one in READERS if one.text and not (one.patient or one.last_resort))
-_PATIENT: Final = tuple(one for one in READERS if one.patient)
-_LAST: Final = tuple(one for one in READERS if one.last_resort)
+_QUICK, _TEXT, _PATIENT, _LAST = (
+    tuple(one for one in READERS if one.turn is turn) for turn in Turn
+)
 
 
 def refuse_empty(stream: Stream) -> None:
@@ -80,12 +80,8 @@ def _not_shown(stream: Stream, head: bytes, *, whole: bool) -> Reader | None:
     # JSON lines may be damaged from the first one on; what is named CSV may be another table.
     if promised is reader("jsonl"):
         return promised
-    return _last_resort(stream) or promised
-
-
-def _last_resort(stream: Stream) -> Reader | None:
-    head = stream.peek(_LOOKS[-1])
-    return _first(_LAST, head, whole=len(head) < _LOOKS[-1])
+    far = stream.peek(_LOOKS[-1])
+    return _first(_LAST, far, whole=len(far) < _LOOKS[-1]) or promised
 
 
 def _by_suffix(name: str, head: bytes, *, whole: bool) -> Reader | None:

@@ -14,7 +14,6 @@ from stabdiag.readers.columns import every_column
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-    from types import TracebackType
 
     from stabdiag.readers.columns import Wanted
 
@@ -49,12 +48,7 @@ class Stream:
     def __enter__(self) -> Stream:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         close = getattr(self._raw, "close", None)
         if close is not None:
             close()
@@ -92,11 +86,10 @@ class Stream:
 
     def read_all(self) -> bytes:
         """Return all bytes that are left."""
-        parts = [self._ahead]
-        self._ahead = b""
-        while more := self._more(1 << 22):
-            parts.append(more)
-        return b"".join(parts)
+        return b"".join(self._rest())
+
+    def _rest(self) -> Iterator[bytes]:
+        return iter(lambda: self.read(1 << 22), b"")
 
     @contextmanager
     def on_disk(self) -> Iterator[Path]:
@@ -113,8 +106,7 @@ class Stream:
         with tempfile.TemporaryDirectory(prefix="stabdiag-") as folder:
             copy = Path(folder) / "log"
             with copy.open("wb") as file:
-                while data := self.read(1 << 22):
-                    file.write(data)
+                file.writelines(self._rest())
             yield copy
 
     def rewritten(self, pieces: Iterable[bytes]) -> Stream:

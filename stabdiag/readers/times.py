@@ -11,7 +11,7 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
+    from stabdiag.arrays import Floats
 
 # What ``datetime`` does not take: 2026/01/02, and the name of a zone, which can be ignored since
 # only differences matter.
@@ -29,7 +29,7 @@ _UNITS: Final = re.compile(
 )
 
 
-def seconds_of(words: Sequence[str]) -> NDArray[np.float64] | None:
+def seconds_of(words: Sequence[str]) -> Floats | None:
     """Return the seconds that texts spell, NaN for those that do not; None if most do not.
 
     Dates count from 1970, in UTC where they name no zone: only differences matter.
@@ -41,7 +41,7 @@ def seconds_of(words: Sequence[str]) -> NDArray[np.float64] | None:
     return seconds if np.isfinite(seconds).sum() * 2 > len(words) else None
 
 
-def counts_of(words: Sequence[str]) -> NDArray[np.float64] | None:
+def counts_of(words: Sequence[str]) -> Floats | None:
     """Return the first numbers of positions such as 10/600; None if there is any other text."""
     if not words or _POSITION.fullmatch(words[0]) is None:
         return None

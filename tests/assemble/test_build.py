@@ -253,6 +253,12 @@ def test_runs_that_are_not_shown_are_told_of_where_they_went_nan(build: Build) -
     assert message.endswith("not all losses of number 1 are finite")
 
 
+def test_a_table_that_names_its_loss_is_not_long(build: Build, rows: Rows) -> None:
+    history = build([{**r, "name": "loss"} for r in rows(20)])
+    assert history.series["loss"].column == "loss"
+    assert not [e for e in history.events if "one measurement" in e.message]
+
+
 @pytest.mark.parametrize("column", ["metric", "tag"])
 def test_a_long_table_has_a_column_for_each_measurement(build: Build, column: str) -> None:
     log = [

@@ -603,3 +603,38 @@ def test_a_record_of_training_for_the_loss_and_one_for_the_rest(build: Build) ->
         if step % 10 == 9:
             log.append({"step": step, "phase": "val", "loss": 2.0, "acc": 0.5})
     assert nan_steps(build(log, "csv")) == []
+
+
+def test_a_norm_that_is_null_all_along_was_never_measured(build: Build, rows: Rows) -> None:
+    history = build(rows(20, grad_norm=None))
+    assert grounds(history) == []
+    assert "grad_norm" not in history.series or not len(history.series["grad_norm"])
+
+
+def test_a_loss_that_is_blank_as_a_rule_is_not_due(build: Build, rows: Rows) -> None:
+    log = [
+        {"step": r["step"], "metric": "loss", "value": None if r["step"] % 2 else r["loss"]}
+        for r in rows(30)
+    ]
+    assert nan_steps(build(log, "csv")) == []
+
+
+def test_a_chosen_loss_that_is_never_a_number_has_no_successor(build: Build, rows: Rows) -> None:
+    log = [{**r, "loss": None, "other_loss": 2.0 - r["step"] / 64} for r in rows(20)]
+    history = build(log, chosen={"loss": "loss"})
+    assert nan_steps(history) == list(range(20))
+    assert not [e for e in history.events if "in place of the loss" in e.message]
+
+
+def test_a_blank_measurement_of_a_split_counts_as_one_of_the_loss(build: Build, rows: Rows) -> None:
+    """A long table whose records also say of which split they are."""
+    log = [
+        {"step": r["step"], "split": split, "metric": "loss", "value": r["loss"] + (split == "val")}
+        for r in rows(20)
+        for split in ("train", "val")
+    ]
+    log[20]["value"] = None  # of the training, at step 10
+    history = build(log, "csv")
+    assert nan_steps(history) == [10]
+    assert "it is left blank in records named for it" in grounds(history)[-1]
+    assert len(history.series["eval_loss"]) == 20

@@ -116,6 +116,7 @@ def test_the_epochs_of_a_round_do_not_serve(build: Build, again: int) -> None:
         {"round": i // again, "epoch": i % again, "loss": 3.0 - i / 100} for i in range(6 * again)
     ]
     assert build(log).series["loss"].steps.tolist() == list(range(6 * again))
+    assert notes(build(log)) == ["no step was logged: the record's number serves as the step"]
     if again == 3:
         for record in log:
             del record["round"]

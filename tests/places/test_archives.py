@@ -108,6 +108,17 @@ def test_from_standard_input(run, kind):
     assert done.stdout.decode().strip() == "standard input/out/version_1/metrics.csv 50 fp16"
 
 
+def test_beside_standard_input_lies_nothing(put, lines, monkeypatch, tmp_path):
+    """The manifest in the folder where the program runs is another run's."""
+    put("manifest.json", '{"dtype": "fp16"}')
+    log = put("run.jsonl", lines(0, 50))
+    monkeypatch.chdir(tmp_path)
+    with log.open() as stream:
+        monkeypatch.setattr("sys.stdin", stream)
+        assert read_place(["-"]).manifest.dtype is None
+    assert read_place([log]).manifest.dtype == "fp16"
+
+
 @pytest.mark.parametrize("kind", ["tar", "zip"])
 def test_parquet_and_a_packed_log_in_an_archive(put, lines, kind):
     sink = io.BytesIO()

@@ -232,7 +232,7 @@ def test_a_file_that_is_gone_when_it_is_read(put, cells, tmp_path, monkeypatch):
         log.unlink()
         return logs
 
-    monkeypatch.setattr("stabdiag.places.logs.logs_in", then_gone)
+    monkeypatch.setattr("stabdiag.places.best.logs_in", then_gone)
     with pytest.raises(NoUsableRecord, match=r"cannot be read; .*run\.csv: no such file"):
         read_place([tmp_path])
 
@@ -277,6 +277,13 @@ def test_a_manifest_goes_before_arguments_and_these_fill_its_gaps(put, lines, tm
         assert known.weight_decay == 0.3
         names = ("manifest.json", "training_args.json", "hparams.yaml", "config.json")
         assert known.path == ", ".join(str(tmp_path / "run" / name) for name in names)
+
+
+def test_the_dtype_of_a_models_weights_is_not_that_of_the_training(put, lines):
+    log = put("run/log.jsonl", lines(0, 50))
+    put("run/config.json", '{"model_type": "llama", "torch_dtype": "float16", "vocab_size": 99}')
+    known = manifest(log)
+    assert (known.dtype, known.vocab_size) == (None, 99)
 
 
 @pytest.mark.parametrize(

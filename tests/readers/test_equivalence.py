@@ -275,3 +275,15 @@ def test_deep_nesting_is_left_out_alike(depth: int) -> None:
     fast, slow = (jsonl.read(Stream("run.jsonl", Raw(data)), small=small) for small in (0, 1 << 20))
     assert fast.names == slow.names
     assert len(fast.names) == 1 + (depth < 50)
+
+
+def test_a_list_of_times():
+    records = ({"loss": 2.5, "at": [f"2026-01-02T03:04:{n:02}"]} for n in range(60))
+    data = "".join(f"{json.dumps(record)}\n" for record in records).encode()
+    assert_same(*(outcome(jsonl, data, small=small) for small in (0, 1 << 20)))
+
+
+def test_a_null_for_a_record():
+    lines = [json.dumps({"step": n, "loss": 2.5}) for n in range(60)]
+    data = "\n".join([*lines[:30], "null", *lines[30:], ""]).encode()
+    assert_same(*(outcome(jsonl, data, small=small) for small in (0, 1 << 20)))

@@ -15,6 +15,7 @@ from stabdiag.errors import LogError
 from stabdiag.readers import read_columns
 from stabdiag.readers.compressed import unpacked
 from stabdiag.readers.encoding import decoded
+from stabdiag.readers.reader import Turn
 from stabdiag.readers.registry import READERS
 from stabdiag.readers.sniff import recognised
 from stabdiag.readers.source import open_stream
@@ -42,7 +43,9 @@ def test_the_right_format_is_recognised(sample):
 def test_no_other_format_claims_it(sample):
     start, whole = head(sample)
     claims = [
-        one.name for one in READERS if not one.last_resort and one.recognises(start, whole=whole)
+        one.name
+        for one in READERS
+        if one.turn is not Turn.LAST and one.recognises(start, whole=whole)
     ]
     assert claims in ([sample.parent.name], [])
 

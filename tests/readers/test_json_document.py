@@ -77,6 +77,8 @@ def test_numbers_that_are_not_finite(log):
     columns = log(text)
     np.testing.assert_array_equal(columns.load("loss").values, [np.nan, np.nan, np.inf])
     assert columns.load("loss").present.all()
+    text = '[{"step": 1, "lrs": [1, 2], "loss": nan}, {"step": 2, "lrs": [1, 2], "loss": 2.5}]'
+    np.testing.assert_array_equal(log(text).load("loss").values, [np.nan, 2.5])
     columns = log('{"loss": [1.5, nan, -inf], "word": ["a, b", "c]", "d"]}')
     np.testing.assert_array_equal(columns.load("loss").values, [1.5, np.nan, -np.inf])
     assert columns.load("word").is_text

@@ -7,11 +7,8 @@ Every column is read as numbers, or else as texts that are made sense of later: 
 from __future__ import annotations
 
 import re
-from collections import Counter
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
-import numpy as np
 import pyarrow as pa
 from pyarrow import csv as arrow_csv
 from pyarrow import types
@@ -19,8 +16,6 @@ from pyarrow import types
 from stabdiag.readers.arrow import numbers_of, piece_of_array
 from stabdiag.readers.arrow_texts import Array
 from stabdiag.readers.blocks import line_count
-from stabdiag.readers.chunks import join
-from stabdiag.readers.columns import Column
 from stabdiag.readers.csv.cells import unnamed
 from stabdiag.readers.pieces import piece_of_numbers
 from stabdiag.readers.words import NULL
@@ -28,9 +23,7 @@ from stabdiag.readers.words import NULL
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from numpy.typing import NDArray
-
-    from stabdiag.readers.chunks import Chunk
+    from stabdiag.arrays import Floats
     from stabdiag.readers.columns import Wanted
     from stabdiag.readers.pieces import Piece
 
@@ -49,7 +42,7 @@ class Table:
     def __init__(self, table: pa.Table, names: Sequence[str]) -> None:
         """Take a table of numbers and texts, and the names of all columns that the log has."""
         self._table = table
-        self._moved: dict[str, NDArray[np.float64]] = {}
+        self._moved: dict[str, Floats] = {}
         self.rows = int(table.num_rows)
         self.names = names
         # Columns that nobody wanted were left out: there is nothing in them.
@@ -64,7 +57,7 @@ class Table:
         array: Array = self._table.column(name).combine_chunks()
         return piece_of_array(array, missing=NULL)
 
-    def numbers(self, name: str) -> list[NDArray[np.float64]] | None:
+    def numbers(self, name: str) -> list[Floats] | None:
         """Return the column where it holds nothing but numbers, not copied, or None."""
         if name not in self._known:
             return None
@@ -75,66 +68,13 @@ class Table:
             return None
         return [numbers_of(array) for array in column.chunks if len(array)]
 
-    def move(self, into: Callable[[str, list[NDArray[np.float64]]], NDArray[np.float64]]) -> None:
+    def move(self, into: Callable[[str, list[Floats]], Floats]) -> None:
         """Move the columns of mere numbers to where ``into`` puts them, and free Arrow's memory."""
         for name in self._table.column_names:
             numbers = self.numbers(name)
             if numbers is not None:
                 self._moved[name] = into(name, numbers)
         self._table = self._table.drop_columns(list(self._moved))
-
-
-class Slab:
-    """An array for each column of numbers, as long as the log is likely to be.
-
-    If the blocks stayed where Arrow has put them, each would take fresh memory, and so would their
-    join at the end; to get that memory from the system is a sixth of the time of a long log.
-    """
-
-    def __init__(self, room: int) -> None:
-        """Take a guess at the number of records; memory that is not written to costs nothing."""
-        self._room = room
-        self._rows = 0
-        self._arrays: dict[str, NDArray[np.float64]] = {}
-        self._filled: Counter[str] = Counter()
-
-    def take(self, chunk: Chunk) -> None:
-        """Take in the numbers of the log's next chunk, as far as there is room."""
-        if isinstance(chunk, Table) and self._rows + chunk.rows <= self._room:
-            chunk.move(self._put)
-        self._rows += chunk.rows
-
-    def _put(self, name: str, parts: list[NDArray[np.float64]]) -> NDArray[np.float64]:
-        if name not in self._arrays:
-            self._arrays[name] = np.empty(self._room)
-        rows = sum(map(len, parts))
-        self._filled[name] += rows
-        return np.concatenate(parts, out=self._arrays[name][self._rows : self._rows + rows])
-
-    def join(self, chunks: Sequence[Chunk], name: str) -> Column:
-        """Return the whole column of all chunks; mere numbers need no look at each chunk."""
-        if self._filled[name] == self._rows:
-            return _all_numbers(self._arrays[name][: self._rows])
-        parts: list[NDArray[np.float64]] = []
-        for chunk in chunks:
-            numbers = chunk.numbers(name) if isinstance(chunk, Table) else None
-            if numbers is None:
-                return join(chunks, name)
-            parts += numbers
-        return _all_numbers(np.concatenate(parts))
-
-
-def _all_numbers(values: NDArray[np.float64]) -> Column:
-    present, null = _each(len(values))
-    return Column(values=values, present=present, null=null)
-
-
-@lru_cache(maxsize=1)
-def _each(rows: int) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Return ``present`` and ``null`` of a column of mere numbers: the same for all of them."""
-    present, null = np.ones(rows, bool), np.zeros(rows, bool)
-    present.flags.writeable = null.flags.writeable = False
-    return present, null
 
 
 def read_block(

@@ -7,9 +7,9 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Final
 
 from stabdiag.errors import LogError, NoUsableRecord
-from stabdiag.readers.blocks import BLOCK, TOO_LONG, Block, blocks, in_order, line_count
-from stabdiag.readers.chunks import Chunk, Rows, join, names_in, rows_in
-from stabdiag.readers.columns import SHOWN, BadLine, Columns
+from stabdiag.readers.blocks import BLOCK, TOO_LONG, Block, blocks, in_order
+from stabdiag.readers.chunks import Gathered, Rows, names_in, rows_in
+from stabdiag.readers.columns import BadLine, Columns
 from stabdiag.readers.csv.cells import BLANKS
 from stabdiag.readers.csv.dialect import Dialect, dialect_of
 from stabdiag.readers.csv.rows import Parsed, read_lines
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from stabdiag.readers.columns import Column, Wanted
-    from stabdiag.readers.csv.arrow import Slab
     from stabdiag.readers.source import Stream
 
 # Up to this size the tolerant reader (20 MB/s) is done before Arrow is imported (40 ms).
@@ -71,32 +70,23 @@ def read(stream: Stream, *, small: int = SMALL, size: int = BLOCK) -> Columns:
     dialect = _dialect(stream)
     arrows = not dialect.commas and dialect.delimiter != BLANKS
     fast = arrows and len(stream.peek(small + 1)) > small
-    slab = _slab(stream, dialect) if fast else None
+    found = _slab(stream, dialect) if fast else Gathered(lines=dialect.lines)
     stream.read(dialect.start)
-    chunks: list[Chunk] = []
-    bad: list[BadLine] = []
     repeated: list[int] = []
     renamed: list[int] = []
-    bad_count, lines = 0, dialect.lines
     for parsed in _results(stream, dialect, size, fast=fast):
-        bad_count += len(parsed.bad)
-        bad += [one.moved(lines) for one in parsed.bad[: SHOWN - len(bad)]]
-        repeated += [lines + line for line in parsed.repeated]
-        renamed += [lines + line for line in parsed.renamed]
-        lines += parsed.lines
-        if parsed.chunk.rows:
-            chunks.append(parsed.chunk)
-            if slab is not None:
-                slab.take(parsed.chunk)
-    if not chunks:
+        repeated += [found.lines + line for line in parsed.repeated]
+        renamed += [found.lines + line for line in parsed.renamed]
+        found.take(parsed.chunk, parsed.lines, parsed.bad)
+    if not found.chunks:
         raise NoUsableRecord(
             f"{stream.name}: no record could be read; expected lines of"
             f" {len(dialect.names)} cells below the header"
         )
     stream.notes += _about_headers(dialect.above, repeated, renamed)
-    names = dialect.shown(names_in(chunks))
-    rows = rows_in(chunks)
-    load: Callable[[str], Column] = partial(join if slab is None else slab.join, chunks)
+    names = dialect.shown(names_in(found.chunks))
+    rows = rows_in(found.chunks)
+    load: Callable[[str], Column] = found.column
     if fast and stream.path is not None:
         load = _with_unwanted(load, stream.path, stream.wanted, rows)
     return Columns(
@@ -105,12 +95,18 @@ def read(stream: Stream, *, small: int = SMALL, size: int = BLOCK) -> Columns:
         names=tuple(names),
         rows=rows,
         load=lambda name: load(names.get(name, name)),
-        bad_lines=tuple(bad),
-        bad_count=bad_count,
+        bad_lines=tuple(found.bad),
+        bad_count=found.bad_count,
         notes=tuple(stream.notes),
         events=(dialect.assumed,) if dialect.assumed else (),
         unnamed=dialect.assumed is not None,
     )
+
+
+def _slab(stream: Stream, dialect: Dialect) -> Gathered:
+    from stabdiag.readers.csv.slab import Slab, room_for
+
+    return Slab(lines=dialect.lines, room=room_for(stream, len(dialect.names)))
 
 
 def _with_unwanted(
@@ -130,28 +126,6 @@ def _with_unwanted(
         return load(name) if wanted(name) or whole().rows != rows else whole().load(name)
 
     return load_any
-
-
-# A log of up to this many columns is gathered in a slab while it is read.
-_MOST_MOVED: Final = 200
-
-
-def _slab(stream: Stream, dialect: Dialect) -> Slab:
-    """Return what gathers a log's numbers, with room for as many records as its size suggests.
-
-    There is no room for what comes through a pipe, nor for a log of very many columns: to drop one
-    from a table, Arrow goes through them all. The number of records is estimated from the head of
-    the log, with a twentieth added; mostly there are fewer, since steps have more digits further
-    down. Whatever the head is like, a record takes at least two bytes a cell.
-    """
-    from stabdiag.readers.csv.arrow import Slab
-
-    if stream.path is None or len(dialect.names) > _MOST_MOVED:
-        return Slab(0)
-    size = stream.path.stat().st_size
-    head, _ = stream.head()
-    likely = int(1.05 * line_count(head) * size / len(head))
-    return Slab(min(likely, size // (2 * len(dialect.names))))
 
 
 def _with_line_ends(head: bytes) -> bytes:

@@ -33,7 +33,7 @@ class Table:
 
     delimiter: str
     commas: bool
-    rows: Sequence[Sequence[str]]
+    rows: list[list[str]]
     above: int
 
     @property
@@ -56,18 +56,20 @@ def table_of(head: bytes) -> Table | None:
     if not places:
         return None
     content = [lines[place] for place in places]
-    for delimiter in (*DELIMITERS, BLANKS):
-        rows, commas = pointed(rows_of(content, delimiter), delimiter)
-        table = Table(delimiter=delimiter, commas=commas, rows=rows, above=places[0])
-        width = len(rows[0]) if rows else 0
-        if delimiter == BLANKS:
-            # Numbers without a delimiter are nothing yet; they have to look like a series.
-            even = width and all(len(row) == width for row in rows)
-            return table if even and table.is_series else None
-        named = rows and any(meaning(cell)[0] == WORD for cell in rows[0])
-        if width > 1 and not named and are_records(rows, width):
+    for delimiter in DELIMITERS:
+        table = _divided(content, delimiter, above=places[0])
+        width = len(table.rows[0]) if table.rows else 0
+        named = width and any(meaning(cell)[0] == WORD for cell in table.rows[0])
+        if width > 1 and not named and are_records(table.rows, width):
             return table
-    return None
+    # Numbers without a delimiter are nothing yet; they have to look like a series.
+    table = _divided(content, BLANKS, above=places[0])
+    return table if len(set(map(len, table.rows))) == 1 and table.is_series else None
+
+
+def _divided(content: list[str], delimiter: str, *, above: int) -> Table:
+    rows, commas = pointed(rows_of(content, delimiter), delimiter)
+    return Table(delimiter=delimiter, commas=commas, rows=rows, above=above)
 
 
 def _content(lines: Sequence[str], most: int) -> list[int]:

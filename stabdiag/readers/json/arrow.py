@@ -17,7 +17,7 @@ import pyarrow as pa
 from pyarrow import json as arrow_json
 from pyarrow import types
 
-from stabdiag.readers.arrow import leaf, leaves, piece_of_array, valid
+from stabdiag.readers.arrow import every_leaf, leaf, leaves, piece_of_array, valid
 from stabdiag.readers.arrow_texts import Array
 from stabdiag.readers.blocks import line_count
 from stabdiag.readers.chunks import Rows
@@ -27,7 +27,7 @@ from stabdiag.readers.words import ABSENT, NULL
 from stabdiag.roles import assign
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
@@ -139,7 +139,8 @@ def _certain(table: pa.Table, block: bytes) -> bool:
     if _has_gaps(table) and _NULL_RECORD.search(block):
         return False
     nested = any(map(types.is_struct, schema.types))
-    lists = [kind for kind in _leaf_types(schema) if types.is_list(kind)]
+    columns = list(every_leaf(schema))
+    lists = [kind for _, _, kind in columns if types.is_list(kind)]
     if (nested or lists) and b"null" in block:
         return False
     # Of epochs that hold the records or the losses of their steps.
@@ -147,10 +148,8 @@ def _certain(table: pa.Table, block: bytes) -> bool:
         return False
     if any(types.is_temporal(kind.value_type) for kind in lists):
         return False
-    if not nested:
-        return True
     # Outer and inner names may meet: {"a/b": 1, "a": {"b": 2}}.
-    return len(leaves(schema)) == sum(1 for _ in _leaf_types(schema))
+    return not nested or len(leaves(schema)) == len(columns)
 
 
 def _has_gaps(table: pa.Table) -> bool:
@@ -161,17 +160,7 @@ def _has_gaps(table: pa.Table) -> bool:
 
 
 def _has_time(schema: pa.Schema) -> bool:
-    return any(map(types.is_temporal, _leaf_types(schema)))
-
-
-def _leaf_types(members: Any) -> Iterator[pa.DataType]:
-    """Yield the types of all columns; the members are a schema or a struct."""
-    for place in range(len(members) if isinstance(members, pa.Schema) else members.num_fields):
-        kind = members.field(place).type
-        if types.is_struct(kind):
-            yield from _leaf_types(kind)
-        else:
-            yield kind
+    return any(types.is_temporal(kind) for _, _, kind in every_leaf(schema))
 
 
 def _deep(block: bytes) -> bool:

@@ -52,11 +52,7 @@ def with_config(columns: Columns) -> Columns:
     for name in names:
         if plain(name) in _WORDS:
             column = columns.load(name)
-            if (
-                column.is_text
-                and len(column.words) == 1
-                and not column.values[column.present].any()
-            ):
+            if column.is_text and len(column.words) == 1 and not column.logged.any():
                 words[name] = column.words[0]
     if len(names) == len(columns.names) and not words:
         return columns

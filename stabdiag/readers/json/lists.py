@@ -18,10 +18,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from stabdiag.arrays import Ints
     from stabdiag.readers.json.keyed import Path
     from stabdiag.readers.json.tables import Tables
-
-    Ints = NDArray[np.int64]
 
 # A list that is at least this share of the longest is about as long.
 _ABOUT: Final = 0.5

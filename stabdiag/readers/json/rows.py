@@ -92,7 +92,7 @@ def _decode_along(line: str) -> tuple[list[Record], int, str]:
             value, stop = DECODER.raw_decode(line, end)
         except RecursionError:
             return found, end, "nested too deeply"
-        except ValueError as error:
+        except json.JSONDecodeError as error:
             return found, end, _why(line, end, error)
         if not isinstance(value, dict):
             return found, end, f"not an object but {_KINDS.get(type(value), 'a number')}"
@@ -104,16 +104,14 @@ def _decode_along(line: str) -> tuple[list[Record], int, str]:
 _KINDS: Final = {list: "a list", str: "a text", bool: "a truth value", type(None): "null"}
 
 
-def _why(line: str, start: int, error: ValueError) -> str:
+def _why(line: str, start: int, error: json.JSONDecodeError) -> str:
     if "\0" in line:
         return "holds NUL bytes"
     if line[start] != "{":
         return "not JSON" if start == 0 else f"more than a JSON object (from character {start + 1})"
-    if isinstance(error, json.JSONDecodeError):
-        if error.pos >= len(line) or error.msg.startswith("Unterminated"):
-            return "breaks off"
-        return f"not JSON ({error.msg.lower()} at character {error.pos + 1})"
-    return "not JSON"
+    if error.pos >= len(line) or error.msg.startswith("Unterminated"):
+        return "breaks off"
+    return f"not JSON ({error.msg.lower()} at character {error.pos + 1})"
 
 
 def _after_a_cut(line: str, start: int) -> list[Record]:

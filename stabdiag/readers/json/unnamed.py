@@ -13,7 +13,6 @@ from stabdiag.roles import Split, split_of
 if TYPE_CHECKING:
     from stabdiag.readers.json.keyed import Path
     from stabdiag.readers.json.tables import Tables
-    from stabdiag.readers.pieces import Piece
 
 # Names of lists that may stand beside losses.
 _BESIDE: Final = frozenset(
@@ -88,9 +87,5 @@ def _is_series(tables: Tables, path: Path) -> bool:
         piece = piece_of(tables.indexed[path][1])
     else:
         piece = stretched(tables.columns.get(path, []))
-    return bool(len(_numbers(piece))) and not piece.words and may_be_losses(_numbers(piece))
-
-
-def _numbers(piece: Piece) -> list[float]:
     numbers: list[float] = piece.values[piece.states == NUMBER].tolist()
-    return numbers
+    return bool(numbers) and not piece.words and may_be_losses(numbers)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Final
 
 from stabdiag.errors import NoUsableRecord
 from stabdiag.history import Event, EventKind
 from stabdiag.readers.chunks import join, names_in, rows_in, rows_of
 from stabdiag.readers.columns import Columns
-from stabdiag.readers.nested import Record, flattened
+from stabdiag.readers.nested import Record, flattened, record_in
 from stabdiag.readers.sqlite.file import DAMAGE, damaged
 
 if TYPE_CHECKING:
@@ -66,7 +65,7 @@ def _chunks(database: sqlite3.Connection, key: str, run: str) -> tuple[list[Rows
     damage: tuple[str, ...] = ()
     try:
         for step, metrics in database.execute(_RECORDS.format(key), [run]):
-            records.append({_STEP: step, **_decoded(metrics)})
+            records.append({_STEP: step, **record_in(metrics)})
             if len(records) == _BUNCH:
                 chunks.append(rows_of(*flattened(records)))
                 records = []
@@ -79,13 +78,5 @@ def _chunks(database: sqlite3.Connection, key: str, run: str) -> tuple[list[Rows
 
 def _config(database: sqlite3.Connection, key: str, run: str) -> dict[str, object]:
     found = database.execute(_CONFIG.format(key), [run]).fetchone()
-    config = _decoded(found[0]) if found else {}
+    config = record_in(found[0]) if found else {}
     return {name: value for name, value in config.items() if not name.startswith("_")}
-
-
-def _decoded(text: str | bytes) -> Record:
-    try:
-        found = json.loads(text)
-    except (ValueError, RecursionError):
-        return {}
-    return found if isinstance(found, dict) else {}

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import re
 from typing import TYPE_CHECKING, Any, Final
+
+from stabdiag.readers.nested import record_in
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -47,9 +48,5 @@ def _of_text(name: str, text: str) -> Mapping[str, object]:
     code = _CODE.match(text)
     text = (code.group(1) if code else text).strip()
     if text.startswith("{"):
-        try:
-            found = json.loads(text)
-        except (ValueError, RecursionError):
-            return {}
-        return found if isinstance(found, dict) else {}
+        return record_in(text)
     return {name: text} if len(text) <= _LONGEST_VALUE and "\n" not in text else {}

@@ -43,14 +43,14 @@ def read_files(files: Iterable[tuple[PurePosixPath, Stream]], name: str) -> Colu
     They are sorted by the times of their first events. Tags from a folder below, such as ``train``
     and ``validation`` by Keras, get the name of that folder as a prefix.
     """
-    parts = [_read(stream, prefix=_prefix(path)) for path, stream in files]
-    parts.sort(key=lambda part: part.begun)
+    parts = [(_prefix(path), _read(stream)) for path, stream in files]
+    parts.sort(key=lambda part: part[1].begun)
     points = Points()
     config: dict[str, object] = {}
-    for part in parts:
-        points.extend(part.points)
+    for prefix, part in parts:
+        points.extend(part.points, prefix)
         config |= part.config
-    notes = tuple(note for part in parts for note in part.notes)
+    notes = tuple(note for _, part in parts for note in part.notes)
     return points.columns(source=name, format="tensorboard", notes=notes, config=config)
 
 
@@ -63,7 +63,6 @@ def _prefix(path: PurePosixPath) -> str:
 class _Part:
     """What one event file holds; ``begun`` is when its first event was written."""
 
-    prefix: str
     points: Points = field(default_factory=Points)
     config: dict[str, object] = field(default_factory=dict)
     begun: float = math.inf
@@ -74,10 +73,12 @@ class _Part:
         """Take what an event tells."""
         for value in event.summary.value:
             if value.HasField("simple_value"):
-                tag = self.prefix + value.tag
-                self.points.add(tag, event.step, value.simple_value, clock=event.wall_time)
+                self._take_number(event, value, value.simple_value)
             elif value.HasField("tensor") or value.HasField("metadata"):
                 self._take_tensor(event, value)
+
+    def _take_number(self, event: Any, value: Any, number: float) -> None:
+        self.points.add(value.tag, event.step, number, clock=event.wall_time)
 
     def _take_tensor(self, event: Any, value: Any) -> None:
         # Only the first value of a tag has to say which plugin it belongs to.
@@ -86,21 +87,20 @@ class _Part:
         if plugin in _SCALARS:
             number = _number(value.tensor)
             if number is not None:
-                tag = self.prefix + value.tag
-                self.points.add(tag, event.step, number, clock=event.wall_time)
+                self._take_number(event, value, number)
         elif plugin in _CONFIGURATION:
             from stabdiag.readers.tensorboard.config import told
 
             self.config |= told(value)
 
 
-def _read(stream: Stream, *, prefix: str) -> _Part:
+def _read(stream: Stream) -> _Part:
     from google.protobuf.message import DecodeError
     from tensorboard.compat.proto.event_pb2 import Event
 
     from stabdiag.readers.tensorboard.tfrecord import Frames
 
-    part = _Part(prefix=prefix)
+    part = _Part()
     frames = Frames(stream)
     foreign = 0
     for content in frames:

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from stabdiag.arrays import Ints
     from stabdiag.readers.source import Stream
 
     Bytes = NDArray[np.uint8]
-    Ints = NDArray[np.int64]
     Words = NDArray[np.uint32]
 
 _BLOCK: Final = 1 << 22
@@ -172,7 +172,5 @@ def _checksums(block: Bytes, starts: Ints, lengths: Ints) -> Words:
 
 def _words(block: Bytes, starts: Ints) -> Words:
     """Return the little-endian 32-bit number at each start."""
-    found = np.zeros(len(starts), dtype=np.uint32)
-    for place in range(4):
-        found |= block[starts + place].astype(np.uint32) << np.uint32(8 * place)
-    return found
+    words: Words = block[starts[:, np.newaxis] + np.arange(4)].view("<u4")[:, 0]
+    return words

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from stabdiag.readers.text.deepspeed import SCALE, SKIPPED
-from stabdiag.readers.text.grammar import NUMBER, Grammar, Line, Step
+from stabdiag.readers.text.grammar import NUMBER, Aside, Grammar, Line
 from stabdiag.readers.text.log import functions_of
 from stabdiag.readers.text.names import is_a_loss, trains
 
@@ -35,12 +35,8 @@ def detectron2(loss: str, step: str) -> Line:
 def megatron(loss: str) -> Line:
     """Return the line in which a rank of Megatron says that its loss was not finite."""
     # AssertionError: Rank 3: found NaN in local forward loss calculation. Device: 3, node: n1
-    return Line(
-        pattern=re.compile(rb"found (NaN|Inf) in local forward loss calculation"),
-        names=(loss,),
-        step=Step.NEXT,
-        tells=False,
-    )
+    pattern = re.compile(rb"found (NaN|Inf) in local forward loss calculation")
+    return Aside(pattern=pattern, names=(loss,))
 
 
 def alarms(loss: str, step: str) -> tuple[Line, ...]:
@@ -48,85 +44,69 @@ def alarms(loss: str, step: str) -> tuple[Line, ...]:
     return (
         detectron2(loss, step),
         # ERROR:tensorflow:Model diverged with loss = NaN. – which two loggers may say.
-        Line(
+        Aside(
             pattern=re.compile(
                 rb"(?:ERROR:tensorflow:|RuntimeError: |\] ?)Model diverged with loss = NaN\.?"
                 rb"[ \t]{0,8}(?=\n|$)"
                 rb"(?!\n[^\n]{0,120}Model diverged)"
             ),
             fixed={loss: b"nan"},
-            step=Step.NEXT,
-            tells=False,
         ),
         # Loss is nan, stopping training – as DETR, DINO, MAE and torchvision's references say
         # in place of the record. Each rank may say it.
-        Line(
+        Aside(
             pattern=re.compile(
                 rb"Loss is ([-+]?(?:nan|inf)), stopping training[ \t]{0,8}(?=\n|$)"
                 rb"(?!\n[^\n]{0,120}Loss is [-+]?(?:nan|inf), stopping)"
             ),
             names=(loss,),
-            step=Step.NEXT,
-            tells=False,
         ),
         # ValueError: The loss returned in `training_step` is nan.
-        Line(
+        Aside(
             pattern=re.compile(rb"ValueError: The loss returned in `training_step` is (nan|inf)\b"),
             names=(loss,),
-            step=Step.NEXT,
-            tells=False,
         ),
         # Error reported to Coordinator: …, LossTensor is inf or nan. : Tensor had NaN values
-        Line(
+        Aside(
             pattern=re.compile(
                 rb"Error reported to Coordinator: [^\n]{0,200}LossTensor is inf or nan"
                 rb"(?!\.[^\n]{0,200}\n[^\n]{0,80}Error reported to Coordinator)"
             ),
             fixed={loss: b"nan"},
-            step=Step.NEXT,
-            tells=False,
         ),
         # Monitored metric train_loss = nan is not finite. Previous best value was 2.345. …
-        Line(
+        Aside(
             pattern=re.compile(
                 rb"Monitored metric ([\w/.-]{1,80}) = ([-+]?(?:nan|inf)) is not finite\. Prev"
             ),
             one_pair=True,
             named=lambda name: loss if is_a_loss(name) and trains(name) else None,
-            step=Step.NEXT,
-            tells=False,
         ),
         # Batch 3: Invalid loss, terminating training – counted from 0, where the bar begins with 1.
-        Line(
+        Aside(
             pattern=re.compile(
                 rb"Batch \d{1,12}: Invalid loss, terminating training[ \t]{0,8}(?=\n|$)"
             ),
             fixed={loss: b"nan"},
-            step=Step.NEXT,
-            tells=False,
         ),
         # The grad norm is nan. Skipping updating the model.
-        Line(
+        Aside(
             pattern=re.compile(rb"grad norm is (nan|inf)\. (?:Skipping|Do not) updat"),
             names=("grad_norm",),
             fixed=SKIPPED,
-            step=Step.NEXT,
-            tells=False,
         ),
     )
 
 
 # Gradient overflow.  Skipping step, loss scaler 0 reducing loss scale to 32768.0 – NVIDIA Apex, on
 # every rank: two overflows in a row never end at the same scale.
-_APEX = Line(
+_APEX = Aside(
     pattern=re.compile(
         rb"loss scaler 0 reducing loss scale to (?P<scale>%b)(?=[ \t\r]{0,8}(?:\n|$))"
         rb"(?![ \t]{0,8}\n[^\n]{0,200}reducing loss scale to (?P=scale)(?!\S))" % NUMBER
     ),
     names=("loss_scale",),
     fixed=SKIPPED,
-    step=Step.NEXT,
-    tells=False,
 )
 
 # What any program may print of its loss scale beside its own lines.

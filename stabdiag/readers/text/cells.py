@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from stabdiag.readers.chunks import Rows
+from stabdiag.readers.chunks import Rows, join
+from stabdiag.readers.columns import Columns
 from stabdiag.readers.pieces import Piece, piece_of_meanings, piece_of_numbers
 from stabdiag.readers.words import ABSENT, meaning
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from stabdiag.readers.source import Stream
     from stabdiag.readers.text.grammar import Cells
 
 _THOUSANDS: Final = re.compile(rb",(?=\d{3}(?:\D|$))")
@@ -31,12 +33,20 @@ def piece_of(cells: Cells) -> Piece:
     return piece_of_meanings(map(_meaning, cells))
 
 
-def rows_of(names: Sequence[str], rows: Sequence[Cells]) -> Rows:
-    """Return the records that the rows of a table make; of equal names the first one counts."""
+def columns_of(stream: Stream, format: str, names: Sequence[str], rows: Sequence[Cells]) -> Columns:
+    """Return the columns of a table that was printed; of equal names the first one counts."""
     pieces: dict[str, Piece] = {}
     for name, column in zip(names, zip(*rows, strict=True), strict=True):
         pieces.setdefault(name, piece_of(column))
-    return Rows.of(pieces)
+    table = Rows.of(pieces)
+    return Columns(
+        source=stream.name,
+        format=format,
+        names=tuple(table.names),
+        rows=table.rows,
+        load=lambda name: join([table], name),
+        notes=tuple(stream.notes),
+    )
 
 
 def _meaning(cell: bytes | None) -> tuple[int, float, str]:

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from stabdiag.words import clipped
+
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from collections.abc import Iterator
 
 # Colours and the movements of the cursor (ECMA-48), and the titles that shells set.
 _ANSI: Final = re.compile(
@@ -39,7 +41,7 @@ class Text:
         if b"\r" in block:
             block = block.replace(b"\r\n", b"\n")
             if b"\r" in block:
-                self._breaks = _places(block, b"\r")
+                self._breaks = np.flatnonzero(np.frombuffer(block, dtype=np.uint8) == ord("\r"))
                 block = block.replace(b"\r", b"\n")
         if b"\xef" in block:
             block = _WIDE_SIGN.sub(lambda sign: _WIDE[sign[0]], block)
@@ -54,12 +56,23 @@ class Text:
         return self._first + ends - int(np.searchsorted(self._breaks, place - 1))
 
 
-def _places(block: bytes, byte: bytes) -> NDArray[np.int64]:
-    return np.flatnonzero(np.frombuffer(block, dtype=np.uint8) == byte[0])
+def places_of(data: bytes, text: bytes) -> Iterator[int]:
+    """Yield where a text stands in others."""
+    # Most logs lack the first byte of most texts, and the search for a single byte is much faster.
+    place = data.find(text) if text[:1] in data else -1
+    while place >= 0:
+        yield place
+        place = data.find(text, place + len(text))
+
+
+def line_end(data: bytes, place: int, longest: int) -> int:
+    """Return where the line of a place ends, at most so many bytes behind the place."""
+    end = data.find(b"\n", place, place + longest)
+    return end if end >= 0 else min(place + longest, len(data))
 
 
 def inert(line: bytes, longest: int) -> str:
     """Return a line as text that does nothing on any terminal, cut to ``longest`` characters."""
     text = _ANSI.sub(b"", line[: 8 * longest]).decode("utf-8", "replace")
-    text = " ".join("".join(c if c.isprintable() else " " for c in text).split())
-    return text if len(text) <= longest else text[: longest - 1] + "…"
+    text = "".join(c if c.isprintable() else " " for c in text)
+    return clipped(" ".join(text.split()), longest)

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from stabdiag.readers.text.clean import line_end
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.int64]
+    from stabdiag.arrays import Floats, Ints
 
 CLOCK: Final = "timestamp"
 
@@ -49,8 +48,7 @@ def seconds_at(data: bytes, starts: Sequence[int]) -> Floats | None:
 def _stamp(data: bytes, start: int) -> int:
     """Return where the stamp of a line begins, -1 if it has none."""
     begin = data.rfind(b"\n", 0, start + 1) + 1
-    end = data.find(b"\n", begin, begin + _WITHIN)
-    stamp = _STAMP.search(data, begin, end if end >= 0 else begin + _WITHIN)
+    stamp = _STAMP.search(data, begin, line_end(data, begin, _WITHIN))
     return -1 if stamp is None else stamp.start()
 
 

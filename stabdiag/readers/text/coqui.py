@@ -11,13 +11,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from stabdiag.readers.text.grammar import NUMBER, Grammar, Kind, Part, parts_of
-from stabdiag.readers.text.log import functions_of, read_log
+from stabdiag.readers.text.log import functions_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from stabdiag.readers.columns import Columns
-    from stabdiag.readers.source import Stream
 
 _STEP: Final = "global_step"
 
@@ -81,9 +78,4 @@ GRAMMAR = Grammar(
     ),
 )
 
-recognises = functions_of(GRAMMAR)[0]
-
-
-def read(stream: Stream) -> Columns:
-    """Read a log of Coqui's Trainer."""
-    return read_log(stream, GRAMMAR, size=_BLOCK)
+recognises, read, _ = functions_of(GRAMMAR, size=_BLOCK)

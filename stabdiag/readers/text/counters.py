@@ -6,7 +6,9 @@ import re
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+
+    _Find = Callable[[bytes], re.Match[bytes] | None]
 
 # 3000, or 3,000
 _COUNT: Final = rb"\d{1,3}(?:,\d{3}){1,4}|\d{1,12}"
@@ -59,6 +61,20 @@ NTH: Final = b"N/"
 # Within each of these, other counters may start again; the coarsest last.
 COARSE: Final = (EPOCH, b"episode", b"round")
 
+# What is told to be a counter by the signs around it, and what each group of the pattern counts; of
+# several that count the same the last one holds.
+_WITHIN_EPOCH: Final = b"[epoch, N]"
+_ALONE: Final = b"[N]"
+_BY_SIGNS: Final[tuple[tuple[_Find, tuple[bytes, ...]], ...]] = (
+    (_OF_TRAINING.search, (EPOCH,)),
+    (_TWO_POSITIONS.search, (EPOCH,)),
+    (_EPOCH_AND_BATCH.search, (EPOCH, _WITHIN_EPOCH, EPOCH, _WITHIN_EPOCH)),
+    (_BATCH.search, (BATCH_OF_EPOCH,)),
+    (_TWO_FIRST.match, (EPOCH, _WITHIN_EPOCH)),
+    (_FIRST.match, (FIRST,)),
+    (_IN_BRACKETS.search, (_ALONE, _ALONE)),
+)
+
 
 def counters_of(line: bytes) -> dict[bytes, tuple[int, int]]:
     """Return where the counters of a line stand, by what each counts.
@@ -66,25 +82,11 @@ def counters_of(line: bytes) -> dict[bytes, tuple[int, int]]:
     That is a word or, for a position such as 10/600, what it counts up to: ``N/600``.
     """
     found = {NTH + one[2]: one.span(1) for one in POSITION.finditer(line)}
-    positions = _TWO_POSITIONS.search(line) or _OF_TRAINING.search(line)
-    if positions is not None:
-        found[EPOCH] = positions.span(1)
-    pair = _EPOCH_AND_BATCH.search(line)
-    if pair is not None:
-        at = (1, 2) if pair[1] is not None else (3, 4)
-        found |= {EPOCH: pair.span(at[0]), b"[epoch, N]": pair.span(at[1])}
-    batch = _BATCH.search(line)
-    if batch is not None:
-        found[BATCH_OF_EPOCH] = batch.span(1)
-    pair = _TWO_FIRST.match(line)
-    if pair is not None:
-        found |= {EPOCH: pair.span(1), b"[epoch, N]": pair.span(2)}
-    first = _FIRST.match(line)
-    if first is not None:
-        found[FIRST] = first.span(1)
-    alone = _IN_BRACKETS.search(line)
-    if alone is not None:
-        found[b"[N]"] = alone.span(1 if alone[1] is not None else 2)
+    for find, names in _BY_SIGNS:
+        match = find(line)
+        if match is not None:
+            groups = enumerate(names, start=1)
+            found |= {name: match.span(n) for n, name in groups if match[n] is not None}
     return found | {word_of(one): one.span(2) for one in COUNTER.finditer(line)}
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from stabdiag.readers.text.grammar import NUMBER, VALUE, Grammar, Line, Step
+from stabdiag.readers.text.grammar import NUMBER, VALUE, Aside, Grammar, Line, Step
 from stabdiag.readers.text.log import functions_of
 
 # … OVERFLOW! Rank 0 Skipping step. Attempted loss scale: 32, reducing to 16
@@ -23,19 +23,12 @@ SCALE = (
         step=Step.LAST,
         tells=False,
     ),
-    Line(
+    Aside(
         pattern=re.compile(rb", reducing to (%b)\.?(?!\S)" % NUMBER),
         names=(_SCALE,),
         fixed=SKIPPED,
-        step=Step.NEXT,
-        tells=False,
     ),
-    Line(
-        pattern=re.compile(rb", but hysteresis is \d"),
-        fixed=SKIPPED,
-        step=Step.NEXT,
-        tells=False,
-    ),
+    Aside(pattern=re.compile(rb", but hysteresis is \d"), fixed=SKIPPED),
     # Counted from 0, and printed by every rank.
     Line(
         pattern=re.compile(rb"Grad overflow on iteration (\d{1,12})"),

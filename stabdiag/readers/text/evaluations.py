@@ -7,6 +7,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from stabdiag.readers.text.clean import line_end
 from stabdiag.readers.text.counters import counters_of, is_word
 from stabdiag.readers.text.grammar import Kind, Part, parts_of
 from stabdiag.readers.text.measured import spans_of
@@ -103,6 +104,5 @@ def _lines_with_a_word(data: bytes) -> Iterator[tuple[int, bytes]]:
     for match in re.finditer(b"|".join(words), plain) if words else ():
         if match.start() >= after:
             begin = data.rfind(b"\n", 0, match.start()) + 1
-            after = data.find(b"\n", match.end())
-            after = after if after >= 0 else len(data)
+            after = line_end(data, match.end(), len(data))
             yield begin, data[begin:after]

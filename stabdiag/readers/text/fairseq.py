@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 
 from stabdiag.readers.text.deepspeed import SKIPPED
-from stabdiag.readers.text.grammar import NUMBER, VALUE, Grammar, Line, Step
+from stabdiag.readers.text.grammar import NUMBER, VALUE, Aside, Grammar, Line
 from stabdiag.readers.text.log import functions_of
 
 _MEMBERS = re.compile(rb'"([^"\n]{1,80})": "?(%b)"?[,}]' % NUMBER)
@@ -13,16 +14,14 @@ _EQUALS = re.compile(rb"([\w.]{1,80})=(%b)(?=[,\s])" % NUMBER)
 _BARS = re.compile(rb"\| ([\w.]{1,80}) (%b)(?= \||\s)" % NUMBER)
 
 
-def _of_epoch(name: str) -> str:
+def _named(prefix: str, name: str) -> str:
     """Name a value of an epoch: its mean loss is not that of a step, but its step is a step."""
-    bare = name.removeprefix("train_")
-    return bare if bare in ("num_updates", "epoch") else f"train_{bare}"
+    bare = name.removeprefix(prefix)
+    return bare if bare in ("num_updates", "epoch") else f"{prefix}{bare}"
 
 
-def _of_validation(name: str) -> str:
-    bare = name.removeprefix("valid_")
-    return bare if bare in ("num_updates", "epoch") else f"valid_{bare}"
-
+_of_epoch = partial(_named, "train_")
+_of_validation = partial(_named, "valid_")
 
 GRAMMAR = Grammar(
     name="fairseq",
@@ -71,12 +70,10 @@ GRAMMAR = Grammar(
             tells=False,
         ),
         # NOTE: gradient overflow detected, ignoring gradient, setting loss scale to: 64.0
-        Line(
+        Aside(
             pattern=re.compile(rb"setting loss scale to: (%b)" % VALUE),
             names=("loss_scale",),
             fixed=SKIPPED,
-            step=Step.NEXT,
-            tells=False,
         ),
     ),
 )

@@ -173,6 +173,14 @@ class Line(Kind):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Aside(Line):
+    """A line that names neither a step nor a framework: it belongs to the step after the last."""
+
+    tells: bool = False
+    step: Step = Step.NEXT
+
+
+@dataclass(frozen=True, kw_only=True)
 class Grammar:
     """The log of a framework: the kinds of its lines, and the name of the column of steps.
 

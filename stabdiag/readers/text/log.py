@@ -24,27 +24,30 @@ if TYPE_CHECKING:
     from stabdiag.readers.text.grammar import Grammar
 
 # The best of 32 kB to 4 MB: the matches of a larger block do not fit into the processor's caches.
-_BLOCK: Final = 1 << 16
+BLOCK: Final = 1 << 16
 
 # How far into a log without records arguments are searched for.
 _CONFIG_WITHIN: Final = 1 << 24
 
 
 def functions_of(
-    grammar: Grammar,
+    grammar: Grammar, *, size: int = BLOCK
 ) -> tuple[Callable[..., bool], Callable[[Stream], Columns], Callable[[], TextLog]]:
-    """Return what the module of a format exports: ``recognises``, ``read`` and ``growing``."""
+    """Return what the module of a format exports: ``recognises``, ``read`` and ``growing``.
+
+    It is read in blocks of ``size`` bytes.
+    """
 
     def recognises(head: bytes, *, whole: bool) -> bool:
         return grammar.recognises(Text(head).data)
 
     def read(stream: Stream) -> Columns:
-        return read_log(stream, grammar)
+        return read_log(stream, grammar, size=size)
 
     return recognises, read, lambda: TextLog(grammar)
 
 
-def read_log(stream: Stream, grammar: Grammar, *, size: int = _BLOCK) -> Columns:
+def read_log(stream: Stream, grammar: Grammar, *, size: int = BLOCK) -> Columns:
     """Read a stream by a grammar."""
     log = TextLog(grammar)
     for block in blocks(stream, size=size):

@@ -10,19 +10,19 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from stabdiag.errors import NoUsableRecord
-from stabdiag.readers.chunks import join
-from stabdiag.readers.columns import SHOWN, BadLine, Columns
-from stabdiag.readers.text.cells import rows_of
-from stabdiag.readers.text.clean import Text
+from stabdiag.readers.columns import SHOWN, BadLine
+from stabdiag.readers.text.cells import columns_of
+from stabdiag.readers.text.clean import Text, line_end
 from stabdiag.readers.text.names import is_a_loss
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from stabdiag.readers.columns import Columns
     from stabdiag.readers.source import Stream
 
 # How many bytes are looked at: no page is longer.
@@ -60,21 +60,12 @@ def read(stream: Stream) -> Columns:
             f"{stream.name}: no record could be read; expected a table such as | Epoch | Loss |"
             " over |---|---| and rows"
         )
-    rows = rows_of(table.names, table.rows)
     bad = (
         BadLine(line=page.line_at(place), reason=f"{count} cells instead of {len(table.names)}")
         for place, count in table.bad[:SHOWN]
     )
-    return Columns(
-        source=stream.name,
-        format="markdown",
-        names=tuple(rows.names),
-        rows=rows.rows,
-        load=lambda name: join([rows], name),
-        bad_lines=tuple(bad),
-        bad_count=len(table.bad),
-        notes=tuple(stream.notes),
-    )
+    columns = columns_of(stream, "markdown", table.names, table.rows)
+    return replace(columns, bad_lines=tuple(bad), bad_count=len(table.bad))
 
 
 def _largest(page: Text) -> _Table | None:
@@ -100,8 +91,7 @@ def _table(data: bytes, names: tuple[str, ...], begin: int) -> _Table:
     rows: list[list[bytes]] = []
     bad: list[tuple[int, int]] = []
     while begin < len(data):
-        end = data.find(b"\n", begin)
-        end = end if end >= 0 else len(data)
+        end = line_end(data, begin, len(data))
         line = data[begin:end]
         if b"|" not in line:
             break

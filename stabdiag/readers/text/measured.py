@@ -14,7 +14,7 @@ from stabdiag.readers.text.counters import (
     is_word,
     word_of,
 )
-from stabdiag.readers.text.grammar import Kind, Part
+from stabdiag.readers.text.grammar import Kind, Part, parts_of
 from stabdiag.readers.text.names import (
     LOSS,
     PAIR,
@@ -103,15 +103,11 @@ class Heading(Kind):
 
     def find(self, data: bytes) -> list[Part]:
         """Return all lines of this kind."""
-        found = [
-            (match.start(), match[2])
+        return parts_of(
+            (match.start(), {self.column: match[2]})
             for match in COUNTER.finditer(data)
             if word_of(match) == self.counter
-        ]
-        if not found:
-            return []
-        starts, cells = zip(*found, strict=True)
-        return [Part(names=(self.column,), starts=starts, cells=[cells])]
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

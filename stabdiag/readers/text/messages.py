@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from stabdiag.history import Event, EventKind
-from stabdiag.readers.text.clean import inert
+from stabdiag.readers.text.clean import inert, line_end, places_of
 from stabdiag.words import plural
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ class Messages:
         """Find the messages of a text that lies ``offset`` bytes into the log."""
         for place, title, line in _found(text.data):
             self._add(text, offset, place, title, line)
-        for place in _places(text.data, _TRACEBACK):
+        for place in places_of(text.data, _TRACEBACK):
             counted = self._counts.get(_TRACEBACK_TITLE, 0)
             said = _exception(text.data, place) if counted < _FOLLOWED else b""
             self._add(text, offset, place, _TRACEBACK_TITLE, said)
@@ -163,12 +163,11 @@ def _found(data: bytes) -> Iterator[tuple[int, str, bytes]]:
     for anchor in _ANCHORS:
         sorts = [sort for sort in SORTS if anchor in sort.anchors]
         seen = 0
-        for place in _places(data, anchor):
+        for place in places_of(data, anchor):
             if place < seen:
                 continue
             begin = max(_begin(data, place), seen)
-            end = data.find(b"\n", place, place + _AFTER)
-            seen = end if end >= 0 else place + _AFTER
+            seen = line_end(data, place, _AFTER)
             line = data[begin:seen]
             for sort in sorts:
                 if sort.line.search(line) and _first_anchor(sort, line) == anchor:
@@ -189,8 +188,7 @@ def _exception(data: bytes, place: int) -> bytes:
             break
         place = start + len(prefix)
         if data.startswith(prefix, start) and data[place : place + 1] not in (b" ", b"\t", b"\n"):
-            end = data.find(b"\n", place, place + _AFTER)
-            return data[place : end if end >= 0 else place + _AFTER]
+            return data[place : line_end(data, place, _AFTER)]
         place = start
     return _TRACEBACK
 
@@ -204,11 +202,3 @@ def _begin(data: bytes, place: int) -> int:
 def _first_anchor(sort: Sort, line: bytes) -> bytes | None:
     """Return the anchor that finds a line, so that one with several anchors counts once."""
     return next((anchor for anchor in sort.anchors if anchor in line), None)
-
-
-def _places(data: bytes, text: bytes) -> Iterator[int]:
-    # Most logs lack the first byte of most texts, and the search for a single byte is much faster.
-    place = data.find(text) if text[:1] in data else -1
-    while place >= 0:
-        yield place
-        place = data.find(text, place + len(text))

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, TypeGuard
 
+from stabdiag.readers.text.clean import line_end, places_of
 from stabdiag.readers.text.grammar import Grammar, Kind, Part, parts_of
 from stabdiag.readers.text.log import functions_of
 
@@ -36,14 +37,10 @@ class _Marked(Kind):
 
 
 def _records(data: bytes) -> Iterator[tuple[int, dict[str, bytes]]]:
-    place = data.find(_MARK)
-    while place >= 0:
-        end = data.find(b"\n", place)
-        end = min(len(data) if end < 0 else end, place + _LONGEST)
-        record = _record(data[place + len(_MARK) - 1 : end])
+    for place in places_of(data, _MARK):
+        record = _record(data[place + len(_MARK) - 1 : line_end(data, place, _LONGEST)])
         if record:
             yield place, record
-        place = data.find(_MARK, place + len(_MARK))
 
 
 def _record(line: bytes) -> dict[str, bytes] | None:

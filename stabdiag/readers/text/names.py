@@ -20,20 +20,8 @@ OTHER_LOSSES: Final = (
     *(b"cross_entropy", b"cross-entropy", b"cross entropy", b"crossentropy", b"CrossEntropy"),
     *(b"Cross-Entropy", b"Cross-entropy", b"Cross Entropy", b"Cross entropy", b"xent"),
     *(b"nll", b"NLL", b"cost", b"Cost", b"elbo", b"ELBO", b"objective", b"Objective"),
-    *(
-        b"bce",
-        b"BCE",
-        b"rmse",
-        b"RMSE",
-        b"mse",
-        b"MSE",
-        b"ce",
-        b"CE",
-        b"mae",
-        b"MAE",
-        b"'s l2",
-        b"'s l1",
-    ),
+    *(b"bce", b"BCE", b"rmse", b"RMSE", b"mse", b"MSE", b"ce", b"CE", b"mae", b"MAE"),
+    *(b"'s l2", b"'s l1"),
 )
 # policy=2.1 mse=0.2 reg=0.1 total=2.4, as Leela Chess Zero trains: the total beside the parts.
 SUMMED: Final = re.compile(rb"\b[Rr]eg=%b [^\n]{0,80}\b([Tt]otal)=" % NUMBER)

@@ -18,15 +18,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from stabdiag.errors import NoUsableRecord
-from stabdiag.readers.chunks import join
-from stabdiag.readers.columns import Columns
-from stabdiag.readers.text.cells import rows_of
+from stabdiag.readers.text.cells import columns_of
 from stabdiag.readers.text.clean import Text
 from stabdiag.readers.text.names import is_a_loss
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from stabdiag.readers.columns import Columns
     from stabdiag.readers.source import Stream
 
 # How many bytes are looked at, and how long a line of a table may be.
@@ -99,15 +98,7 @@ def read(stream: Stream) -> Columns:
             " over rows of as many cells, two blanks or bars between them"
         )
     names, cells = _of_spacy(table) if table.names[:2] == _SPACY else (table.names, table.rows)
-    rows = rows_of(names, cells)
-    return Columns(
-        source=stream.name,
-        format="printed-table",
-        names=tuple(rows.names),
-        rows=rows.rows,
-        load=lambda name: join([rows], name),
-        notes=tuple(stream.notes),
-    )
+    return columns_of(stream, "printed-table", names, cells)
 
 
 def _of_spacy(table: _Table) -> tuple[tuple[str, ...], list[list[bytes | None]]]:

@@ -10,10 +10,7 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.int64]
+    from stabdiag.arrays import Floats, Ints, Mask
 
 # The rank of a line that names none.
 NO_RANK: Final = -1
@@ -49,7 +46,7 @@ def _rank(data: bytes, start: int) -> int:
     return int(next(filter(None, label.groups()))) if label else NO_RANK
 
 
-def of_one_rank(kinds: Ints, steps: Floats, ranks: Ints) -> NDArray[np.bool_]:
+def of_one_rank(kinds: Ints, steps: Floats, ranks: Ints) -> Mask:
     """Return which lines count, all of shape (lines,), in the order of the log.
 
     Of each kind of line those of one rank count: the rank with the most steps, the first one of

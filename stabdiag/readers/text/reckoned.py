@@ -7,10 +7,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
-    Mask = NDArray[np.bool_]
+    from stabdiag.arrays import Floats
 
 # The digits of an epoch after the point; the error of rounding, with a little for floats.
 _DIGITS: Final = 2

@@ -63,9 +63,8 @@ def sample_of(data: bytes, word: bytes) -> Sample:
         sample.values[loss].append(line[slice(*spans[loss])])
         counts = {name: count_of(line[slice(*at)]) for name, at in counters_of(line).items()}
         sample.shapes[tuple(spans)].append(counts)
-        if len(spans) >= _MORE_THAN_PROSE and any(
-            line[slice(*spans[name])].lstrip(b"+-")[:1] in b"nNiI" for name in found
-        ):
+        lost = any(is_lost(line[slice(*spans[name])]) for name in found)
+        if lost and len(spans) >= _MORE_THAN_PROSE:
             sample.not_finite[tuple(spans)].append(counts)
         for name, count in counts.items():
             sample.counters[name, loss].append((counts.get(EPOCH, epoch), count))
@@ -75,6 +74,11 @@ def sample_of(data: bytes, word: bytes) -> Sample:
 def losses_of(names: Iterable[str]) -> list[str]:
     """Return the names that are those of losses; a loss scale is none."""
     return [name for name in names if is_a_loss(name) and "scale" not in name.lower()]
+
+
+def is_lost(value: bytes) -> bool:
+    """Tell whether a value is NaN or infinite."""
+    return value.lstrip(b"+-").startswith((b"n", b"N", b"i", b"I"))
 
 
 def _epoch_above(between: bytes, epoch: int) -> int:

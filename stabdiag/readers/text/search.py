@@ -11,7 +11,7 @@ from stabdiag.readers.text.alarms import alarms
 from stabdiag.readers.text.candidates import above, beside, excerpt, first, rising, uncounted
 from stabdiag.readers.text.counters import EPOCH, STEP, headings_of
 from stabdiag.readers.text.names import LOSS, OTHER_LOSSES, SUMMED, VALIDATED
-from stabdiag.readers.text.sample import sample_of
+from stabdiag.readers.text.sample import is_lost, sample_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -77,8 +77,7 @@ def _of_few_epochs(
     """Return the evidence in two epochs with a line of their own, or one with a loss of NaN."""
     if not _EPOCH_ALONE.search(data, 0, sample.end):
         return None
-    losses = [value for values in sample.values.values() for value in values]
-    lost = any(value.lstrip(b"+-")[:1] in b"nNiI" for value in losses)
+    lost = any(is_lost(value) for values in sample.values.values() for value in values)
     return above({EPOCH: headings[EPOCH]}, sample.values, fewest=1 if lost else 2)
 
 

@@ -9,10 +9,7 @@ import numpy as np
 from stabdiag.readers.text.grammar import Step
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Ints = NDArray[np.int64]
-    Floats = NDArray[np.float64]
+    from stabdiag.arrays import Floats, Ints
 
 
 def filled(steps: Floats, how: Ints) -> Floats:

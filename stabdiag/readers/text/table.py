@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -23,8 +23,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    Ints = NDArray[np.int64]
-    Floats = NDArray[np.float64]
+    from stabdiag.arrays import Floats, Ints, Mask
 
 # The name of the loss of training in the logs that have bars.
 LOSS: Final = "loss"
@@ -105,16 +104,22 @@ class Table:
         at = np.concatenate([one.at for one in stored])
         order = np.argsort(at, kind="stable")
         kinds = {id(one.kind): number for number, one in enumerate(stored)}
-        kind = _each([kinds[id(one.kind)] for one in stored], stored)[order]
+        lines = [len(one.at) for one in stored]
+
+        def of_lines(values: list[int] | list[bool]) -> NDArray[Any]:
+            """Return one value a stored part as one a line, in the order of the log."""
+            return np.repeat(values, lines)[order]
+
+        kind = of_lines([kinds[id(one.kind)] for one in stored])
         steps = np.concatenate([one.steps for one in stored])[order]
         ranks = np.concatenate([one.ranks for one in stored])[order]
         kept = of_one_rank(kind, steps, ranks)
-        how = _each([one.kind.step.value for one in stored], stored)[order]
+        how = of_lines([one.kind.step.value for one in stored])
         steps[kept] = filled(steps[kept], how[kept])
-        record = kept & _each([one.kind.is_record for one in stored], stored)[order].astype(bool)
+        record = kept & of_lines([one.kind.is_record for one in stored])
         new = record.copy()
         if self._grammar.joined:
-            begins = _each([one.kind.begins for one in stored], stored)[order].astype(bool)
+            begins = of_lines([one.kind.begins for one in stored])
             new[record] = _new_records(steps[record], begins[record])
         number = np.cumsum(new) - 1
         row = np.full(len(at), -1)
@@ -189,19 +194,14 @@ def _tell_what_stands_above(stored: list[_Stored], places: Ints, step: str, rows
         rows.parts.setdefault(name, []).append((where, piece))
 
 
-def _each(values: list[int] | list[bool], stored: list[_Stored]) -> Ints:
-    """Return one value a stored part as one a line."""
-    return np.repeat(np.array(values, dtype=np.int64), [len(one.at) for one in stored])
-
-
-def _taken(piece: Piece, which: NDArray[np.bool_]) -> Piece:
+def _taken(piece: Piece, which: Mask) -> Piece:
     words = np.array(piece.words, dtype=object)[which[piece.states == WORD]]
     return Piece(values=piece.values[which], states=piece.states[which], words=words.tolist())
 
 
-def _new_records(steps: Floats, begins: Ints) -> NDArray[np.bool_]:
+def _new_records(steps: Floats, begins: Mask) -> Mask:
     """Tell which lines begin a record: those marked so, and those of another step."""
-    new = begins.astype(bool)
+    new = begins.copy()
     if len(new):
         new[0] = True
         here, before = steps[1:], steps[:-1]

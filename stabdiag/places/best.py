@@ -1,0 +1,94 @@
+"""Read the best log of a place with many files, and look for what lies beside that."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Final
+
+from stabdiag.errors import NoUsableRecord
+from stabdiag.places import stores
+from stabdiag.places.beside import beside_file, beside_member
+from stabdiag.places.choose import choose
+from stabdiag.places.folder import Folder
+from stabdiag.places.found import note, with_beside
+from stabdiag.places.logs import logs_in
+from stabdiag.readers.refusals import archive_of
+from stabdiag.readers.registry import reader
+from stabdiag.words import plural
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from stabdiag.places.found import Asked, Found
+    from stabdiag.places.listing import Entry, Place
+    from stabdiag.readers.columns import Columns
+
+# How many of the logs that were not taken are named.
+_SHOWN: Final = 3
+
+_ARCHIVES: Final = (".tar", ".tgz", ".zip", ".tar.gz", ".tar.bz2", ".tar.xz", ".tar.zst")
+
+
+def best_log(place: Place, asked: Asked) -> Found:
+    """Read the best log of a place with many files."""
+    entries = place.entries()
+    logs = logs_in(place, entries)
+    if asked.format is not None:
+        logs = [log for log in logs if log.format == asked.format]
+    if not logs:
+        raise NoUsableRecord(_nothing(place, entries, asked.format))
+    choice = choose(logs)
+    log = choice.taken
+    run = stores.run_of(log)
+    files = [log.entry] if run is None else stores.files_of(run, log, logs, entries)
+    if run is None or reader(log.format).missing:
+        columns = _only(place, log.entry, asked)
+    else:
+        name = place.name if run == PurePosixPath() else f"{place.name}/{run}"
+        columns = stores.read_run(log, run, place.streams(files), name)
+    if isinstance(place, Folder):
+        beside = beside_file(Path(log.entry.key), place.path)
+        beside = replace(beside, files=[*(one.key for one in files), *beside.files])
+    else:
+        beside = beside_member(place, log.path, entries)
+    taken = "the run of this folder" if run == PurePosixPath() else str(run or log.path)
+    names = dict.fromkeys(str(stores.run_of(one) or one.path) for one in choice.others)
+    others = [name for name in names if name != str(run or log.path)]
+    notes = [*_told(taken, others), *_archives(entries), *dict.fromkeys(place.notes)]
+    return with_beside(columns, replace(beside, events=[*map(note, notes), *beside.events]))
+
+
+def _only(place: Place, entry: Entry, asked: Asked) -> Columns:
+    with closing(place.streams([entry])) as streams:
+        for _, stream in streams:
+            return asked.read(stream)
+    raise NoUsableRecord("; ".join([f"{place.name}: cannot be read", *place.notes]))
+
+
+def _told(taken: str, others: Sequence[str]) -> Iterator[str]:
+    """Say which of several logs was taken."""
+    if others:
+        shown = ", ".join(others[:_SHOWN])
+        more = f" and {len(others) - _SHOWN} more" if len(others) > _SHOWN else ""
+        yield f"took {taken} of {1 + len(others)} logs; not read: {shown}{more}"
+
+
+def _archives(entries: Iterable[Entry]) -> Iterator[str]:
+    packed = [str(one.path) for one in entries if one.path.name.lower().endswith(_ARCHIVES)]
+    if packed:
+        more = f" and {len(packed) - 1} more" if len(packed) > 1 else ""
+        yield f"archives were not looked into: {packed[0]}{more}"
+
+
+def _nothing(place: Place, entries: Sequence[Entry], format: str | None) -> str:
+    if not isinstance(place, Folder):
+        archive = archive_of(place.name, [str(one.path) for one in entries])
+        if archive is not None:
+            return archive
+    files = plural(len(entries), "file")
+    what = "a log" if format is None else f"a log in the format {format}"
+    told = [f"{place.name}: no file in it is {what} ({files} looked at)", *_archives(entries)]
+    told += dict.fromkeys(place.notes)
+    return "; ".join([*told, "stabdiag formats lists what can be read"])
