@@ -35,13 +35,15 @@ class Order:
     """The steps as they count, and for each record the number of its run from 1, shape (rows,).
 
     There are so many ``runs``, in the order of the log. Records that a later attempt of the same
-    run went over again belong to no run: their number is 0.
+    run went over again belong to no run: their number is 0. ``interleaved`` says that several
+    writers shared the log.
     """
 
     steps: Ints
     number: Ints | NDArray[np.int8]
     runs: int = 1
     events: tuple[Event, ...] = ()
+    interleaved: bool = False
 
     def run(self, number: int) -> Mask:
         """Return the records of a run."""
@@ -104,7 +106,7 @@ def find_order(
             _event(EventKind.STEPS, message),
             *superseded(len(rows) - len(np.unique(steps[rows]))),
         )
-        return Order(steps=steps, number=_one_run(usable), events=events)
+        return Order(steps=steps, number=_one_run(usable), events=events, interleaved=True)
     anew = np.zeros(len(rows), dtype=bool)
     if times is not None:
         anew[1:] = times[rows[1:]] < times[rows[:-1]]
