@@ -43,10 +43,10 @@ def walk(case: Case) -> Walk:
         before = case.history.before(bad.step) if bad else case.history
         if "loss" in before.series:
             lead_up = _sections(replace(case, history=before, before_nan=True))
-            steps, earlier = _damage(lead_up.findings)
-            if earlier is not None:
-                trail, findings = _section(replace(case, damaged=steps), "§1")
-                findings = [_with_hint(case, findings[0], earlier)]
+            errors = _damage(lead_up.findings)
+            if errors:
+                trail, findings = _section(_damaged(case, errors), "§1")
+                findings = [_with_hint(case, findings[0], errors[0][1])]
             trail += [replace(answer, asked_of=AskedOf.LEAD_UP) for answer in lead_up.trail]
             findings += [replace(f, asked_of=AskedOf.LEAD_UP) for f in lead_up.findings]
         return Walk(trail=tuple(trail), findings=tuple(findings))
@@ -55,15 +55,20 @@ def walk(case: Case) -> Walk:
     return Walk(trail=(*trail, *rest.trail), findings=found)
 
 
-def _damage(lead_up: tuple[Finding, ...]) -> tuple[tuple[int, ...], Finding | None]:
-    """Return the steps, rising, at which errors began before a NaN, and the first of these."""
+def _damage(lead_up: tuple[Finding, ...]) -> list[tuple[int, Finding]]:
+    """Return the errors before a NaN with the steps at which they began, the first one first."""
     errors = [
         (one.step, one)
         for one in lead_up
         if one.severity is Severity.ERROR and one.step is not None
     ]
-    errors.sort(key=lambda error: error[0])
-    return tuple(step for step, _ in errors), errors[0][1] if errors else None
+    return sorted(errors, key=lambda error: error[0])
+
+
+def _damaged(case: Case, errors: list[tuple[int, Finding]]) -> Case:
+    """Return the case with what is known of the errors before its NaN."""
+    sound = (step if one.began is None else min(step, one.began) for step, one in errors)
+    return replace(case, damaged=tuple(step for step, _ in errors), unsound_from=min(sound))
 
 
 def _with_hint(case: Case, finding: Finding, earlier: Finding) -> Finding:

@@ -32,7 +32,8 @@ _EXPLODED = 10.0
 class _Facts:
     """A climb in words: what happened, since when, and which checkpoint to reload.
 
-    ``first`` is the step at which the loss began to climb, ``began`` that at which its cause did.
+    ``first`` is the step at which the loss began to climb, ``began`` that at which its cause did,
+    or at which it left its best level.
     """
 
     first: int
@@ -65,7 +66,7 @@ def _facts(case: Case, cause: str = "", answer: Answer | None = None) -> _Facts:
         # One from within a slow climb is no sound checkpoint; where it began is not told closer.
         named = first if sound.step is None else sound.step
         if left + LEVEL * case.stride < named:
-            sound = checkpoint_before(case.manifest, left)
+            sound, began = checkpoint_before(case.manifest, left), left
             since = f"the loss left its best level near step {left}"
     reload = sound.reload(since)
     return _Facts(first=first, began=began, what=what, reload=reload)
