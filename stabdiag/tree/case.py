@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 # Whether a spike has come back shows in a median over some of the losses after it: in fewer losses
 # than these, one or two would decide.
-_FEWEST_TO_RECOVER = 10
+FEWEST_TO_RECOVER = 10
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,7 +88,7 @@ class Case:
     @cached_property
     def recovery_steps(self) -> int:
         """How many steps a spike has to recover; on a sparse log more than the limit."""
-        least = round(_FEWEST_TO_RECOVER * self.stride)
+        least = round(FEWEST_TO_RECOVER * self.stride)
         return max(self.limits.spike.recovery_steps, least)
 
     @property
@@ -124,7 +124,7 @@ class Case:
         return Reach(
             window=self.spike_window,
             least=min(limits.min_points, self.spike_window),
-            recovery=self.points(limits.recovery_steps, _FEWEST_TO_RECOVER),
+            recovery=self.points(limits.recovery_steps, FEWEST_TO_RECOVER),
             recovery_sigma=limits.recovery_sigma,
         )
 

@@ -98,8 +98,8 @@ def overflows(case: Case) -> Overflows:
     doublings = np.empty(0, np.int64)
     if scale is not None and case.manifest.dtype == "fp16":
         fell, times, doublings = changes(scale)
-        # The step that overflows and the record in which the scale has fallen may differ, by as many
-        # steps as the scale was not logged for.
+        # The step that overflows and the record in which the scale has fallen may differ, as far as
+        # the scale was logged apart.
         logged = scale.finite().steps
         since = fell - logged[np.searchsorted(logged, fell) - 1]
         seen = _count_before(fell, np.concatenate(found), np.maximum(2 * case.stride, since))

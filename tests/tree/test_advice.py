@@ -831,6 +831,17 @@ def test_of_epochs_no_single_batch_is_to_be_looked_at(calm: Callable[..., Log]) 
     assert not any("Skip the batches" in action for action in persistent.next_actions)
 
 
+@pytest.mark.parametrize(("last", "waits"), [(45, True), (60, False)])
+def test_of_epochs_a_few_are_waited_for_and_not_fifty(
+    calm: Callable[..., Log], last: int, waits: bool
+) -> None:
+    log = calm(last)
+    jumped = {"epoch": log["step"] + 1, "loss": shifted(log, 40)["loss"]}
+    found = stabdiag.diagnose(jumped).diagnosis
+    assert found.slug == "spike-unresolved"
+    assert found.first_action.startswith("Run on to step 51 " if waits else "Reload the last")
+
+
 @pytest.mark.parametrize("every", [50, None])
 def test_the_checkpoint_is_from_before_a_slow_climb_and_not_from_within(
     calm: Callable[..., Log], every: int | None

@@ -9,6 +9,7 @@ from stabdiag.stats.quantiles import median
 from stabdiag.stats.shape import back_after_all
 from stabdiag.tree.advice.spike_facts import STATE, SpikeFacts, spike_facts
 from stabdiag.tree.advice.words import Advice, batches_at, clip, first_of
+from stabdiag.tree.case import FEWEST_TO_RECOVER
 from stabdiag.tree.checkpoint import checkpoint_before
 from stabdiag.tree.onset import focus, time_to_recover
 from stabdiag.tree.panels import AGAIN, before, lr_panel
@@ -169,7 +170,7 @@ def unresolved(case: Case, answers: Mapping[str, Answer]) -> Advice:
     facts = spike_facts(case)
     last = int(case.loss.steps[-1])
     # Records may come so far apart that there are too few of them in that time.
-    enough = max(facts.onset + case.recovery_steps, last + round(case.stride))
+    enough = max(facts.onset + _worth_waiting(case), last + round(case.stride))
     planned, first = case.manifest.total_steps, facts.restart
     if case.before_nan:
         end = f"It had not recovered when the loss went NaN after step {last}."
@@ -177,7 +178,7 @@ def unresolved(case: Case, answers: Mapping[str, Answer]) -> Advice:
         end = f"The log ends at step {last}, too early to tell whether it recovers."
         if _still_rises(case):
             end = f"The log ends at step {last}, with the loss still rising."
-        elif planned is None or planned > enough:
+        elif last < facts.onset + _worth_waiting(case) and (planned is None or planned > enough):
             first = (
                 f"Run on to step {enough} if the run still can, and diagnose again; else: "
                 f"{uncapitalised(first)}"
@@ -194,6 +195,14 @@ def unresolved(case: Case, answers: Mapping[str, Answer]) -> Advice:
         began=facts.began,
         remedies=facts.remedies,
     )
+
+
+def _worth_waiting(case: Case) -> int:
+    """Return for how many steps to watch a spike before the run is set back.
+
+    Of epochs, each of which is hundreds of steps, no more than it takes to see a recovery in.
+    """
+    return FEWEST_TO_RECOVER if case.history.counts_epochs else case.recovery_steps
 
 
 def _still_rises(case: Case) -> bool:
