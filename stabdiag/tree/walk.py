@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 from stabdiag.findings import Answer, AskedOf, Finding, Remedy, Severity
 from stabdiag.tree import QUESTIONS
 from stabdiag.tree.advice import ADVICE
+from stabdiag.tree.advice.spike import GO_ON
 from stabdiag.tree.case import Case
 from stabdiag.tree.edges import END, SECTIONS, follow
 from stabdiag.tree.nothing_found import nothing_found
 from stabdiag.tree.origin import first_bad
 from stabdiag.tree.outcomes import BY_SLUG
 from stabdiag.tree.question import Question, Reply, unknown
-from stabdiag.words import uncapitalised
+from stabdiag.words import capitalised, uncapitalised
 
 if TYPE_CHECKING:
     from stabdiag.stats.shape import Spike
@@ -49,7 +50,7 @@ def walk(case: Case) -> Walk:
                 findings = [_with_hint(case, findings[0], errors[0][1])]
             trail += [replace(answer, asked_of=AskedOf.LEAD_UP) for answer in lead_up.trail]
             findings += [replace(f, asked_of=AskedOf.LEAD_UP) for f in lead_up.findings]
-        return Walk(trail=tuple(trail), findings=tuple(findings))
+        return Walk(trail=tuple(trail), findings=_beside_errors(findings))
     rest = _sections(case)
     found = rest.findings or (nothing_found(case, rest.trail),)
     return Walk(trail=(*trail, *rest.trail), findings=found)
@@ -119,7 +120,17 @@ def _sections(case: Case) -> Walk:
         if case.literal and found:
             break
     findings.sort(key=lambda finding: (finding.severity.rank, finding.section))
-    return Walk(trail=tuple(trail), findings=tuple(findings))
+    return Walk(trail=tuple(trail), findings=_beside_errors(findings))
+
+
+def _beside_errors(findings: list[Finding]) -> tuple[Finding, ...]:
+    """Return the findings, none of which tells to keep a run going that another one sets back."""
+    if not any(finding.severity is Severity.ERROR for finding in findings):
+        return tuple(findings)
+    return tuple(
+        replace(one, first_action=capitalised(one.first_action.removeprefix(GO_ON)))
+        for one in findings
+    )
 
 
 def _section(case: Case, section: str) -> tuple[list[Answer], list[Finding]]:
