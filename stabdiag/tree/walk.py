@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from stabdiag.findings import Answer, AskedOf, Finding, Remedy, Severity
 from stabdiag.tree import QUESTIONS
 from stabdiag.tree.advice import ADVICE
-from stabdiag.tree.advice.spike import GO_ON
+from stabdiag.tree.advice.kept import with_lost
+from stabdiag.tree.advice.spike import GO_ON, KEEP_GOING
 from stabdiag.tree.case import Case
 from stabdiag.tree.edges import END, SECTIONS, follow
 from stabdiag.tree.nothing_found import nothing_found
@@ -50,10 +51,10 @@ def walk(case: Case) -> Walk:
                 findings = [_with_hint(case, findings[0], errors[0][1])]
             trail += [replace(answer, asked_of=AskedOf.LEAD_UP) for answer in lead_up.trail]
             findings += [replace(f, asked_of=AskedOf.LEAD_UP) for f in lead_up.findings]
-        return Walk(trail=tuple(trail), findings=_beside_errors(findings))
+        return Walk(trail=tuple(trail), findings=with_lost(case, _beside_errors(findings)))
     rest = _sections(case)
     found = rest.findings or (nothing_found(case, rest.trail),)
-    return Walk(trail=(*trail, *rest.trail), findings=found)
+    return Walk(trail=(*trail, *rest.trail), findings=with_lost(case, found))
 
 
 def _damage(lead_up: tuple[Finding, ...]) -> list[tuple[int, Finding]]:
@@ -125,12 +126,17 @@ def _sections(case: Case) -> Walk:
 
 def _beside_errors(findings: list[Finding]) -> tuple[Finding, ...]:
     """Return the findings, none of which tells to keep a run going that another one sets back."""
-    if not any(finding.severity is Severity.ERROR for finding in findings):
+    if not any(_sets_back(finding) for finding in findings):
         return tuple(findings)
     return tuple(
         replace(one, first_action=capitalised(one.first_action.removeprefix(GO_ON)))
         for one in findings
     )
+
+
+def _sets_back(finding: Finding) -> bool:
+    """Tell whether a finding is an error from which a run does not simply go on."""
+    return finding.severity is Severity.ERROR and not finding.first_action.startswith(KEEP_GOING)
 
 
 def _section(case: Case, section: str) -> tuple[list[Answer], list[Finding]]:

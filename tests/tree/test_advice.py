@@ -912,3 +912,20 @@ def test_a_sparse_log_names_an_older_checkpoint(calm: Callable[..., Log]) -> Non
         "Reload the checkpoint of step 700, the last before the spike at 704 (should it be damaged "
         "already, that of step 600)"
     )
+
+
+@pytest.mark.parametrize(("kept", "is_gone"), [(2, True), (3, True), (4, False), (None, False)])
+def test_a_checkpoint_that_is_not_kept_so_long_is_told_of(
+    calm: Callable[..., Log], kept: int | None, is_gone: bool
+) -> None:
+    manifest = {"dtype": "bf16", "save_steps": 100, "save_total_limit": kept}
+    stays = shifted(calm(), 450)
+    ends = calm()
+    ends["loss"][450:] = np.nan
+    for log in (stays, ends):
+        found = stabdiag.diagnose(log, manifest=manifest).diagnosis
+        assert "checkpoint of step 400" in found.first_action
+        gone = [one for one in found.next_actions if one.startswith("Should that checkpoint be")]
+        assert bool(gone) == is_gone
+        if kept == 2:
+            assert "(the last 2 are kept, from step 600 on, if the run" in gone[0]

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from stabdiag.tree.case import Case
 
 # What begins the advice on a run that nothing else is wrong with.
-GO_ON = "Keep the run going, and "
+KEEP_GOING = "Keep the run going"
+GO_ON = f"{KEEP_GOING}, and "
 
 # A gradient norm that came so near to the limit of a long-tail batch is told of.
 _NEARLY = 1 / 3
