@@ -98,7 +98,8 @@ class Event:
     """Something that happened to the log: a rewind, a new attempt, a message among its lines.
 
     ``line`` is the number of the line, from 1, that the event was read from; ``path`` is its file,
-    where the run is in several.
+    where the run is in several. ``sound_to`` is how far the attempt before a rewind had come, if
+    its losses from the rewind's step on were finite.
     """
 
     kind: EventKind
@@ -106,6 +107,7 @@ class Event:
     step: int | None = None
     line: int | None = None
     path: str | None = None
+    sound_to: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -36,6 +36,15 @@ def test_the_diagnosis_is_that_of_the_log(log, tmp_path):
     assert after.history.events[0].message.startswith(f"converted from {log} (")
 
 
+def test_how_far_the_attempt_before_a_resume_came_is_kept(tmp_path):
+    steps = [*range(100), *range(60, 130)]
+    log = tmp_path / "run.jsonl"
+    log.write_text("".join(f'{{"step": {s}, "loss": {3 / (s + 1)}}}\n' for s in steps))
+    convert(log, tmp_path / "run.parquet")
+    assert [event.sound_to for event in diagnose(log).history.events if event.step == 60] == [99]
+    assert diagnose(tmp_path / "run.parquet").history.events[1:] == diagnose(log).history.events
+
+
 def climbing(**more):
     """Return a loss that comes down and then climbs, with other columns."""
     steps = np.arange(600)

@@ -13,6 +13,7 @@ from stabdiag.assemble.load import load
 from stabdiag.assemble.losses import read_losses
 from stabdiag.assemble.naming import name_columns
 from stabdiag.assemble.order import find_order
+from stabdiag.assemble.several_a_step import with_nan_of_any
 from stabdiag.assemble.steps import read_steps
 from stabdiag.errors import LogError, NoUsableRecord
 from stabdiag.history import Event, EventKind, History, Part, Series, Source
@@ -67,7 +68,6 @@ def build_history(
     data, names, moved = with_clock(data, names)
     events += [*dropped, *moved]
     losses = read_losses(columns, data, names, limits, clock, named.due)
-    events += losses.events
     epochs = columns.load(names["epoch"]).values if names.get("epoch") else None
     known = losses.records & np.isfinite(losses.values)
     finite = losses.values if known.all() else np.where(known, losses.values, np.nan)
@@ -79,7 +79,8 @@ def build_history(
         times=data["clock"].values if "clock" in data else None,
         epoch_length=columns.epoch_length,
     )
-    events += order.events
+    losses = with_nan_of_any(losses, order.steps, clock.usable, interleaved=order.interleaved)
+    events += [*losses.events, *order.events]
     number = order.runs if attempt is None else attempt
     if not 1 <= number <= order.runs:
         raise LogError(f"{columns.source}: there is no attempt {number}; it holds {order.runs}")

@@ -32,13 +32,15 @@ class Order:
     """The steps as they count, and for each record the number of its run from 1, shape (rows,).
 
     There are so many ``runs``, in the order of the log. Records that a later attempt of the same
-    run went over again belong to no run: their number is 0.
+    run went over again belong to no run: their number is 0. ``interleaved`` says that several
+    writers shared the log.
     """
 
     steps: Ints
     number: Ints | NDArray[np.int8]
     runs: int = 1
     events: tuple[Event, ...] = ()
+    interleaved: bool = False
 
     def run(self, number: int) -> Mask:
         """Return the records of a run."""
@@ -122,7 +124,7 @@ def _interleaved(steps: Ints, rows: Ints, usable: Mask, *, times: int) -> Order:
     )
     lost = superseded(len(rows) - len(np.unique(steps[rows])))
     events = (_event(EventKind.STEPS, message), *lost)
-    return Order(steps=steps, number=_one_run(usable), events=events)
+    return Order(steps=steps, number=_one_run(usable), events=events, interleaved=True)
 
 
 def _in_order(walk: StepsBack, rows: Ints, steps: Ints, usable: Mask, is_loss: Mask) -> Order:

@@ -71,8 +71,14 @@ class StepsBack:
             self._highest_rise = 0.0
         else:
             message = f"the log goes back from step {last} to {to}: the later attempt counts"
-            message += self._left(begun, place, to)
-            self.events.append(Event(kind=EventKind.REWIND, message=message, step=to))
+            left = self._left(begun, place, to)
+            event = Event(
+                kind=EventKind.REWIND,
+                message=message + left,
+                step=to,
+                sound_to=None if left else last,
+            )
+            self.events.append(event)
 
     def _left(self, begun: int, place: int, to: int) -> str:
         """Say which losses were not finite in the part of an attempt that is gone over again."""

@@ -25,7 +25,7 @@ _IDLE: Final = re.compile(
     r"|time|date|timestamp|created|started|created_at|started_at|host|hostname|node|port"
     r"|master_addr|master_port|pid|job_?id|run_?id|slurm\w*|cuda_visible_devices|verbose"
     r"|disable_tqdm|progress|(log|logging|save|checkpoint)_(every|interval|steps|strategy|limit)"
-    r"|checkpoint_every|save_total_limit|wandb\w*|version_dir|push_to_hub)$"
+    r"|checkpoint_every|checkpoints_kept|save_total_limit|wandb\w*|version_dir|push_to_hub)$"
 )
 
 # A name or a number in some list tells nothing, unless it is that of a model or of data.

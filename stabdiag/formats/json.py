@@ -38,6 +38,7 @@ MANIFEST_FIELDS = (
     "weight_decay",
     "epsilon",
     "checkpoint_every",
+    "checkpoints_kept",
     "vocab_size",
     "target_loss",
     "batch_size",

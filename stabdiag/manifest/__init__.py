@@ -48,6 +48,7 @@ class Manifest:
     weight_decay: float | None = None
     epsilon: float | None = None
     checkpoint_every: int | None = None
+    checkpoints_kept: int | None = None
     vocab_size: int | None = None
     target_loss: float | None = None
     batch_size: int | None = None

@@ -115,6 +115,15 @@ KEYS: tuple[Key, ...] = (
         ),
     ),
     Key(
+        name="checkpoints_kept",
+        wants="a count",
+        parse=positive_count,
+        names=(
+            *("checkpoints_kept", "save_total_limit", "checkpoints_total_limit", "max_to_keep"),
+            *("keep_last_n_checkpoints", "num_checkpoints_to_keep", "keep_latest_k"),
+        ),
+    ),
+    Key(
         name="vocab_size",
         wants="a count",
         parse=positive_count,

@@ -35,7 +35,13 @@ class Told:
 def as_metadata(told: Told, source: str) -> bytes:
     """Return the metadata of a log that is converted from ``source``."""
     events = [
-        {"kind": one.kind.value, "message": one.message, "step": one.step, "line": one.line}
+        {
+            "kind": one.kind.value,
+            "message": one.message,
+            "step": one.step,
+            "line": one.line,
+            "sound_to": one.sound_to,
+        }
         for one in told.events
     ]
     content = {
@@ -73,9 +79,11 @@ def from_metadata(metadata: Mapping[bytes, bytes]) -> Told | None:
 
 def _event(content: Mapping[str, Any]) -> Event:
     step, line = content["step"], content["line"]
+    sound_to = content.get("sound_to")  # Earlier versions did not write it.
     return Event(
         kind=EventKind(content["kind"]),
         message=str(content["message"]),
         step=None if step is None else int(step),
         line=None if line is None else int(line),
+        sound_to=None if sound_to is None else int(sound_to),
     )

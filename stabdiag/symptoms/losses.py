@@ -37,17 +37,21 @@ _HARDLY = 1.5
 LAST_EVALUATIONS = 3
 
 
-def is_distance(case: Case) -> bool:
+def is_distance(case: Case, *, to_zero: bool = False) -> bool:
     """Tell whether the loss says how far training is from its end.
 
-    It does if it is a training loss, never below zero, and not that of a game.
+    It does if it is a training loss, always above zero, and not that of a game. One that comes
+    ``to_zero`` does so, too, where nothing is to be divided by it: many logs have four decimals.
     """
     loss, history = case.loss, case.history
     words = set(re.split(r"[^a-z]+", loss.column.lower()))
     game = history.contested is not None or "reward" in history.series or words & _GAMES
     if is_evaluation(loss.column) or game:
         return False
-    return len(loss) > 0 and bool(loss.values.min() > 0)
+    if not len(loss):
+        return False
+    lowest = float(loss.values.min())
+    return lowest > 0 or (to_zero and lowest == 0)
 
 
 def from_the_start(case: Case) -> bool:
@@ -100,9 +104,12 @@ def best_evaluation(case: Case) -> float:
     return float(case.history.finite("eval_loss").values.min(initial=math.inf))
 
 
-def with_evaluations(case: Case) -> tuple[Series, Series] | None:
-    """Return training and evaluation losses where both are there, positive, and enough."""
-    if not is_distance(case):
+def with_evaluations(case: Case, *, to_zero: bool = False) -> tuple[Series, Series] | None:
+    """Return training and evaluation losses where both are there, positive, and enough.
+
+    Training losses may come ``to_zero`` where that is asked for.
+    """
+    if not is_distance(case, to_zero=to_zero):
         return None
     held = case.history.finite("eval_loss")
     held = held.between(int(case.loss.steps[0]), int(case.loss.steps[-1]) + round(case.stride))

@@ -111,7 +111,7 @@ def eval_rising(case: Case) -> Evidence | None:
 
 def _turn(case: Case) -> Turn | None:
     """Return where the evaluation loss turned, if it did."""
-    pair = with_evaluations(case)
+    pair = with_evaluations(case, to_zero=True)
     if pair is None:
         return None
     train, held = pair

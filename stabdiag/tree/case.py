@@ -43,7 +43,8 @@ class Case:
     """What the questions are asked of.
 
     ``focus`` is the spike that Q2.2 to Q2.4 are about; ``before_nan`` says that the history is only
-    the part before a NaN, and ``damaged`` the steps, rising, at which errors began before the NaN.
+    the part before a NaN, and ``damaged`` the steps, rising, at which errors began before the NaN;
+    a checkpoint that is sound lies before ``unsound_from``.
     Measurements are taken once, when first asked for.
     """
 
@@ -54,6 +55,7 @@ class Case:
     focus: Spike | None = None
     before_nan: bool = False
     damaged: tuple[int, ...] = ()
+    unsound_from: int | None = None
 
     def about(self, spike: Spike) -> Case:
         """Return the same case about one spike; what has been measured is kept."""

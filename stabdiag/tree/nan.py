@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from stabdiag.tree.checkpoint import checkpoint_before
-from stabdiag.tree.origin import first_bad, no_lead_up, origin
+from stabdiag.tree.origin import first_bad, origin
 from stabdiag.tree.question import Question, Reply, no, unknown, yes
+from stabdiag.tree.surge import why_not_known
 from stabdiag.words import num, plural
 
 if TYPE_CHECKING:
@@ -49,21 +50,28 @@ def _which_dtype(case: Case) -> Reply:
 def _where_did_it_start(case: Case) -> Reply:
     start = origin(case)
     if start.surge is None:
-        return unknown(f"{no_lead_up(case, start)} before the NaN, so its lead-up is not known")
+        return unknown(
+            f"{why_not_known(case, start.step)} before the NaN, so its lead-up is not known"
+        )
     lead = start.bad.step - start.step
     where = (
         f"{start.role} went non-finite {plural(lead, 'step')} before the loss"
         if start.role != "loss"
         else "the loss went first, with no other series non-finite before it"
     )
-    how = f"the gradient norm was calm before it (at most {num(start.surge.ratio)} x its mean)"
+    norm = start.surge.of
+    how = f"{norm} was calm before it (at most {num(start.surge.ratio)} x its mean)"
     if start.surge.since is not None:
         how = (
-            f"the gradient norm had surged to {num(start.surge.ratio)} x its mean at step "
+            f"{norm} had surged to {num(start.surge.ratio)} x its mean at step "
             f"{start.surge.step}: an optimization blow-up"
         )
     elif start.broke:
         how += f", but the run was in trouble from step {case.damaged[-1]} on"
+    elif case.damaged:
+        how += f", but the run had gone wrong before, from step {case.damaged[0]} on"
+    elif start.resumed is not None:
+        how += f", and the run had just resumed, at step {start.resumed.step}"
     else:
         how += ": a bad sample or a layer's numerics"
     if start.jump:
@@ -86,8 +94,17 @@ def _which_fix(case: Case) -> Reply:
         because = "the learning rate jumped just before: the schedule comes first"
     elif start.blew_up:
         because = "the blow-up calls for a smaller step: learning rate, warm-up, clipping"
+    elif case.damaged:
+        because = f"what went wrong from step {case.damaged[0]} on comes first"
+    elif start.resumed is not None:
+        because = (
+            f"it followed the resume at step {start.resumed.step}, and the attempt before had come "
+            f"to step {start.resumed.sound_to}: the resume comes first"
+        )
     elif start.surge is None:
-        because = f"{no_lead_up(case, start)}: a blow-up cannot be told from a layer's numerics"
+        because = (
+            f"{why_not_known(case, start.step)}: a blow-up cannot be told from a layer's numerics"
+        )
     else:
         because = "calm gradients call for a look at the operations: log(0), 0/0, a bad sample"
     last = checkpoint_before(case.manifest, start.began)

@@ -8,15 +8,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stabdiag.tree.panels import Panel, before, lr_panel
+from stabdiag.tree.surge import surge_before
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from stabdiag.history import Series
+    from stabdiag.history import Event, Series
     from stabdiag.tree.case import Case
-
-# A surge shows in one of so many gradient norms before the NaN.
-_NEAR = 5
+    from stabdiag.tree.surge import Surge
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,26 +33,15 @@ class FirstBad:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Surge:
-    """The largest gradient norm shortly before a NaN, over the mean before it, and at which step.
-
-    ``since`` is the step of the first norm so large that the gradients surged; None if none was.
-    """
-
-    ratio: float
-    step: int
-    since: int | None
-
-
-@dataclass(frozen=True, kw_only=True)
 class Origin:
     """Where a NaN started, as far as the log shows it, and what was wrong before.
 
     ``bad`` is the first loss that was not finite; ``role`` the first series that was not, at
     ``step``, which is the loss itself or one before it. ``surge`` is None where the log does not
     show the gradient norm. ``jump`` is the jump of the learning rate that led to it, if there was
-    one, and ``broke`` says that the run was damaged shortly before. ``began`` is the first step of
-    all that was wrong: a sound checkpoint is from before it.
+    one, and ``broke`` says that the run was damaged shortly before. ``resumed`` is the resume that
+    it followed, where the attempt before had come past this step with finite losses. ``began`` is
+    the first step of all that was wrong: a sound checkpoint is from before it.
     """
 
     bad: FirstBad
@@ -62,6 +50,7 @@ class Origin:
     surge: Surge | None
     jump: Panel | None
     broke: bool
+    resumed: Event | None
     began: int
 
     @property
@@ -113,11 +102,12 @@ def origin(case: Case) -> Origin:
     role = min(first, key=lambda name: (first[name], name != "loss"))
     role = _only_layer(case, first, role) or role
     step = first[role]
-    surge = _surge(case, step)
+    surge = surge_before(case, step)
     jump = lr_panel(case, before(case, step), step)
     # What jumped before the damage had begun sooner.
     panels = (jump, *(lr_panel(case, before(case, damage), damage) for damage in case.damaged))
     jumps = (at for panel in panels if panel.holds for at in panel.steps)
+    unsound = () if case.unsound_from is None else (case.unsound_from,)
     surged = () if surge is None or surge.since is None else (surge.since,)
     return Origin(
         bad=bad,
@@ -126,7 +116,8 @@ def origin(case: Case) -> Origin:
         surge=surge,
         jump=jump if jump.holds else None,
         broke=bool(case.damaged) and bad.step - case.damaged[-1] <= case.recovery_steps,
-        began=min((step, *surged, *case.damaged, *jumps)),
+        resumed=_resumed(case, step),
+        began=min((step, *surged, *case.damaged, *jumps, *unsound)),
     )
 
 
@@ -149,26 +140,11 @@ def _start_of_last_stretch(series: Series, bad: int) -> int:
     return int(found[0]) if len(found) else bad + 1
 
 
-def _surge(case: Case, step: int) -> Surge | None:
-    """Return the largest gradient norm just before a step; None if it was not logged, or was 0."""
-    norm = case.history.finite("grad_norm").until(step)
-    if len(norm) < 2 * _NEAR:
-        return None
-    near = norm.values[-_NEAR:]
-    usual = float(np.mean(norm.values[max(len(norm) - 100 - _NEAR, 0) : -_NEAR]))
-    if usual <= 0:
-        return None
-    steps, at = norm.steps[-_NEAR:], int(np.argmax(near))
-    surging = steps[near / usual > case.limits.nan.grad_surge]
-    since = int(surging[0]) if len(surging) else None
-    return Surge(ratio=float(near[at]) / usual, step=int(steps[at]), since=since)
-
-
-def no_lead_up(case: Case, start: Origin) -> str:
-    """Return why the gradient norm does not show what led up to the NaN."""
-    if "grad_norm" not in case.history.series:
-        # Those of layers tell where a NaN began, but not whether all gradients surged.
-        total = "total " if case.history.group("grad_norm") else ""
-        return f"no {total}gradient norm was logged"
-    few = len(case.history.finite("grad_norm").until(start.step)) < 2 * _NEAR
-    return "too few finite gradient norms were logged" if few else "the gradient norm was 0"
+def _resumed(case: Case, step: int) -> Event | None:
+    """Return the resume shortly before a NaN at a step that the attempt before had come past."""
+    since = before(case, step)
+    for event in reversed(case.history.events):
+        at, sound_to = event.step, event.sound_to
+        if at is not None and sound_to is not None and since <= at <= step <= sound_to:
+            return event
+    return None

@@ -123,8 +123,9 @@ def _too_often(case: Case, found: Overflows) -> Reply:
     factor = case.limits.precision.overflow_factor
     measured: dict[str, Scalar] = {"overflows": len(found.steps)}
     if case.manifest.dtype == "bf16":
-        count = plural(len(found.steps), "overflow")
-        because = f"{count} in bf16, which has no loss scale to absorb them{_scale_in_bf16(case)}"
+        count, moves = plural(len(found.steps), "overflow"), _scale_in_bf16(case)
+        because = f"{count} in bf16, which has no loss scale to absorb them{moves}"
+        measured |= {"scale_moves": True} if moves else {}
         return yes(because, *found.at[:20], branch="overflow", measured=measured)
     measured |= {
         "while_calibrating": found.calibrating,

@@ -98,8 +98,11 @@ def overflows(case: Case) -> Overflows:
     doublings = np.empty(0, np.int64)
     if scale is not None and case.manifest.dtype == "fp16":
         fell, times, doublings = changes(scale)
-        # The step that overflows and the record in which the scale has fallen may differ.
-        seen = _count_before(fell, np.concatenate(found), 2 * case.stride)
+        # The step that overflows and the record in which the scale has fallen may differ, as far as
+        # the scale was logged apart.
+        logged = scale.finite().steps
+        since = fell - logged[np.searchsorted(logged, fell) - 1]
+        seen = _count_before(fell, np.concatenate(found), np.maximum(2 * case.stride, since))
         found.append(np.repeat(fell, np.maximum(times - seen, 0)))
     if case.manifest.dtype == "fp16":
         found.append(_skipped_besides(case, np.sort(np.concatenate(found))))
@@ -144,8 +147,8 @@ def skips(skipped: Series) -> NDArray[np.float64]:
     return counts
 
 
-def _count_before(steps: Ints, known: Ints, margin: float) -> Ints:
-    """Count for each step the known ones that are at most ``margin`` before it."""
+def _count_before(steps: Ints, known: Ints, margin: NDArray[np.float64]) -> Ints:
+    """Count for each step the known ones that are at most its ``margin`` before it."""
     known = np.sort(known)
     until = np.searchsorted(known, steps, side="right")
     return until - np.searchsorted(known, steps - margin, side="left")

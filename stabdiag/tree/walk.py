@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING
 from stabdiag.findings import Answer, AskedOf, Finding, Remedy, Severity
 from stabdiag.tree import QUESTIONS
 from stabdiag.tree.advice import ADVICE
+from stabdiag.tree.advice.kept import with_lost
+from stabdiag.tree.advice.spike import GO_ON, KEEP_GOING
 from stabdiag.tree.case import Case
 from stabdiag.tree.edges import END, SECTIONS, follow
 from stabdiag.tree.nothing_found import nothing_found
 from stabdiag.tree.origin import first_bad
 from stabdiag.tree.outcomes import BY_SLUG
 from stabdiag.tree.question import Question, Reply, unknown
-from stabdiag.words import uncapitalised
+from stabdiag.words import capitalised, uncapitalised
 
 if TYPE_CHECKING:
     from stabdiag.stats.shape import Spike
@@ -43,27 +45,32 @@ def walk(case: Case) -> Walk:
         before = case.history.before(bad.step) if bad else case.history
         if "loss" in before.series:
             lead_up = _sections(replace(case, history=before, before_nan=True))
-            steps, earlier = _damage(lead_up.findings)
-            if earlier is not None:
-                trail, findings = _section(replace(case, damaged=steps), "§1")
-                findings = [_with_hint(case, findings[0], earlier)]
+            errors = _damage(lead_up.findings)
+            if errors:
+                trail, findings = _section(_damaged(case, errors), "§1")
+                findings = [_with_hint(case, findings[0], errors[0][1])]
             trail += [replace(answer, asked_of=AskedOf.LEAD_UP) for answer in lead_up.trail]
             findings += [replace(f, asked_of=AskedOf.LEAD_UP) for f in lead_up.findings]
-        return Walk(trail=tuple(trail), findings=tuple(findings))
+        return Walk(trail=tuple(trail), findings=with_lost(case, _beside_errors(findings)))
     rest = _sections(case)
     found = rest.findings or (nothing_found(case, rest.trail),)
-    return Walk(trail=(*trail, *rest.trail), findings=found)
+    return Walk(trail=(*trail, *rest.trail), findings=with_lost(case, found))
 
 
-def _damage(lead_up: tuple[Finding, ...]) -> tuple[tuple[int, ...], Finding | None]:
-    """Return the steps, rising, at which errors began before a NaN, and the first of these."""
+def _damage(lead_up: tuple[Finding, ...]) -> list[tuple[int, Finding]]:
+    """Return the errors before a NaN with the steps at which they began, the first one first."""
     errors = [
         (one.step, one)
         for one in lead_up
         if one.severity is Severity.ERROR and one.step is not None
     ]
-    errors.sort(key=lambda error: error[0])
-    return tuple(step for step, _ in errors), errors[0][1] if errors else None
+    return sorted(errors, key=lambda error: error[0])
+
+
+def _damaged(case: Case, errors: list[tuple[int, Finding]]) -> Case:
+    """Return the case with what is known of the errors before its NaN."""
+    sound = (step if one.began is None else min(step, one.began) for step, one in errors)
+    return replace(case, damaged=tuple(step for step, _ in errors), unsound_from=min(sound))
 
 
 def _with_hint(case: Case, finding: Finding, earlier: Finding) -> Finding:
@@ -114,7 +121,22 @@ def _sections(case: Case) -> Walk:
         if case.literal and found:
             break
     findings.sort(key=lambda finding: (finding.severity.rank, finding.section))
-    return Walk(trail=tuple(trail), findings=tuple(findings))
+    return Walk(trail=tuple(trail), findings=_beside_errors(findings))
+
+
+def _beside_errors(findings: list[Finding]) -> tuple[Finding, ...]:
+    """Return the findings, none of which tells to keep a run going that another one sets back."""
+    if not any(_sets_back(finding) for finding in findings):
+        return tuple(findings)
+    return tuple(
+        replace(one, first_action=capitalised(one.first_action.removeprefix(GO_ON)))
+        for one in findings
+    )
+
+
+def _sets_back(finding: Finding) -> bool:
+    """Tell whether a finding is an error from which a run does not simply go on."""
+    return finding.severity is Severity.ERROR and not finding.first_action.startswith(KEEP_GOING)
 
 
 def _section(case: Case, section: str) -> tuple[list[Answer], list[Finding]]:

@@ -309,3 +309,44 @@ def test_three_of_the_runs_whose_losses_are_not_finite_are_told(build: Build) ->
     history = build([*lost * 7, *falling(range(10))])
     (told,) = messages(history, EventKind.ATTEMPT)
     assert "not all losses of number 1, 2, 3 and 4 more are finite" in told
+
+
+def ranks(bad: Iterable[int] = ()) -> list[Record]:
+    """Two ranks that write each step; the first of them has a NaN at some."""
+    log = [{**one, "rank": rank} for one in falling(range(100)) for rank in (0, 1)]
+    for record in log:
+        if record["step"] in bad and record["rank"] == 0:
+            record["loss"] = float("nan")
+    return log
+
+
+@pytest.mark.parametrize("ahead", [0, 2.5])
+def test_the_nan_of_one_rank_is_not_lost(build: Build, ahead: float) -> None:
+    log = ranks(range(80, 100))
+    log.sort(key=lambda record: record["step"] - ahead * (record["rank"] == 0))
+    history = build(log)
+    lost = history.series["loss"].steps[~np.isfinite(history.series["loss"].values)].tolist()
+    assert lost == list(range(80, 100))
+
+
+def test_it_is_told_that_another_record_of_the_step_is_nan(build: Build) -> None:
+    assert messages(build(ranks(range(80, 100))), EventKind.HIDDEN_NAN) == [
+        "20 losses count as NaN, from step 80 on: of several records of the step, one has a loss "
+        "that is not finite"
+    ]
+    assert (
+        "1 loss counts as NaN, from step 80 on"
+        in (messages(build(ranks([80])), EventKind.HIDDEN_NAN)[0])
+    )
+
+
+def test_a_step_that_is_written_again_after_a_nan_is_a_resume(build: Build) -> None:
+    log = falling(range(100))
+    log[50]["loss"] = float("nan")
+    history = build([*log[:51], *falling([50], mark=1), *log[51:]])
+    assert np.isfinite(history.series["loss"].values).all()
+
+
+def test_records_that_never_hold_a_loss_beside_others_prove_nothing(build: Build) -> None:
+    history = build(ranks(range(100)))
+    assert np.isfinite(history.series["loss"].values).all()

@@ -50,6 +50,7 @@ GROKKED = 40 * falling(5.0, 1e-3, 60)
     ("slug", "log", "manifest", "first"),
     [
         ("overfitting", run(TRAIN, TURNED), {}, "Keep the checkpoint nearest to step"),
+        ("overfitting", run(np.round(falling(5.0, 0.0, 60), 4), TURNED), {}, "and stop there"),
         ("eval-rising", run(FLAT, WORSE), {}, "evaluate it again"),
         ("eval-gap-from-start", run(TRAIN, 3 * TRAIN + 0.5), {}, "evaluation mode"),
         ("underfitting", run(falling(5.5, 4.6), falling(5.5, 4.7)), K, "Train longer"),

@@ -831,6 +831,17 @@ def test_of_epochs_no_single_batch_is_to_be_looked_at(calm: Callable[..., Log]) 
     assert not any("Skip the batches" in action for action in persistent.next_actions)
 
 
+@pytest.mark.parametrize(("last", "waits"), [(45, True), (60, False)])
+def test_of_epochs_a_few_are_waited_for_and_not_fifty(
+    calm: Callable[..., Log], last: int, waits: bool
+) -> None:
+    log = calm(last)
+    jumped = {"epoch": log["step"] + 1, "loss": shifted(log, 40)["loss"]}
+    found = stabdiag.diagnose(jumped).diagnosis
+    assert found.slug == "spike-unresolved"
+    assert found.first_action.startswith("Run on to step 51 " if waits else "Reload the last")
+
+
 @pytest.mark.parametrize("every", [50, None])
 def test_the_checkpoint_is_from_before_a_slow_climb_and_not_from_within(
     calm: Callable[..., Log], every: int | None
@@ -901,3 +912,20 @@ def test_a_sparse_log_names_an_older_checkpoint(calm: Callable[..., Log]) -> Non
         "Reload the checkpoint of step 700, the last before the spike at 704 (should it be damaged "
         "already, that of step 600)"
     )
+
+
+@pytest.mark.parametrize(("kept", "is_gone"), [(2, True), (3, True), (4, False), (None, False)])
+def test_a_checkpoint_that_is_not_kept_so_long_is_told_of(
+    calm: Callable[..., Log], kept: int | None, is_gone: bool
+) -> None:
+    manifest = {"dtype": "bf16", "save_steps": 100, "save_total_limit": kept}
+    stays = shifted(calm(), 450)
+    ends = calm()
+    ends["loss"][450:] = np.nan
+    for log in (stays, ends):
+        found = stabdiag.diagnose(log, manifest=manifest).diagnosis
+        assert "checkpoint of step 400" in found.first_action
+        gone = [one for one in found.next_actions if one.startswith("Should that checkpoint be")]
+        assert bool(gone) == is_gone
+        if kept == 2:
+            assert "(the last 2 are kept, from step 600 on, if the run" in gone[0]

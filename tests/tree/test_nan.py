@@ -79,7 +79,95 @@ def test_gradient_norms_by_layer_are_not_called_missing(calm: Callable[..., Log]
     log = calm()
     log["loss"][600:] = np.nan
     log["grad_norm/first"] = log.pop("grad_norm")
-    assert because(stabdiag.diagnose(log), "Q1.3").startswith("no total gradient norm was logged")
+    assert because(stabdiag.diagnose(log), "Q1.3").startswith(
+        "no total gradient norm was logged, and those of layers were calm before the NaN"
+    )
+
+
+def test_a_surge_of_one_layer_shows_without_the_norm_of_all(surging: Log) -> None:
+    surging["grad_norm/first"] = surging.pop("grad_norm")
+    surging["grad_norm/last"] = np.where(np.arange(800) < 603, 1.0, np.nan)
+    report = stabdiag.diagnose(surging, manifest={"checkpoint_every": 50})
+    assert "The gradient norm of 'first' surged to 268.4 x" in report.diagnosis.summary
+    assert "the gradient norm of 'first' had surged" in because(report, "Q1.3")
+    assert "checkpoint of step 550" in report.diagnosis.first_action
+
+
+def test_a_norm_that_was_cut_off_by_clipping_was_not_calm(surging: Log) -> None:
+    surging["grad_norm"] = np.minimum(surging["grad_norm"], 2.0)
+    report = stabdiag.diagnose(surging, manifest={"grad_clip": 2.0})
+    assert because(report, "Q1.3") == (
+        "the gradient norm was logged after clipping before the NaN, so its lead-up is not known"
+    )
+    assert "calm" in stabdiag.diagnose(surging, manifest={"grad_clip": 3.0}).diagnosis.summary
+
+
+def test_gradients_at_a_new_level_are_not_all_that_led_to_a_nan(calm: Callable[..., Log]) -> None:
+    log = calm(1000)
+    log["loss"][500:] += 0.02 * np.arange(500)
+    log["grad_norm"][500:] *= 1 + 0.1 * np.arange(500)
+    log["loss"][900:] = log["grad_norm"][900:] = np.nan
+    report = stabdiag.diagnose(log)
+    found, earlier, *_ = report.findings
+    assert earlier.slug == "divergence-grad-norm-rising"
+    assert "bad sample" not in found.summary
+    assert f"the run had gone wrong before, from step {earlier.step} on" in found.summary
+    assert f"the run had gone wrong before, from step {earlier.step} on" in because(report, "Q1.3")
+    assert because(report, "Q1.4") == f"what went wrong from step {earlier.step} on comes first"
+    del log["grad_norm"]
+    found, earlier, *_ = stabdiag.diagnose(log).findings
+    assert f"The run had gone wrong before, from step {earlier.step} on." in found.summary
+
+
+def test_the_checkpoint_is_from_before_a_slow_climb_to_a_surge(calm: Callable[..., Log]) -> None:
+    log = calm(1000)
+    log["loss"][400:] += 1e-5 * np.arange(600) ** 2
+    log["grad_norm"][895:900] = 300.0
+    log["loss"][900:] = log["grad_norm"][900:] = np.nan
+    found, earlier, *_ = stabdiag.diagnose(log, manifest={"checkpoint_every": 10}).findings
+    assert earlier.slug.startswith("divergence-")
+    assert earlier.began is not None
+    assert earlier.step is not None
+    assert earlier.began < earlier.step
+    assert f"the trouble that began at step {earlier.began}" in found.first_action
+    checkpoint = earlier.reload.split(",")[0]
+    assert checkpoint in found.first_action
+
+
+@pytest.fixture
+def resumed(calm: Callable[..., Log]) -> Log:
+    """A run that resumes at step 500, having come to 549, and goes NaN two steps later."""
+    log = calm()
+    rows = np.concatenate([np.arange(550), np.arange(500, 520)])
+    log = {name: values[rows] for name, values in log.items()}
+    log["loss"][552:] = log["grad_norm"][552:] = np.nan
+    return log
+
+
+@pytest.mark.parametrize("dtype", ["bf16", "fp16"])
+def test_a_nan_right_after_a_resume_is_first_a_matter_of_the_resume(
+    resumed: Log, dtype: str
+) -> None:
+    report = stabdiag.diagnose(resumed, manifest={"checkpoint_every": 100, "dtype": dtype})
+    found = report.diagnosis
+    assert found.step == 502
+    assert "It began where the run resumed, at step 500; the attempt before" in found.summary
+    assert found.first_action.startswith("Resume at step 500 once more, and see that it loads the")
+    assert found.next_actions[0].startswith("Should the loss go NaN again: reload")
+
+
+def test_a_nan_that_the_attempt_before_had_as_well_is_none_of_the_resume(resumed: Log) -> None:
+    resumed["loss"][502:550] = np.nan
+    found = stabdiag.diagnose(resumed).diagnosis
+    assert "resumed" not in found.summary
+    assert found.first_action.startswith("Reload")
+
+
+def test_a_nan_at_steps_that_no_attempt_had_come_to_is_none_of_the_resume(resumed: Log) -> None:
+    rows = np.concatenate([np.arange(502), np.arange(550, 570)])
+    later = {name: values[rows] for name, values in resumed.items()}
+    assert stabdiag.diagnose(later).history.resumes == [500]
+    assert "resumed" not in stabdiag.diagnose(later).diagnosis.summary
 
 
 def test_a_run_without_a_checkpoint_is_told_once_to_restart(surging: Log) -> None:

@@ -425,6 +425,18 @@ def test_a_scale_that_falls_in_bf16_is_told_of(calm: Callable[..., Log]) -> None
     report = diagnose(log, dtype="bf16")
     assert report.diagnosis.slug == "gradient-overflow"
     assert moves in report.diagnosis.summary
+    assert report.diagnosis.first_action == (
+        "Check which dtype the run was in; if it is fp16, diagnose with --dtype fp16."
+    )
+    assert report.diagnosis.next_actions[0].startswith("If it is bf16: find the operation that")
+
+
+def test_one_overflow_in_bf16_is_not_called_many(calm: Callable[..., Log]) -> None:
+    log = calm()
+    log["grad_norm"][400] = np.inf
+    assert diagnose(log, dtype="bf16").diagnosis.title == "A gradient overflowed"
+    log["grad_norm"][500] = np.inf
+    assert diagnose(log, dtype="bf16").diagnosis.title == "Gradients overflow too often"
 
 
 def test_a_scale_that_was_near_its_floor_all_along_has_not_collapsed() -> None:
@@ -498,3 +510,14 @@ def test_a_fall_is_never_more_halvings_than_a_scale_has(calm: Callable[..., Log]
     report = diagnose(log)
     asked = next(one for one in report.trail if one.question == "Q3.1")
     assert asked.measured["overflows"] == 64
+
+
+def test_an_overflow_is_counted_once_where_the_scale_is_logged_less_often(
+    calm: Callable[..., Log],
+) -> None:
+    log = train(calm(1500), Scaler(start=256.0, window=200), lambda at: 3000.0 if at < 900 else 1.0)
+    overflows = int(np.isinf(log["grad_norm"]).sum())
+    rare = [scale if at % 10 == 0 else None for at, scale in enumerate(log["loss_scale"].tolist())]
+    for scales in (log["loss_scale"], rare):
+        evidence = diagnose(log | {"loss_scale": scales}).diagnosis.evidence
+        assert evidence["overflows"] == overflows

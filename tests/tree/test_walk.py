@@ -298,3 +298,16 @@ def test_of_spikes_that_came_back_one_with_a_cause_is_the_diagnosis(
     log["batch_id"][500] = 470
     report = stabdiag.diagnose(log)
     assert (report.diagnosis.slug, report.diagnosis.step) == ("spike-duplicate-batch", 500)
+
+
+def test_a_run_that_is_to_be_set_back_is_not_told_to_go_on(calm: Callable[..., Log]) -> None:
+    log = calm()
+    log["loss"][300] += 5.0
+    assert stabdiag.diagnose(log).diagnosis.first_action.startswith("Keep the run going, and look")
+    stays, ends = log | {"loss": log["loss"].copy()}, log | {"loss": log["loss"].copy()}
+    stays["loss"][500:] += 5.0
+    ends["loss"][500:] = np.nan
+    for failed in (stays, ends):
+        spike = stabdiag.diagnose(failed).findings[1]
+        assert spike.slug == "spike-recovered"
+        assert spike.first_action == "Look at the batch of step 300 and the two before it."

@@ -77,6 +77,9 @@ recognises, _read, _ = functions_of(GRAMMAR)
 def read(stream: Stream) -> Columns:
     """Read what the HF Trainer printed."""
     columns = _read(stream)
+    if _is_of_others(columns):
+        # Several overflows may come between two losses, and their scales one after the other.
+        return replace(columns, names=tuple(n for n in columns.names if n != GRAMMAR.step))
     seldom = _shared(columns)
     if seldom or _stands(columns):
         names = tuple(name for name in columns.names if name != GRAMMAR.step)
@@ -123,6 +126,14 @@ def _stands(columns: Columns) -> bool:
     step, loss = columns.load(GRAMMAR.step), columns.load("loss")
     steps = step.values[step.present & loss.present]
     return len(steps) > 1 and bool(np.ptp(steps) == 0)
+
+
+def _is_of_others(columns: Columns) -> bool:
+    """Tell whether no loss has a step: DeepSpeed's overflows are counted on from wherever."""
+    if not {GRAMMAR.step, "loss"} <= set(columns.names):
+        return False
+    step, loss = columns.load(GRAMMAR.step), columns.load("loss")
+    return bool(loss.present.any()) and not (step.present & loss.present).any()
 
 
 def _counted(columns: Columns) -> Columns:

@@ -32,11 +32,13 @@ _EXPLODED = 10.0
 class _Facts:
     """A climb in words: what happened, since when, and which checkpoint to reload.
 
-    ``first`` is the step at which the loss began to climb, ``began`` that at which its cause did.
+    ``first`` is the step at which the loss began to climb, ``began`` that at which its cause did;
+    the checkpoint is from before ``unsound``, by which the loss may have left its best level.
     """
 
     first: int
     began: int
+    unsound: int
     what: str
     reload: str
 
@@ -59,16 +61,17 @@ def _facts(case: Case, cause: str = "", answer: Answer | None = None) -> _Facts:
         began = turned
         # By the time that the loss climbs, the weights have long been going wrong.
         since = f"{cause} from {turned} on" if turned < first else since
-    sound = checkpoint_before(case.manifest, min(began, first), case.stride)
+    unsound = min(began, first)
+    sound = checkpoint_before(case.manifest, unsound, case.stride)
     if not case.literal and not isinstance(turned, int):
         left = left_its_best(case)
         # One from within a slow climb is no sound checkpoint; where it began is not told closer.
         named = first if sound.step is None else sound.step
         if left + LEVEL * case.stride < named:
-            sound = checkpoint_before(case.manifest, left)
+            sound, unsound = checkpoint_before(case.manifest, left), left
             since = f"the loss left its best level near step {left}"
     reload = sound.reload(since)
-    return _Facts(first=first, began=began, what=what, reload=reload)
+    return _Facts(first=first, began=began, unsound=unsound, what=what, reload=reload)
 
 
 def lr_rising(case: Case, answers: Mapping[str, Answer]) -> Advice:
@@ -109,7 +112,7 @@ def lr_rising(case: Case, answers: Mapping[str, Answer]) -> Advice:
         ),
         step=facts.began,
         reload=facts.reload,
-        began=min(facts.began, facts.first),
+        began=facts.unsound,
         remedies=(Remedy.RATE,),
     )
 
@@ -130,7 +133,7 @@ def _lr_jump(case: Case, answer: Answer) -> Advice:
         ),
         step=facts.began,
         reload=facts.reload,
-        began=min(facts.began, facts.first),
+        began=facts.unsound,
         remedies=(Remedy.RATE,),
     )
 
@@ -151,7 +154,7 @@ def weights(case: Case, answers: Mapping[str, Answer]) -> Advice:
         ),
         step=facts.began,
         reload=facts.reload,
-        began=min(facts.began, facts.first),
+        began=facts.unsound,
         remedies=(Remedy.DECAY,),
     )
 
@@ -179,7 +182,7 @@ def grad_norm_rising(case: Case, answers: Mapping[str, Answer]) -> Advice:
         then=then,
         step=facts.first,
         reload=facts.reload,
-        began=min(facts.began, facts.first),
+        began=facts.unsound,
         remedies=remedies,
     )
 
@@ -200,7 +203,7 @@ def unexplained(case: Case, answers: Mapping[str, Answer]) -> Advice:
         what = "No logged series explains it, but so large a loss is an optimization blow-up."
         act = f"{smaller} and clip the gradient norm at {clip(case)}"
         other, remedy = (data,), Remedy.RATE
-    reload, began = facts.reload, min(facts.began, facts.first)
+    reload, began = facts.reload, facts.unsound
     lost = None if case.literal else lost_reward(case)
     if lost is not None:
         # A policy is as good as its reward, and its loss may have climbed while it learned.

@@ -8,15 +8,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stabdiag.findings import Remedy
+from stabdiag.tree.advice.spike_facts import STATE
 from stabdiag.tree.advice.words import Advice, batches_at, clip, first_of, logged_at, now_lr
 from stabdiag.tree.checkpoint import checkpoint_before
-from stabdiag.tree.origin import FirstBad, Origin, no_lead_up, origin
+from stabdiag.tree.origin import FirstBad, Origin, origin
+from stabdiag.tree.surge import why_not_known
 from stabdiag.words import capitalised, num, sentence, uncapitalised
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from stabdiag.findings import Answer
+    from stabdiag.history import Event
     from stabdiag.tree.case import Case
 
 # A warm-up has to do with a blow-up within so many times the steps in which the learning rate came
@@ -80,7 +83,7 @@ def _by_evidence(case: Case, start: Origin, reload: str) -> Advice:
             ),
             remedies=(Remedy.RATE, Remedy.CLIP),
         )
-    return Advice(
+    look = Advice(
         summary=_how_it_began(case, start),
         first=f"{reload}, and step one batch forward with isnan checks after every layer, from the "
         "embedding to the loss reduction.",
@@ -93,6 +96,19 @@ def _by_evidence(case: Case, start: Origin, reload: str) -> Advice:
             "If it happens again, the bug is structural: go back to the architecture.",
         ),
         remedies=(Remedy.OPERATIONS,),
+    )
+    return look if start.resumed is None or case.damaged else _at_resume(start.resumed, look)
+
+
+def _at_resume(resume: Event, look: Advice) -> Advice:
+    """Return what to do about a NaN right after a resume, where there had been none before it."""
+    return replace(
+        look,
+        summary=f"It began where the run resumed, at step {resume.step}; the attempt before had "
+        f"finite losses from there to step {resume.sound_to}.",
+        first=f"Resume at step {resume.step} once more, and see that it loads {STATE}.",
+        then=(f"Should the loss go NaN again: {uncapitalised(look.first)}", *look.then),
+        remedies=(),
     )
 
 
@@ -121,25 +137,32 @@ def _is_early(case: Case, step: int) -> bool:
 def _how_it_blew_up(case: Case, start: Origin) -> str:
     if start.surge is not None and start.surge.since is not None:
         return (
-            f"The gradient norm surged to {num(start.surge.ratio)} x its mean at step "
+            f"{capitalised(start.surge.of)} surged to {num(start.surge.ratio)} x its mean at step "
             f"{start.surge.step}: an optimization blow-up."
         )
     return f"The run was in trouble from step {case.damaged[-1]} on: an optimization blow-up."
 
 
 def _how_it_began(case: Case, start: Origin) -> str:
+    trouble = (
+        f"the run had gone wrong before, from step {case.damaged[0]} on" if case.damaged else ""
+    )
+    if start.surge is None and trouble:
+        return sentence(trouble)
     if start.surge is None:
         if start.role != "loss":
             return (
                 f"{start.role} went first, at step {start.step}; too little was logged before it"
                 " to show what led up to it."
             )
-        why = capitalised(no_lead_up(case, start))
+        why = capitalised(why_not_known(case, start.step))
         return f"{why} before it, so the log does not show what led up to it."
-    points = "which points at a bad sample or at a layer's numerics."
+    points = ", which points at a bad sample or at a layer's numerics."
+    if trouble:
+        points = f", but {trouble}."
     if start.role != "loss":
-        return f"{start.role} went first, at step {start.step}, after calm gradients, {points}"
-    return f"The gradient norm was calm before it, {points}"
+        return f"{start.role} went first, at step {start.step}, after calm gradients{points}"
+    return f"{capitalised(start.surge.of)} was calm before it{points}"
 
 
 def fp16(case: Case, answers: Mapping[str, Answer]) -> Advice:
@@ -177,8 +200,8 @@ def fp16(case: Case, answers: Mapping[str, Answer]) -> Advice:
         then = ()
     else:
         first = f"{reload}, and switch from fp16 to bf16, or see that the loss scaler is engaged."
-    return Advice(
-        summary=f"{_what_went_nan(start.bad)} {told}",
+    advice = Advice(
+        summary=told,
         first=first,
         then=(
             f"Re-run {where} in fp32 on the same data: finite there means an fp16 overflow, not a "
@@ -187,10 +210,16 @@ def fp16(case: Case, answers: Mapping[str, Answer]) -> Advice:
             "Keep softmax, layer norm and the loss in fp32.",
             "Check the initialisation and the size of the residual stream.",
         ),
+        remedies=remedies,
+    )
+    if start.resumed is not None and not start.jump and signals.verdict != "yes":
+        advice = _at_resume(start.resumed, advice)
+    return replace(
+        advice,
+        summary=f"{_what_went_nan(start.bad)} {advice.summary}",
         step=start.bad.step,
         reload=reload,
         began=start.began,
-        remedies=remedies,
     )
 
 

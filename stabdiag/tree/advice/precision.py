@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from stabdiag.findings import Remedy
 from stabdiag.tree.advice.words import Advice, now_lr, shown, to_log
 from stabdiag.tree.checkpoint import checkpoint_before
-from stabdiag.words import sentence
+from stabdiag.words import sentence, uncapitalised
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,6 +27,10 @@ def overflow(case: Case, answers: Mapping[str, Answer]) -> Advice:
         )
         log: tuple[str, ...] = ("Log the largest activation of each layer.",)
         remedies = (Remedy.PRECISION, Remedy.OPERATIONS)
+        if answer.measured.get("scale_moves"):
+            # In fp16 they may be the probes of a scaler at work.
+            log = (f"If it is bf16: {uncapitalised(first)}", *log)
+            first = "Check which dtype the run was in; if it is fp16, diagnose with --dtype fp16."
     else:
         first = f"Switch from fp16 to bf16, or halve the learning rate{now_lr(case, step)}."
         log = to_log(case, ("loss_scale", "grad_norm"))
@@ -41,6 +45,7 @@ def overflow(case: Case, answers: Mapping[str, Answer]) -> Advice:
         ),
         step=step,
         remedies=remedies,
+        title="A gradient overflowed" if answer.measured.get("overflows") == 1 else "",
     )
 
 

@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from stabdiag.findings import Answer
     from stabdiag.tree.case import Case
 
+# What begins the advice on a run that nothing else is wrong with.
+KEEP_GOING = "Keep the run going"
+GO_ON = f"{KEEP_GOING}, and "
+
 # A gradient norm that came so near to the limit of a long-tail batch is told of.
 _NEARLY = 1 / 3
 
@@ -98,7 +102,7 @@ def recovered(case: Case, answers: Mapping[str, Answer]) -> Advice:
         why = f"The gradient norm was not finite at step {overflowed}: the gradients overflowed."
     return Advice(
         summary=f"{facts.what} {facts.cause or why}",
-        first=f"Keep the run going, and {look}.",
+        first=f"{GO_ON}{look}.",
         then=(
             f"If it happens again, clip the gradient norm at {clip(case)}.",
             *to_log(case, ("grad_norm", "lr", "batch_id"), densely=("grad_norm",)),

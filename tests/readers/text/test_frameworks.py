@@ -82,6 +82,23 @@ class TestDeepSpeed:
         assert history.series["loss_scale"].values.tolist() == [2**n for n in range(32, 12, -1)]
         assert history.series["skipped"].values.tolist() == [1] * 20
 
+    def test_overflows_between_losses_of_the_trainer_that_tell_no_step(self, tmp_path):
+        path = tmp_path / "run.log"
+        lines = [f"{{'loss': {2 - n / 100:.4f}, 'epoch': {n / 25:.2f}}}\n" for n in range(1, 51)]
+        lines[20:20] = [
+            f"{OVERFLOW} Rank 0 Skipping step. Attempted loss scale: {2**n}, "
+            f"reducing to {2 ** (n - 1)}\n"
+            for n in range(16, 0, -1)
+        ]
+        path.write_text("".join(lines))
+        history = stabdiag.read(path)
+        assert history.source.format == "hf-trainer-stdout"
+        assert history.counts_records
+        assert len(history.series["loss"]) == 50
+        scales = set(history.series["loss_scale"].values.tolist())
+        assert scales == {2.0**n for n in range(17)}
+        assert stabdiag.diagnose(path).diagnosis.slug == "loss-scale-collapsed"
+
     def test_overflows_in_a_log_with_losses_are_no_log_of_their_own(self, tmp_path):
         path = tmp_path / "run.log"
         lines = (

@@ -1,0 +1,46 @@
+"""A word on checkpoints that a run is to go back to, and that are not kept as long."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from stabdiag.tree.checkpoint import checkpoint_before
+
+if TYPE_CHECKING:
+    from stabdiag.findings import Finding
+    from stabdiag.manifest import Manifest
+    from stabdiag.tree.case import Case
+
+
+def with_lost(case: Case, findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
+    """Return the findings, with what to do where the checkpoint to go back to was deleted."""
+    oldest = _oldest(case.manifest, case.history.last_step or 0)
+    if oldest is None:
+        return findings
+    word = (
+        f"Should that checkpoint be gone (the last {case.manifest.checkpoints_kept} are kept, from "
+        f"step {oldest} on, if the run ended with this log), find a copy, or restart from the "
+        "beginning: all that are kept are from after the damage began."
+    )
+
+    def is_lost(one: Finding) -> bool:
+        began = one.step if one.began is None else one.began
+        if not one.reload or began is None or one.reload[1:] not in one.first_action:
+            return False
+        named = checkpoint_before(case.manifest, began, case.stride).step or 0
+        return 0 < named < oldest
+
+    return tuple(
+        replace(one, next_actions=(word, *one.next_actions)) if is_lost(one) else one
+        for one in findings
+    )
+
+
+def _oldest(manifest: Manifest, last: int) -> int | None:
+    """Return the oldest checkpoint that is kept, if that is told and older ones were written."""
+    every, kept = manifest.checkpoint_every, manifest.checkpoints_kept
+    if every is None or kept is None:
+        return None
+    oldest = (last // every - kept + 1) * every
+    return oldest if oldest > every else None
