@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    import numpy as np
-    from numpy.typing import NDArray
+    from stabdiag.arrays import Floats, Ints, Mask
 
 Scalar: TypeAlias = str | int | float | bool | None
 
@@ -134,7 +133,7 @@ class Baseline:
     """
 
     window: int
-    steps: NDArray[np.int64]
-    mean: NDArray[np.float64]
-    deviation: NDArray[np.float64]
-    above: NDArray[np.bool_]
+    steps: Ints
+    mean: Floats
+    deviation: Floats
+    above: Mask

@@ -9,12 +9,10 @@ import numpy as np
 from stabdiag.stats.quantiles import MAD_TO_SIGMA, median
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
+    from stabdiag.arrays import Floats, Ints
 
 
-def block_levels(x: Floats, size: int) -> tuple[Floats, NDArray[np.int64]]:
+def block_levels(x: Floats, size: int) -> tuple[Floats, Ints]:
     """Return the levels of blocks of ``size`` points, counted from the end, and their starts.
 
     A level is a mean without the lowest and the highest tenth: single spikes do not move it, and a

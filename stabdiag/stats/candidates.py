@@ -16,12 +16,8 @@ from stabdiag.stats.undone import undone_at
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy.typing import NDArray
-
+    from stabdiag.arrays import Floats, Mask
     from stabdiag.stats.baseline import Baseline
-
-    Floats = NDArray[np.float64]
-    Mask = NDArray[np.bool_]
 
 # Shifts are looked for in medians of this many points.
 LASTING = (8, 20)

@@ -11,9 +11,7 @@ from stabdiag.stats.levels import levels
 from stabdiag.stats.quantiles import median, robust_sigma
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
+    from stabdiag.arrays import Floats
 
 # A series that goes up and stays up: the median of so many points lies so many deviations above
 # what was before; of a series that hardly varies, this share of itself stands for the deviation.

@@ -13,10 +13,7 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
-
+    from stabdiag.arrays import Floats, Ints
 
 # The standard deviation of a normal distribution over its median absolute deviation.
 MAD_TO_SIGMA = 1.4826
@@ -33,7 +30,7 @@ def typical(x: Floats) -> float:
     return median(x[:: max(len(x) // _ENOUGH, 1)])
 
 
-def usual_gap(steps: NDArray[np.int64]) -> float:
+def usual_gap(steps: Ints) -> float:
     """Return the typical difference between successive steps, shape (n,), n at least 2."""
     return typical(np.diff(steps).astype(np.float64))
 

@@ -13,10 +13,7 @@ from stabdiag.stats.quantiles import median
 from stabdiag.stats.trend import mann_kendall
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
-
+    from stabdiag.arrays import Floats
 
 # Levels are taken over these shares of the window: fast climbs show in short ones, slow in long.
 _SHARES = (0.1, 0.5, 2.0)

@@ -18,9 +18,7 @@ from stabdiag.stats.tails import noise_tail
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
+    from stabdiag.arrays import Floats, Mask
 
 # This many of the longest excursions count as one point each where the tail is fitted.
 _FEW_EVENTS = 3
@@ -51,8 +49,8 @@ def find_spikes(
     sigmas: float,
     false_alarm: float,
     least_share: float,
-    atypical: NDArray[np.bool_] | None = None,
-    suspect: NDArray[np.bool_] | None = None,
+    atypical: Mask | None = None,
+    suspect: Mask | None = None,
     witness: Callable[[int], bool] | None = None,
     *,
     of_epochs: bool = False,

@@ -13,12 +13,9 @@ from stabdiag.symptoms.losses import best_evaluation, from_the_start, is_distanc
 from stabdiag.words import digits, num
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from stabdiag.arrays import Floats
     from stabdiag.symptoms.symptom import Evidence
     from stabdiag.tree.case import Case
-
-    Floats = NDArray[np.float64]
 
 # Fewer losses do not tell whether they fall; fewer norms may be equal by chance, or rounded.
 _LEAST_POINTS = 5

@@ -16,12 +16,9 @@ from stabdiag.tree.checkpoint import checkpoint_before
 from stabdiag.words import num, plural
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from stabdiag.arrays import Floats
     from stabdiag.history import Series
     from stabdiag.tree.case import Case
-
-    Floats = NDArray[np.float64]
 
 # A level is a median over one of so many stretches; the end is a median of so many points.
 _STRETCHES = 20

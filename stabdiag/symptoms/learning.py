@@ -17,12 +17,9 @@ from stabdiag.symptoms.warmup import lr_no_warmup
 from stabdiag.words import num
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from stabdiag.arrays import Floats
     from stabdiag.history import Series
     from stabdiag.tree.case import Case
-
-    Floats = NDArray[np.float64]
 
 # A loss whose levels wander by more than this share is not judged.
 _WANDER = 0.1

@@ -15,12 +15,9 @@ from stabdiag.tree.advice.words import clip
 from stabdiag.words import num, plural
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from stabdiag.arrays import Floats
     from stabdiag.history import Series
     from stabdiag.tree.case import Case
-
-    Floats = NDArray[np.float64]
 
 # A run of so many steps has room for a warm-up of 100.
 _SHORT = 1000

@@ -13,12 +13,9 @@ from stabdiag.tree.advice.words import less_decay, more_decay
 from stabdiag.words import capitalised, num, plural, times
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from stabdiag.arrays import Floats
     from stabdiag.symptoms.tenths import Group
     from stabdiag.tree.case import Case
-
-    Floats = NDArray[np.float64]
 
 # A group is judged by so many points at least: with three in each tenth, a single one that blew up
 # is no level.

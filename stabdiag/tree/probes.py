@@ -9,12 +9,9 @@ import numpy as np
 from stabdiag.stats.quantiles import median
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from stabdiag.arrays import Ints
     from stabdiag.history import Series
     from stabdiag.tree.case import Case
-
-    Ints = NDArray[np.int64]
 
 # Overflows so many steps apart do not belong to one decline of the scale.
 PAUSE = 25
