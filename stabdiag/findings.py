@@ -118,6 +118,11 @@ class Finding:
     remedies: tuple[Remedy, ...] = ()
     back: int | None = None
 
+    @property
+    def headline(self) -> str:
+        """The title, and the step where there is one."""
+        return self.title if self.step is None else f"{self.title}, step {self.step}"
+
 
 def fails(severity: Severity, fail_on: str) -> bool:
     """Tell whether one severity is as bad as another, or worse; none is for ``never``."""

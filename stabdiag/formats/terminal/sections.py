@@ -132,13 +132,12 @@ def _whole(told: str, page: Page, before: int) -> str:
 
 def foot(report: Report, page: Page) -> Iterator[Text]:
     """Yield the last lines: which log this was, and how to learn more."""
-    source = report.history.source
-    steps = [s.steps for s in report.history.series.values() if len(s)]
+    source, first = report.history.source, report.history.first_step
     told = [f"{source.name} ({source.format}): {plural(source.records, 'record')}"]
     if source.unreadable:
         told.append(f"{source.unreadable} unreadable")
-    if steps:
-        told.append(f"steps {min(s[0] for s in steps)} to {max(s[-1] for s in steps)}")
+    if first is not None:
+        told.append(f"steps {first} to {report.history.last_step}")
     if source.attempts > 1:
         told.append(f"attempt {source.attempt} of {source.attempts}")
     if report.literal:
@@ -152,7 +151,6 @@ def foot(report: Report, page: Page) -> Iterator[Text]:
 def _named(found: Finding, page: Page, style: str = "") -> Text:
     """Return a finding's title, step and slug."""
     when = " (before the NaN)" if found.asked_of is AskedOf.LEAD_UP else ""
-    step = "" if found.step is None else f", step {found.step}"
     return page.line(
-        page.text(f"{found.title}{step}{when}", style), page.text(f"  [{found.slug}]", "dim")
+        page.text(f"{found.headline}{when}", style), page.text(f"  [{found.slug}]", "dim")
     )
