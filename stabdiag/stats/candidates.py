@@ -155,13 +155,10 @@ def _early_and_unlike(x: Floats, first: int) -> list[int]:
     At its start a run may do anything for some points, but no run starts with a single loss many
     times as far from all others as these ever are from each other.
     """
-    early = x[_EARLIEST:first]
-    if not len(early):
-        return []
-    at = _EARLIEST + int(np.argmax(early))
-    parts = [part for part in (x[:at], x[at + 3 :]) if len(part)]
-    highest = max(float(part.max()) for part in parts)
-    lowest = min(float(part.min()) for part in parts)
+    at = _EARLIEST + int(np.argmax(x[_EARLIEST:first]))
+    before, after = x[:at], x[at + 3 :]
+    highest = max(before.max(), after.max(initial=-np.inf))
+    lowest = min(before.min(), after.min(initial=np.inf))
     return [at] if x[at] - highest > _UNLIKE * (highest - lowest) > 0 else []
 
 

@@ -102,7 +102,7 @@ def net_rise(x: Floats, window: int, significance: float) -> Rise | None:
             return left
     if len(x) < max(window, FEWEST):
         return None
-    recent = mann_kendall(x[-window:]).p_value
+    recent = mann_kendall(x[-window:])
     sizes = [max(round(window * share), 2) for share in _SHARES]
     rises = [_at_scale(x, window, size, recent) for size in sizes if len(x) >= 5 * size]
     clearest = _clearest(rises, significance)
@@ -212,7 +212,7 @@ def _at_scale(x: Floats, window: int, size: int, recent: float) -> Rise:
         bar=max(bar, _EPSILON * float(np.abs(levels).max()), _LEAST),
         progress=progress,
         points=2 * size,
-        p_value=min(recent, *(trend.p_value for trend in trends)),
+        p_value=min(recent, *trends),
         recent_p_value=recent,
     )
 

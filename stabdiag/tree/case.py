@@ -89,7 +89,7 @@ class Case:
     @property
     def fewest_for_spikes(self) -> int:
         """The number of losses it takes to test two of them against a baseline."""
-        return min(self.limits.spike.min_points, self.spike_window) + 2
+        return self.limits.spike.min_points + 2
 
     @cached_property
     def rise_window(self) -> int:
@@ -118,7 +118,7 @@ class Case:
         limits = self.limits.spike
         return Reach(
             window=self.spike_window,
-            least=min(limits.min_points, self.spike_window),
+            least=limits.min_points,
             recovery=self.points(limits.recovery_steps, _FEWEST_TO_RECOVER),
             recovery_sigma=limits.recovery_sigma,
         )

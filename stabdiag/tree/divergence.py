@@ -112,19 +112,18 @@ def _why_clear(case: Case, rise: Rise) -> str:
 
 def _monotone(case: Case) -> Reply:
     """The tree to the letter: every step of the window higher than the one before."""
-    loss = case.loss
-    last = int(loss.steps[-1]) if len(loss) else 0
-    window = loss.between(last - case.limits.divergence.window, last)
-    wanted, span = case.limits.divergence.window, last - int(loss.steps[0]) if len(loss) else 0
-    if len(loss) < case.rise_window or span < wanted:
+    loss, wanted = case.loss, case.limits.divergence.window
+    first, last = (int(loss.steps[0]), int(loss.steps[-1])) if len(loss) else (0, 0)
+    if len(loss) < case.rise_window or last - first < wanted:
         losses = plural(len(loss), "loss", "losses")
-        because = (
-            f"{losses} over {plural(span, 'step')}; {case.rise_window} over {wanted} are needed"
+        return unknown(
+            f"{losses} over {plural(last - first, 'step')}; {case.rise_window} over {wanted} are "
+            "needed",
+            measured={"logged": len(loss)},
         )
-        return unknown(because, measured={"logged": len(loss)})
-    rising = bool((np.diff(window.values) > 0).all()) and len(window) > 1
-    steps = f"at every step of the last {case.limits.divergence.window}"
-    if rising:
+    window = loss.between(last - wanted, last)
+    steps = f"at every step of the last {wanted}"
+    if len(window) > 1 and (np.diff(window.values) > 0).all():
         return yes(f"the loss rose {steps}", branch="material")
     return no(f"the loss did not rise {steps}")
 
@@ -175,7 +174,7 @@ def _is_the_grad_norm_rising(case: Case) -> Reply:
     ratio = after / before if before > 0 else float("inf")
     times = f", {num(ratio)} x" if before > 0 else ""
     # It rose with the loss, or had risen before it: then it no longer does.
-    chance = min(mann_kendall(part.values).p_value for part in (span, span.between(first, last)))
+    chance = min(mann_kendall(part.values) for part in (span, span.between(first, last)))
     told = (
         f"the gradient norm's mean went from {num(before)} to {num(after)}{times}, over the climb"
     )

@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stabdiag.findings import Remedy
-from stabdiag.tree.advice.words import Advice, batches_at, clip, first_of, logged_at, now_lr
+from stabdiag.tree.advice.words import (
+    CHECK_INITIALISATION,
+    KEEP_IN_FP32,
+    RESTORE_SCHEDULE,
+    Advice,
+    batches_at,
+    clip,
+    first_of,
+    logged_at,
+    now_lr,
+)
 from stabdiag.tree.checkpoint import checkpoint_before
 from stabdiag.tree.origin import FirstBad, Origin, no_lead_up, origin
 from stabdiag.words import capitalised, num, sentence, uncapitalised
@@ -18,6 +28,7 @@ if TYPE_CHECKING:
 
     from stabdiag.findings import Answer
     from stabdiag.tree.case import Case
+    from stabdiag.tree.panels import Panel
 
 # A warm-up has to do with a blow-up within so many times the steps in which the learning rate came
 # to half its peak, or within this share of the run.
@@ -56,10 +67,9 @@ def _by_evidence(case: Case, start: Origin, reload: str) -> Advice:
     if start.jump:
         return Advice(
             summary=sentence(start.jump.because),
-            first=f"Fix the schedule at step {start.jump.steps[0]}: {uncapitalised(reload)}.",
+            first=_fix_schedule(start.jump, reload),
             then=(
-                "Check that a resume restores the scheduler's state, and that phases join without "
-                "a step.",
+                RESTORE_SCHEDULE,
                 "If the jump is intended, warm up to it, and clip the gradient norm.",
             ),
             remedies=(Remedy.RATE,),
@@ -94,6 +104,10 @@ def _by_evidence(case: Case, start: Origin, reload: str) -> Advice:
         ),
         remedies=(Remedy.OPERATIONS,),
     )
+
+
+def _fix_schedule(jump: Panel, reload: str) -> str:
+    return f"Fix the schedule at step {jump.steps[0]}: {uncapitalised(reload)}."
 
 
 def _suspects(case: Case, start: Origin) -> str:
@@ -157,7 +171,7 @@ def fp16(case: Case, answers: Mapping[str, Answer]) -> Advice:
     then: tuple[str, ...] = (f"If the loss scale keeps collapsing, {smaller}.",)
     if start.jump:
         told, remedies = sentence(start.jump.because), (Remedy.RATE, Remedy.PRECISION)
-        first = f"Fix the schedule at step {start.jump.steps[0]}: {uncapitalised(reload)}."
+        first = _fix_schedule(start.jump, reload)
     elif signals.verdict == "no":
         first = (
             f"Re-run {where} once in fp32 on the same data: if it is finite there, it was an fp16 "
@@ -184,8 +198,8 @@ def fp16(case: Case, answers: Mapping[str, Answer]) -> Advice:
             f"Re-run {where} in fp32 on the same data: finite there means an fp16 overflow, not a "
             "structural bug.",
             *then,
-            "Keep softmax, layer norm and the loss in fp32.",
-            "Check the initialisation and the size of the residual stream.",
+            KEEP_IN_FP32,
+            CHECK_INITIALISATION,
         ),
         step=start.bad.step,
         reload=reload,
