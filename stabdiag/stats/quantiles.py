@@ -46,6 +46,17 @@ def robust_sigma(x: Floats) -> float:
     return MAD_TO_SIGMA * median(np.abs(x - median(x)))
 
 
+def diff_sigma(x: Floats) -> float:
+    """Return the robust deviation of single values, by how far each lies from the one before it.
+
+    A slope drops out. The difference of two values varies sqrt(2) times as much as one of them.
+
+    Args:
+        x: shape (n,), finite, n at least 2.
+    """
+    return robust_sigma(np.diff(x)) / float(np.sqrt(2))
+
+
 def median(x: Floats) -> float:
     """Return the median of finite values, shape (n,), n at least 1."""
     return float(medians(x[np.newaxis])[0])

@@ -99,7 +99,10 @@ def _noise_at(begun: float, early: Floats, late: Floats) -> float:
 
 
 def _noise(x: Floats) -> float:
-    """Return the deviation of losses from those before them, whatever their level does."""
+    """Return the deviation of losses from those before them; a slope is part of it.
+
+    Of so few losses it cannot be told from noise.
+    """
     return median(np.abs(np.diff(x))) * MAD_TO_SIGMA / float(np.sqrt(2))
 
 

@@ -6,19 +6,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.stats.trend import mann_kendall
+from stabdiag.tree.gradients import is_the_grad_norm_rising
 from stabdiag.tree.question import Question, Reply, no, unknown, yes
+from stabdiag.tree.rates import is_the_lr_rising
 from stabdiag.tree.reward import no_harm
-from stabdiag.tree.rises import (
-    best_step,
-    climb,
-    found_rise,
-    is_clear,
-    lr_jump,
-    lr_over,
-    material_bar,
-)
-from stabdiag.tree.turns import turned_to
+from stabdiag.tree.rises import best_step, climb, is_clear, material_bar
 from stabdiag.tree.weights import did_a_weight_norm_change
 from stabdiag.words import num, plural
 
@@ -128,81 +120,6 @@ def _monotone(case: Case) -> Reply:
     return no(f"the loss did not rise {steps}")
 
 
-def _is_the_lr_rising(case: Case) -> Reply:
-    first, last = climb(case)
-    lr = lr_over(case, first, last)
-    if lr is None:
-        return unknown("too few learning rates were logged over the climb")
-    begin, end, since = lr.begin, lr.end, lr.first
-    ratio = end / begin if begin > 0 else (1.0 if end == begin else float("inf"))
-    told = f"the learning rate went from {num(begin)} at step {since} to {num(end)} at step {last}"
-    if end > begin * case.limits.divergence.lr_rise and lr.again:
-        told += f", no higher than it had been before ({num(lr.highest_before)})"
-    measured: dict[str, Scalar] = {"lr_first": begin, "lr_last": end, "lr_ratio": ratio}
-    jump = None if case.literal or lr.rises else lr_jump(case, first, last)
-    if jump is not None:
-        told = (
-            f"the learning rate jumped from {num(jump.before)} to {num(jump.after)} at step "
-            f"{jump.step}, and stayed up"
-        )
-        measured |= {"lr_before": jump.before, "lr_after": jump.after, "turned": jump.step}
-        return yes(told, jump.step, last, branch="jump", measured=measured)
-    if not lr.rises:
-        return no(told, since, last, measured=measured)
-    turned = turned_to(case, case.history.series["lr"], first, last)
-    if turned is not None:
-        told += f"; the rise began at step {turned}"
-        measured["turned"] = turned
-    return yes(told, since, last, measured=measured)
-
-
-def _is_the_grad_norm_rising(case: Case) -> Reply:
-    material = case.literal or is_clear(case, found_rise(case))
-    first, last = climb(case)
-    norm = case.history.get("grad_norm")
-    # To the letter, a loss that rises without its gradient norm is a model that is done training.
-    kind = "unexplained" if material and not case.literal else "plateau"
-    if norm is None:
-        return _without_grad_norm(kind)
-    # Its second half against half as long before it: a norm that rose at once has risen too.
-    back = last - first if case.literal else (last - first) // 2
-    span = norm.finite().between(first - back, last)
-    third = len(span) // 3
-    if third < 3:
-        return _without_grad_norm(kind)
-    before, after = float(np.mean(span.values[:third])), float(np.mean(span.values[-third:]))
-    ratio = after / before if before > 0 else float("inf")
-    times = f", {num(ratio)} x" if before > 0 else ""
-    # It rose with the loss, or had risen before it: then it no longer does.
-    chance = min(mann_kendall(part.values) for part in (span, span.between(first, last)))
-    told = (
-        f"the gradient norm's mean went from {num(before)} to {num(after)}{times}, over the climb"
-    )
-    measured: dict[str, Scalar] = {
-        "before": before,
-        "after": after,
-        "ratio": ratio if before > 0 else None,
-        "p_value": chance,
-    }
-    higher = ratio > case.limits.divergence.grad_norm_rise
-    rising = higher and chance < 0.01
-    if rising and material:
-        return yes(told, first, last, measured=measured)
-    if rising:
-        return no(
-            f"{told}, but the loss hardly rose: that convicts nobody",
-            branch=kind,
-            measured=measured,
-        )
-    if higher:
-        told += f", but not steadily: a flat one does so with chance {num(chance)}"
-    return no(told, first, last, branch=kind, measured=measured)
-
-
-def _without_grad_norm(kind: str) -> Reply:
-    return unknown("too few gradient norms were logged over the climb", branch=kind)
-
-
 QUESTIONS: tuple[Question, ...] = (
     Question(
         id="Q4.1",
@@ -219,7 +136,7 @@ QUESTIONS: tuple[Question, ...] = (
     Question(
         id="Q4.2",
         asks="Has the learning rate increased over the same window?",
-        answer=_is_the_lr_rising,
+        answer=is_the_lr_rising,
         needs=("lr",),
         limits=("divergence.lr_rise",),
     ),
@@ -233,7 +150,7 @@ QUESTIONS: tuple[Question, ...] = (
     Question(
         id="Q4.4",
         asks="Is the gradient norm's rolling mean rising?",
-        answer=_is_the_grad_norm_rising,
+        answer=is_the_grad_norm_rising,
         limits=("divergence.grad_norm_rise", "divergence.material"),
     ),
 )

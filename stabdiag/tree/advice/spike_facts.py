@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 from stabdiag.findings import Remedy
 from stabdiag.tree.advice.words import Advice, clip
 from stabdiag.tree.checkpoint import Checkpoint, checkpoint_before
+from stabdiag.tree.lr_over import lr_over
 from stabdiag.tree.onset import focus, start
 from stabdiag.tree.panels import before
-from stabdiag.tree.rises import lr_over
 from stabdiag.words import num, plural, sentence, sigmas
 
 if TYPE_CHECKING:
     from stabdiag.tree.case import Case
-    from stabdiag.tree.rises import LrOver
+    from stabdiag.tree.lr_over import LrOver
 
 # What a resume has to bring back.
 STATE = "the optimizer's moments, the schedule, the scaler and the place in the data"
