@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING
 
 from stabdiag.findings import AskedOf, Severity, Verdict
@@ -130,8 +129,8 @@ def _rest(report: Report) -> str:
     """Return how much else there is, where the headline alone would sound as if all were well."""
     if lead(report).severity is not Severity.OK or not report.also_found:
         return ""
-    counts = Counter(found.severity.value for found in report.also_found)
-    return "".join(f", {count} {severity}{'s' * (count > 1)}" for severity, count in counts.items())
+    # What is worse than a note would lead.
+    return f", {plural(len(report.also_found), 'note')}"
 
 
 def _named(found: Finding) -> str:

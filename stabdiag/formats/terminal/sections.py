@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING
 
 from rich.text import Text
@@ -111,8 +110,7 @@ def unchecked(report: Report, page: Page) -> Iterator[Text]:
         return
     told = f"{plural(len(report.unchecked), 'symptom')}, for lack of"
     if not page.verbose:
-        lacking = Counter(role for symptom in report.unchecked for role in symptom.missing)
-        told += f" {', '.join(role for role, _ in lacking.most_common())}"
+        told += f" {', '.join(report.lacking)}"
         title = page.text("Not checked", "bold")
         yield Text("")
         yield page.line(title, page.text(f"  {_whole(told, page, title.cell_len + 2)}", "dim"))
