@@ -14,7 +14,7 @@ from stabdiag.stats.tails import UpperTail
 from stabdiag.stats.undone import undone_at
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from stabdiag.arrays import Floats, Mask
     from stabdiag.stats.baseline import Baseline
@@ -137,16 +137,27 @@ def candidates(
         if suspects:
             places += [at for at in shifts.beyond(suspects_chance, _LEAST_CAUSED) if suspect[at]]
         onsets = {at: change_point(x, base, at, width) for at in places}
-        for at in set(shifts.beyond(_LIKELIER * chance, _LEAST_SHIFT)) - onsets.keys():
-            onset = change_point(x, base, at, width)
-            if witness(onset):
-                onsets[at] = onset
+        onsets |= _witnessed(x, base, shifts, _LIKELIER * chance, onsets, witness)
         bar = shifts.limit(chance, _LEAST_SHIFT)
         found += [Candidate(at, onset, medians, bar) for at, onset in onsets.items()]
     if (broken := undone_at(x)) is not None:
         onset = change_point(x, base, broken, LASTING[-1])
         found.append(Candidate(broken, onset, points, limit, undone=True))
     return sorted(found, key=lambda one: (one.at, one.residuals.width))
+
+
+def _witnessed(
+    x: Floats,
+    base: Baseline,
+    shifts: Shifts,
+    chance: float,
+    known: Mapping[int, int],
+    witness: Callable[[int], bool],
+) -> dict[int, int]:
+    """Return the onsets of further shifts, with which another series goes up, by their places."""
+    further = set(shifts.beyond(chance, _LEAST_SHIFT)) - known.keys()
+    onsets = {at: change_point(x, base, at, shifts.medians.width) for at in further}
+    return {at: onset for at, onset in onsets.items() if witness(onset)}
 
 
 def _early_and_unlike(x: Floats, first: int) -> list[int]:

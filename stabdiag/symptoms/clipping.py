@@ -8,7 +8,7 @@ import numpy as np
 
 from stabdiag.findings import Severity
 from stabdiag.stats.quantiles import median, quantiles
-from stabdiag.symptoms.gradients import finite_norm
+from stabdiag.symptoms.norms import finite_norm
 from stabdiag.symptoms.symptom import Evidence, Symptom
 from stabdiag.words import num
 

@@ -35,36 +35,21 @@ def _is_the_loss_rising(case: Case) -> Reply:
         settled = plural(count, "settled loss", "settled losses")
         because = f"{settled}; a trend needs {case.rise_window}"
         return unknown(because, measured={"logged": count})
-    measured: dict[str, Scalar] = {
-        "rise": rise.amount,
-        "bar": material_bar(case, rise),
-        "p_value": rise.p_value,
-        "recent_p_value": rise.recent_p_value,
-        "best": rise.best_level,
-        "last": rise.last_level,
-        "own_ups_and_downs": rise.bar,
-        "progress": rise.progress,
-    }
-    first, last = climb(case)
-    ends = _ends(case, rise)
+    bar, (first, last) = material_bar(case, rise), climb(case)
+    ends, measured = _ends(case, rise), _measured(rise, bar)
     if is_clear(case, rise):
-        return yes(
-            f"{ends}; it climbed from step {first} to {last}, {_why_clear(case, rise)}",
-            first,
-            last,
-            branch="material",
-            measured=measured,
-        )
+        told = f"{ends}; it climbed from step {first} to {last}, {_why_clear(case, rise)}"
+        return yes(told, first, last, branch="material", measured=measured)
     if rise.recent_p_value < limits.significance and rise.amount > 0.5 * rise.bar:
         return yes(
             f"{ends}: a trend over the last {limits.window} steps, but a small one "
-            f"(material from {num(material_bar(case, rise))} on)",
+            f"(material from {num(bar)} on)",
             first,
             last,
             branch="slight",
             measured=measured,
         )
-    if rise.amount > material_bar(case, rise):
+    if rise.amount > bar:
         ends += (
             f"; that is {num(rise.amount / rise.bar)} times what its noise and its usual ups and "
             f"downs explain, but no trend (p {rise.p_value:.2g})"
@@ -72,6 +57,19 @@ def _is_the_loss_rising(case: Case) -> Reply:
     elif rise.amount > 0:
         ends += ", no more than its noise and its usual ups and downs"
     return no(ends, measured=measured)
+
+
+def _measured(rise: Rise, bar: float) -> dict[str, Scalar]:
+    return {
+        "rise": rise.amount,
+        "bar": bar,
+        "p_value": rise.p_value,
+        "recent_p_value": rise.recent_p_value,
+        "best": rise.best_level,
+        "last": rise.last_level,
+        "own_ups_and_downs": rise.bar,
+        "progress": rise.progress,
+    }
 
 
 def _ends(case: Case, rise: Rise) -> str:
