@@ -1,4 +1,4 @@
-"""Advice on §1: NaN."""
+"""Advice on §1: NaN, but for fp16."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stabdiag.findings import Remedy
+from stabdiag.tree.advice.nan_words import fix_schedule, reload_before, what_went_nan
 from stabdiag.tree.advice.words import (
-    CHECK_INITIALISATION,
-    KEEP_IN_FP32,
     RESTORE_SCHEDULE,
     Advice,
     batches_at,
@@ -19,16 +18,14 @@ from stabdiag.tree.advice.words import (
     logged_at,
     now_lr,
 )
-from stabdiag.tree.checkpoint import checkpoint_before
-from stabdiag.tree.origin import FirstBad, Origin, no_lead_up, origin
-from stabdiag.words import capitalised, num, sentence, uncapitalised
+from stabdiag.tree.origin import Origin, no_lead_up, origin
+from stabdiag.words import capitalised, num, sentence
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from stabdiag.findings import Answer
     from stabdiag.tree.case import Case
-    from stabdiag.tree.panels import Panel
 
 # A warm-up has to do with a blow-up within so many times the steps in which the learning rate came
 # to half its peak, or within this share of the run.
@@ -39,7 +36,7 @@ _SOON = 0.1
 def full_precision(case: Case, answers: Mapping[str, Answer]) -> Advice:
     """NaN in fp32, fp64, bf16 or an unknown dtype."""
     start = origin(case)
-    reload = _reload(case, start)
+    reload = reload_before(case, start)
     advice = _by_evidence(case, start, reload)
     then = advice.then
     if case.manifest.dtype == "bf16":
@@ -53,7 +50,7 @@ def full_precision(case: Case, answers: Mapping[str, Answer]) -> Advice:
         then = (hint, *then)
     return replace(
         advice,
-        summary=f"{_what_went_nan(start.bad)} {advice.summary}",
+        summary=f"{what_went_nan(start.bad)} {advice.summary}",
         then=then,
         step=start.bad.step,
         reload=reload,
@@ -67,7 +64,7 @@ def _by_evidence(case: Case, start: Origin, reload: str) -> Advice:
     if start.jump:
         return Advice(
             summary=sentence(start.jump.because),
-            first=_fix_schedule(start.jump, reload),
+            first=fix_schedule(start.jump, reload),
             then=(
                 RESTORE_SCHEDULE,
                 "If the jump is intended, warm up to it, and clip the gradient norm.",
@@ -82,7 +79,7 @@ def _by_evidence(case: Case, start: Origin, reload: str) -> Advice:
         )
         return Advice(
             summary=_how_it_blew_up(case, start),
-            first=f"{_reload(case, start, how)}.",
+            first=f"{reload_before(case, start, how)}.",
             then=(
                 *(("Lengthen the warm-up: it is the cheapest cure for an early blow-up.",) * early),
                 sentence(f"inspect {_suspects(case, start)}"),
@@ -104,10 +101,6 @@ def _by_evidence(case: Case, start: Origin, reload: str) -> Advice:
         ),
         remedies=(Remedy.OPERATIONS,),
     )
-
-
-def _fix_schedule(jump: Panel, reload: str) -> str:
-    return f"Fix the schedule at step {jump.steps[0]}: {uncapitalised(reload)}."
 
 
 def _suspects(case: Case, start: Origin) -> str:
@@ -154,82 +147,3 @@ def _how_it_began(case: Case, start: Origin) -> str:
     if start.role != "loss":
         return f"{start.role} went first, at step {start.step}, after calm gradients, {points}"
     return f"The gradient norm was calm before it, {points}"
-
-
-def fp16(case: Case, answers: Mapping[str, Answer]) -> Advice:
-    """NaN in fp16."""
-    signals, start = answers["Q3.3"], origin(case)
-    reload, where = _reload(case, start), logged_at(case, start.step)
-    told = {
-        "yes": "The log carries the fingerprint of an fp16 overflow: a value beyond 65504.",
-        "no": "The log does not carry the fingerprint of an overflow, so a structural NaN is "
-        "possible.",
-        "unknown": "The first suspect in fp16 is an activation or gradient beyond 65504.",
-    }[signals.verdict]
-    smaller = f"halve the learning rate{now_lr(case, start.bad.step)}"
-    remedies: tuple[Remedy, ...] = (Remedy.PRECISION,)
-    then: tuple[str, ...] = (f"If the loss scale keeps collapsing, {smaller}.",)
-    if start.jump:
-        told, remedies = sentence(start.jump.because), (Remedy.RATE, Remedy.PRECISION)
-        first = _fix_schedule(start.jump, reload)
-    elif signals.verdict == "no":
-        first = (
-            f"Re-run {where} once in fp32 on the same data: if it is finite there, it was an fp16 "
-            "overflow."
-        )
-    elif signals.measured.get("scaling_off") == "yes":
-        first = f"{reload}, and engage dynamic loss scaling (torch.amp.GradScaler)."
-    elif signals.measured.get("scale_halving") == "yes":
-        first = (
-            f"{reload}, and {smaller} or switch from fp16 to bf16: a smaller loss scale did not "
-            "help."
-        )
-        then, remedies = (), (Remedy.RATE, Remedy.PRECISION)
-    elif signals.measured.get("scaling_off") == "no":
-        first = f"{reload}, and switch from fp16 to bf16, or {smaller}."
-        remedies = (Remedy.PRECISION, Remedy.RATE)
-        then = ()
-    else:
-        first = f"{reload}, and switch from fp16 to bf16, or see that the loss scaler is engaged."
-    return Advice(
-        summary=f"{_what_went_nan(start.bad)} {told}",
-        first=first,
-        then=(
-            f"Re-run {where} in fp32 on the same data: finite there means an fp16 overflow, not a "
-            "structural bug.",
-            *then,
-            KEEP_IN_FP32,
-            CHECK_INITIALISATION,
-        ),
-        step=start.bad.step,
-        reload=reload,
-        began=start.began,
-        remedies=remedies,
-    )
-
-
-def _reload(case: Case, start: Origin, how: str = "") -> str:
-    last = checkpoint_before(case.manifest, start.began, case.stride)
-    if start.bad.count == start.bad.total and not last.step:
-        if last.step is None:
-            return (
-                "Reload the last checkpoint from before this log, which holds no finite loss, or "
-                f"restart from the beginning if there is none{f', {how}' if how else ''}"
-            )
-        where = "from the beginning, or from before this log (it holds no finite loss)"
-        return f"Restart {where}{f', {how}' if how else ''}"
-    itself = start.began == start.step
-    what = "first non-finite value, at" if itself else "trouble that began at"
-    return last.reload(f"the {what} step {start.began}", how)
-
-
-def _what_went_nan(bad: FirstBad) -> str:
-    good = "" if bad.last_good is None else f" (last finite loss: step {bad.last_good})"
-    are = "is" if bad.count == 1 else "are"
-    count = f"{bad.count} of {bad.total} logged losses {are} not finite"
-    if not bad.for_good:
-        return f"The loss is not finite at step {bad.step}{good}, but is again later; {count}."
-    rest = "" if bad.count == 1 else f"; {count}"
-    if bad.last_good is None and bad.step > 0:
-        return f"The loss is not finite at step {bad.step}, the first that was logged{rest}."
-    return f"The loss is not finite from step {bad.step} on{good}{rest}."
