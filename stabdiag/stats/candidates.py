@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from stabdiag.stats.excursions import ALONE
 from stabdiag.stats.residuals import Residuals, median_residuals
 from stabdiag.stats.shifts import Shifts, change_point
 from stabdiag.stats.tails import UpperTail
@@ -35,19 +34,15 @@ _LIKELIER = 5
 _UNLIKE = 10.0
 _EARLIEST = 5
 
-# A loss towers above those before it if it lies so many times their range above them; that of an
-# epoch, if it also is so many times as high as the highest of so many just before.
+# A loss towers above those before it if it lies so many times their range above them.
 RANGES = 3.0
-_TIMES = 1.5
-_JUST_BEFORE = 5
 
 
 class Candidate(NamedTuple):
     """A place that is too high, where it begins, and the residuals in which it was seen.
 
     ``limit`` is how far noise reaches among these residuals, in deviations; ``alone`` says that no
-    other point comes near, ``odd_epoch`` that it is the mean over an epoch unlike all others,
-    ``undone`` that the run loses all it had gained.
+    other point comes near, ``undone`` that the run loses all it had gained.
     """
 
     at: int
@@ -55,7 +50,6 @@ class Candidate(NamedTuple):
     residuals: Residuals
     limit: float
     alone: bool = False
-    odd_epoch: bool = False
     undone: bool = False
 
 
@@ -95,7 +89,6 @@ def candidates(
     suspect: Mask,
     witness: Callable[[int], bool],
     window: int,
-    of_epochs: bool,
 ) -> list[Candidate]:
     """Return the places that may be spikes, in order.
 
@@ -110,7 +103,6 @@ def candidates(
         suspect: points, shape (n,), where a spike is to be expected.
         witness: tells whether another series goes up and stays there, from a position on.
         window: a point stands alone if nothing compares with it outside this many points.
-        of_epochs: whether each loss is of an epoch.
     """
     chance, limit, first = noise.chance, noise.limit, points.first
     high = points.scores > limit
@@ -123,11 +115,9 @@ def candidates(
     alone = points.excursions.alone(window)
     found = [
         *(Candidate(at, at, points, limit) for at in np.flatnonzero(high).tolist()),
-        *(Candidate(at, at, points, limit, alone=True) for at in alone),
+        *(Candidate(at, at, points, limit, alone=True) for at in alone if at >= first),
         *(Candidate(at, at, points, limit) for at in _early_and_unlike(x, first)),
     ]
-    if of_epochs:
-        found += [Candidate(at, at, points, limit, odd_epoch=True) for at in _odd_epochs(x)]
     for width in LASTING:
         medians = median_residuals(x, base, width, points)
         if medians is None:
@@ -165,27 +155,13 @@ def _early_and_unlike(x: Floats, first: int) -> list[int]:
 
     At its start a run may do anything for some points, but no run starts with a single loss many
     times as far from all others as these ever are from each other.
+
+    Args:
+        x: shape (n,), finite.
+        first: more than 5, and less than n.
     """
     at = _EARLIEST + int(np.argmax(x[_EARLIEST:first]))
     before, after = x[:at], x[at + 3 :]
     highest = max(before.max(), after.max(initial=-np.inf))
     lowest = min(before.min(), after.min(initial=np.inf))
     return [at] if x[at] - highest > _UNLIKE * (highest - lowest) > 0 else []
-
-
-def _odd_epochs(x: Floats) -> list[int]:
-    """Return the position of the mean over an epoch that is unlike all others, if there is one.
-
-    Such means have little noise, and a log of them has few points: what was just before is enough
-    to tell a loss that doubles. But if others rise nearly as much, it is what the run does.
-    """
-    if len(x) <= _JUST_BEFORE or x.min() <= 0:
-        return []
-    before = np.lib.stride_tricks.sliding_window_view(x[:-1], _JUST_BEFORE)
-    highest = before.max(axis=1)
-    up = x[_JUST_BEFORE:] - highest
-    place = int(np.argmax(up))
-    least = max(RANGES * float(np.ptp(before[place])), (_TIMES - 1) * float(highest[place]))
-    others = np.concatenate([up[: max(place - 2, 0)], up[place + _JUST_BEFORE :]])
-    unlike = up[place] > least and not (others >= ALONE * up[place]).any()
-    return [place + _JUST_BEFORE] if unlike else []

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 # on: medians of noise vary less than points do.
 _STRETCH_SHARE = 0.6
 
+# A level of fewer points than this is none to compare excursions by.
+_FEWEST = 8
+
 # Only this many of the highest points of a long log are compared with a spike. Each has to lie
 # above the median of the three before it, by this share of its height above the baseline.
 _COMPARED = 4096
@@ -142,6 +145,11 @@ def median_residuals(x: Floats, base: Baseline, width: int, points: Residuals) -
 
 
 def _settled(level: Floats, first: int) -> int:
-    """Return where the level has made three quarters of its way to its usual value."""
+    """Return where the level has made three quarters of its way to its usual value.
+
+    That may be before ``first``: in a short log the first points are many of those that tell how
+    far its noise goes.
+    """
     usual = typical(level[first:])
-    return first + int(np.argmax(level[first:] <= usual + (level[first] - usual) / 4))
+    begin = min(_FEWEST, first)
+    return begin + int(np.argmax(level[begin:] <= usual + (level[begin] - usual) / 4))

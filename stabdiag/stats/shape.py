@@ -30,9 +30,8 @@ _NEARLY_ALL = 0.8
 class Reach:
     """The lengths that the search for spikes works with, in logged points.
 
-    ``window`` is that of the baseline, ``least`` the fewest points of it to judge by, more than 5;
-    ``recovery`` is the time a spike has to come back to within ``recovery_sigma`` deviations of its
-    base.
+    ``window`` is that of the baseline, ``least`` the fewest points of it to judge by, ``recovery``
+    the time a spike has to come back to within ``recovery_sigma`` deviations of its base.
     """
 
     window: int

@@ -8,25 +8,28 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stabdiag.stats.abrupt import abrupt_spikes
 from stabdiag.stats.baseline import baseline
 from stabdiag.stats.candidates import LASTING, RANGES, Candidate, Noise, candidates, chance_of_one
-from stabdiag.stats.excursions import APART, FAR_OUT
+from stabdiag.stats.excursions import APART
 from stabdiag.stats.residuals import Residuals, point_residuals
 from stabdiag.stats.shape import Reach, Spike, describe
-from stabdiag.stats.tails import noise_tail
+from stabdiag.stats.tails import declustered, noise_tail
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from stabdiag.arrays import Floats, Mask
-
-# This many of the longest excursions count as one point each where the tail is fitted.
-_FEW_EVENTS = 3
 
 # A spike that came back is reported if its peak reaches half as far as the noise of single points,
 # or this many deviations; a single point has to reach at least the second number.
 _FAR = 10.0
 _FAR_FOR_ONE = 5.0
+
+# In a log of fewer points than this the search of the whole log is blind to much that is plain to
+# see. Of losses that are no means over an epoch, so many in a row are no single hard batch.
+_SHORT = 200
+_TOGETHER = 3
 
 # A spike that came back begins where it has made this share of its height.
 _LEFT = 0.25
@@ -34,13 +37,17 @@ _LEFT = 0.25
 
 @dataclass(frozen=True, kw_only=True)
 class SpikeScan:
-    """All spikes of a log, the limit that the scores were held against and the largest of them."""
+    """All spikes of a log, the limit that the scores were held against and the largest of them.
+
+    ``abrupt`` are such as what was just before them is enough to tell.
+    """
 
     spikes: tuple[Spike, ...]
     limit: float
     largest: float
     largest_at: int
     tested: int
+    abrupt: tuple[Spike, ...] = ()
 
 
 def find_spikes(
@@ -76,14 +83,19 @@ def find_spikes(
     does, so that a small but lasting shift is found as well.
     """
     n, first = len(x), reach.least
+    abrupt: tuple[Spike, ...] = ()
+    if of_epochs or n < _SHORT:
+        abrupt = abrupt_spikes(x, reach, sigmas, 1 if of_epochs else _TOGETHER, atypical)
     if n <= first + 1:
-        return SpikeScan(spikes=(), limit=np.inf, largest=0.0, largest_at=0, tested=0)
+        return SpikeScan(
+            spikes=abrupt, limit=np.inf, largest=0.0, largest_at=0, tested=0, abrupt=abrupt
+        )
     if suspect is None:
         suspect = np.zeros(n, dtype=bool)
     base = baseline(x, reach.window)
     points = point_residuals(x, base, first)
     scores = points.scores[first:]
-    tail = noise_tail(_declustered(scores), chance_of_one(false_alarm, len(scores)))
+    tail = noise_tail(declustered(scores), chance_of_one(false_alarm, len(scores)))
     noise = Noise(tail=tail, false_alarm=false_alarm, points=len(scores))
     witness = cache(witness or (lambda _: False))
     found = candidates(
@@ -94,7 +106,6 @@ def find_spikes(
         suspect=suspect,
         witness=witness,
         window=reach.window,
-        of_epochs=of_epochs,
     )
     spans = _spans(base.level, [one.onset for one in found])
     spikes: list[Spike] = []
@@ -107,27 +118,49 @@ def find_spikes(
         if one.at < max(resume, explained_until[width]):
             continue
         spike = describe(x, base, one.onset, reach, atypical)
-        towers = one.odd_epoch or (one.alone and _towers(spike, points, reach))
+        towers = one.alone and _towers(spike, points, reach)
         height = spike.score if towers else spike.height / spike.sigma
         if height <= sigmas or spike.height <= least_share * spans[one.onset]:
             continue
-        if not one.undone and not one.odd_epoch and not suspect[one.onset]:
+        if not one.undone and not suspect[one.onset]:
             if spike.recovered and not towers and not _stands_out(one, spike, noise.limit, witness):
                 continue
             if one.residuals.explain(one.at, spike, reach, one.limit):
                 explained_until[width] = one.at + width
                 continue
         spikes.append(_from_its_rise(x, spike))
-        # After a shift that stays, the baseline needs a window to find its new level.
-        resume = spike.end + (0 if spike.recovered else reach.window)
+        resume = _over(spike, reach)
     largest = int(np.argmax(scores))
     return SpikeScan(
-        spikes=tuple(spikes),
+        spikes=_joined(abrupt, spikes, reach) if of_epochs else _joined(spikes, abrupt, reach),
         limit=noise.limit,
         largest=float(scores[largest]),
         largest_at=largest + first,
         tested=n - first,
+        abrupt=abrupt,
     )
+
+
+def _joined(spikes: Iterable[Spike], others: Iterable[Spike], reach: Reach) -> tuple[Spike, ...]:
+    """Return spikes in their order, and of others those that do not overlap with them."""
+    spikes = tuple(spikes)
+
+    def is_apart(other: Spike) -> bool:
+        return all(
+            _over(spike, reach) <= other.onset or _over(other, reach) <= spike.onset
+            for spike in spikes
+        )
+
+    both = [*spikes, *filter(is_apart, others)]
+    return tuple(sorted(both, key=lambda spike: spike.onset))
+
+
+def _over(spike: Spike, reach: Reach) -> int:
+    """Return from where on there may be another spike.
+
+    After a shift that stays, the baseline needs a window to find its new level.
+    """
+    return spike.end + (0 if spike.recovered else reach.window)
 
 
 def _from_its_rise(x: Floats, spike: Spike) -> Spike:
@@ -176,23 +209,3 @@ def _towers(spike: Spike, points: Residuals, reach: Reach) -> bool:
     first, last = spike.onset - APART, spike.end + APART
     alone = points.excursions.is_alone(height, spike.score, first, last)
     return alone and height > RANGES * float(np.ptp(lately))
-
-
-def _declustered(scores: Floats) -> Floats:
-    """Return the scores with the largest few excursions reduced to their highest point.
-
-    A spike that takes ten points to decay is one event, not ten draws of heavy-tailed noise (runs
-    declustering; Smith and Weissman 1994, JRSS B 56, 515-528, section 2). Only a few are reduced:
-    where excursions are the rule, as in autocorrelated noise, they are what it is like.
-    """
-    far = np.flatnonzero(scores > FAR_OUT)
-    if len(far) < 2:
-        return scores
-    begins = np.append(0, np.flatnonzero(np.diff(far) > 5) + 1)
-    ends = np.append(begins[1:], len(far))
-    kept = np.ones(len(scores), dtype=bool)
-    for at in np.argsort(ends - begins, kind="stable")[-_FEW_EVENTS:]:
-        excursion = far[begins[at] : ends[at]]
-        kept[excursion] = False
-        kept[excursion[np.argmax(scores[excursion])]] = True
-    return scores[kept]

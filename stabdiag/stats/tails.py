@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stabdiag.stats.excursions import FAR_OUT
 from stabdiag.stats.quantiles import quantiles, quantiles_in_order
 
 if TYPE_CHECKING:
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
 
 
 _NORMAL = NormalDist()
+
+# This many of the longest excursions count as one point each where the tail is fitted.
+_FEW_EVENTS = 3
 
 # A letter value needs this many points beyond it, so that a few outliers do not shape the tail
 # that is to judge them.
@@ -114,6 +118,26 @@ def _line(u: Floats, y: Floats, steepest: float) -> _Line:
     slope = float(np.clip(np.polyfit(u, y, 1)[0], 0.0, steepest)) if len(u) > 2 else 0.0
     level = float(np.mean(y - slope * u))
     return _Line(slope=slope, level=level, error=float(np.sum((y - level - slope * u) ** 2)))
+
+
+def declustered(scores: Floats) -> Floats:
+    """Return the scores with the largest few excursions reduced to their highest point.
+
+    A spike that takes ten points to decay is one event, not ten draws of heavy-tailed noise (runs
+    declustering; Smith and Weissman 1994, JRSS B 56, 515-528, section 2). Only a few are reduced:
+    where excursions are the rule, as in autocorrelated noise, they are what it is like.
+    """
+    far = np.flatnonzero(scores > FAR_OUT)
+    if len(far) < 2:
+        return scores
+    begins = np.append(0, np.flatnonzero(np.diff(far) > 5) + 1)
+    ends = np.append(begins[1:], len(far))
+    kept = np.ones(len(scores), dtype=bool)
+    for at in np.argsort(ends - begins, kind="stable")[-_FEW_EVENTS:]:
+        excursion = far[begins[at] : ends[at]]
+        kept[excursion] = False
+        kept[excursion[np.argmax(scores[excursion])]] = True
+    return scores[kept]
 
 
 def noise_tail(scores: Floats, chance: float) -> UpperTail:

@@ -73,7 +73,16 @@ class Case:
 
     def points(self, steps: float, least: int = 1) -> int:
         """Return how many logged losses a window of this many steps holds, at least ``least``."""
-        return max(round(steps / self.stride), least)
+        return least if self.by_epoch else max(round(steps / self.stride), least)
+
+    @cached_property
+    def by_epoch(self) -> bool:
+        """Whether the windows are counted in epochs: an epoch is more steps than any of them.
+
+        Of so many epochs that the longest window would fit, the batch may be the whole data.
+        """
+        few = len(self.loss) < self.limits.divergence.window
+        return few and self.history.counts_epochs and not self.literal
 
     @cached_property
     def spike_window(self) -> int:
@@ -84,7 +93,12 @@ class Case:
     def recovery_steps(self) -> int:
         """How many steps a spike has to recover; on a sparse log more than the limit."""
         least = round(_FEWEST_TO_RECOVER * self.stride)
-        return max(self.limits.spike.recovery_steps, least)
+        return least if self.by_epoch else max(self.limits.spike.recovery_steps, least)
+
+    @property
+    def lookback(self) -> float:
+        """How many steps before a spike its cause is looked for."""
+        return self.stride if self.by_epoch else max(self.limits.spike.lookback, self.stride)
 
     @property
     def fewest_for_spikes(self) -> int:
@@ -156,7 +170,7 @@ class Case:
             return np.zeros(len(self.loss), dtype=bool)
         last = steps[np.maximum(np.searchsorted(steps, self.loss.steps, side="right") - 1, 0)]
         since = self.loss.steps - last
-        return (since >= 0) & (since <= max(self.limits.spike.lookback, self.stride))
+        return (since >= 0) & (since <= self.lookback)
 
     def _norm_stays_up(self, at: int) -> bool:
         """Tell whether the gradient norm is high as well, from a loss on, and stays so."""

@@ -42,7 +42,9 @@ def start(case: Case) -> Start:
 
 
 def time_to_recover(case: Case) -> str:
-    """Return how long a spike had to come back, and why that is longer than the limit says."""
+    """Return how long a spike had to come back, and why that is not what the limit says."""
+    if case.by_epoch:
+        return plural(case.recovery_steps, "epoch")
     widened = case.recovery_steps > case.limits.spike.recovery_steps
     told = plural(case.recovery_steps, "step")
     return told + (" (widened: the log is sparse)" if widened else "")

@@ -50,7 +50,7 @@ def panels(case: Case, spike: Spike) -> tuple[Panel, Panel, Panel]:
 
 def before(case: Case, step: int) -> int:
     """Return the first step at which a cause of something at ``step`` may lie."""
-    return int(step - max(case.limits.spike.lookback, 2 * case.stride))
+    return int(step - max(case.lookback, 2 * case.stride))
 
 
 def lr_panel(case: Case, first: int, last: int) -> Panel:

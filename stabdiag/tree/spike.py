@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stabdiag.roles import OF_OPPONENTS
+from stabdiag.stats.abrupt import BEFORE
 from stabdiag.tree.checkpoint import checkpoint_before
 from stabdiag.tree.onset import focus, start, time_to_recover
 from stabdiag.tree.panels import panels
@@ -17,6 +18,7 @@ from stabdiag.words import num, plural, sigmas
 
 if TYPE_CHECKING:
     from stabdiag.findings import Scalar
+    from stabdiag.stats.shape import Spike
     from stabdiag.tree.case import Case
 
 # The tail of the noise is drawn out to where one step of the whole log would lie: so many times as
@@ -29,6 +31,9 @@ def _is_there_a_spike(case: Case) -> Reply:
     if case.reward is not None:
         return no_harm(case.reward)
     scan, n = case.scan, len(case.loss)
+    worst = case.focus or next(iter(case.spikes), None)
+    if worst in scan.abrupt:
+        return _abrupt(case, worst)
     if not scan.tested:
         return unknown(
             f"{plural(n, 'finite loss', 'finite losses')}; a baseline, and what is held against "
@@ -41,23 +46,16 @@ def _is_there_a_spike(case: Case) -> Reply:
         "family_limit": scan.limit,
         "window_points": case.spike_window,
     }
-    widened = case.spike_window > round(case.limits.spike.window / case.stride)
-    wide = (
-        f"; the window is {case.spike_window} points wide, as the log is sparse" if widened else ""
-    )
-    if not case.spikes:
+    wide = _width(case)
+    if worst is None:
         return no(
             f"{counted}; {_why_none(case)}{wide}",
             case.at(scan.largest_at),
             measured={"largest_score": scan.largest, **measured},
         )
-    worst = case.focus or case.spikes[0]
     # To the letter, the losses of the first window are not tested: a spike there is none of these.
     rose = f"{counted}; " if measured["exceedances"] else ""
-    rose += (
-        f"from step {case.at(worst.onset)} on the loss rose to "
-        f"{num(worst.height + worst.base)} from {num(worst.level)}, {sigmas(worst.score)}"
-    )
+    rose += _rose(case, worst)
     if worst.score > scan.limit:
         why = f", and this run's own noise reaches {sigmas(scan.limit)}"
     else:
@@ -83,6 +81,36 @@ def _exceedances(case: Case) -> tuple[str, dict[str, Scalar]]:
         f"({expected:.2g} expected by chance)"
     )
     return told, {"exceedances": count, "expected_by_chance": expected, "tested": tested}
+
+
+def _abrupt(case: Case, spike: Spike) -> Reply:
+    """Return that the loss rises as it does nowhere else, which the losses just before tell."""
+    return yes(
+        f"{_rose(case, spike)} above the {BEFORE} losses before, and no other rise in the log "
+        "comes near",
+        *(case.at(spike.onset) for spike in case.spikes),
+        measured={
+            "spikes": len(case.spikes),
+            "spike_score": spike.score,
+            "window_points": BEFORE,
+        },
+    )
+
+
+def _rose(case: Case, spike: Spike) -> str:
+    return (
+        f"from step {case.at(spike.onset)} on the loss rose to {num(spike.height + spike.base)} "
+        f"from {num(spike.level)}, {sigmas(spike.score)}"
+    )
+
+
+def _width(case: Case) -> str:
+    """Return how wide the window is if not what the limit says, as the end of a sentence."""
+    if case.by_epoch:
+        return f"; the window is {plural(case.spike_window, 'epoch')} wide"
+    if case.spike_window > round(case.limits.spike.window / case.stride):
+        return f"; the window is {case.spike_window} points wide, as the log is sparse"
+    return ""
 
 
 def _why_none(case: Case) -> str:
@@ -117,7 +145,7 @@ def _did_it_recover(case: Case) -> Reply:
         "bound": bound,
         "peak": spike.height + spike.base,
     }
-    if case.recovery_steps > limits.recovery_steps:
+    if case.recovery_steps != limits.recovery_steps:
         measured["recovery_steps"] = case.recovery_steps
     onset, time = case.at(spike.onset), time_to_recover(case)
     level = f"μ+{num(limits.recovery_sigma)}σ = {num(bound)}"

@@ -28,9 +28,7 @@ def proper_spikes(case: Case) -> tuple[Spike, ...]:
         return case.scan.spikes
     if case.reward is not None:
         return ()
-    # The steps of an epoch are hundreds: as on a sparse log, a jump takes hardly more than a point.
-    steps = 0 if case.history.counts_epochs else case.limits.spike.recovery_steps / 2
-    longest = case.points(steps, _SUDDEN)
+    longest = case.points(case.limits.spike.recovery_steps / 2, _SUDDEN)
     x, caused, reach = case.loss.values, case.suspect, case.reach
 
     def is_sudden(spike: Spike) -> bool:

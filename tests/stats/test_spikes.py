@@ -110,7 +110,7 @@ def test_an_epoch_unlike_all_others_is_a_spike(at: int) -> None:
     "x",
     [
         epochs(),
-        epochs((12, 3.0)),  # not above the five before by three times their range
+        epochs((12, 2.0)),  # not above the five before by three times their range
         epochs((15, 6.0), (22, 4.0)),  # not the only one
         3.0 + 0.1 * epochs((15, 8.0)),  # less than half as high again as those before
         epochs((15, 6.0)) - 0.4,  # a loss that may be negative has no times
@@ -120,6 +120,13 @@ def test_an_epoch_unlike_all_others_is_a_spike(at: int) -> None:
 )
 def test_other_epochs_are_none(x: Floats) -> None:
     assert towers(x) == []
+
+
+def test_an_odd_epoch_is_found_where_there_are_too_few_for_a_baseline() -> None:
+    assert towers(epochs((8, 6.0), n=12)) == [8]
+    assert towers(epochs(n=12)) == []
+    # Next to it there is no other, however long the loss takes to come down.
+    assert towers(epochs((12, 8.0), (13, 6.0), (14, 3.0), (15, 2.0), n=40)) == [12]
 
 
 def test_the_level_of_a_steep_descent_is_not_drawn_on_below_all_losses() -> None:
@@ -396,3 +403,20 @@ def test_one_high_point_among_the_last_shows_that_it_is_not() -> None:
     x[701:] += [-0.1, 0.5, -0.1]
     (spike,) = scan(x).spikes
     assert spike.recovered is None
+
+
+def test_in_a_short_log_losses_in_a_row_are_told_by_those_just_before() -> None:
+    for at, stays in ((24, 3), (40, 5), (40, 20)):
+        x = epochs(*((at + i, 3.0) for i in range(stays)), n=60)
+        assert onsets(x) == [at]
+    assert onsets(epochs((24, 2.0), (25, 2.0), n=60)) == []
+    assert onsets(epochs(*((6 + i, 5.0) for i in range(4)), n=15)) == [6]
+
+
+def test_what_rose_as_high_among_the_first_losses_is_no_spike_later() -> None:
+    x = 1.0 + 0.05 * np.random.default_rng(3).standard_normal(45)
+    x[36] = 2.0
+    assert onsets(x) == [36]
+    x[12] = 2.0
+    x[17] = 1.35
+    assert onsets(x) == []

@@ -820,10 +820,10 @@ def test_the_batches_of_a_blow_up_are_all_that_a_line_stands_for(calm: Callable[
 
 def test_of_epochs_no_single_batch_is_to_be_looked_at(calm: Callable[..., Log]) -> None:
     log = calm(60)
-    jumped = {"epoch": log["step"] + 1, "loss": shifted(log, 40)["loss"]}
+    jumped = {"epoch": log["step"] + 1, "loss": shifted(log, 52)["loss"]}
     found = stabdiag.diagnose(jumped).diagnosis
     assert found.slug == "spike-unresolved"
-    assert "Look at what changed at epoch 41" in found.next_actions[0]
+    assert "Look at what changed at epoch 53" in found.next_actions[0]
     longer = calm(160)
     stayed = {"epoch": longer["step"] + 1, "loss": shifted(longer, 90)["loss"]}
     persistent = stabdiag.diagnose(stayed).diagnosis

@@ -105,7 +105,7 @@ def test_a_loss_that_rises_over_many_epochs_climbs_and_did_not_jump() -> None:
     # So many single steps are no time at all.
     assert stabdiag.diagnose({"step": at, "loss": loss}).diagnosis.slug == "spike-unresolved"
     jumps = np.where(at > 22, loss + 1.5, loss)
-    assert stabdiag.diagnose({"epoch": at, "loss": jumps}).diagnosis.slug == "spike-unresolved"
+    assert stabdiag.diagnose({"epoch": at, "loss": jumps}).diagnosis.slug == "spike-persistent"
 
 
 def test_a_rise_beyond_noise_that_is_no_trend_is_told_as_such() -> None:

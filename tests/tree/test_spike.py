@@ -135,3 +135,52 @@ def test_a_tail_that_is_drawn_out_too_far_is_no_number_of_the_run() -> None:
     assert (
         "; this run's own noise has so heavy a tail that no single step stands out" in asked.because
     )
+
+
+def of_epochs(factor: float, stays: int, *, n: int = 30, at: int = 15) -> Log:
+    """A run whose loss falls epoch by epoch, and is up by a factor for some of them."""
+    loss = 0.2 + 2.0 * np.exp(-np.arange(n) / 6)
+    loss *= np.exp(0.04 * np.random.default_rng(0).standard_normal(n))
+    loss[at : at + stays] *= factor
+    return {"epoch": np.arange(n), "loss": loss}
+
+
+@pytest.mark.parametrize(
+    ("log", "slug"),
+    [
+        (of_epochs(4.0, 2), "spike-recovered"),
+        (of_epochs(4.0, 5), "spike-recovered"),
+        (of_epochs(4.0, 15), "spike-persistent"),
+        (of_epochs(3.0, 40, n=60), "spike-persistent"),
+        (of_epochs(4.0, 2, n=12, at=8), "spike-recovered"),
+        (of_epochs(4.0, 9, n=24), "spike-unresolved"),
+        (of_epochs(4.0, 1, n=10, at=9), "spike-unresolved"),
+        (of_epochs(1.0, 1), "healthy"),
+        (of_epochs(1.0, 1, n=12), "insufficient-data"),
+    ],
+)
+def test_of_epochs_ten_are_enough_to_recover(log: Log, slug: str) -> None:
+    report = stabdiag.diagnose(log)
+    assert report.diagnosis.slug == slug
+    if slug.startswith("spike"):
+        assert report.diagnosis.step == int(np.argmax(np.diff(log["loss"]))) + 1
+        told = answer(report, "Q2.1").because
+        assert told.endswith("σ above the 5 losses before, and no other rise in the log comes near")
+    if slug == "spike-persistent":
+        assert " within 10 epochs of " in answer(report, "Q2.2").because
+    if slug == "healthy":
+        assert answer(report, "Q2.1").because.endswith("; the window is 20 epochs wide")
+
+
+def test_where_there_are_many_epochs_the_windows_fit() -> None:
+    report = stabdiag.diagnose(of_epochs(4.0, 40, n=250))
+    assert report.diagnosis.slug == "spike-recovered"
+    assert answer(report, "Q2.1").measured["window_points"] == 5
+    assert stabdiag.diagnose(of_epochs(4.0, 60, n=250)).diagnosis.slug == "spike-persistent"
+
+
+def test_the_cause_of_an_odd_epoch_is_of_the_same_epoch() -> None:
+    log = of_epochs(4.0, 2)
+    for at, slug in ((14, "spike-lr-jump"), (5, "spike-recovered")):
+        log["lr"] = np.where(np.arange(30) < at, 1e-3, 1e-2)
+        assert stabdiag.diagnose(log).diagnosis.slug == slug
