@@ -81,7 +81,7 @@ class Residuals:
             return False  # a jump that stayed is more than the single point that it begins with
         # Where a few losses in a row are as high, each of them would have to be in the tail.
         near = self.scores[spike.onset : spike.peak + _IN_A_ROW]
-        is_one = single and spike.recovered and (near > _AS_ONE * score).sum() < _IN_A_ROW
+        is_one = single and (near > _AS_ONE * score).sum() < _IN_A_ROW
         if is_one and not self.excursions.are_parted(score, first, last, halfway):
             return True
         where = self._highest
