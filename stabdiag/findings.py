@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    import numpy as np
-    from numpy.typing import NDArray
+    from stabdiag.arrays import Floats, Ints, Mask
 
 Scalar: TypeAlias = str | int | float | bool | None
 
@@ -119,6 +118,11 @@ class Finding:
     remedies: tuple[Remedy, ...] = ()
     back: int | None = None
 
+    @property
+    def headline(self) -> str:
+        """The title, and the step where there is one."""
+        return self.title if self.step is None else f"{self.title}, step {self.step}"
+
 
 def fails(severity: Severity, fail_on: str) -> bool:
     """Tell whether one severity is as bad as another, or worse; none is for ``never``."""
@@ -134,7 +138,7 @@ class Baseline:
     """
 
     window: int
-    steps: NDArray[np.int64]
-    mean: NDArray[np.float64]
-    deviation: NDArray[np.float64]
-    above: NDArray[np.bool_]
+    steps: Ints
+    mean: Floats
+    deviation: Floats
+    above: Mask

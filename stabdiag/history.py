@@ -229,6 +229,12 @@ class History:
         return bool(evaluated >= _EVALUATED and np.median(np.diff(loss.steps)) == 1)
 
     @property
+    def first_step(self) -> int | None:
+        """The smallest step at which anything was logged, or None."""
+        begins = [int(series.steps[0]) for series in self.series.values() if len(series)]
+        return min(begins, default=None)
+
+    @property
     def last_step(self) -> int | None:
         """The largest step at which anything was logged, or None."""
         ends = [int(series.steps[-1]) for series in self.series.values() if len(series)]

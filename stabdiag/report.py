@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -64,6 +65,12 @@ class Report:
         Of equally bad ones the first.
         """
         return min(self.findings, key=lambda finding: finding.severity.rank)
+
+    @property
+    def lacking(self) -> list[str]:
+        """What symptoms could not be checked for lack of, the most wanted first."""
+        wanted = Counter(role for symptom in self.unchecked for role in symptom.missing)
+        return [role for role, _ in wanted.most_common()]
 
     def to_json(self) -> str:
         """Return the report as strict JSON, schema 1."""

@@ -19,6 +19,7 @@ from stabdiag.cli.options import (
     ManifestFile,
     Output,
     Settings,
+    SheetFormat,
     columns_of,
     limits_of,
     settings_of,
@@ -57,9 +58,7 @@ def checklist(
     log_format: LogFormat = None,
     limit: LimitFlags = None,
     config: ConfigFile = None,
-    format: Annotated[
-        str, typer.Option("--format", "-f", help="terminal, markdown or json.")
-    ] = "terminal",
+    format: SheetFormat = "terminal",
     output: Output = None,
     fail_on: Annotated[
         FailOnLine, typer.Option("--fail-on", help="When the exit code is 1: not-done or never.")

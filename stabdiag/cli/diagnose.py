@@ -16,12 +16,14 @@ from stabdiag.cli.options import (
     Dtype,
     FailOn,
     LimitFlags,
+    Literal,
     LogFormat,
     Logs,
     ManifestFile,
     Output,
     Settings,
     Severe,
+    Verbose,
     besides_of,
     columns_of,
     exit_code,
@@ -82,12 +84,8 @@ def diagnose(
     output: Output = None,
     also: Besides = None,
     fail_on: Severe = FailOn.ERROR,
-    literal: Annotated[
-        bool, typer.Option("--literal", help="Apply the decision tree to the letter.")
-    ] = False,
-    verbose: Annotated[
-        bool, typer.Option("--verbose", "-v", help="Show every question with its numbers.")
-    ] = False,
+    literal: Literal = False,
+    verbose: Verbose = False,
     color: Color = None,
 ) -> None:
     """Read a log, walk the decision tree, print one diagnosis and the first action to take."""

@@ -114,6 +114,11 @@ Besides = Annotated[
         help="Write another format to a file besides: `sarif=report.sarif`. Repeatable.",
     ),
 ]
+SheetFormat = Annotated[str, typer.Option("--format", "-f", help="terminal, markdown or json.")]
+Literal = Annotated[bool, typer.Option("--literal", help="Apply the decision tree to the letter.")]
+Verbose = Annotated[
+    bool, typer.Option("--verbose", "-v", help="Show every question with its numbers.")
+]
 Color = Annotated[
     bool | None,
     typer.Option(

@@ -12,6 +12,7 @@ from stabdiag.cli.options import (
     ConfigFile,
     Dtype,
     LimitFlags,
+    Literal,
     LogFormat,
     Logs,
     ManifestFile,
@@ -60,9 +61,7 @@ def postmortem(
         ),
     ] = None,
     output: Output = None,
-    literal: Annotated[
-        bool, typer.Option("--literal", help="Apply the decision tree to the letter.")
-    ] = False,
+    literal: Literal = False,
 ) -> None:
     """Write the document that follows a spike or a NaN: timeline, cost, evidence, causes, actions.
 

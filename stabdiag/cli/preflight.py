@@ -16,6 +16,7 @@ from stabdiag.cli.options import (
     Output,
     Settings,
     Severe,
+    SheetFormat,
     exit_code,
     limits_of,
     settings_of,
@@ -51,9 +52,7 @@ def preflight(
     settings: Settings = None,
     limit: LimitFlags = None,
     config: ConfigFile = None,
-    format: Annotated[
-        str, typer.Option("--format", "-f", help="terminal, markdown or json.")
-    ] = "terminal",
+    format: SheetFormat = "terminal",
     output: Output = None,
     fail_on: Severe = FailOn.ERROR,
     color: Color = None,

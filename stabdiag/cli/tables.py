@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from stabdiag.cli.options import Color, ConfigFile, LimitFlags, Output, limits_of
+from stabdiag.cli.options import Color, ConfigFile, LimitFlags, Output, SheetFormat, limits_of
 from stabdiag.cli.terminal import check_outputs, terminal, write
 
 FORMATS = """
@@ -41,9 +41,7 @@ EXPLAIN = """
 
 
 def formats(
-    format: Annotated[
-        str, typer.Option("--format", "-f", help="terminal, markdown or json.")
-    ] = "terminal",
+    format: SheetFormat = "terminal",
     output: Output = None,
     color: Color = None,
 ) -> None:

@@ -20,10 +20,12 @@ from stabdiag.cli.options import (
     Dtype,
     FailOn,
     LimitFlags,
+    Literal,
     LogFormat,
     ManifestFile,
     Output,
     Settings,
+    Verbose,
     columns_of,
     exit_code,
     limits_of,
@@ -99,12 +101,8 @@ def watch(
         str, typer.Option("--format", "-f", help="Of the report, as for diagnose.")
     ] = "terminal",
     output: Output = None,
-    literal: Annotated[
-        bool, typer.Option("--literal", help="Apply the decision tree to the letter.")
-    ] = False,
-    verbose: Annotated[
-        bool, typer.Option("--verbose", "-v", help="Show every question with its numbers.")
-    ] = False,
+    literal: Literal = False,
+    verbose: Verbose = False,
     color: Color = None,
 ) -> None:
     """Follow a log that grows, and end with exit code 1 as soon as an error is certain.

@@ -16,12 +16,9 @@ from stabdiag.words import num
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from numpy.typing import NDArray
-
+    from stabdiag.arrays import Floats
     from stabdiag.compared import Parting
     from stabdiag.findings import Finding
-
-    Floats = NDArray[np.float64]
 
 # What is one number for the whole job, on whichever rank it is logged.
 _GLOBAL: Final = ("loss_scale", "lr", "grad_norm", "weight_norm")

@@ -5,13 +5,11 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
-import numpy as np
-
 from stabdiag.compared import Kind, Run
 from stabdiag.comparison.names import seed_of
 from stabdiag.comparison.points import begin_alike, losses
 from stabdiag.places.ranks import are_of_a_job
-from stabdiag.stats.quantiles import typical
+from stabdiag.stats.quantiles import usual_gap
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,8 +26,7 @@ _SAME: Final = 3
 def stride(run: Run) -> float:
     """Return the usual number of steps between two logged losses of a run."""
     loss = run.history.get("loss")
-    gaps = np.diff(loss.steps) if loss is not None else np.empty(0)
-    return typical(gaps.astype(np.float64)) if len(gaps) else 1.0
+    return usual_gap(loss.steps) if loss is not None and len(loss) > 1 else 1.0
 
 
 def span(run: Run) -> tuple[int, int]:

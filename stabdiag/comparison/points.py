@@ -11,13 +11,9 @@ from stabdiag.compared import Parting, Run
 from stabdiag.stats.parting import part
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from stabdiag.arrays import Floats, Ints
     from stabdiag.history import History, Series
     from stabdiag.limits.compare import CompareLimits
-
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.int64]
 
 # What differs between two runs of the same: the time, and what depends on it.
 _CLOCKS: Final = frozenset(

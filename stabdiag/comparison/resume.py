@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from stabdiag.comparison.kind import span, stride
 from stabdiag.comparison.points import losses
 from stabdiag.comparison.study import Study, finding
 from stabdiag.comparison.words import close, largest, measured
 from stabdiag.findings import Severity
-from stabdiag.stats.jump import Jump, level_jump
-from stabdiag.stats.levels import levels
+from stabdiag.stats.jump import Jump, jump_up
 from stabdiag.words import num, plural
 
 if TYPE_CHECKING:
@@ -20,9 +17,6 @@ if TYPE_CHECKING:
 
     from stabdiag.compared import Parting, Run
     from stabdiag.findings import Finding, Scalar
-
-# The loss's own changes are taken from so many points before the resume.
-_BEFORE = 400
 
 _THEN = (
     "Save and load weights, optimizer, schedule, loss scaler and the place in the data together.",
@@ -133,14 +127,13 @@ def _parted(one: Run, other: Run, loss: Parting, sigmas: float) -> Finding:
 def _jump(study: Study, one: Run, other: Run) -> Jump | None:
     """Return the jump of the loss's level from the first run to the second, if it is one."""
     limits, start = study.limits.resume, span(other)[0]
-    old = one.history.finite("loss")
-    before = old.until(start - 1).values[-_BEFORE:]
-    after = other.history.finite("loss").values[: limits.points]
-    found = level_jump(before, after, limits.points)
-    if found is None:
-        return None
-    floor = study.limits.spike.min_rise * float(np.ptp(levels(old.values, 20)))
-    return found if found.exceeds(limits.jump_sigma, floor) else None
+    return jump_up(
+        one.history.finite("loss").until(start - 1).values,
+        other.history.finite("loss").values,
+        limits.points,
+        sigmas=limits.jump_sigma,
+        least_share=study.limits.spike.min_rise,
+    )
 
 
 def _jumped(one: Run, other: Run, jump: Jump) -> Finding:

@@ -33,8 +33,7 @@ def seed_variance(study: Study) -> Iterator[Finding]:
         return
     between = spread_of(found)
     odd, off = farthest(found)
-    noise = median(np.array([level.noise for level in found.levels]))
-    matters = max(limits.seed_share * found.descent, noise)
+    matters = max(limits.seed_share * found.descent, _noise_within(found))
     if between.p_value > limits.seed_significance or abs(off) <= matters:
         return
     count = len(found.levels)
@@ -42,17 +41,14 @@ def seed_variance(study: Study) -> Iterator[Finding]:
     yield finding(
         "seed-variance",
         because=f"{_told(found)} {_standing(found, odd, off)} {_noise(found, between)} "
-        f"{what_n_shows(count, between)}",
+        f"{_what_n_shows(count, between)}",
         first=f"Run stabdiag diagnose {run.name} for the run that stands out, and look for where "
         "it left the others."
         if count > 2
         else "Run a third seed, better five: of two that differ, neither is the usual one.",
         then=_THEN,
         measured={
-            "seeds": count,
-            "deviation_between_seeds": between.deviation,
-            "noise_within_a_run": noise,
-            "p_value": between.p_value,
+            **_measured(found, between),
             "farthest_off": off,
             "descent": found.descent,
             "compared_up_to": found.until,
@@ -118,7 +114,7 @@ def _noise(found: Ends, between: Spread) -> str:
     )
 
 
-def what_n_shows(count: int, between: Spread) -> str:
+def _what_n_shows(count: int, between: Spread) -> str:
     """Return what this many seeds show of the spread between seeds, and what they cannot."""
     if count == 2:
         return (
@@ -139,9 +135,18 @@ def healthy_words(study: Study) -> tuple[str, dict[str, Scalar]]:
         return "The seeds have too few losses at the end to compare.", {}
     between = spread_of(found)
     count = len(found.levels)
-    return f"{_told(found)} {what_n_shows(count, between)}", {
-        "seeds": count,
+    return f"{_told(found)} {_what_n_shows(count, between)}", _measured(found, between)
+
+
+def _measured(found: Ends, between: Spread) -> dict[str, Scalar]:
+    return {
+        "seeds": len(found.levels),
         "deviation_between_seeds": between.deviation,
-        "noise_within_a_run": median(np.array([level.noise for level in found.levels])),
+        "noise_within_a_run": _noise_within(found),
         "p_value": between.p_value,
     }
+
+
+def _noise_within(found: Ends) -> float:
+    """Return the usual deviation of a single loss at the end of a run."""
+    return median(np.array([level.noise for level in found.levels]))

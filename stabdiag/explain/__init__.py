@@ -29,10 +29,7 @@ def explain(name: str, limits: Limits) -> str:
     Raises:
         StabdiagError: for a name that is none of these.
     """
-    questions = {question.id: question for question in _questions()}
-    symptoms = {symptom.slug: symptom for symptom in _symptoms()}
-    compared = {outcome.slug: outcome for outcome in _compared()}
-    infos = {info.name: info for info in limits.items()}
+    questions, symptoms, compared = _questions(), _symptoms(), _compared()
     wanted = next((known for known in names(limits) if known.lower() == name.lower()), None)
     if wanted is None:
         raise StabdiagError(
@@ -47,16 +44,16 @@ def explain(name: str, limits: Limits) -> str:
         return _comparison(compared[wanted], limits)
     if wanted in questions:
         return _question(questions[wanted], limits)
-    return _limit(infos[wanted])
+    return _limit(next(info for info in limits.items() if info.name == wanted))
 
 
 def contents(limits: Limits) -> str:
     """Return all that can be explained, as Markdown."""
     groups = {
         "Outcomes": [(outcome.slug, outcome.title) for outcome in OUTCOMES],
-        "Symptoms": [(symptom.slug, symptom.title) for symptom in _symptoms()],
-        "Findings of comparisons": [(outcome.slug, outcome.title) for outcome in _compared()],
-        "Questions": [(question.id, question.asked(limits)) for question in _questions()],
+        "Symptoms": [(symptom.slug, symptom.title) for symptom in _symptoms().values()],
+        "Findings of comparisons": [(one.slug, one.title) for one in _compared().values()],
+        "Questions": [(one.id, one.asked(limits)) for one in _questions().values()],
     }
     parts = (
         f"## {heading}\n\n" + "".join(f"- `{name}`: {title}\n" for name, title in found)
@@ -69,38 +66,38 @@ def contents(limits: Limits) -> str:
 def names(limits: Limits) -> tuple[str, ...]:
     """Return everything that can be explained: slugs, question ids, names of limits."""
     return (
-        *(outcome.slug for outcome in OUTCOMES),
-        *(symptom.slug for symptom in _symptoms()),
-        *(outcome.slug for outcome in _compared()),
-        *(question.id for question in _questions()),
+        *BY_SLUG,
+        *_symptoms(),
+        *_compared(),
+        *_questions(),
         *(info.name for info in limits.items()),
     )
 
 
-def _questions() -> tuple[Question, ...]:
+def _questions() -> dict[str, Question]:
     # Here and not above: the tree imports the statistics, which the texts do without.
     from stabdiag.tree import QUESTIONS
 
-    return QUESTIONS
+    return {question.id: question for question in QUESTIONS}
 
 
-def _symptoms() -> tuple[Symptom, ...]:
-    from stabdiag.symptoms import SYMPTOMS
+def _symptoms() -> dict[str, Symptom]:
+    from stabdiag.symptoms import BY_SLUG
 
-    return SYMPTOMS
+    return BY_SLUG
 
 
-def _compared() -> tuple[Compared, ...]:
-    from stabdiag.comparison.outcomes import OUTCOMES
+def _compared() -> dict[str, Compared]:
+    from stabdiag.comparison.outcomes import BY_SLUG
 
-    return OUTCOMES
+    return BY_SLUG
 
 
 @cache
 def _asking(limit: str) -> tuple[str, ...]:
-    asked = [question.id for question in _questions() if limit in question.limits]
-    seen = [symptom.slug for symptom in _symptoms() if limit in symptom.limits]
-    return (*asked, *seen, *(one.slug for one in _compared() if limit in one.limits))
+    known: dict[str, Question | Symptom | Compared]
+    known = {**_questions(), **_symptoms(), **_compared()}
+    return tuple(name for name, one in known.items() if limit in one.limits)
 
 
 def _outcome(slug: str, limits: Limits) -> str:

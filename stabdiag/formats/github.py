@@ -62,7 +62,6 @@ def _findings(report: Report) -> Iterator[str]:
     for finding in report.findings:
         if finding is report.diagnosis and otherwise(report):
             continue  # "nothing wrong found", beside a warning
-        when = "" if finding.step is None else f", step {finding.step}"
         lines = [finding.summary]
         if finding.first_action and finding.severity is not Severity.OK:
             lines.append(f"First action: {finding.first_action}")
@@ -71,7 +70,7 @@ def _findings(report: Report) -> Iterator[str]:
             *lines,
             file=log_path(source, finding.step),
             line=line_of(finding, report),
-            title=f"{finding.title}{when} [{finding.slug}]",
+            title=f"{finding.headline} [{finding.slug}]",
         )
 
 

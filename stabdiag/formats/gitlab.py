@@ -29,9 +29,8 @@ def render(report: Report) -> str:
 
 def _issue(finding: Finding, fingerprint: str, report: Report) -> Json:
     source = report.history.source
-    when = "" if finding.step is None else f", step {finding.step}"
     return {
-        "description": visible(f"{finding.title}{when}: {finding.summary} {finding.first_action}"),
+        "description": visible(f"{finding.headline}: {finding.summary} {finding.first_action}"),
         "check_name": finding.slug,
         "fingerprint": fingerprint,
         "severity": SEVERITIES[finding.severity],

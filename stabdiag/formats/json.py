@@ -95,7 +95,7 @@ def as_json(report: Report) -> dict[str, Json]:
 
 def version() -> str:
     """Return the version of stabdiag."""
-    return str(getattr(stabdiag, "__version__", "0"))
+    return stabdiag.__version__
 
 
 def escape(text: str) -> str:

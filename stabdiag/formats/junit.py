@@ -109,8 +109,7 @@ def _with_findings(
 ) -> ET.Element:
     """Make a test fail for what was found, or tell it before the rest where it is not that bad."""
     for finding in findings:
-        when = "" if finding.step is None else f", step {finding.step}"
-        headline = f"{finding.title}{when}"
+        headline = finding.headline
         actions = "\n".join(
             f"{i}. {action}"
             for i, action in enumerate((finding.first_action, *finding.next_actions), start=1)
@@ -119,6 +118,10 @@ def _with_findings(
             text = f"{finding.summary}\n\nWhat to do:\n{actions}"
             case.append(_element("failure", {"type": finding.slug, "message": headline}, text))
         else:
-            told = [f"{finding.severity.value}: {headline}. {finding.summary}", actions, *told]
+            told = [
+                f"{finding.severity.value}: {headline}. {finding.summary}",
+                actions,
+                *told,
+            ]
     case.append(_element("system-out", {}, "\n".join(told)))
     return case

@@ -32,5 +32,4 @@ def _headline(finding: Finding, report: Report) -> str:
     place = log_path(source, finding.step) or source.name
     line = line_of(finding, report)
     at = place if line is None else f"{place}:{line}"
-    when = "" if finding.step is None else f", step {finding.step}"
-    return f"{at}: {finding.severity.value}: {finding.title}{when} [{finding.slug}]"
+    return f"{at}: {finding.severity.value}: {finding.headline} [{finding.slug}]"

@@ -11,6 +11,7 @@ import math
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from numbers import Real
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from stabdiag.errors import LimitError, did_you_mean
@@ -28,7 +29,7 @@ from stabdiag.limits.tree import DivergenceLimits, NanLimits, PrecisionLimits, S
 from stabdiag.limits.weights import WeightLimits
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from stabdiag.limits.declare import About
 
@@ -69,6 +70,15 @@ class Limits:
             for section in fields(self)
             for entry in fields(getattr(self, section.name))
         )
+
+    @property
+    def changed(self) -> list[LimitInfo]:
+        """The limits whose values in force differ from their defaults."""
+        return [info for info in self.items() if info.overridden]
+
+    def named(self, names: Iterable[str]) -> dict[str, float]:
+        """Return the values of some limits by their dotted names, in the order given."""
+        return {name: attrgetter(name)(self) for name in names}
 
     def override(self, values: Mapping[str, object]) -> Limits:
         """Return these limits with some changed, by dotted name.

@@ -27,9 +27,12 @@ def limit(
     unit: str,
     at_least: float = 0.0,
     at_most: float = math.inf,
-    source: str,
+    source: str = OURS,
     why: str,
 ) -> Any:
-    """Declare one limit as a dataclass field."""
+    """Declare one limit as a dataclass field.
+
+    Where it names no ``source``, its default is our own calibration.
+    """
     about = About(unit=unit, at_least=at_least, at_most=at_most, source=source, why=why)
     return field(default=default, metadata={"about": about})

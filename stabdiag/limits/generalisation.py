@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from stabdiag.limits.declare import OURS, limit
+from stabdiag.limits.declare import limit
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -15,22 +15,17 @@ class GeneralisationLimits:
         5,
         unit="evaluations",
         at_least=3,
-        source=OURS,
         why="Fewer evaluations than this show no trend.",
     )
     eval_rise: float = limit(
         0.1,
         unit="of its best",
-        at_least=0.0,
-        source=OURS,
         why="An evaluation loss that ends this share above its best has turned.",
     )
     train_fall: float = limit(
         0.05,
         unit="of the loss",
-        at_least=0.0,
         at_most=1.0,
-        source=OURS,
         why="The training loss goes on falling if it has fallen by this share since the best "
         "evaluation.",
     )
@@ -38,16 +33,13 @@ class GeneralisationLimits:
         1.5,
         unit="x",
         at_least=1.1,
-        source=OURS,
         why="An evaluation loss this factor above the training loss, from the first evaluation on, "
         "is measured on another footing.",
     )
     early: float = limit(
         0.1,
         unit="of the run",
-        at_least=0.0,
         at_most=0.5,
-        source=OURS,
         why="A gap is there from the start if it is in the last evaluation of this first part of "
         "the run, before a model can have memorised much, and in all that follow.",
     )
@@ -56,6 +48,5 @@ class GeneralisationLimits:
         unit="of log K",
         at_least=0.1,
         at_most=1.0,
-        source=OURS,
         why="A training loss that ends above this share of chance has learned little.",
     )

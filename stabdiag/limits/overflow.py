@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from stabdiag.limits.declare import OURS, limit
+from stabdiag.limits.declare import limit
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -14,15 +14,12 @@ class OverflowLimits:
     skipped_share: float = limit(
         0.05,
         unit="of the steps",
-        at_least=0.0,
         at_most=1.0,
-        source=OURS,
         why="A scaler that probes skips a step in a hundred or less; more is lost compute.",
     )
     least_epsilon: float = limit(
         1e-7,
         unit="epsilon",
-        at_least=0.0,
         source="smallest fp16 number, 6e-8",
         why="An epsilon below this is zero in fp16, and so is a small second moment: the update "
         "divides by zero.",

@@ -18,7 +18,6 @@ class PreflightLimits:
     warmup_low: float = limit(
         0.001,
         unit="of the run",
-        at_least=0.0,
         at_most=1.0,
         source="convention",
         why="A warm-up shorter than this share of the run hardly is one: published recipes for "
@@ -27,7 +26,6 @@ class PreflightLimits:
     warmup_high: float = limit(
         0.2,
         unit="of the run",
-        at_least=0.0,
         at_most=1.0,
         source="convention",
         why="A warm-up longer than this share of the run is most often counted in another unit.",
@@ -91,7 +89,6 @@ class PreflightLimits:
     checkpoint_share: float = limit(
         0.1,
         unit="of the run",
-        at_least=0.0,
         at_most=1.0,
         source="convention",
         why="A checkpoint that is written less often than this loses more than a tenth of the run "
@@ -100,7 +97,6 @@ class PreflightLimits:
     schedule_slack: float = limit(
         0.05,
         unit="of the run",
-        at_least=0.0,
         at_most=1.0,
         source="convention",
         why="A schedule whose length differs from the run's by more than this share was built for "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from stabdiag.limits.declare import OURS, limit
+from stabdiag.limits.declare import limit
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -15,21 +15,18 @@ class ResumeLimits:
         10,
         unit="logged points",
         at_least=3,
-        source=OURS,
         why="The loss after a resume is compared with the loss before it over this many points.",
     )
     jump_sigma: float = limit(
         6.0,
         unit="deviations of the loss's other steps",
         at_least=1.0,
-        source=OURS,
         why="The loss jumps at a resume if it rises by this many times its changes elsewhere.",
     )
     lr_ratio: float = limit(
         1.5,
         unit="x",
         at_least=1.01,
-        source=OURS,
         why="A learning rate that differs by this factor before and after a resume does not go on "
         "where its schedule was.",
     )
@@ -37,6 +34,5 @@ class ResumeLimits:
         10.0,
         unit="x usual distance",
         at_least=2.0,
-        source=OURS,
         why="Steps this much farther apart than the logged ones around them are missing.",
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from stabdiag.limits.declare import OURS, limit
+from stabdiag.limits.declare import limit
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -16,7 +16,6 @@ class ScheduleLimits:
         unit="of the peak",
         at_least=0.1,
         at_most=1.0,
-        source=OURS,
         why="A learning rate of this share of its peak is as good as at it.",
     )
     early: float = limit(
@@ -24,14 +23,12 @@ class ScheduleLimits:
         unit="of the run",
         at_least=0.001,
         at_most=0.5,
-        source=OURS,
         why="What a missing warm-up does to the loss shows in this first part of the run.",
     )
     early_rise: float = limit(
         1.2,
         unit="x the first loss",
         at_least=1.0,
-        source=OURS,
         why="Without a warm-up that was needed the loss goes this far above where it began, and "
         "not for one step alone.",
     )
@@ -39,16 +36,13 @@ class ScheduleLimits:
         2.0,
         unit="x",
         at_least=1.01,
-        source=OURS,
         why="The logged warm-up contradicts the manifest if it is longer or shorter by more than "
         "this factor.",
     )
     floor: float = limit(
         0.01,
         unit="of the peak",
-        at_least=0.0,
         at_most=0.5,
-        source=OURS,
         why="A learning rate at or below this share of its peak trains no more.",
     )
     at_floor: float = limit(
@@ -56,14 +50,12 @@ class ScheduleLimits:
         unit="of the run",
         at_least=0.01,
         at_most=1.0,
-        source=OURS,
         why="So much of a run spent at the floor is compute wasted.",
     )
     jump: float = limit(
         1.5,
         unit="x the peak before",
         at_least=1.01,
-        source=OURS,
         why="A learning rate that jumps this factor above all that the run had before is no "
         "restart of its schedule.",
     )

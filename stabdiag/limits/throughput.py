@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from stabdiag.limits.declare import OURS, limit
+from stabdiag.limits.declare import limit
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -14,9 +14,7 @@ class ThroughputLimits:
     drop_ratio: float = limit(
         0.7,
         unit="x earlier level",
-        at_least=0.0,
         at_most=1.0,
-        source=OURS,
         why="A throughput that ends below this share of what the run had kept up before has "
         "dropped.",
     )
@@ -25,14 +23,12 @@ class ThroughputLimits:
         unit="of the time",
         at_least=0.01,
         at_most=1.0,
-        source=OURS,
         why="Slow steps that cost this share of the time are worth a look; evaluation and "
         "checkpoints cost a few per cent.",
     )
     least_mfu: float = limit(
         0.2,
         unit="of the peak FLOP/s",
-        at_least=0.0,
         at_most=1.0,
         source="convention",
         why="Well-tuned transformers reach 0.3 to 0.6 of an accelerator's peak.",
@@ -41,21 +37,18 @@ class ThroughputLimits:
         20.0,
         unit="x usual interval",
         at_least=2.0,
-        source=OURS,
         why="A pause this many times as long as the usual one between two records is a stall.",
     )
     stall_seconds: float = limit(
         600.0,
         unit="seconds",
         at_least=1.0,
-        source=OURS,
         why="Shorter pauses are evaluation, checkpoints or compilation.",
     )
     memory_growth: float = limit(
         0.2,
         unit="of the early level",
         at_least=0.01,
-        source=OURS,
         why="Memory that has grown by this share since the first tenth of the run, and goes on "
         "growing, ends in an out-of-memory error.",
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from stabdiag.limits.declare import OURS, TREE, limit
+from stabdiag.limits.declare import TREE, limit
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -15,7 +15,6 @@ class NanLimits:
         3,
         unit="records",
         at_least=1,
-        source=OURS,
         why="A loss that is missing from this many records in a row, while the series that are "
         "logged with it go on, counts as NaN. Fewer may be a logger's hiccup.",
     )
@@ -23,7 +22,6 @@ class NanLimits:
         10.0,
         unit="x rolling mean",
         at_least=1.0,
-        source=OURS,
         why="A gradient norm this far above its own mean before the first NaN means an "
         "optimization blow-up; a flat one means a bad sample or a layer's numerics.",
     )
@@ -53,7 +51,6 @@ class SpikeLimits:
         20,
         unit="logged points",
         at_least=8,
-        source=OURS,
         why="On a sparse log the window widens to this many points: a deviation from fewer "
         "is itself too noisy to judge by.",
     )
@@ -62,23 +59,19 @@ class SpikeLimits:
         unit="chance per log",
         at_least=1e-9,
         at_most=0.5,
-        source=OURS,
         why="An exceedance is a spike only if noise as heavy-tailed as this run's own would "
         "produce it with no more than this chance anywhere in the log.",
     )
     min_rise: float = limit(
         0.02,
         unit="of the loss's range",
-        at_least=0.0,
         at_most=1.0,
-        source=OURS,
         why="A spike smaller than this share of the range that the run's loss spanned before it "
         "changes nothing.",
     )
     recovery_sigma: float = limit(
         0.5,
         unit="σ",
-        at_least=0.0,
         source=f"{TREE} Q2.2",
         why="The loss has recovered once it is back within this many deviations of the mean "
         "from before the spike.",
@@ -102,7 +95,6 @@ class SpikeLimits:
         1.5,
         unit="x",
         at_least=1.01,
-        source=OURS,
         why="A learning rate that rises by this factor from one logged point to the next, "
         "beyond the schedule's own slope, has jumped.",
     )
@@ -110,7 +102,6 @@ class SpikeLimits:
         20,
         unit="steps",
         at_least=1,
-        source=OURS,
         why="A cause of a spike (a jump of the learning rate, a repeated batch) is looked for "
         "over this many steps before it.",
     )
@@ -118,7 +109,6 @@ class SpikeLimits:
         100,
         unit="steps",
         at_least=1,
-        source=OURS,
         why="A batch id counts as a duplicate if it was seen within this many steps before.",
     )
 
@@ -130,7 +120,6 @@ class PrecisionLimits:
     scale_floor: float = limit(
         1.0,
         unit="loss scale",
-        at_least=0.0,
         source=f"{TREE} Q3.2",
         why="A loss scale below this has collapsed: activations overflow systematically.",
     )
@@ -146,7 +135,6 @@ class PrecisionLimits:
         3.0,
         unit="x probe rate",
         at_least=1.0,
-        source=OURS,
         why="Overflows at more than this many times the scaler's probe rate are more "
         "than its normal life.",
     )
@@ -167,7 +155,6 @@ class DivergenceLimits:
         20,
         unit="logged points",
         at_least=8,
-        source=OURS,
         why="On a sparse log the window widens to this many points: a trend through fewer "
         "is no trend.",
     )
@@ -176,15 +163,12 @@ class DivergenceLimits:
         unit="p-value",
         at_least=1e-12,
         at_most=0.5,
-        source=OURS,
         why="The chance that a flat, autocorrelated loss shows such a trend.",
     )
     material: float = limit(
         0.05,
         unit="of the progress made",
-        at_least=0.0,
         at_most=10.0,
-        source=OURS,
         why="A rise that gives back less than this share of the loss's progress so far "
         "is a plateau, not a divergence.",
     )
@@ -192,7 +176,6 @@ class DivergenceLimits:
         1.05,
         unit="x",
         at_least=1.0,
-        source=OURS,
         why="The learning rate has increased if it ends this factor above where it began.",
     )
     weight_norm_ratio: float = limit(
@@ -207,7 +190,6 @@ class DivergenceLimits:
         1.25,
         unit="x",
         at_least=1.0,
-        source=OURS,
         why="The gradient norm's rolling mean is rising if it ends this factor above where "
         "it began.",
     )

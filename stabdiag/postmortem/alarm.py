@@ -13,8 +13,7 @@ from stabdiag.tree.case import Case
 from stabdiag.tree.walk import walk
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from stabdiag.arrays import Ints
     from stabdiag.history import History
     from stabdiag.postmortem.incident import Incident
     from stabdiag.report import Report
@@ -62,7 +61,7 @@ def first_alarm(report: Report, incident: Incident) -> Alarm | None:
     return None if found is None else Alarm(step=int(steps[cut]), finding=found)
 
 
-def _steps(history: History) -> NDArray[np.int64]:
+def _steps(history: History) -> Ints:
     """Return the steps of the loss, or of the longest series where no loss was logged."""
     loss = history.get("loss")
     series = loss if loss is not None else max(history.series.values(), key=len)

@@ -6,14 +6,13 @@ It has no colours of its own: the page's style sheet gives them, for light, dark
 from __future__ import annotations
 
 import html
-import math
 from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.formats.terminal.canvas import Scale, View, thinned
+from stabdiag.formats.terminal.canvas import Scale, View, round_numbers, thinned
 from stabdiag.formats.terminal.page import number
 from stabdiag.formats.visible import visible
 from stabdiag.words import clipped
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 
 _WIDTH, _LEFT, _RIGHT = 760, 64, 14
 _TOP, _MAIN, _SMALL, _GAP, _BOTTOM = 34, 220, 64, 24, 24
-_TICKS = 6
+_TICKS = 7
 
 # What is drawn is exact to half a unit of the picture.
 _FINE = 2
@@ -90,29 +89,15 @@ def _panel(series: Series, view: View, top: int, high: int) -> Iterator[str]:
 
 def _values(scale: Scale, *, few: bool) -> list[float]:
     """Return the values at which a vertical axis is marked."""
+    ends = [scale.low, scale.high]
     if scale.high <= scale.low:
-        return [scale.low]
-    if few:
-        return [scale.low, scale.high]
-    if not scale.log:
-        return _round_numbers(scale.low, scale.high)
-    first, last = math.ceil(math.log10(scale.low)), math.floor(math.log10(scale.high))
-    every = max(math.ceil((last - first) / _TICKS), 1)
-    return [10.0**power for power in range(first, last + 1, every)]
-
-
-def _round_numbers(low: float, high: float) -> list[float]:
-    """Return up to six round numbers between two others."""
-    least = (high - low) / _TICKS
-    power = 10.0 ** math.floor(math.log10(least))
-    step = next(power * m for m in (1, 2, 5, 10) if power * m >= least)
-    return [n * step for n in range(math.ceil(low / step), math.floor(high / step) + 1)]
+        return ends[:1]
+    return ends if few else scale.ticks(_TICKS) or ends
 
 
 def _steps(view: View, bottom: int) -> Iterator[str]:
     """Yield the axis of the steps, below all panels."""
-    ticks = _round_numbers(view.first, view.last) if view.last > view.first else [view.first]
-    for step in ticks:
+    for step in round_numbers(view.first, view.last, _TICKS) or [view.first]:
         if step == int(step):
             yield f'<path class="grid" d="M{_x(view, step)} {_TOP}V{bottom}"/>'
             yield _text(_x(view, step), bottom + 16, f"{int(step)}", "step")

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from stabdiag.arrays import Floats, Ints
     from stabdiag.history import History
 
 # A time stamp above the first is in nanoseconds, then in microseconds, then in milliseconds: in
@@ -25,8 +24,8 @@ _CALENDAR = (1e9, 4.1e9)
 class Clock:
     """Seconds by step, both rising; ``calendar`` says that they count from 1970."""
 
-    steps: NDArray[np.int64]
-    seconds: NDArray[np.float64]
+    steps: Ints
+    seconds: Floats
     calendar: bool
 
     @property

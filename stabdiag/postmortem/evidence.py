@@ -143,8 +143,7 @@ def _of_symptom(told: Study) -> tuple[str, Mapping[str, Scalar], Mapping[str, Sc
     """Return what was measured of a symptom, which no question led to."""
     found = told.report.diagnosis
     names = SYMPTOMS[found.slug].limits if found.slug in SYMPTOMS else ()
-    values = {info.name: info.value for info in told.report.limits.items()}
-    return found.slug, found.evidence, {name: values[name] for name in names}
+    return found.slug, found.evidence, told.report.limits.named(names)
 
 
 def _pairs(values: Mapping[str, Scalar]) -> str:

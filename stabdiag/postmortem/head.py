@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 
 def title(told: Study) -> str:
     """Return the title, as plain text."""
-    found = told.report.diagnosis
-    return f"Post-mortem: {found.title}{'' if found.step is None else f', step {found.step}'}"
+    return f"Post-mortem: {told.report.diagnosis.headline}"
 
 
 def head(told: Study) -> Iterator[str]:

@@ -50,8 +50,7 @@ class Incident:
 def incident_of(report: Report) -> Incident:
     """Return the facts of a diagnosis that found something."""
     found, history = report.diagnosis, report.history
-    first = min(int(series.steps[0]) for series in history.series.values() if len(series))
-    last = max(int(series.steps[-1]) for series in history.series.values() if len(series))
+    first, last = history.first_step or 0, history.last_step or 0
     lead_up = _lead_up(report)
     not_finite = _not_finite(report)
     # A jump or a surge that led up to it began before what shows: the advice goes back beyond it.

@@ -35,8 +35,7 @@ def _notes(report: Report) -> Iterator[str]:
             yield f"{how}: {', '.join(told)}"
     for name, why in manifest.inferred.items():
         yield f"{name} {number(getattr(manifest, name, None))}, inferred: {why}"
-    for info in report.limits.items():
-        if info.overridden:
-            yield f"limit {info.name} {number(info.value)} (default {number(info.default)})"
+    for info in report.limits.changed:
+        yield f"limit {info.name} {number(info.value)} (default {number(info.default)})"
     for event in report.history.notes:
         yield event.message

@@ -89,7 +89,6 @@ def _suspect(what: str, answer: Answer) -> Suspect:
 
 
 def _of_the_spike(report: Report, panels: tuple[Panel, ...]) -> Iterator[Suspect]:
-    limits = {info.name: info.value for info in report.limits.items()}
     for panel in panels:
         what, names = _PANELS[panel.branch]
         yield Suspect(
@@ -97,5 +96,5 @@ def _of_the_spike(report: Report, panels: tuple[Panel, ...]) -> Iterator[Suspect
             what=what,
             verdict=_HOLDS[panel.holds],
             because=panel.because,
-            limits={name: limits[name] for name in names},
+            limits=report.limits.named(names),
         )

@@ -8,6 +8,6 @@ that, ``shifts`` those where a stretch is too high, ``undone`` those where all p
 spike rose and whether it recovered.
 
 How ``rise`` finds a climb: it holds the last level against the best one (``blocks`` has levels and
-their noise), by what the run did and undid before, with the trend test of ``trend``. ``turn`` dates
-the cause: it tells when a smooth series, such as a learning rate, began to rise.
+their noise), by what the run did and undid before, with the trend test of ``trend``. ``onset``
+tells where it had begun, ``turn`` when its cause had: a smooth series such as a learning rate.
 """

@@ -12,9 +12,7 @@ from stabdiag.stats.excursions import ALONE
 from stabdiag.stats.shape import Reach, Spike, describe
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
+    from stabdiag.arrays import Floats, Mask
 
 # An abrupt rise begins so many times as far above so many points before it as any of the last ten
 # such windows spans beside its trend, and is that many times as high as the highest of them.
@@ -50,7 +48,7 @@ def abrupt_rise(x: Floats, together: int) -> int | None:
 
 
 def abrupt_spikes(
-    x: Floats, reach: Reach, sigmas: float, together: int, atypical: NDArray[np.bool_] | None
+    x: Floats, reach: Reach, sigmas: float, together: int, atypical: Mask | None
 ) -> tuple[Spike, ...]:
     """Return the spike that the points just before it are enough to tell, if there is one.
 

@@ -9,13 +9,21 @@ import numpy as np
 from stabdiag.stats.quantiles import MAD_TO_SIGMA, median
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from stabdiag.arrays import Floats, Ints
 
-    Floats = NDArray[np.float64]
+# So many levels before a rise are enough to know their noise by.
+CALM_LEVELS = 8
 
 
-def block_levels(x: Floats, size: int) -> tuple[Floats, NDArray[np.int64]]:
+def block_levels(x: Floats, size: int) -> tuple[Floats, Ints]:
     """Return the levels of blocks of ``size`` points, counted from the end, and their starts.
+
+    Args:
+        x: shape (n,), finite, n at least ``size``.
+        size: how many points make a block.
+
+    Returns:
+        Levels in units of ``x``, and positions, shape (n // size,) each.
 
     A level is a mean without the lowest and the highest tenth: single spikes do not move it, and a
     loss that bursts ever higher from the same floor does.
@@ -27,17 +35,26 @@ def block_levels(x: Floats, size: int) -> tuple[Floats, NDArray[np.int64]]:
 
 
 def pair_means(levels: Floats) -> Floats:
-    """Return the mean of each level and the next; the last stands with the one before."""
+    """Return the mean of each level and the next; the last stands with the one before.
+
+    Args:
+        levels: shape (n,), n at least 2, and so is what is returned.
+    """
     pairs = (levels[:-1] + levels[1:]) / 2
     return np.append(pairs, pairs[-1])
 
 
 def level_noise(levels: Floats) -> float:
-    """Return the deviation of a level from the line through its neighbours: trends drop out."""
+    """Return the deviation of a level from the line through its neighbours: trends drop out.
+
+    Args:
+        levels: shape (n,), n at least 3. Of white noise, the distance from the middle between two
+            neighbours has sqrt(3/2) times the deviation of a level.
+    """
     bend = levels[1:-1] - (levels[:-2] + levels[2:]) / 2
     return median(np.abs(bend)) * MAD_TO_SIGMA / float(np.sqrt(1.5))
 
 
 def moving_means(x: Floats, size: int) -> Floats:
-    """Return the mean of each ``size`` points in a row."""
+    """Return the mean of each ``size`` points in a row: of shape (n,), shape (n - size + 1,)."""
     return np.convolve(x, np.full(size, 1 / size), "valid")

@@ -13,14 +13,10 @@ from stabdiag.stats.tails import UpperTail
 from stabdiag.stats.undone import undone_at
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
-    from numpy.typing import NDArray
-
+    from stabdiag.arrays import Floats, Mask
     from stabdiag.stats.baseline import Baseline
-
-    Floats = NDArray[np.float64]
-    Mask = NDArray[np.bool_]
 
 # Shifts are looked for in medians of this many points.
 LASTING = (8, 20)
@@ -131,10 +127,7 @@ def candidates(
         if suspects:
             places += [at for at in shifts.beyond(suspects_chance, _LEAST_CAUSED) if suspect[at]]
         onsets = {at: change_point(x, base, at, width) for at in places}
-        for at in set(shifts.beyond(_LIKELIER * chance, _LEAST_SHIFT)) - onsets.keys():
-            onset = change_point(x, base, at, width)
-            if witness(onset):
-                onsets[at] = onset
+        onsets |= _witnessed(x, base, shifts, _LIKELIER * chance, onsets, witness)
         bar = shifts.limit(chance, _LEAST_SHIFT)
         found += [Candidate(at, onset, medians, bar) for at, onset in onsets.items()]
     if (broken := undone_at(x)) is not None:
@@ -143,17 +136,32 @@ def candidates(
     return sorted(found, key=lambda one: (one.at, one.residuals.width))
 
 
+def _witnessed(
+    x: Floats,
+    base: Baseline,
+    shifts: Shifts,
+    chance: float,
+    known: Mapping[int, int],
+    witness: Callable[[int], bool],
+) -> dict[int, int]:
+    """Return the onsets of further shifts, with which another series goes up, by their places."""
+    further = set(shifts.beyond(chance, _LEAST_SHIFT)) - known.keys()
+    onsets = {at: change_point(x, base, at, shifts.medians.width) for at in further}
+    return {at: onset for at, onset in onsets.items() if witness(onset)}
+
+
 def _early_and_unlike(x: Floats, first: int) -> list[int]:
     """Return the position before ``first`` that is beyond comparison with the whole log, if any.
 
     At its start a run may do anything for some points, but no run starts with a single loss many
     times as far from all others as these ever are from each other.
+
+    Args:
+        x: shape (n,), finite.
+        first: more than 5, and less than n.
     """
-    early = x[_EARLIEST:first]
-    if not len(early):
-        return []
-    at = _EARLIEST + int(np.argmax(early))
-    parts = [part for part in (x[:at], x[at + 3 :]) if len(part)]
-    highest = max(float(part.max()) for part in parts)
-    lowest = min(float(part.min()) for part in parts)
+    at = _EARLIEST + int(np.argmax(x[_EARLIEST:first]))
+    before, after = x[:at], x[at + 3 :]
+    highest = max(before.max(), after.max(initial=-np.inf))
+    lowest = min(before.min(), after.min(initial=np.inf))
     return [at] if x[at] - highest > _UNLIKE * (highest - lowest) > 0 else []

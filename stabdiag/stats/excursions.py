@@ -9,10 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.int64]
+    from stabdiag.arrays import Floats, Ints, Mask
 
 # Points this many deviations out, with no more than so many between them, are one excursion.
 FAR_OUT = 2.5
@@ -59,7 +56,7 @@ class Excursions:
     places: Ints
     heights: Floats
     scores: Floats
-    rises: NDArray[np.bool_]
+    rises: Mask
     levels: Floats
     points: int
 
@@ -74,7 +71,7 @@ class Excursions:
         shares: Floats = self.heights[self._outside(first, last, highest) & clear] / height
         return shares
 
-    def _outside(self, first: int, last: int, highest: float) -> NDArray[np.bool_]:
+    def _outside(self, first: int, last: int, highest: float) -> Mask:
         """Return which excursions lie outside a stretch and do not rise from above a level."""
         outside = (self.places < first) | (self.places > last)
         return outside & (~self.rises | (self.levels <= highest))
@@ -151,7 +148,7 @@ def _chance_of_gap(scores: Floats, above: int) -> float:
 
 
 def excursions(
-    heights: Floats, scores: Floats, level: Floats, first: int, apart: int, up: NDArray[np.bool_]
+    heights: Floats, scores: Floats, level: Floats, first: int, apart: int, up: Mask
 ) -> Excursions:
     """Return the excursions of a log: each run of high scores, reduced to its highest point.
 

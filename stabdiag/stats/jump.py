@@ -11,9 +11,12 @@ from stabdiag.stats.levels import levels
 from stabdiag.stats.quantiles import median, robust_sigma
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from stabdiag.arrays import Floats
 
-    Floats = NDArray[np.float64]
+# The level's own changes are taken from so many points before a jump, the range that its levels
+# span from so many stretches of all of them.
+_LATELY = 400
+_STRETCHES = 20
 
 # A series that goes up and stays up: the median of so many points lies so many deviations above
 # what was before; of a series that hardly varies, this share of itself stands for the deviation.
@@ -56,6 +59,25 @@ def level_jump(before: Floats, after: Floats, width: int) -> Jump | None:
         noise=robust_sigma(steps),
         largest=float(np.abs(steps).max()),
     )
+
+
+def jump_up(
+    old: Floats, new: Floats, width: int, *, sigmas: float, least_share: float
+) -> Jump | None:
+    """Return the jump of the level from the end of one series up to the beginning of the next.
+
+    Args:
+        old: shape (n,), finite.
+        new: at least ``width`` finite points, or there is none.
+        width: how many points make a level.
+        sigmas: it is more than so many deviations of what the level changes by lately,
+        least_share: and than this share of the range that the old levels span.
+    """
+    jump = level_jump(old[-_LATELY:], new[:width], width)
+    if jump is None:
+        return None
+    floor = least_share * float(np.ptp(levels(old, _STRETCHES)))
+    return jump if jump.exceeds(sigmas, floor) else None
 
 
 def stays_up(x: Floats, at: int, window: int) -> bool:

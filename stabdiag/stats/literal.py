@@ -11,9 +11,7 @@ from stabdiag.stats.shape import Reach, Spike
 from stabdiag.stats.spikes import SpikeScan
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
+    from stabdiag.arrays import Floats
 
 
 def literal_spikes(x: Floats, window: int, reach: Reach, sigmas: float) -> SpikeScan:

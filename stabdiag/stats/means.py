@@ -11,9 +11,7 @@ import numpy as np
 from stabdiag.stats.trend import block_means
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
+    from stabdiag.arrays import Floats
 
 # Correlations are taken over so many points; longer series are averaged down to them first.
 _MOST_POINTS = 1000

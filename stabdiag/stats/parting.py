@@ -10,10 +10,7 @@ import numpy as np
 from stabdiag.stats.quantiles import MAD_TO_SIGMA, median, medians
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
-    Mask = NDArray[np.bool_]
+    from stabdiag.arrays import Floats, Mask
 
 # Noise is measured over so many points, since it falls with the loss.
 _BLOCK = 100

@@ -13,10 +13,7 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
-
+    from stabdiag.arrays import Floats, Ints
 
 # The standard deviation of a normal distribution over its median absolute deviation.
 MAD_TO_SIGMA = 1.4826
@@ -33,7 +30,7 @@ def typical(x: Floats) -> float:
     return median(x[:: max(len(x) // _ENOUGH, 1)])
 
 
-def usual_gap(steps: NDArray[np.int64]) -> float:
+def usual_gap(steps: Ints) -> float:
     """Return the typical difference between successive steps, shape (n,), n at least 2."""
     return typical(np.diff(steps).astype(np.float64))
 
@@ -47,6 +44,17 @@ def robust_sigma(x: Floats) -> float:
         x: shape (n,), finite, n at least 1.
     """
     return MAD_TO_SIGMA * median(np.abs(x - median(x)))
+
+
+def diff_sigma(x: Floats) -> float:
+    """Return the robust deviation of single values, by how far each lies from the one before it.
+
+    A slope drops out. The difference of two values varies sqrt(2) times as much as one of them.
+
+    Args:
+        x: shape (n,), finite, n at least 2.
+    """
+    return robust_sigma(np.diff(x)) / float(np.sqrt(2))
 
 
 def median(x: Floats) -> float:

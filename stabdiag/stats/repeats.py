@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from stabdiag.arrays import Floats, Ints
 
 
-def any_again(values: NDArray[np.float64], within: int) -> bool:
+def any_again(values: Floats, within: int) -> bool:
     """Tell whether any value comes again at most ``within`` places later.
 
     Args:
@@ -29,11 +29,11 @@ def any_again(values: NDArray[np.float64], within: int) -> bool:
     return _has_twins(np.sort(blocks, axis=1)) or _has_twins(np.sort(values[-size:]))
 
 
-def _has_twins(ordered: NDArray[np.float64]) -> bool:
+def _has_twins(ordered: Floats) -> bool:
     return bool((ordered[..., 1:] == ordered[..., :-1]).any())
 
 
-def steps_since_seen(steps: NDArray[np.int64], values: NDArray[np.float64]) -> NDArray[np.float64]:
+def steps_since_seen(steps: Ints, values: Floats) -> Floats:
     """Return how many steps ago each value was seen last, inf where never: shape (n,).
 
     Args:

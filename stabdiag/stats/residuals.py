@@ -13,11 +13,8 @@ from stabdiag.stats.excursions import APART, Excursions, excursions
 from stabdiag.stats.quantiles import medians, typical
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from stabdiag.arrays import Floats, Ints, Mask
     from stabdiag.stats.shape import Reach, Spike
-
-    Floats = NDArray[np.float64]
 
 # Noise matches a single point if it reaches as high, and a stretch from this share of its height
 # on: medians of noise vary less than points do.
@@ -93,7 +90,7 @@ class Residuals:
         share = 1.0 if single else _STRETCH_SHARE
         return bool(self._went_up(where[self.heights[where] > share * height]).any())
 
-    def _went_up(self, where: NDArray[np.intp]) -> NDArray[np.bool_]:
+    def _went_up(self, where: Ints) -> Mask:
         """Tell which positions lie well above the points just before them, too.
 
         Where a steep descent ends, the baseline overshoots downwards: points above it there are no
@@ -106,7 +103,7 @@ class Residuals:
         return values[where] - medians(values[before]) > _UP * self.heights[where]
 
     @cached_property
-    def _highest(self) -> NDArray[np.intp]:
+    def _highest(self) -> Ints:
         """The positions of the highest points after the initial descent."""
         heights = self.heights[self.settled :]
         if len(heights) <= _COMPARED:

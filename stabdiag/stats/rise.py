@@ -8,15 +8,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.stats.blocks import block_levels, level_noise, moving_means, pair_means
+from stabdiag.stats.blocks import CALM_LEVELS, block_levels, level_noise, pair_means
+from stabdiag.stats.onset import climb_onset
 from stabdiag.stats.quantiles import median
 from stabdiag.stats.trend import mann_kendall
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
-
+    from stabdiag.arrays import Floats
 
 # Levels are taken over these shares of the window: fast climbs show in short ones, slow in long.
 _SHARES = (0.1, 0.5, 2.0)
@@ -36,14 +34,6 @@ _MANY = 5
 # that the run had made good before.
 _LEVEL_SIGMAS = 3.0
 _WANDERS = 2.0
-
-# A climb has begun where this share of it was made: by means whose deviation is less than that by
-# this factor.
-_BEGUN = 0.1
-_STANDS_OUT = 2.0
-
-# So many levels before a rise are enough to know their noise by.
-_CALM_LEVELS = 8
 
 # A loss that ends so many times as far above its best level as it ever fell has blown up.
 _BLOWN = 10.0
@@ -105,11 +95,11 @@ def net_rise(x: Floats, window: int, significance: float) -> Rise | None:
             return left
     if len(x) < max(window, FEWEST):
         return None
-    recent = mann_kendall(x[-window:]).p_value
+    recent = mann_kendall(x[-window:])
     sizes = [max(round(window * share), 2) for share in _SHARES]
     rises = [_at_scale(x, window, size, recent) for size in sizes if len(x) >= 5 * size]
     clearest = _clearest(rises, significance)
-    return replace(clearest, onset=_onset(x, clearest, sizes[0]))
+    return replace(clearest, onset=climb_onset(x, clearest, sizes[0]))
 
 
 def _clearest(rises: list[Rise], significance: float) -> Rise:
@@ -119,27 +109,6 @@ def _clearest(rises: list[Rise], significance: float) -> Rise:
         if steady.p_value < significance:
             return steady
     return max(clear or rises, key=lambda rise: rise.amount / rise.bar)
-
-
-def _onset(x: Floats, rise: Rise, size: int) -> int:
-    """Return where a climb had begun: where a tenth of it was made.
-
-    After the last time that the loss was near its best, which is told by means of so many losses
-    that a tenth of the rise stands out of their noise, means of ``size`` losses tell it closer.
-    """
-    if rise.amount <= rise.bar:
-        return rise.onset
-    climbing = x[rise.best : rise.crest + 1]
-    # What ends a million times as high had left its level long before a tenth of that.
-    share = min(_BEGUN * rise.amount, max(_BEGUN * rise.progress, rise.bar))
-    # The noise of a run that diverges grows with it.
-    noise = level_noise(block_levels(x[: max(rise.onset, _CALM_LEVELS * size)], size)[0])
-    wide = round(size * min(_STANDS_OUT * noise / share, len(climbing)) ** 2)
-    levels = moving_means(climbing, max(min(wide, len(climbing) // 4), size))
-    bar = levels.min() + share
-    near = int(np.flatnonzero(levels <= bar)[-1])
-    above = moving_means(climbing, size)[near:] > bar
-    return rise.best + near + int(np.argmax(above)) + size - 1 if above.any() else rise.onset
 
 
 def _left_behind(x: Floats) -> Rise | None:
@@ -191,15 +160,15 @@ def _at_scale(x: Floats, window: int, size: int, recent: float) -> Rise:
     near = best + _last_near(up[: crest - best + 1], 0.2 * high)
     drawup = levels[: best + 1] - np.minimum.accumulate(levels[: best + 1])
     # The noise of a run that diverges grows with it: the part before tells what is usual.
-    calm = levels[: near + 1] if near >= _CALM_LEVELS else levels
+    calm = levels[: near + 1] if near >= CALM_LEVELS else levels
     # While it comes down from above where it ends, a loss bends more than its noise does.
     down = int(np.argmax(levels <= low[-1]))
-    if len(calm) - down >= _CALM_LEVELS:
+    if len(calm) - down >= CALM_LEVELS:
         calm = calm[down:]
     progress = max(median(x[: max(window // 20, 3)]) - float(low[best]), 0.0)
     # What blew up bursts as low as it likes: only what came before it left for good is usual.
     left = best + _last_near(up, progress)
-    if float(up[-1]) > _BLOWN * progress > 0 and _CALM_LEVELS <= left < near:
+    if float(up[-1]) > _BLOWN * progress > 0 and CALM_LEVELS <= left < near:
         calm, near = levels[: left + 1], left
     bar = max(_LEVEL_SIGMAS * level_noise(calm), _WANDERS * float(drawup.max(initial=0.0)))
     # What ends a million times as high had left its level long before a fifth of that.
@@ -215,7 +184,7 @@ def _at_scale(x: Floats, window: int, size: int, recent: float) -> Rise:
         bar=max(bar, _EPSILON * float(np.abs(levels).max()), _LEAST),
         progress=progress,
         points=2 * size,
-        p_value=min(recent, *(trend.p_value for trend in trends)),
+        p_value=min(recent, *trends),
         recent_p_value=recent,
     )
 

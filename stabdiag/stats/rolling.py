@@ -10,9 +10,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from stabdiag.stats.quantiles import median, medians
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
+    from stabdiag.arrays import Floats
 
 # A long log is taken in stretches of so many points, whose intermediate results stay in the cache.
 _CACHED = 1 << 14

@@ -10,11 +10,8 @@ import numpy as np
 from stabdiag.stats.quantiles import median, medians
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from stabdiag.arrays import Floats, Mask
     from stabdiag.stats.baseline import Baseline
-
-    Floats = NDArray[np.float64]
 
 # A loss that grows by this factor has exploded.
 _EXPLODES = 20.0
@@ -69,9 +66,7 @@ class Spike:
         return self.height > _EXPLODES * max(abs(self.base), self.sigma)
 
 
-def describe(
-    x: Floats, base: Baseline, at: int, reach: Reach, atypical: NDArray[np.bool_] | None
-) -> Spike:
+def describe(x: Floats, base: Baseline, at: int, reach: Reach, atypical: Mask | None) -> Spike:
     """Return the spike that begins at a position.
 
     Args:
@@ -103,7 +98,7 @@ def describe(
 
 
 def _frozen(
-    x: Floats, base: Baseline, at: int, reach: Reach, atypical: NDArray[np.bool_] | None
+    x: Floats, base: Baseline, at: int, reach: Reach, atypical: Mask | None
 ) -> tuple[float, float]:
     """Return mean and deviation of the window before the onset, earlier outliers left out."""
     before = x[:at] if atypical is None else x[:at][~atypical[:at]]

@@ -14,11 +14,8 @@ from stabdiag.stats.residuals import Residuals
 from stabdiag.stats.tails import UpperTail, medians_tail, upper_tail
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from stabdiag.arrays import Floats
     from stabdiag.stats.baseline import Baseline
-
-    Floats = NDArray[np.float64]
 
 # So many points may lie in one shift and must not shape the tail that it is judged by.
 _SHIFTED_POINTS = 128

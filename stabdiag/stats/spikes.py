@@ -19,9 +19,7 @@ from stabdiag.stats.tails import declustered, noise_tail
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
+    from stabdiag.arrays import Floats, Mask
 
 # A spike that came back is reported if its peak reaches half as far as the noise of single points,
 # or this many deviations; a single point has to reach at least the second number.
@@ -58,8 +56,8 @@ def find_spikes(
     sigmas: float,
     false_alarm: float,
     least_share: float,
-    atypical: NDArray[np.bool_] | None = None,
-    suspect: NDArray[np.bool_] | None = None,
+    atypical: Mask | None = None,
+    suspect: Mask | None = None,
     witness: Callable[[int], bool] | None = None,
     *,
     of_epochs: bool = False,

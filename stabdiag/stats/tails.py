@@ -13,9 +13,8 @@ from stabdiag.stats.excursions import FAR_OUT
 from stabdiag.stats.quantiles import quantiles, quantiles_in_order
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from stabdiag.arrays import Floats
 
-    Floats = NDArray[np.float64]
 
 _NORMAL = NormalDist()
 

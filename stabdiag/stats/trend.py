@@ -3,37 +3,23 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from statistics import NormalDist
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
+    from stabdiag.arrays import Floats
 
 # Pairs are compared one by one; longer series are first averaged down to this many points.
 _MOST_POINTS = 400
 
 
-@dataclass(frozen=True, kw_only=True)
-class Trend:
-    """A trend test's result: Kendall's ``tau`` (-1 to 1), and a rise's one-sided ``p_value``."""
-
-    tau: float
-    p_value: float
-
-
-def mann_kendall(x: Floats) -> Trend:
-    """Test for a rising trend, corrected for autocorrelation.
+def mann_kendall(x: Floats) -> float:
+    """Return the one-sided p-value of a rising trend, corrected for autocorrelation.
 
     Args:
-        x: shape (n,), finite; evenly spaced. Fewer than 4 points give p = 1.
-
-    Returns:
-        Kendall's tau against time and the one-sided p-value of a rise.
+        x: shape (n,), finite; evenly spaced. Fewer than 4 points, and a constant, give 1.
 
     Mann (1945, doi:10.2307/1907187) with the variance correction of Hamed & Rao (1998,
     doi:10.1016/S0022-1694(97)00125-X, eq. 14): the autocorrelation of the ranks of the detrended
@@ -43,14 +29,14 @@ def mann_kendall(x: Floats) -> Trend:
     x = block_means(x, _MOST_POINTS)
     n = len(x)
     if n < 4 or np.ptp(x) == 0:
-        return Trend(tau=0.0, p_value=1.0)
+        return 1.0
     later, earlier = np.tril_indices(n, -1)
     score = float(np.sign(x[later] - x[earlier]).sum())
     _, ties = np.unique(x, return_counts=True)
     variance = (n * (n - 1) * (2 * n + 5) - (ties * (ties - 1) * (2 * ties + 5)).sum()) / 18
     variance *= _variance_stretch(x)
     z = (score - math.copysign(1.0, score)) / math.sqrt(variance) if score else 0.0
-    return Trend(tau=score / (n * (n - 1) / 2), p_value=NormalDist().cdf(-z))
+    return NormalDist().cdf(-z)
 
 
 def _variance_stretch(x: Floats) -> float:

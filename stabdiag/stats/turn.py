@@ -7,9 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
+    from stabdiag.arrays import Floats
 
 # Slopes are taken over at least so many points, of a dense series over this share of the span.
 _LEAST = 3

@@ -5,20 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from stabdiag.findings import Severity
 from stabdiag.symptoms.symptom import Evidence, Symptom
 from stabdiag.symptoms.tenths import by_tenths
 from stabdiag.words import num, plural
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from stabdiag.arrays import Floats
     from stabdiag.symptoms.tenths import Group
     from stabdiag.tree.case import Case
-
-    Floats = NDArray[np.float64]
 
 # A group is judged by so many points at least, and by the second half of them.
 _LEAST = 20

@@ -8,16 +8,13 @@ import numpy as np
 
 from stabdiag.findings import Severity
 from stabdiag.stats.quantiles import median, quantiles
-from stabdiag.symptoms.gradients import finite_norm
+from stabdiag.symptoms.norms import finite_norm
 from stabdiag.symptoms.symptom import Evidence, Symptom
 from stabdiag.words import num
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from stabdiag.arrays import Floats
     from stabdiag.tree.case import Case
-
-    Floats = NDArray[np.float64]
 
 # A norm at the threshold differs from it by rounding alone.
 _AT_CLIP = 0.999

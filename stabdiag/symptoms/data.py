@@ -13,12 +13,8 @@ from stabdiag.tree.batches import USUAL_REPEATS
 from stabdiag.words import num, plural, whole
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from stabdiag.arrays import Floats, Ints
     from stabdiag.tree.case import Case
-
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.int64]
 
 # The loss before and after a boundary is a median of so many points, and so many boundaries and
 # points an epoch are needed.

@@ -8,17 +8,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stabdiag.findings import Remedy
-from stabdiag.stats.quantiles import MAD_TO_SIGMA, median
+from stabdiag.stats.quantiles import diff_sigma
 from stabdiag.symptoms.losses import best_evaluation, from_the_start, is_distance, rate_is_zero
 from stabdiag.words import digits, num
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from stabdiag.symptoms.symptom import Evidence
     from stabdiag.tree.case import Case
-
-    Floats = NDArray[np.float64]
 
 # Fewer losses do not tell whether they fall; fewer norms may be equal by chance, or rounded.
 _LEAST_POINTS = 5
@@ -49,7 +45,7 @@ def stands_still(case: Case) -> bool:
         return False
     early, late = x[: len(x) // 2], x[len(x) // 2 :]
     fall = float(early.mean() - late.mean())
-    error = _noise(x) * float(np.sqrt(1 / len(early) + 1 / len(late)))
+    error = diff_sigma(x) * float(np.sqrt(1 / len(early) + 1 / len(late)))
     return fall <= max(least * float(early.mean()), _ERRORS * error)
 
 
@@ -109,8 +105,3 @@ def _without_gradient(case: Case, evidence: Evidence) -> Evidence:
         first=first,
         then=(evidence.first, *evidence.then),
     )
-
-
-def _noise(x: Floats) -> float:
-    """Return the deviation of losses from those before them."""
-    return median(np.abs(np.diff(x))) * MAD_TO_SIGMA / float(np.sqrt(2))

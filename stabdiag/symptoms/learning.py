@@ -8,7 +8,7 @@ import numpy as np
 
 from stabdiag.findings import Severity
 from stabdiag.stats.levels import levels
-from stabdiag.stats.quantiles import median, robust_sigma
+from stabdiag.stats.quantiles import diff_sigma, median, robust_sigma
 from stabdiag.symptoms.frozen import RANGE, stands_still, with_cause
 from stabdiag.symptoms.losses import best_evaluation, from_the_start, is_distance, trained
 from stabdiag.symptoms.stuck import ONE_BATCH, STRETCHES, loss_constant, plateau_at_chance
@@ -17,12 +17,9 @@ from stabdiag.symptoms.warmup import lr_no_warmup
 from stabdiag.words import num
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from stabdiag.arrays import Floats
     from stabdiag.history import Series
     from stabdiag.tree.case import Case
-
-    Floats = NDArray[np.float64]
 
 # A loss whose levels wander by more than this share is not judged.
 _WANDER = 0.1
@@ -124,8 +121,7 @@ def _blew_up(case: Case) -> bool:
     if above.mean() < 1 / 2 or not above[: round(_SOON * len(x))].any():
         return False
     level = np.log(x)
-    noise = robust_sigma(np.diff(level)) / float(np.sqrt(2))
-    return median(level) - float(level[0]) > _FAR * noise
+    return median(level) - float(level[0]) > _FAR * diff_sigma(level)
 
 
 def _blown_up(case: Case) -> Evidence:

@@ -12,12 +12,8 @@ from stabdiag.roles import is_evaluation
 from stabdiag.stats.quantiles import median
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from stabdiag.history import Series
     from stabdiag.tree.case import Case
-
-    Floats = NDArray[np.float64]
 
 # The losses of a game against an opponent or for a reward: where they stand says nothing.
 _GAMES = frozenset(

@@ -12,11 +12,9 @@ from stabdiag.symptoms.tenths import by_tenths
 from stabdiag.words import num
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from stabdiag.arrays import Floats
     from stabdiag.tree.case import Case
 
-    Floats = NDArray[np.float64]
 
 _LEAST = 50
 

@@ -8,18 +8,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stabdiag.findings import Severity
-from stabdiag.stats.quantiles import median, medians, robust_sigma, usual_gap
+from stabdiag.stats.quantiles import diff_sigma, median, medians, usual_gap
 from stabdiag.symptoms.losses import LAST_EVALUATIONS, with_evaluations
 from stabdiag.symptoms.symptom import Evidence, Symptom
 from stabdiag.words import num
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from stabdiag.arrays import Floats
     from stabdiag.history import Series
     from stabdiag.tree.case import Case
-
-    Floats = NDArray[np.float64]
 
 # A turn that is clear is larger than this many deviations of one evaluation from the next.
 _SIGMAS = 4.0
@@ -125,7 +122,6 @@ def _turn(case: Case) -> Turn | None:
         or last - best <= case.limits.generalisation.eval_rise * best
     ):
         return None
-    noise = robust_sigma(np.diff(x)) / np.sqrt(2)
     gap = int(usual_gap(held.steps))
     lowest = max(at - 1, 0) + int(np.argmin(x[max(at - 1, 0) : at + 2]))
     # Judged around the level that is lowest, and told of where the lowest loss was logged.
@@ -141,7 +137,7 @@ def _turn(case: Case) -> Turn | None:
         train_then=median(then),
         train_now=after,
         several=max(len(then), len(now)) > 1,
-        is_clear=last - best > _SIGMAS * noise,
+        is_clear=last - best > _SIGMAS * diff_sigma(x),
         falls=after < before * (1 - case.limits.generalisation.train_fall),
         runs_away=after <= _RUN_AWAY * before,
     )

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from stabdiag.history import Series
     from stabdiag.tree.case import Case
 
-# Fewer rates than this are no schedule; a decay of fewer values goes down in steps.
+# Fewer rates than this are no schedule.
 _LEAST_POINTS = 20
 
 

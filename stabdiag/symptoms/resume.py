@@ -7,20 +7,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stabdiag.findings import Severity
-from stabdiag.stats.jump import level_jump
-from stabdiag.stats.levels import levels
+from stabdiag.stats.jump import jump_up
 from stabdiag.symptoms.symptom import Evidence, Symptom
 from stabdiag.words import num
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from stabdiag.arrays import Floats
     from stabdiag.tree.case import Case
 
-    Floats = NDArray[np.float64]
-
-# The loss's own changes are taken from so many points before the resume.
-_BEFORE = 400
+# A rate that was reset climbs again within so many points.
+_AFTER = 400
 
 
 def resume_loss_jump(case: Case) -> Evidence | None:
@@ -29,12 +25,14 @@ def resume_loss_jump(case: Case) -> Evidence | None:
     width = limits.points
     for step in case.history.resumes:
         at = int(np.searchsorted(loss.steps, step))
-        before, after = loss.values[max(at - _BEFORE, 0) : at], loss.values[at : at + width]
-        jump = level_jump(before, after, width)
+        jump = jump_up(
+            loss.values[:at],
+            loss.values[at:],
+            width,
+            sigmas=limits.jump_sigma,
+            least_share=case.limits.spike.min_rise,
+        )
         if jump is None:
-            continue
-        floor = case.limits.spike.min_rise * float(np.ptp(levels(loss.values[:at], 20)))
-        if not jump.exceeds(limits.jump_sigma, floor):
             continue
         return Evidence(
             because=f"The run resumed at step {step}, and the loss went from {num(jump.old)} to "
@@ -66,7 +64,7 @@ def resume_lr_reset(case: Case) -> Evidence | None:
         if old <= 0 or _is_slope(lr.values, at):
             continue
         # A lower rate that stays is a decision; one that climbs again is the warm-up once more.
-        later = float(lr.values[at : at + _BEFORE].max())
+        later = float(lr.values[at : at + _AFTER].max())
         up = new > ratio_limit * old
         again = old > ratio_limit * max(new, 0.0) and later > ratio_limit * max(new, 1e-3 * old)
         if not (up or again):

@@ -11,11 +11,8 @@ from stabdiag.symptoms.symptom import Evidence, Symptom
 from stabdiag.words import plural, whole
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from stabdiag.arrays import Floats
     from stabdiag.tree.case import Case
-
-    Floats = NDArray[np.float64]
 
 # Where steps are missing so often, the log is kept like that.
 _FEW_GAPS = 3

@@ -17,12 +17,8 @@ from stabdiag.symptoms.symptom import Evidence, Symptom
 from stabdiag.words import num
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from stabdiag.arrays import Floats, Ints
     from stabdiag.tree.case import Case
-
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.int64]
 
 # Spikes so many points apart are one; their rhythm is regular if distances differ by less.
 _ONE_SPIKE = 3

@@ -15,11 +15,8 @@ from stabdiag.symptoms.zero import zero
 from stabdiag.words import digits, num
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from stabdiag.arrays import Floats
     from stabdiag.tree.case import Case
-
-    Floats = NDArray[np.float64]
 
 # Numbers of classes by which a loss at chance is known where no manifest tells: those of the usual
 # benchmarks. Two is not among them: the losses of preferences and of discriminators rest there.

@@ -18,11 +18,8 @@ from stabdiag.words import num
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from numpy.typing import NDArray
-
+    from stabdiag.arrays import Floats
     from stabdiag.tree.case import Case
-
-    Floats = NDArray[np.float64]
 
 # Waves are counted on so many levels, as far as there are points: the more, the faster they may be.
 # Slower ones than the fewest show are the run itself.

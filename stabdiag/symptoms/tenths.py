@@ -5,17 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from stabdiag.stats.levels import levels
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from stabdiag.arrays import Floats
     from stabdiag.history import Series
     from stabdiag.tree.case import Case
 
-    Floats = NDArray[np.float64]
 
 TENTHS = 10
 

@@ -13,12 +13,9 @@ from stabdiag.symptoms.symptom import Evidence, Symptom
 from stabdiag.words import num
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from stabdiag.arrays import Floats, Ints
     from stabdiag.tree.case import Case
 
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.int64]
 
 _STRETCHES = 10
 _LEAST = 50

@@ -15,12 +15,9 @@ from stabdiag.tree.advice.words import clip
 from stabdiag.words import num, plural
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from stabdiag.arrays import Floats
     from stabdiag.history import Series
     from stabdiag.tree.case import Case
-
-    Floats = NDArray[np.float64]
 
 # A run of so many steps has room for a warm-up of 100.
 _SHORT = 1000
@@ -102,7 +99,10 @@ def _noise_at(begun: float, early: Floats, late: Floats) -> float:
 
 
 def _noise(x: Floats) -> float:
-    """Return the deviation of losses from those before them, whatever their level does."""
+    """Return the deviation of losses from those before them; a slope is part of it.
+
+    Of so few losses it cannot be told from noise.
+    """
     return median(np.abs(np.diff(x))) * MAD_TO_SIGMA / float(np.sqrt(2))
 
 

@@ -13,12 +13,9 @@ from stabdiag.tree.advice.words import less_decay, more_decay
 from stabdiag.words import capitalised, num, plural, times
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from stabdiag.arrays import Floats
     from stabdiag.symptoms.tenths import Group
     from stabdiag.tree.case import Case
-
-    Floats = NDArray[np.float64]
 
 # A group is judged by so many points at least: with three in each tenth, a single one that blew up
 # is no level.
@@ -44,10 +41,9 @@ def weight_norm_runaway(case: Case) -> Evidence | None:
     group = _farthest(case, growing=True)
     if group is None or _ratio(group) <= case.limits.weights.norm_growth:
         return None
-    return Evidence(
-        because=f"{_told(group)} and was still growing at the end.",
-        step=group.step(_begun(group)),
-        measured=_measured(group),
+    return _evidence(
+        group,
+        "growing",
         first=f"{capitalised(more_decay(case, group.name))}.",
         then=(
             "Look at the logits: a softmax that saturates pushes them on without end; a z-loss or "
@@ -62,10 +58,9 @@ def weight_norm_shrinking(case: Case) -> Evidence | None:
     group = _farthest(case, growing=False)
     if group is None or _ratio(group) >= case.limits.weights.norm_loss:
         return None
-    return Evidence(
-        because=f"{_told(group)} and was still shrinking at the end.",
-        step=group.step(_begun(group)),
-        measured=_measured(group),
+    return _evidence(
+        group,
+        "shrinking",
         first=f"{capitalised(less_decay(case))}; {group.name!r} is on its way to zero.",
         then=(
             "Exclude biases and normalisation layers from weight decay.",
@@ -105,22 +100,18 @@ def _begun(group: Group) -> int:
     return int(np.flatnonzero(done <= _BEGUN)[-1]) + 1
 
 
-def _told(group: Group) -> str:
+def _evidence(group: Group, doing: str, *, first: str, then: tuple[str, ...]) -> Evidence:
+    """Return what speaks for a norm that still does something at the end: growing, shrinking."""
     begun = _begun(group)
-    return (
-        f"The weight norm of {group.name!r} went from {num(float(group.levels[begun]))} at step "
-        f"{group.step(begun)} to {num(float(group.levels[-1]))} ({times(_ratio(group, begun))}),"
+    begin, last, ratio = float(group.levels[begun]), float(group.levels[-1]), _ratio(group, begun)
+    return Evidence(
+        because=f"The weight norm of {group.name!r} went from {num(begin)} at step "
+        f"{group.step(begun)} to {num(last)} ({times(ratio)}), and was still {doing} at the end.",
+        step=group.step(begun),
+        measured={"group": group.name, "first": begin, "last": last, "ratio": ratio},
+        first=first,
+        then=then,
     )
-
-
-def _measured(group: Group) -> dict[str, float | str]:
-    begun = _begun(group)
-    return {
-        "group": group.name,
-        "first": float(group.levels[begun]),
-        "last": float(group.levels[-1]),
-        "ratio": _ratio(group, begun),
-    }
 
 
 def update_ratio_off(case: Case) -> Evidence | None:

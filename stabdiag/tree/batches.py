@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from stabdiag.stats.quantiles import usual_gap
 from stabdiag.stats.repeats import any_again
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from stabdiag.arrays import Ints
     from stabdiag.tree.case import Case
 
 # Ids that come back this often all along are how the loader numbers its batches.
@@ -28,7 +25,7 @@ def any_repeat(case: Case) -> bool:
     return any_again(batches.values, max(round(case.limits.spike.batch_lookback / gap), 1))
 
 
-def few_repeats(case: Case) -> NDArray[np.int64] | None:
+def few_repeats(case: Case) -> Ints | None:
     """Return the steps whose batches had been seen shortly before, if there are only a few."""
     if not case.batches_repeat:
         return None

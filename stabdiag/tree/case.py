@@ -24,14 +24,11 @@ from stabdiag.tree.rises import rise_of
 from stabdiag.tree.spike_or_climb import proper_spikes, settled_part
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from stabdiag.arrays import Floats, Ints, Mask
     from stabdiag.history import History, Series
     from stabdiag.limits import Limits
     from stabdiag.manifest import Manifest
     from stabdiag.stats.rise import Rise
-
-    Floats = NDArray[np.float64]
 
 # Whether a spike has come back shows in a median over some of the losses after it: in fewer losses
 # than these, one or two would decide.
@@ -108,7 +105,7 @@ class Case:
     @property
     def fewest_for_spikes(self) -> int:
         """The number of losses it takes to test two of them against a baseline."""
-        return min(self.limits.spike.min_points, self.spike_window) + 2
+        return self.limits.spike.min_points + 2
 
     @cached_property
     def rise_window(self) -> int:
@@ -137,7 +134,7 @@ class Case:
         limits = self.limits.spike
         return Reach(
             window=self.spike_window,
-            least=min(limits.min_points, self.spike_window),
+            least=limits.min_points,
             recovery=self.points(limits.recovery_steps, _FEWEST_TO_RECOVER),
             recovery_sigma=limits.recovery_sigma,
         )
@@ -161,12 +158,12 @@ class Case:
         )
 
     @cached_property
-    def lr_jumps(self) -> NDArray[np.int64]:
+    def lr_jumps(self) -> Ints:
         """The steps at which the learning rate jumps up by more than its schedule explains."""
         return jumps(self)
 
     @cached_property
-    def suspect(self) -> NDArray[np.bool_]:
+    def suspect(self) -> Mask:
         """The losses just after a jump of the learning rate or a repeated batch, as a mask."""
         steps = self.lr_jumps
         if self._repeated is not None:
@@ -184,7 +181,7 @@ class Case:
         return stays_up(norm.values, place, self.spike_window)
 
     @cached_property
-    def on_repeats(self) -> NDArray[np.bool_] | None:
+    def on_repeats(self) -> Mask | None:
         """The losses of batches that had been seen shortly before, as a mask, or None.
 
         A model overfits a batch that is stuck in the loader: the loss falls, and what it then jumps
@@ -204,7 +201,7 @@ class Case:
         return steps_since_seen(batches.steps, batches.values)
 
     @cached_property
-    def _repeated(self) -> NDArray[np.int64] | None:
+    def _repeated(self) -> Ints | None:
         """Return the steps on batches that had been seen shortly before, if these are few."""
         return few_repeats(self)
 

@@ -11,8 +11,7 @@ from stabdiag.tree.question import Reply, no, unknown, yes
 from stabdiag.tree.scaler import overflows
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from stabdiag.arrays import Mask
     from stabdiag.history import Series
     from stabdiag.tree.case import Case
 
@@ -116,7 +115,7 @@ def _scale(case: Case, bad: int) -> Series:
     return case.history.finite("loss_scale").between(_lead_up(case, bad)[0], bad)
 
 
-def _falls(scale: Series) -> NDArray[np.bool_]:
+def _falls(scale: Series) -> Mask:
     return np.diff(scale.values) < 0
 
 

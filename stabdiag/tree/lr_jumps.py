@@ -8,13 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from stabdiag.arrays import Floats, Ints, Mask
     from stabdiag.history import Series
     from stabdiag.tree.case import Case
-
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.int64]
 
 # More jumps of the learning rate than this are its schedule.
 _FEW_JUMPS = 2
@@ -114,9 +110,7 @@ def _unit(values: Floats) -> float:
     return unit if in_units and np.sum(changes < 1.5 * unit) >= _UNITS else 0.0
 
 
-def _are_jumps(
-    case: Case, values: Floats, at: Ints, ratios: Floats, unit: float
-) -> NDArray[np.bool_]:
+def _are_jumps(case: Case, values: Floats, at: Ints, ratios: Floats, unit: float) -> Mask:
     """Tell where a learning rate has risen by a factor, and by more than the schedule's slope.
 
     During a warm-up each step is a rise by a factor: one more of the same size is the schedule's.
@@ -128,7 +122,5 @@ def _are_jumps(
     windows = np.lib.stride_tricks.sliding_window_view(changes, _SLOPE)
     usual = np.maximum(np.abs(windows[at - 1]).max(axis=1), windows[at + _SLOPE].max(axis=1))
     rises: Floats = values[at] - values[at - 1]
-    are: NDArray[np.bool_] = (ratios >= case.limits.spike.lr_jump) & (
-        rises > np.maximum(3 * usual, 1.5 * unit)
-    )
+    are: Mask = (ratios >= case.limits.spike.lr_jump) & (rises > np.maximum(3 * usual, 1.5 * unit))
     return are

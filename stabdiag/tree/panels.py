@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -54,15 +55,15 @@ def before(case: Case, step: int) -> int:
 
 def lr_panel(case: Case, first: int, last: int) -> Panel:
     """Did the learning rate jump up in these steps, beyond the schedule's own slope?"""
-    branch = "lr-jump"
+    panel = partial(Panel, branch="lr-jump")
     lr = case.history.get("lr")
     if lr is None:
-        return Panel(branch=branch, holds=None, because="the learning rate was not logged")
+        return panel(holds=None, because="the learning rate was not logged")
     lr = lr.finite()
     values, steps = lr.values, lr.steps
     rise = steepest_rise(case, lr, first, last)
     if rise is None:
-        return Panel(branch=branch, holds=None, because="no learning rate was logged around it")
+        return panel(holds=None, because="no learning rate was logged around it")
     at, ratio = rise.at, rise.ratio
     measured: dict[str, Scalar] = {
         "lr_ratio": ratio if math.isfinite(ratio) else None,
@@ -73,44 +74,41 @@ def lr_panel(case: Case, first: int, last: int) -> Panel:
         low, high = np.searchsorted(steps, [first, last + 1])
         stood = not values[max(low - 1, 0) : high].any()
         because = f"the learning rate {'was 0 around it' if stood else 'kept to its schedule'}"
-        return Panel(branch=branch, holds=False, because=because, measured=measured)
+        return panel(holds=False, because=because, measured=measured)
     because = (
         f"the learning rate jumped from {num(float(values[at - 1]))} to {num(float(values[at]))} "
         f"at step {int(steps[at])}"
     )
     if not case.literal and steps[at] not in case.lr_jumps:
         because += AGAIN
-        return Panel(branch=branch, holds=False, because=because, measured=measured)
-    return Panel(
-        branch=branch, holds=True, because=because, measured=measured, steps=(int(steps[at]),)
-    )
+        return panel(holds=False, because=because, measured=measured)
+    return panel(holds=True, because=because, measured=measured, steps=(int(steps[at]),))
 
 
 def batch_panel(case: Case, first: int, last: int) -> Panel:
     """Was a batch of these steps seen shortly before?"""
-    branch = "duplicate-batch"
+    panel = partial(Panel, branch="duplicate-batch")
     batches = case.history.get("batch_id")
     if batches is None:
-        return Panel(branch=branch, holds=None, because="no batch id was logged")
+        return panel(holds=None, because="no batch id was logged")
     since = case.since_seen
     low, high = np.searchsorted(batches.steps, [first, last + 1])
     if low == high:
-        return Panel(branch=branch, holds=None, because="no batch id was logged around it")
+        return panel(holds=None, because="no batch id was logged around it")
     found = low + np.flatnonzero(since[low:high] <= case.limits.spike.batch_lookback)
     if not len(found):
-        return Panel(branch=branch, holds=False, because="no batch was seen twice around it")
+        return panel(holds=False, because="no batch was seen twice around it")
     elsewhere = np.delete(since, slice(low, high)) <= case.limits.spike.batch_lookback
     usual = float(elsewhere.mean()) if len(elsewhere) else 0.0
     if usual > USUAL_REPEATS:
         because = f"batch ids come back all along ({usual:.0%} of the steps), so they tell nothing"
-        return Panel(branch=branch, holds=None, because=because)
+        return panel(holds=None, because=because)
     # A loader that is stuck was so from the first of the repeats in a row.
     new = np.flatnonzero(since[: found[0]] > case.limits.spike.batch_lookback)
     at = int(new[-1]) + 1 if len(new) else int(found[0])
     name, step, ago = whole(float(batches.values[at])), int(batches.steps[at]), int(since[at])
     because = f"batch {name} of step {step} had been seen {plural(ago, 'step')} before"
-    return Panel(
-        branch=branch,
+    return panel(
         holds=True,
         because=because,
         measured={"batch_id": float(batches.values[at]), "repeats": len(found)},
@@ -125,10 +123,10 @@ def sparse(case: Case, series: Series) -> bool:
 
 def grad_panel(case: Case, spike: Spike) -> Panel:
     """Was the gradient norm before clipping far above its rolling mean at the spike?"""
-    branch, limits = "long-tail-batch", case.limits.spike
+    panel, limits = partial(Panel, branch="long-tail-batch"), case.limits.spike
     norm = case.history.get("grad_norm")
     if norm is None:
-        return Panel(branch=branch, holds=None, because="the gradient norm was not logged")
+        return panel(holds=None, because="the gradient norm was not logged")
     onset, peak = case.at(spike.onset), case.at(spike.peak)
     finite = norm.finite()
     begin = int(np.searchsorted(finite.steps, onset))
@@ -141,18 +139,18 @@ def grad_panel(case: Case, spike: Spike) -> Panel:
     beyond = f"the gradient norm was not finite at step {lost[0]}" if len(lost) else ""
     if len(before) < 2 or not len(near):
         because = beyond or "no gradient norm was logged around it"
-        return Panel(branch=branch, holds=None, because=because, measured=measured)
+        return panel(holds=None, because=because, measured=measured)
     clip = case.manifest.grad_clip
     if clip and finite.values.max() <= clip * 1.01:
         because = (
             f"the gradient norm never exceeds the clip threshold {num(clip)}: it was logged after "
             "clipping"
         )
-        return Panel(branch=branch, holds=None, because=because)
+        return panel(holds=None, because=because)
     kept = before[before <= median(before) * limits.grad_ratio]
     usual = float(np.mean(kept)) if len(kept) else 0.0
     if usual <= 0:
-        return Panel(branch=branch, holds=None, because="the gradient norm was 0 before it")
+        return panel(holds=None, because="the gradient norm was 0 before it")
     ratio = float(near.max()) / usual
     holds = ratio > limits.grad_ratio
     because = (
@@ -167,4 +165,4 @@ def grad_panel(case: Case, spike: Spike) -> Panel:
             "loss is a mean over them, it need not be that of the step that spiked"
         )
     measured["grad_ratio"] = ratio
-    return Panel(branch=branch, holds=holds, because=because, measured=measured, steps=(onset,))
+    return panel(holds=holds, because=because, measured=measured, steps=(onset,))

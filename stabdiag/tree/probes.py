@@ -9,12 +9,9 @@ import numpy as np
 from stabdiag.stats.quantiles import median
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from stabdiag.arrays import Ints
     from stabdiag.history import Series
     from stabdiag.tree.case import Case
-
-    Ints = NDArray[np.int64]
 
 # Overflows so many steps apart do not belong to one decline of the scale.
 PAUSE = 25
@@ -56,9 +53,8 @@ def interval_of(
         moved = np.union1d(fell, grew)
         place = np.searchsorted(moved, grew)
         waits = (grew - moved[np.maximum(place - 1, 0)])[place > 0]
-        if len(waits):
-            seen = max(median(waits.astype(np.float64)), 1.0)
-            return min(seen, _unseen(scale, overflowed, case.stride)), "read off the log"
+        seen = max(median(waits.astype(np.float64)), 1.0)
+        return min(seen, _unseen(scale, overflowed, case.stride)), "read off the log"
     return float(case.limits.precision.growth_interval), "by default"
 
 

@@ -1,14 +1,14 @@
-"""Rises of the loss: how large, whether beyond chance, and what the learning rate did then."""
+"""Rises of the loss: how large, since when, and whether beyond chance."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.stats.quantiles import median, medians
+from stabdiag.stats.quantiles import medians
 from stabdiag.stats.rise import Rise, net_rise
+from stabdiag.tree.lr_over import lr_over
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -29,78 +29,6 @@ _LEAST_SPAN = 10
 
 # A climb that made less than this share of a jump's height does not explain the jump.
 _SHARE_OF_JUMP = 0.05
-
-
-@dataclass(frozen=True, kw_only=True)
-class LrOver:
-    """The learning rate over a range of steps: at both ends, and the highest before them.
-
-    ``first`` is where the range begins. ``rises`` says that the rate went up all along, beyond
-    where it had been.
-    """
-
-    first: int
-    begin: float
-    end: float
-    highest_before: float
-    rises: bool
-
-    @property
-    def again(self) -> bool:
-        """Whether it stayed within what it had been before, when the loss was falling."""
-        return self.end <= self.highest_before
-
-
-def lr_over(case: Case, first: int, last: int) -> LrOver | None:
-    """Return what the learning rate did over a climb, and before it where the climb is short.
-
-    The range is no shorter than the window of §4. None if too few rates were logged in it.
-    """
-    lr, limits = case.history.finite("lr"), case.limits.divergence
-    climbing = lr.between(first, last).values
-    first = min(first, last - limits.window)
-    over = lr.between(first, last)
-    if len(over) < 3 or not len(climbing):
-        return None
-    begin, middle, end = (float(over.values[i]) for i in (0, len(over) // 2, -1))
-    before = lr.values[lr.steps < first]
-    highest = -np.inf if case.literal else float(before.max(initial=-np.inf))
-    # A warm-up that ends before the climb, or early in it, is no schedule that never ends.
-    rises = end > begin * limits.lr_rise and begin < middle < end and climbing[0] < end
-    return LrOver(
-        first=int(over.steps[0]),
-        begin=begin,
-        end=end,
-        highest_before=highest,
-        rises=rises and end > highest,
-    )
-
-
-@dataclass(frozen=True, kw_only=True)
-class LrJump:
-    """A jump of the learning rate: the first step after it, and the rates before and after."""
-
-    step: int
-    before: float
-    after: float
-
-
-def lr_jump(case: Case, first: int, last: int) -> LrJump | None:
-    """Return the jump of the learning rate that began a climb between two steps, or None.
-
-    It lies between the best level of the loss and the middle of the climb, and the rate mostly
-    stayed above all that had been before.
-    """
-    best = best_step(case)
-    lr = case.history.finite("lr")
-    for step in case.lr_jumps[::-1].tolist():
-        before, after = lr.values[lr.steps < step], lr.between(step, last).values
-        if (
-            best <= step <= (first + last) / 2
-            and median(after) > before.max() * case.limits.divergence.lr_rise
-        ):
-            return LrJump(step=step, before=float(before[-1]), after=float(after[0]))
-    return None
 
 
 def rise_of(case: Case, part: slice, spikes: Iterable[Spike]) -> Rise | None:

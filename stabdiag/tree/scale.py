@@ -11,8 +11,7 @@ import numpy as np
 from stabdiag.stats.quantiles import median
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from stabdiag.arrays import Floats, Mask
     from stabdiag.history import Series
 
 # Scales that a scaler does not go below: Megatron and DeepSpeed 1, fairseq 1e-4.
@@ -103,10 +102,10 @@ def is_averaged(scale: Series) -> bool:
     return bool(np.mean(~_are_powers(values)) > 0.5) and len(np.unique(values)) > 2
 
 
-def _are_powers(values: NDArray[np.float64]) -> NDArray[np.bool_]:
+def _are_powers(values: Floats) -> Mask:
     """Tell which positive values are powers of two, perhaps rounded to digits or decimals."""
     nearest = np.exp2(np.round(np.log2(values)))
     # fairseq writes 0.0039 for 2^-8.
     rounded = (values < 1) & (np.round(nearest, _DECIMALS) == np.round(values, _DECIMALS))
-    powers: NDArray[np.bool_] = (np.abs(values / nearest - 1) < _DIGITS) | rounded
+    powers: Mask = (np.abs(values / nearest - 1) < _DIGITS) | rounded
     return powers

@@ -11,13 +11,10 @@ from stabdiag.roles import counts_since_the_last
 from stabdiag.tree.probes import PAUSE, changes, interval_of
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from stabdiag.arrays import Floats, Ints
     from stabdiag.history import Series
     from stabdiag.tree.case import Case
     from stabdiag.tree.scale import Fall
-
-    Ints = NDArray[np.int64]
 
 # A scaler has found its scale once it goes this many steps, or a tenth of a short run, without an
 # overflow.
@@ -137,7 +134,7 @@ def _skipped_besides(case: Case, known: Ints) -> Ints:
     return skipped.steps[(skips(skipped) > 0) & ~seen]
 
 
-def skips(skipped: Series) -> NDArray[np.float64]:
+def skips(skipped: Series) -> Floats:
     """Return how many steps each record says were skipped; some logs count from the start."""
     counts = skipped.values
     if counts_since_the_last(skipped.column):
@@ -147,10 +144,10 @@ def skips(skipped: Series) -> NDArray[np.float64]:
     return counts
 
 
-def _count_before(steps: Ints, known: Ints, margin: NDArray[np.float64]) -> Ints:
+def _count_before(steps: Ints, known: Ints, margin: Floats) -> Ints:
     """Count for each step the known ones that are at most its ``margin`` before it."""
     known = np.sort(known)
-    until = np.searchsorted(known, steps, side="right")
+    until: Ints = np.searchsorted(known, steps, side="right")
     return until - np.searchsorted(known, steps - margin, side="left")
 
 

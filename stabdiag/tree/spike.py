@@ -30,7 +30,7 @@ _HEAVY = "has so heavy a tail that no single step stands out from it"
 def _is_there_a_spike(case: Case) -> Reply:
     if case.reward is not None:
         return no_harm(case.reward)
-    scan, limits, n = case.scan, case.limits.spike, len(case.loss)
+    scan, n = case.scan, len(case.loss)
     worst = case.focus or next(iter(case.spikes), None)
     if worst in scan.abrupt:
         return _abrupt(case, worst)
@@ -40,18 +40,8 @@ def _is_there_a_spike(case: Case) -> Reply:
             f"it, take {case.fewest_for_spikes}",
             measured={"logged": n},
         )
-    # What the rule of the tree counts to the letter, and what it would count of mere noise.
-    exceedances = int(case.baseline.above.sum())
-    tested = int((~np.isnan(case.baseline.mean)).sum())
-    expected = tested * (1 - NormalDist().cdf(limits.sigma))
-    counted = (
-        f"{exceedances} of {tested} losses {'lies' if exceedances == 1 else 'lie'} above "
-        f"μ+{num(limits.sigma)}σ ({expected:.2g} expected by chance)"
-    )
-    measured: dict[str, Scalar] = {
-        "exceedances": exceedances,
-        "expected_by_chance": expected,
-        "tested": tested,
+    counted, measured = _exceedances(case)
+    measured |= {
         "family_size": scan.tested,
         "family_limit": scan.limit,
         "window_points": case.spike_window,
@@ -64,7 +54,7 @@ def _is_there_a_spike(case: Case) -> Reply:
             measured={"largest_score": scan.largest, **measured},
         )
     # To the letter, the losses of the first window are not tested: a spike there is none of these.
-    rose = f"{counted}; " if exceedances else ""
+    rose = f"{counted}; " if measured["exceedances"] else ""
     rose += _rose(case, worst)
     if worst.score > scan.limit:
         why = f", and this run's own noise reaches {sigmas(scan.limit)}"
@@ -78,6 +68,19 @@ def _is_there_a_spike(case: Case) -> Reply:
         *(case.at(spike.onset) for spike in case.spikes),
         measured={"spikes": len(case.spikes), "spike_score": worst.score, **measured},
     )
+
+
+def _exceedances(case: Case) -> tuple[str, dict[str, Scalar]]:
+    """Return what the tree's rule counts to the letter, and what it would count of mere noise."""
+    sigma = case.limits.spike.sigma
+    count = int(case.baseline.above.sum())
+    tested = int((~np.isnan(case.baseline.mean)).sum())
+    expected = tested * (1 - NormalDist().cdf(sigma))
+    told = (
+        f"{count} of {tested} losses {'lies' if count == 1 else 'lie'} above μ+{num(sigma)}σ "
+        f"({expected:.2g} expected by chance)"
+    )
+    return told, {"exceedances": count, "expected_by_chance": expected, "tested": tested}
 
 
 def _abrupt(case: Case, spike: Spike) -> Reply:

@@ -9,8 +9,7 @@ import numpy as np
 from stabdiag.stats.turn import turn
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from stabdiag.arrays import Floats, Ints
     from stabdiag.history import Series
     from stabdiag.tree.case import Case
 
@@ -31,7 +30,7 @@ def turned_to(
     return None if found is None else round(found)
 
 
-def logarithms(series: Series) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+def logarithms(series: Series) -> tuple[Ints, Floats]:
     """Return the steps of positive values, and the values' logarithms."""
     good = series.values > 0
     return series.steps[good], np.log(series.values[good])

@@ -191,7 +191,6 @@ def _ask(case: Case, question: Question) -> Reply:
 
 
 def _answer(case: Case, question: Question, reply: Reply) -> Answer:
-    values = {info.name: info.value for info in case.limits.items()}
     return Answer(
         question=question.id,
         asks=question.asked(case.limits),
@@ -199,7 +198,7 @@ def _answer(case: Case, question: Question, reply: Reply) -> Answer:
         because=reply.because,
         branch=reply.branch,
         measured=reply.measured,
-        limits={name: values[name] for name in question.limits},
+        limits=case.limits.named(question.limits),
         steps=reply.steps,
     )
 

@@ -18,10 +18,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from stabdiag.api import report_on
 from stabdiag.history import EventKind
+from stabdiag.stats.quantiles import usual_gap
 
 if TYPE_CHECKING:
     from stabdiag.findings import Finding, Severity
@@ -86,4 +85,4 @@ def _span(report: Report, steps: float) -> float:
     loss = report.history.get("loss")
     if loss is None or len(loss) < 2:
         return steps
-    return max(steps, _FEWEST_POINTS * float(np.median(np.diff(loss.steps))))
+    return max(steps, _FEWEST_POINTS * usual_gap(loss.steps))

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import stabdiag
+from stabdiag.findings import Severity
 from stabdiag.formats import render
 from stabdiag.formats.lead import lead, others
 
@@ -38,3 +40,14 @@ def test_a_warning_does_not_go_before_the_warning_of_the_tree() -> None:
     report = stabdiag.diagnose({"step": np.arange(800), "loss": loss})
     assert {finding.severity.value for finding in report.findings} == {"warning"}
     assert lead(report) is report.diagnosis
+
+
+@pytest.mark.parametrize(("notes", "told"), [(1, ", 1 note\n"), (2, ", 2 notes\n")])
+def test_a_page_on_a_run_that_is_well_counts_the_notes_in_its_headline(
+    notes: int, told: str
+) -> None:
+    loss = 3.0 - np.arange(800) / 400 + 0.02 * np.random.default_rng(0).standard_normal(800)
+    report = stabdiag.diagnose({"step": np.arange(800), "loss": loss})
+    note = replace(report.diagnosis, slug="grad-clip-saturated", severity=Severity.NOTE)
+    page = render(replace(report, findings=(report.diagnosis, *[note] * notes)), "markdown")
+    assert f"{report.diagnosis.title}{told}" in page

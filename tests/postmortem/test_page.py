@@ -124,3 +124,10 @@ def test_any_range_has_an_axis(values: list[float]) -> None:
     assert 1 <= len(axis) <= 8
     steps = [text.text for text in svg.iter("text") if text.attrib["class"] == "step"]
     assert steps[0] == "0"
+
+
+@pytest.mark.parametrize("least", [5e-324, 1e-310])
+def test_a_loss_that_hardly_varies_is_drawn_all_the_same(least: float) -> None:
+    losses = [*(least * (at % 3) for at in range(100)), float("nan")]
+    svg = drawn(stabdiag.diagnose({"step": range(101), "loss": losses}))
+    assert len(lines(svg)) == 1

@@ -39,6 +39,12 @@ TURNED = np.where(AT < 300, falling(5.0, 1.0), falling(5.0, 1.0)[300] * (1 + (AT
 FLAT = falling(5.0, 1.0, 60)
 WORSE = np.where(AT < 300, FLAT, FLAT[300] * (1 + (AT - 300) / 1000))
 
+# So much up and down that a turn of the evaluations cannot be told from their noise.
+ROUGH = {
+    "step": AT[:10],
+    "loss": np.linspace(2.2, 1.6, 10),
+    "eval_loss": [3.0, 2.4, 2.0, 1.5, 2.1, 1.6, 2.2, 1.6, 2.3, 2.0],
+}
 EPOCHS = {"epoch": AT[:100], "loss": TRAIN[:100], "eval_loss": 3 * TRAIN[:100]}
 QUICK = falling(5.0, 0.2, 30)
 HEART = 3.0 + AT / 400
@@ -74,6 +80,7 @@ def test_it_is_found(symptom, slug: str, log: Log, manifest: dict[str, object], 
         pytest.param(
             "overfitting", run(TRAIN, TURNED, first=680), {}, id="three evaluations at the end"
         ),
+        pytest.param("overfitting", ROUGH, {}, id="a turn within the noise of evaluations"),
         pytest.param("eval-rising", run(TRAIN, TURNED), {}, id="learned by heart"),
         pytest.param("eval-rising", run(FLAT, FLAT), {}, id="both are flat"),
         pytest.param(

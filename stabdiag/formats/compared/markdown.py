@@ -39,8 +39,7 @@ def render(comparison: Comparison, *, command: str | None = None) -> str:
 
 def _head(comparison: Comparison) -> Iterator[str]:
     found = comparison.diagnosis
-    step = "" if found.step is None else f", step {found.step}"
-    yield f"### {SIGNS[found.severity]} {escape(found.title)}{step}"
+    yield f"### {SIGNS[found.severity]} {escape(found.headline)}"
     yield f"**{found.severity.value}** · `{found.slug}` · {len(comparison.runs)} runs"
     yield escape(found.summary)
 

@@ -11,7 +11,7 @@ from stabdiag.formats.compared import tables
 from stabdiag.formats.compared.drawn import draw
 from stabdiag.formats.compared.view import overlay
 from stabdiag.formats.terminal.console import console_for, written
-from stabdiag.formats.terminal.page import MAX_WIDTH, Page
+from stabdiag.formats.terminal.page import page_for, unbroken
 from stabdiag.formats.terminal.sections import actions, also_found, head
 from stabdiag.words import plural
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderResult
 
     from stabdiag.compared import Comparison
+    from stabdiag.formats.terminal.page import Page
 
 _GAP = 2
 _WIDEST = 34
@@ -36,14 +37,8 @@ class ComparisonPage:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Yield the page, line by line."""
-        page = Page(
-            width=min(self.width, options.max_width, MAX_WIDTH),
-            ascii=options.ascii_only,
-            verbose=self.verbose,
-        )
-        for line in _lines(self.comparison, page):
-            line.no_wrap, line.overflow, line.end = True, "ignore", "\n"
-            yield line
+        page = page_for(options, self.width, verbose=self.verbose)
+        yield from unbroken(_lines(self.comparison, page))
 
 
 def render(
@@ -116,9 +111,7 @@ def _runs(comparison: Comparison, page: Page) -> Iterator[Text]:
 
 def _foot(comparison: Comparison, page: Page) -> Iterator[Text]:
     told = [plural(comparison.common, "common loss", "common losses"), *comparison.notes]
-    changed = [
-        f"{info.name} = {info.value:g}" for info in comparison.limits.items() if info.overridden
-    ]
+    changed = [f"{info.name} = {info.value:g}" for info in comparison.limits.changed]
     unreadable = [run for run in comparison.runs if run.history.source.unreadable]
     told += [
         f"{run.label} has {plural(run.history.source.unreadable, 'line')} not read"

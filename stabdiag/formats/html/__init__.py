@@ -8,7 +8,6 @@ and through the data, which the script writes as text alone.
 from __future__ import annotations
 
 from base64 import b64encode
-from collections import Counter
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
@@ -62,7 +61,6 @@ def render(report: Report, *, command: str | None = None) -> str:
         messages=report.history.messages,
         reading=reading(report),
         manifest=manifest(report),
-        lacking=_lacking(report),
         well=lead(report).severity is Severity.OK,
         version=version(),
     )
@@ -94,9 +92,3 @@ def _policy(scripts: tuple[str, ...], style: str) -> str:
 def _hash(text: str) -> str:
     digest = b64encode(sha256(text.encode("utf-8")).digest()).decode("ascii")
     return f"'sha256-{digest}'"
-
-
-def _lacking(report: Report) -> list[str]:
-    """Return what symptoms could not be checked for lack of, the most wanted first."""
-    wanted = Counter(role for symptom in report.unchecked for role in symptom.missing)
-    return [role for role, _ in wanted.most_common()]

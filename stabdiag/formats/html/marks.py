@@ -88,10 +88,9 @@ def _resumes(report: Report) -> Iterator[Mark]:
     for event in report.history.events:
         if event.step is not None and event.kind in (EventKind.REWIND, EventKind.ATTEMPT):
             yield _at(event.kind.value, event.step, event.message)
-    source = report.history.source
-    firsts = [int(series.steps[0]) for series in report.history.series.values() if len(series)]
-    if source.attempts > 1 and firsts:
-        yield _at("attempt", min(firsts), f"Attempt {source.attempt} of {source.attempts} begins")
+    source, first = report.history.source, report.history.first_step
+    if source.attempts > 1 and first is not None:
+        yield _at("attempt", first, f"Attempt {source.attempt} of {source.attempts} begins")
 
 
 def _reload(report: Report) -> Iterator[Mark]:

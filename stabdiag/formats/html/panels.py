@@ -13,8 +13,9 @@ from stabdiag.formats.terminal.canvas import Scale
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from stabdiag.arrays import Floats, Ints
     from stabdiag.findings import Baseline
-    from stabdiag.history import Floats, Ints, Series
+    from stabdiag.history import Series
     from stabdiag.report import Report
 
 _BELOW = ("grad_norm", "lr", "loss_scale", "weight_norm")

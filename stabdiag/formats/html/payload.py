@@ -15,13 +15,12 @@ from stabdiag.formats.visible import visible
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
+    from stabdiag.arrays import Floats
     from stabdiag.formats.html.marks import Mark
     from stabdiag.formats.html.panels import Line, Panel
     from stabdiag.report import Report
-
-    Floats = NDArray[np.float64]
 
 
 def payload(report: Report, panels: Sequence[Panel], marks: Sequence[Mark]) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from stabdiag.findings import AskedOf
 from stabdiag.formats.json import MANIFEST_FIELDS
 from stabdiag.formats.terminal.evidence import decisive
-from stabdiag.formats.terminal.page import number
+from stabdiag.formats.terminal.reading import changed_limits
 from stabdiag.tree import QUESTIONS
 
 if TYPE_CHECKING:
@@ -67,12 +67,7 @@ def answers(report: Report) -> list[Asked]:
 def reading(report: Report) -> list[tuple[str, str]]:
     """Return what was assumed, left out or changed while the log was read."""
     events = [(event.kind.value, event.message) for event in report.history.notes]
-    changed = [
-        ("limit", f"{info.name} is {number(info.value)} (default {number(info.default)})")
-        for info in report.limits.items()
-        if info.overridden
-    ]
-    return changed + events
+    return [*(("limit", told) for told in changed_limits(report.limits)), *events]
 
 
 def manifest(report: Report) -> list[Setting]:

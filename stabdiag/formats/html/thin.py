@@ -9,9 +9,8 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from numpy.typing import NDArray
+    from stabdiag.arrays import Floats, Ints, Mask
 
-    from stabdiag.history import Floats, Ints
 
 MOST = 8000
 """A series of more points than this is thinned to about so many: three to a pixel."""
@@ -37,7 +36,7 @@ def kept(values: Floats, places: Iterable[int], most: int = MOST) -> Ints:
     return np.unique(np.concatenate(parts))
 
 
-def stretches(mask: NDArray[np.bool_]) -> tuple[Ints, Ints]:
+def stretches(mask: Mask) -> tuple[Ints, Ints]:
     """Return the first and the last position of each stretch in which the mask holds."""
     edges = np.diff(mask.astype(np.int8), prepend=0, append=0)
     return np.flatnonzero(edges == 1), np.flatnonzero(edges == -1) - 1

@@ -74,9 +74,8 @@ def _notes(report: Report) -> Iterator[str]:
         yield f"{code(name)} = {value} is inferred: {escape(why)}"
     if manifest.unknown:
         yield f"not understood: {', '.join(code(str(key)) for key in manifest.unknown)}"
-    for info in report.limits.items():
-        if info.overridden:
-            yield f"limit `{info.name}` is {number(info.value)} (default {number(info.default)})"
+    for info in report.limits.changed:
+        yield f"limit `{info.name}` is {number(info.value)} (default {number(info.default)})"
     for role, series in report.history.series.items():
         if series.column != role:
             yield f"{code(role)} is read from {code(series.column)}"

@@ -11,12 +11,10 @@ import numpy as np
 from stabdiag.formats.terminal.canvas import Scale, View
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from stabdiag.arrays import Floats
     from stabdiag.formats.terminal.subject import Plot
     from stabdiag.history import Series
 
-    Floats = NDArray[np.float64]
 
 COLUMNS = 60
 _DIGITS = 6

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING
 
 from stabdiag.findings import AskedOf, Severity, Verdict
@@ -110,14 +109,13 @@ def foot(report: Report, command: str | None) -> Iterator[str]:
     """Yield the commands that tell the same again and more, and which log this was."""
     commands = [command or "", f"stabdiag explain {report.worst.slug}"]
     yield block("\n".join(line for line in commands if line), "sh")
-    source = report.history.source
+    source, first = report.history.source, report.history.first_step
     told = [
         f"stabdiag {version()}",
         f"{plural(source.records, 'record')} ({escape(source.format)})",
     ]
-    steps = [series.steps for series in report.history.series.values() if len(series)]
-    if steps:
-        told.append(f"steps {min(s[0] for s in steps)} to {max(s[-1] for s in steps)}")
+    if first is not None:
+        told.append(f"steps {first} to {report.history.last_step}")
     if source.unreadable:
         told.append(f"{plural(source.unreadable, 'line')} could not be read")
     if source.attempts > 1:
@@ -131,11 +129,10 @@ def _rest(report: Report) -> str:
     """Return how much else there is, where the headline alone would sound as if all were well."""
     if lead(report).severity is not Severity.OK or not report.also_found:
         return ""
-    counts = Counter(found.severity.value for found in report.also_found)
-    return "".join(f", {count} {severity}{'s' * (count > 1)}" for severity, count in counts.items())
+    # What is worse than a note would lead.
+    return f", {plural(len(report.also_found), 'note')}"
 
 
 def _named(found: Finding) -> str:
-    step = "" if found.step is None else f", step {found.step}"
     when = " (before the NaN)" if found.asked_of is AskedOf.LEAD_UP else ""
-    return f"{escape(found.title)}{step}{when}"
+    return f"{escape(found.headline)}{when}"

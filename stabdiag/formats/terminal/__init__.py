@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from stabdiag.formats.terminal import evidence, reading, sections, trail
 from stabdiag.formats.terminal.console import console_for, written
-from stabdiag.formats.terminal.page import MAX_WIDTH, Page
+from stabdiag.formats.terminal.page import page_for, unbroken
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderResult
@@ -41,16 +41,9 @@ class ReportPage:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Yield the page, line by line."""
-        page = Page(
-            width=min(self.width, options.max_width, MAX_WIDTH),
-            ascii=options.ascii_only,
-            verbose=self.verbose,
-        )
+        page = page_for(options, self.width, verbose=self.verbose)
         for section in LAYOUT:
-            for line in section(self.report, page):
-                # It is laid out already; rich is not to do it again.
-                line.no_wrap, line.overflow, line.end = True, "ignore", "\n"
-                yield line
+            yield from unbroken(section(self.report, page))
 
 
 def render(

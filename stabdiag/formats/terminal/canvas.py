@@ -15,11 +15,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from stabdiag.arrays import Floats, Ints, Mask
     from stabdiag.history import Series
 
-    Floats = NDArray[np.float64]
 
 DOTS_X, DOTS_Y = 2, 4
 BLANK = "\u2800"
@@ -38,7 +36,7 @@ class View:
     last: int
     columns: int
 
-    def dots(self, steps: NDArray[np.int64]) -> NDArray[np.int64]:
+    def dots(self, steps: Ints) -> Ints:
         """Return the horizontal dot of each step."""
         width = self.columns * DOTS_X - 1
         span = max(self.last - self.first, 1)
@@ -127,14 +125,14 @@ def strip(series: Series, view: View, *, ascii: bool) -> str:
     return "".join(marks[h] if h > 0 else " " for h in _held(height, view, finite.steps))
 
 
-def bad_columns(series: Series, view: View) -> NDArray[np.bool_]:
+def bad_columns(series: Series, view: View) -> Mask:
     """Return which columns hold a NaN or infinite point."""
     bad = np.zeros(view.columns, dtype=np.bool_)
     bad[view.dots(series.steps[~np.isfinite(series.values)]) // DOTS_X] = True
     return bad
 
 
-def _held(height: NDArray[np.int64], view: View, steps: NDArray[np.int64]) -> NDArray[np.int64]:
+def _held(height: Ints, view: View, steps: Ints) -> Ints:
     """Fill the gaps of a sparse strip with the bar before them."""
     if not steps.size:
         return height
@@ -146,9 +144,7 @@ def _held(height: NDArray[np.int64], view: View, steps: NDArray[np.int64]) -> ND
     return held
 
 
-def thinned(
-    series: Series, view: View, scale: Scale, top: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def thinned(series: Series, view: View, scale: Scale, top: int) -> tuple[Ints, Ints]:
     """Return dots to connect: of each dot column the first, lowest, highest and last point.
 
     A spike of one step among a million survives this; a mean or a stride would lose it. A gap
@@ -166,7 +162,7 @@ def thinned(
     return x[keep], y[keep]
 
 
-def _line(x: NDArray[np.int64], y: NDArray[np.int64]) -> set[tuple[int, int]]:
+def _line(x: Ints, y: Ints) -> set[tuple[int, int]]:
     """Return the dots of the line through the points, broken where a height is negative."""
     points = list(zip(x.tolist(), y.tolist(), strict=True))
     dots = {(a, b) for a, b in points if b >= 0}

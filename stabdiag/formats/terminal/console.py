@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from stabdiag.formats.terminal.page import MAX_WIDTH, Page
+from stabdiag.formats.terminal.page import page_for, unbroken
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from rich.text import Text
+
+    from stabdiag.formats.terminal.page import Page
 
 
 class _Buffer(StringIO):
@@ -61,7 +63,6 @@ def printed(
 ) -> str:
     """Return the lines of a page as text, laid out for this width and these characters."""
     console = console_for(width, color=color, encoding=encoding)
-    for line in lines(Page(width=min(width, MAX_WIDTH), ascii=console.options.ascii_only)):
-        line.no_wrap, line.overflow = True, "ignore"
+    for line in unbroken(lines(page_for(console.options, width))):
         console.print(line)
     return written(console)

@@ -16,7 +16,9 @@ from rich.text import Text
 from stabdiag.formats.visible import code, visible
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
+
+    from rich.console import ConsoleOptions
 
     from stabdiag.findings import Scalar
 
@@ -109,6 +111,19 @@ class Page:
         room = max(self.width - max(head.cell_len, hang.cell_len), _LEAST_ROOM)
         lines = _broken(content, room)
         return [self.line(hang if i else head, line) for i, line in enumerate(lines)]
+
+
+def page_for(options: ConsoleOptions, width: int, *, verbose: bool = False) -> Page:
+    """Return a page no wider than this and than the console at hand, in its characters."""
+    width = min(width, options.max_width, MAX_WIDTH)
+    return Page(width=width, ascii=options.ascii_only, verbose=verbose)
+
+
+def unbroken(lines: Iterable[Text]) -> Iterator[Text]:
+    """Yield lines that are laid out already, so that rich does not do it again."""
+    for line in lines:
+        line.no_wrap, line.overflow, line.end = True, "ignore", "\n"
+        yield line
 
 
 def _broken(content: Text, room: int) -> list[Text]:

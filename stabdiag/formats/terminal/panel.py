@@ -10,7 +10,7 @@ from rich.text import Text
 from stabdiag.findings import AskedOf, Verdict
 from stabdiag.formats.lead import lead, others
 from stabdiag.formats.terminal.canvas import View, strip
-from stabdiag.formats.terminal.page import MAX_WIDTH, Page, number
+from stabdiag.formats.terminal.page import Page, number, page_for, unbroken
 from stabdiag.formats.terminal.sections import ACCENT, BADGE
 from stabdiag.formats.terminal.trail import STYLES, word
 from stabdiag.words import plural
@@ -40,10 +40,8 @@ class LivePanel:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Yield the panel, line by line."""
-        page = Page(width=min(options.max_width - 1, MAX_WIDTH), ascii=options.ascii_only)
-        for line in lines(self.report, page, name=self.name, status=self.status):
-            line.no_wrap, line.overflow, line.end = True, "ignore", "\n"
-            yield line
+        page = page_for(options, options.max_width - 1)
+        yield from unbroken(lines(self.report, page, name=self.name, status=self.status))
 
 
 def lines(report: Report | None, page: Page, *, name: str, status: str) -> Iterator[Text]:
@@ -100,9 +98,8 @@ def _verdict(report: Report, page: Page) -> Iterator[Text]:
         badge = page.text(
             found.severity.value.upper(), (BADGE if first else ACCENT)[found.severity]
         )
-        step = "" if found.step is None else f", step {found.step}"
         room = page.width - _LABEL - badge.cell_len - 2
-        told = page.clip(f"{found.title}{step}  [{found.slug}]", room)
+        told = page.clip(f"{found.headline}  [{found.slug}]", room)
         yield page.line(_label("so far" if first else "", page), badge, "  ", told)
     more = len(findings) - _MOST_FINDINGS
     if more > 0:

@@ -23,7 +23,8 @@ from stabdiag.formats.terminal.subject import Plot, group
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from numpy.typing import NDArray
+    from stabdiag.arrays import Mask
+
 
 ROWS = 8
 _MOST_TICKS = 5
@@ -95,7 +96,7 @@ def _at_row(value: float, scale: Scale) -> int:
     return round((1 - float(scale.share(np.array([value]))[0])) * (ROWS - 1))
 
 
-def _background(bad: NDArray[np.bool_], event: int | None, name: str) -> dict[int, tuple[str, str]]:
+def _background(bad: Mask, event: int | None, name: str) -> dict[int, tuple[str, str]]:
     """Return what stands behind the curve by column: the NaN region, its name, the event."""
     columns = np.flatnonzero(bad).tolist()
     marks = dict.fromkeys(columns, ("░", "red"))

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from stabdiag.formats.terminal.page import Page
+    from stabdiag.limits import Limits
     from stabdiag.report import Report
 
 
@@ -20,7 +21,7 @@ def reading(report: Report, page: Page) -> Iterator[Text]:
     notes = [
         *_columns(report, page),
         ("manifest", "; ".join(_manifest(report, page))),
-        *_limits(report),
+        *(("limit", told) for told in changed_limits(report.limits)),
         *((event.kind.value, event.message) for event in report.history.notes),
     ]
     width = max(len(name) for name, _ in notes)
@@ -50,7 +51,7 @@ def _manifest(report: Report, page: Page) -> Iterator[str]:
         yield f"not understood: {', '.join(str(key) for key in manifest.unknown)}"
 
 
-def _limits(report: Report) -> Iterator[tuple[str, str]]:
-    for info in report.limits.items():
-        if info.overridden:
-            yield "limit", f"{info.name} is {number(info.value)} (default {number(info.default)})"
+def changed_limits(limits: Limits) -> Iterator[str]:
+    """Yield a clause for each limit that is not at its default."""
+    for info in limits.changed:
+        yield f"{info.name} is {number(info.value)} (default {number(info.default)})"

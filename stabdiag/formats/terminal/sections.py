@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING
 
 from rich.text import Text
@@ -111,8 +110,7 @@ def unchecked(report: Report, page: Page) -> Iterator[Text]:
         return
     told = f"{plural(len(report.unchecked), 'symptom')}, for lack of"
     if not page.verbose:
-        lacking = Counter(role for symptom in report.unchecked for role in symptom.missing)
-        told += f" {', '.join(role for role, _ in lacking.most_common())}"
+        told += f" {', '.join(report.lacking)}"
         title = page.text("Not checked", "bold")
         yield Text("")
         yield page.line(title, page.text(f"  {_whole(told, page, title.cell_len + 2)}", "dim"))
@@ -132,13 +130,12 @@ def _whole(told: str, page: Page, before: int) -> str:
 
 def foot(report: Report, page: Page) -> Iterator[Text]:
     """Yield the last lines: which log this was, and how to learn more."""
-    source = report.history.source
-    steps = [s.steps for s in report.history.series.values() if len(s)]
+    source, first = report.history.source, report.history.first_step
     told = [f"{source.name} ({source.format}): {plural(source.records, 'record')}"]
     if source.unreadable:
         told.append(f"{source.unreadable} unreadable")
-    if steps:
-        told.append(f"steps {min(s[0] for s in steps)} to {max(s[-1] for s in steps)}")
+    if first is not None:
+        told.append(f"steps {first} to {report.history.last_step}")
     if source.attempts > 1:
         told.append(f"attempt {source.attempt} of {source.attempts}")
     if report.literal:
@@ -152,7 +149,6 @@ def foot(report: Report, page: Page) -> Iterator[Text]:
 def _named(found: Finding, page: Page, style: str = "") -> Text:
     """Return a finding's title, step and slug."""
     when = " (before the NaN)" if found.asked_of is AskedOf.LEAD_UP else ""
-    step = "" if found.step is None else f", step {found.step}"
     return page.line(
-        page.text(f"{found.title}{step}{when}", style), page.text(f"  [{found.slug}]", "dim")
+        page.text(f"{found.headline}{when}", style), page.text(f"  [{found.slug}]", "dim")
     )

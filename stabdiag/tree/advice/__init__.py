@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from stabdiag.tree.advice import divergence, lasting, nan, plateau, precision, spike
+from stabdiag.tree.advice import divergence, fp16, lasting, nan, plateau, precision, spike
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -21,7 +21,7 @@ ADVICE: Final[Mapping[str, Callable[[Case, Mapping[str, Answer]], Advice]]] = {
     "nan-fp32": nan.full_precision,
     "nan-bf16": nan.full_precision,
     "nan-dtype-unknown": nan.full_precision,
-    "nan-fp16-overflow": nan.fp16,
+    "nan-fp16-overflow": fp16.fp16,
     "spike-long-tail-batch": spike.long_tail,
     "spike-lr-jump": spike.lr_jump,
     "spike-duplicate-batch": spike.duplicate,

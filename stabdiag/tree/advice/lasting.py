@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from stabdiag.stats.quantiles import median
 from stabdiag.stats.shape import back_after_all
 from stabdiag.tree.advice.spike_facts import STATE, SpikeFacts, spike_facts
 from stabdiag.tree.advice.words import Advice, batches_at, clip, first_of
-from stabdiag.tree.checkpoint import checkpoint_before
 from stabdiag.tree.onset import focus, time_to_recover
 from stabdiag.tree.panels import AGAIN, before, lr_panel
 from stabdiag.words import num, uncapitalised
@@ -26,11 +25,9 @@ _LOWER_PEAK = (
 )
 _FULL_COST = "If no checkpoint is older than the onset, train again from the start."
 
-
 # A loss still rises if it has done so over three thirds of so many losses at least, by so much.
 _THIRD = 3
 _RISES = 1.2
-
 
 # Where the loss stands now is the median of so many at least.
 _LEVEL = 20
@@ -53,24 +50,21 @@ def persistent(case: Case, answers: Mapping[str, Answer]) -> Advice:
     elif facts.resumed is not None:
         course = _resumed(case, facts)
     else:
-        then = (*_skipped(case, facts), *_about_the_rate(case, facts), *_cost(case, facts))
+        then = (*_skipped(case, facts), *_about_the_rate(case, facts), *_cost(facts))
         course = _Course(act=facts.restart, then=then, remedies=facts.remedies)
     time = time_to_recover(case)
     passed = f"It had not come back within {time}."
     why = "The weights or the optimizer's moments are damaged, or the data changed."
     if back is not None:
         passed, why = f"It came back, but only by step {back}, and not within {time}.", ""
-    return Advice(
-        summary=" ".join(filter(None, (facts.what, passed, facts.cause or why))),
+    advice = facts.advice(
+        f"{passed} {facts.cause or why}",
         first=course.act,
         then=course.then,
-        step=facts.onset,
-        reload=facts.reload,
-        began=facts.began,
         remedies=course.remedies,
-        back=back,
-        title="" if back is None else "Loss spike that recovered late",
     )
+    title = "" if back is None else "Loss spike that recovered late"
+    return replace(advice, back=back, title=title)
 
 
 def _back_late(case: Case) -> int | None:
@@ -99,7 +93,7 @@ def _kept(case: Case, facts: SpikeFacts, back: int) -> str:
     was = f"the loss was back by step {back}"
     if facts.resumed is not None:
         return f", and see that the next resume loads {STATE}: {was}."
-    if checkpoint_before(case.manifest, facts.began).step == 0:
+    if facts.last.step == 0:
         return f": no checkpoint is older, and {was}."
     spike, end = focus(case), int(case.loss.steps[-1])
     last = case.loss.between(back, end).values[-case.points(case.recovery_steps, _LEVEL) :]
@@ -119,15 +113,14 @@ def _resumed(case: Case, facts: SpikeFacts) -> _Course:
             f"Should the loss jump again: {uncapitalised(facts.restart)}",
             *_skipped(case, facts),
             *_about_the_rate(case, facts),
-            *_cost(case, facts),
+            *_cost(facts),
         ),
     )
 
 
-def _cost(case: Case, facts: SpikeFacts) -> tuple[str, ...]:
+def _cost(facts: SpikeFacts) -> tuple[str, ...]:
     """Return what it costs to have no checkpoint: a known cadence tells whether there is one."""
-    unknown = checkpoint_before(case.manifest, facts.began).step is None
-    return (_FULL_COST,) if unknown else ()
+    return (_FULL_COST,) if facts.last.step is None else ()
 
 
 def _skipped(case: Case, facts: SpikeFacts) -> tuple[str, ...]:
@@ -182,16 +175,13 @@ def unresolved(case: Case, answers: Mapping[str, Answer]) -> Advice:
                 f"Run on to step {enough} if the run still can, and diagnose again; else: "
                 f"{uncapitalised(first)}"
             )
-    return Advice(
-        summary=" ".join(filter(None, (facts.what, end, facts.cause))),
+    return facts.advice(
+        f"{end} {facts.cause}",
         first=first,
         then=(
             *((_LOWER_PEAK,) if facts.rising is not None else ()),
             f"Look at {batches_at(case, facts.onset, and_before=True)}.",
         ),
-        step=facts.onset,
-        reload=facts.reload,
-        began=facts.began,
         remedies=facts.remedies,
     )
 

@@ -25,7 +25,7 @@ def evaluated(case: Case) -> str:
     first, last = climb(case)
     evaluations = case.history.finite("eval_loss")
     before, after = evaluations.until(first).values, evaluations.between(first + 1, last).values
-    if case.literal or not len(before) or not len(after):
+    if not len(before) or not len(after):
         return _COMPARE
     then, now = median(before[-_FEW:]), median(after[-_FEW:])
     went = f"went from {num(then)} to {num(now)} over the climb"

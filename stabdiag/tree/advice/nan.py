@@ -1,4 +1,4 @@
-"""Advice on §1: NaN."""
+"""Advice on §1: NaN, but for fp16."""
 
 from __future__ import annotations
 
@@ -8,18 +8,24 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stabdiag.findings import Remedy
-from stabdiag.tree.advice.spike_facts import STATE
-from stabdiag.tree.advice.words import Advice, batches_at, clip, first_of, logged_at, now_lr
-from stabdiag.tree.checkpoint import checkpoint_before
-from stabdiag.tree.origin import FirstBad, Origin, origin
+from stabdiag.tree.advice.nan_words import at_resume, fix_schedule, reload_before, what_went_nan
+from stabdiag.tree.advice.words import (
+    RESTORE_SCHEDULE,
+    Advice,
+    batches_at,
+    clip,
+    first_of,
+    logged_at,
+    now_lr,
+)
+from stabdiag.tree.origin import Origin, origin
 from stabdiag.tree.surge import why_not_known
-from stabdiag.words import capitalised, num, sentence, uncapitalised
+from stabdiag.words import capitalised, num, sentence
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from stabdiag.findings import Answer
-    from stabdiag.history import Event
     from stabdiag.tree.case import Case
 
 # A warm-up has to do with a blow-up within so many times the steps in which the learning rate came
@@ -31,7 +37,7 @@ _SOON = 0.1
 def full_precision(case: Case, answers: Mapping[str, Answer]) -> Advice:
     """NaN in fp32, fp64, bf16 or an unknown dtype."""
     start = origin(case)
-    reload = _reload(case, start)
+    reload = reload_before(case, start)
     advice = _by_evidence(case, start, reload)
     then = advice.then
     if case.manifest.dtype == "bf16":
@@ -45,7 +51,7 @@ def full_precision(case: Case, answers: Mapping[str, Answer]) -> Advice:
         then = (hint, *then)
     return replace(
         advice,
-        summary=f"{_what_went_nan(start.bad)} {advice.summary}",
+        summary=f"{what_went_nan(start.bad)} {advice.summary}",
         then=then,
         step=start.bad.step,
         reload=reload,
@@ -59,10 +65,9 @@ def _by_evidence(case: Case, start: Origin, reload: str) -> Advice:
     if start.jump:
         return Advice(
             summary=sentence(start.jump.because),
-            first=f"Fix the schedule at step {start.jump.steps[0]}: {uncapitalised(reload)}.",
+            first=fix_schedule(start.jump, reload),
             then=(
-                "Check that a resume restores the scheduler's state, and that phases join without "
-                "a step.",
+                RESTORE_SCHEDULE,
                 "If the jump is intended, warm up to it, and clip the gradient norm.",
             ),
             remedies=(Remedy.RATE,),
@@ -75,7 +80,7 @@ def _by_evidence(case: Case, start: Origin, reload: str) -> Advice:
         )
         return Advice(
             summary=_how_it_blew_up(case, start),
-            first=f"{_reload(case, start, how)}.",
+            first=f"{reload_before(case, start, how)}.",
             then=(
                 *(("Lengthen the warm-up: it is the cheapest cure for an early blow-up.",) * early),
                 sentence(f"inspect {_suspects(case, start)}"),
@@ -97,19 +102,7 @@ def _by_evidence(case: Case, start: Origin, reload: str) -> Advice:
         ),
         remedies=(Remedy.OPERATIONS,),
     )
-    return look if start.resumed is None or case.damaged else _at_resume(start.resumed, look)
-
-
-def _at_resume(resume: Event, look: Advice) -> Advice:
-    """Return what to do about a NaN right after a resume, where there had been none before it."""
-    return replace(
-        look,
-        summary=f"It began where the run resumed, at step {resume.step}; the attempt before had "
-        f"finite losses from there to step {resume.sound_to}.",
-        first=f"Resume at step {resume.step} once more, and see that it loads {STATE}.",
-        then=(f"Should the loss go NaN again: {uncapitalised(look.first)}", *look.then),
-        remedies=(),
-    )
+    return look if start.resumed is None or case.damaged else at_resume(start.resumed, look)
 
 
 def _suspects(case: Case, start: Origin) -> str:
@@ -157,94 +150,9 @@ def _how_it_began(case: Case, start: Origin) -> str:
             )
         why = capitalised(why_not_known(case, start.step))
         return f"{why} before it, so the log does not show what led up to it."
-    points = ", which points at a bad sample or at a layer's numerics."
-    if trouble:
-        points = f", but {trouble}."
+    points = (
+        f"but {trouble}" if trouble else "which points at a bad sample or at a layer's numerics"
+    )
     if start.role != "loss":
-        return f"{start.role} went first, at step {start.step}, after calm gradients{points}"
-    return f"{capitalised(start.surge.of)} was calm before it{points}"
-
-
-def fp16(case: Case, answers: Mapping[str, Answer]) -> Advice:
-    """NaN in fp16."""
-    signals, start = answers["Q3.3"], origin(case)
-    reload, where = _reload(case, start), logged_at(case, start.step)
-    told = {
-        "yes": "The log carries the fingerprint of an fp16 overflow: a value beyond 65504.",
-        "no": "The log does not carry the fingerprint of an overflow, so a structural NaN is "
-        "possible.",
-        "unknown": "The first suspect in fp16 is an activation or gradient beyond 65504.",
-    }[signals.verdict]
-    smaller = f"halve the learning rate{now_lr(case, start.bad.step)}"
-    remedies: tuple[Remedy, ...] = (Remedy.PRECISION,)
-    then: tuple[str, ...] = (f"If the loss scale keeps collapsing, {smaller}.",)
-    if start.jump:
-        told, remedies = sentence(start.jump.because), (Remedy.RATE, Remedy.PRECISION)
-        first = f"Fix the schedule at step {start.jump.steps[0]}: {uncapitalised(reload)}."
-    elif signals.verdict == "no":
-        first = (
-            f"Re-run {where} once in fp32 on the same data: if it is finite there, it was an fp16 "
-            "overflow."
-        )
-    elif signals.measured.get("scaling_off") == "yes":
-        first = f"{reload}, and engage dynamic loss scaling (torch.amp.GradScaler)."
-    elif signals.measured.get("scale_halving") == "yes":
-        first = (
-            f"{reload}, and {smaller} or switch from fp16 to bf16: a smaller loss scale did not "
-            "help."
-        )
-        then, remedies = (), (Remedy.RATE, Remedy.PRECISION)
-    elif signals.measured.get("scaling_off") == "no":
-        first = f"{reload}, and switch from fp16 to bf16, or {smaller}."
-        remedies = (Remedy.PRECISION, Remedy.RATE)
-        then = ()
-    else:
-        first = f"{reload}, and switch from fp16 to bf16, or see that the loss scaler is engaged."
-    advice = Advice(
-        summary=told,
-        first=first,
-        then=(
-            f"Re-run {where} in fp32 on the same data: finite there means an fp16 overflow, not a "
-            "structural bug.",
-            *then,
-            "Keep softmax, layer norm and the loss in fp32.",
-            "Check the initialisation and the size of the residual stream.",
-        ),
-        remedies=remedies,
-    )
-    if start.resumed is not None and not start.jump and signals.verdict != "yes":
-        advice = _at_resume(start.resumed, advice)
-    return replace(
-        advice,
-        summary=f"{_what_went_nan(start.bad)} {advice.summary}",
-        step=start.bad.step,
-        reload=reload,
-        began=start.began,
-    )
-
-
-def _reload(case: Case, start: Origin, how: str = "") -> str:
-    last = checkpoint_before(case.manifest, start.began, case.stride)
-    if start.bad.count == start.bad.total and not last.step:
-        if last.step is None:
-            return (
-                "Reload the last checkpoint from before this log, which holds no finite loss, or "
-                f"restart from the beginning if there is none{f', {how}' if how else ''}"
-            )
-        where = "from the beginning, or from before this log (it holds no finite loss)"
-        return f"Restart {where}{f', {how}' if how else ''}"
-    itself = start.began == start.step
-    what = "first non-finite value, at" if itself else "trouble that began at"
-    return last.reload(f"the {what} step {start.began}", how)
-
-
-def _what_went_nan(bad: FirstBad) -> str:
-    good = "" if bad.last_good is None else f" (last finite loss: step {bad.last_good})"
-    are = "is" if bad.count == 1 else "are"
-    count = f"{bad.count} of {bad.total} logged losses {are} not finite"
-    if not bad.for_good:
-        return f"The loss is not finite at step {bad.step}{good}, but is again later; {count}."
-    rest = "" if bad.count == 1 else f"; {count}"
-    if bad.last_good is None and bad.step > 0:
-        return f"The loss is not finite at step {bad.step}, the first that was logged{rest}."
-    return f"The loss is not finite from step {bad.step} on{good}{rest}."
+        return f"{start.role} went first, at step {start.step}, after calm gradients, {points}."
+    return f"{capitalised(start.surge.of)} was calm before it, {points}."

@@ -5,7 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from stabdiag.findings import Remedy
-from stabdiag.tree.advice.words import Advice, now_lr, shown, to_log
+from stabdiag.tree.advice.words import (
+    CHECK_INITIALISATION,
+    KEEP_IN_FP32,
+    Advice,
+    now_lr,
+    shown,
+    to_log,
+)
 from stabdiag.tree.checkpoint import checkpoint_before
 from stabdiag.words import sentence, uncapitalised
 
@@ -40,8 +47,8 @@ def overflow(case: Case, answers: Mapping[str, Answer]) -> Advice:
         first=first,
         then=(
             *log,
-            "Keep softmax, layer norm and the loss in fp32.",
-            "Check the initialisation and the size of the residual stream.",
+            KEEP_IN_FP32,
+            CHECK_INITIALISATION,
         ),
         step=step,
         remedies=remedies,
@@ -79,9 +86,9 @@ def collapsed(case: Case, answers: Mapping[str, Answer]) -> Advice:
         first=f"{reload}, and halve the learning rate{now_lr(case, step)} or switch from fp16 to "
         "bf16.",
         then=(
-            "Check the initialisation and the size of the residual stream.",
+            CHECK_INITIALISATION,
             "Find the layer whose activations come near 65504: log their maxima.",
-            "Keep softmax, layer norm and the loss in fp32.",
+            KEEP_IN_FP32,
         ),
         step=step,
         reload=reload,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.stats.quantiles import medians, robust_sigma
+from stabdiag.stats.quantiles import diff_sigma, medians
 from stabdiag.tree.rises import found_rise
 
 if TYPE_CHECKING:
@@ -26,11 +26,10 @@ def left_its_best(case: Case) -> int:
     rise, x = found_rise(case), case.loss.values[case.settled]
     if rise.onset - rise.best < LEVEL:
         return case.at(case.settled.start + rise.onset)
-    changes = np.diff(x[max(rise.best - _NOISE, 0) : rise.best + 1])
-    if not len(changes):
+    before = x[max(rise.best - _NOISE, 0) : rise.best + 1]
+    if len(before) < 2:
         return case.at(case.settled.start + rise.onset)
-    sigma = robust_sigma(changes) / np.sqrt(2)
     smooth = medians(np.lib.stride_tricks.sliding_window_view(x[rise.best : rise.onset], LEVEL))
-    low = np.flatnonzero(smooth <= rise.best_level + sigma)
+    low = np.flatnonzero(smooth <= rise.best_level + diff_sigma(before))
     last = rise.best + (int(low[-1]) + LEVEL // 2 if len(low) else 0)
     return case.at(case.settled.start + last)

@@ -6,7 +6,14 @@ from typing import TYPE_CHECKING
 
 from stabdiag.findings import Remedy
 from stabdiag.tree.advice.spike_facts import STATE, spike_facts
-from stabdiag.tree.advice.words import Advice, batches_at, clip, shown, to_log
+from stabdiag.tree.advice.words import (
+    RESTORE_SCHEDULE,
+    Advice,
+    batches_at,
+    clip,
+    shown,
+    to_log,
+)
 from stabdiag.words import num
 
 if TYPE_CHECKING:
@@ -27,8 +34,8 @@ def long_tail(case: Case, answers: Mapping[str, Answer]) -> Advice:
     """A recovered spike with a gradient norm far above its mean."""
     facts = spike_facts(case)
     ratio = shown(answers["Q2.3"].measured.get("grad_ratio"))
-    return Advice(
-        summary=f"{facts.what} The gradient norm was {ratio} x its rolling mean there.",
+    return facts.advice(
+        f"The gradient norm was {ratio} x its rolling mean there.",
         first=f"Look at {batches_at(case, facts.onset)} for a long-tail sample, and clip the "
         f"gradient norm at {clip(case)}.",
         then=(
@@ -37,9 +44,6 @@ def long_tail(case: Case, answers: Mapping[str, Answer]) -> Advice:
             "checkpoint.",
             "If spikes grow frequent, skip steps whose gradient norm is far above its mean.",
         ),
-        step=facts.onset,
-        reload=facts.reload,
-        began=facts.began,
         remedies=(Remedy.DATA, Remedy.CLIP),
     )
 
@@ -49,19 +53,15 @@ def lr_jump(case: Case, answers: Mapping[str, Answer]) -> Advice:
     facts, answer = spike_facts(case), answers["Q2.3"]
     before, after = (shown(answer.measured.get(key)) for key in ("lr_before", "lr_after"))
     at = answer.steps[0]
-    return Advice(
-        summary=f"{facts.what} The learning rate had jumped from {before} to {after} at step {at}.",
+    return facts.advice(
+        f"The learning rate had jumped from {before} to {after} at step {at}.",
         first=f"Fix the schedule at step {at}, where the learning rate jumps from {before} to "
         f"{after}.",
         then=(
             "Plot the learning rate of every step against the intended schedule.",
-            "Check that a resume restores the scheduler's state, and that phases join without a "
-            "step.",
+            RESTORE_SCHEDULE,
             "If the jump is intended (a warm restart), restart lower or warm up again.",
         ),
-        step=facts.onset,
-        reload=facts.reload,
-        began=facts.began,
         remedies=(Remedy.RATE,),
     )
 
@@ -70,16 +70,13 @@ def duplicate(case: Case, answers: Mapping[str, Answer]) -> Advice:
     """A recovered spike at or after a repeated batch."""
     facts = spike_facts(case)
     at = answers["Q2.3"].steps[0]
-    return Advice(
-        summary=f"{facts.what} The batch of step {at} had been seen shortly before.",
+    return facts.advice(
+        f"The batch of step {at} had been seen shortly before.",
         first=f"Fix the data loader: log its order around step {at}, where a batch repeats.",
         then=(
             "Check the sampler's seed per epoch and per worker (set_epoch in distributed runs).",
             "On a resume, restore the loader's position, or the same data is seen again.",
         ),
-        step=facts.onset,
-        reload=facts.reload,
-        began=facts.began,
         remedies=(Remedy.DATA,),
     )
 
@@ -100,15 +97,12 @@ def recovered(case: Case, answers: Mapping[str, Answer]) -> Advice:
     overflowed = answers["Q2.3"].measured.get("grad_nonfinite")
     if overflowed is not None:
         why = f"The gradient norm was not finite at step {overflowed}: the gradients overflowed."
-    return Advice(
-        summary=f"{facts.what} {facts.cause or why}",
+    return facts.advice(
+        facts.cause or why,
         first=f"{GO_ON}{look}.",
         then=(
             f"If it happens again, clip the gradient norm at {clip(case)}.",
             *to_log(case, ("grad_norm", "lr", "batch_id"), densely=("grad_norm",)),
         ),
-        step=facts.onset,
-        reload=facts.reload,
-        began=facts.began,
         remedies=(Remedy.DATA,) if facts.resumed is None else (),
     )

@@ -6,16 +6,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from stabdiag.findings import Remedy
-from stabdiag.tree.advice.words import clip
-from stabdiag.tree.checkpoint import checkpoint_before
+from stabdiag.tree.advice.words import Advice, clip
+from stabdiag.tree.checkpoint import Checkpoint, checkpoint_before
+from stabdiag.tree.lr_over import lr_over
 from stabdiag.tree.onset import focus, start
 from stabdiag.tree.panels import before
-from stabdiag.tree.rises import lr_over
 from stabdiag.words import num, plural, sentence, sigmas
 
 if TYPE_CHECKING:
     from stabdiag.tree.case import Case
-    from stabdiag.tree.rises import LrOver
+    from stabdiag.tree.lr_over import LrOver
 
 # What a resume has to bring back.
 STATE = "the optimizer's moments, the schedule, the scaler and the place in the data"
@@ -25,7 +25,8 @@ STATE = "the optimizer's moments, the schedule, the scaler and the place in the 
 class SpikeFacts:
     """A spike in words: its onset, what happened, why if that is clear, and ``how`` to restart.
 
-    ``reload`` names the checkpoint, from before ``began``; ``remedies`` are those of a restart.
+    ``last`` is the checkpoint before ``began``, and ``reload`` names it; ``remedies`` are those of
+    a restart.
     ``resumed`` is the step of a resume just before the onset, if there was one and no jump of the
     learning rate; ``rising`` is the learning rate at the onset, if the loss stayed up and nothing
     but its rise until then may be to blame.
@@ -41,6 +42,21 @@ class SpikeFacts:
     how: str
     restart: str
     remedies: tuple[Remedy, ...]
+    last: Checkpoint
+
+    def advice(
+        self, told: str, *, first: str, then: tuple[str, ...], remedies: tuple[Remedy, ...]
+    ) -> Advice:
+        """Return advice on the spike, with the checkpoint from before it began."""
+        return Advice(
+            summary=f"{self.what} {told}".rstrip(),
+            first=first,
+            then=then,
+            step=self.onset,
+            reload=self.reload,
+            began=self.began,
+            remedies=remedies,
+        )
 
 
 def spike_facts(case: Case) -> SpikeFacts:
@@ -73,6 +89,7 @@ def spike_facts(case: Case) -> SpikeFacts:
         how=how,
         remedies=(*((Remedy.RATE,) if began.cause or rising else ()), Remedy.CLIP),
         restart=f"{last.reload(began.what, how)}.",
+        last=last,
     )
 
 

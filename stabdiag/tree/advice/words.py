@@ -25,8 +25,16 @@ _SERIES = {
     "weight_norm": "weight norm of each group",
 }
 
+# What is advised more than once.
+CHECK_INITIALISATION = "Check the initialisation and the size of the residual stream."
+KEEP_IN_FP32 = "Keep softmax, layer norm and the loss in fp32."
+RESTORE_SCHEDULE = (
+    "Check that a resume restores the scheduler's state, and that phases join without a step."
+)
+
 # What the tree lowers the clip threshold to (Q2.4).
 _CLIP = 0.5
+
 # A learning rate that differs by more from the last one logged is not that of now.
 _MOVED_ON = 0.1
 

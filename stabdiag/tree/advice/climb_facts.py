@@ -1,0 +1,80 @@
+"""What every piece of advice on a climb says: what happened, since when, and what to reload."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from stabdiag.tree.advice.sound import LEVEL, left_its_best
+from stabdiag.tree.advice.words import Advice
+from stabdiag.tree.checkpoint import checkpoint_before
+from stabdiag.tree.rises import best_step, climb, found_rise
+from stabdiag.words import num
+
+if TYPE_CHECKING:
+    from stabdiag.findings import Answer, Remedy
+    from stabdiag.tree.case import Case
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClimbFacts:
+    """A climb in words: what happened, since when, and which checkpoint to reload.
+
+    ``first`` is the step at which the loss began to climb, ``began`` that at which its cause did;
+    the checkpoint is from before ``unsound``, by which the loss may have left its best level.
+    """
+
+    first: int
+    began: int
+    unsound: int
+    what: str
+    reload: str
+
+    @property
+    def check_data(self) -> str:
+        """An imperative clause: check the data."""
+        return f"check the data from step {self.first} on: order, labels, sources"
+
+    def advice(self, summary: str, *, first: str, then: tuple[str, ...], remedy: Remedy) -> Advice:
+        """Return advice on the climb, with the checkpoint from before it and its cause."""
+        return Advice(
+            summary=f"{self.what} {summary}",
+            first=first,
+            then=then,
+            step=self.began,
+            reload=self.reload,
+            began=self.unsound,
+            remedies=(remedy,),
+        )
+
+
+def climb_facts(case: Case, cause: str = "", answer: Answer | None = None) -> ClimbFacts:
+    """Tell of a climb, and of the series behind it if that shows when it turned."""
+    first, last = climb(case)
+    if case.literal:
+        what = f"The loss rose at every step from {first} to {last}."
+    else:
+        rise = found_rise(case)
+        what = (
+            f"The loss climbed from step {first} on and ends at {num(rise.last_level)}, "
+            f"{num(rise.amount)} above its best level ({num(rise.best_level)} near step "
+            f"{best_step(case)})."
+        )
+    since = f"the climb from {first} on"
+    turned = answer.measured.get("turned") if answer else None
+    if isinstance(turned, int):
+        # By the time that the loss climbs, the weights have long been going wrong.
+        since = f"{cause} from {turned} on" if turned < first else since
+        unsound = min(turned, first)
+        reload = checkpoint_before(case.manifest, unsound, case.stride).reload(since)
+        return ClimbFacts(first=first, began=turned, unsound=unsound, what=what, reload=reload)
+    unsound, sound = first, checkpoint_before(case.manifest, first, case.stride)
+    if not case.literal:
+        left = left_its_best(case)
+        # One from within a slow climb is no sound checkpoint; where it began is not told closer.
+        named = first if sound.step is None else sound.step
+        if left + LEVEL * case.stride < named:
+            sound, unsound = checkpoint_before(case.manifest, left), left
+            since = f"the loss left its best level near step {left}"
+    reload = sound.reload(since)
+    return ClimbFacts(first=first, began=first, unsound=unsound, what=what, reload=reload)

@@ -1,0 +1,63 @@
+"""What every piece of advice on a NaN says: what went NaN, and what to reload."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from stabdiag.tree.advice.spike_facts import STATE
+from stabdiag.tree.checkpoint import checkpoint_before
+from stabdiag.words import uncapitalised
+
+if TYPE_CHECKING:
+    from stabdiag.history import Event
+    from stabdiag.tree.advice.words import Advice
+    from stabdiag.tree.case import Case
+    from stabdiag.tree.origin import FirstBad, Origin
+    from stabdiag.tree.panels import Panel
+
+
+def reload_before(case: Case, start: Origin, how: str = "") -> str:
+    """Return an imperative clause: reload the last checkpoint from before the trouble."""
+    last = checkpoint_before(case.manifest, start.began, case.stride)
+    if start.bad.count == start.bad.total and not last.step:
+        if last.step is None:
+            return (
+                "Reload the last checkpoint from before this log, which holds no finite loss, or "
+                f"restart from the beginning if there is none{f', {how}' if how else ''}"
+            )
+        where = "from the beginning, or from before this log (it holds no finite loss)"
+        return f"Restart {where}{f', {how}' if how else ''}"
+    itself = start.began == start.step
+    what = "first non-finite value, at" if itself else "trouble that began at"
+    return last.reload(f"the {what} step {start.began}", how)
+
+
+def what_went_nan(bad: FirstBad) -> str:
+    """Return since when the loss is not finite, and how often, as a sentence."""
+    good = "" if bad.last_good is None else f" (last finite loss: step {bad.last_good})"
+    are = "is" if bad.count == 1 else "are"
+    count = f"{bad.count} of {bad.total} logged losses {are} not finite"
+    if not bad.for_good:
+        return f"The loss is not finite at step {bad.step}{good}, but is again later; {count}."
+    rest = "" if bad.count == 1 else f"; {count}"
+    if bad.last_good is None and bad.step > 0:
+        return f"The loss is not finite at step {bad.step}, the first that was logged{rest}."
+    return f"The loss is not finite from step {bad.step} on{good}{rest}."
+
+
+def fix_schedule(jump: Panel, reload: str) -> str:
+    """Return what to do about a jump of the learning rate that led to a NaN."""
+    return f"Fix the schedule at step {jump.steps[0]}: {uncapitalised(reload)}."
+
+
+def at_resume(resume: Event, look: Advice) -> Advice:
+    """Return what to do about a NaN right after a resume, where there had been none before it."""
+    return replace(
+        look,
+        summary=f"It began where the run resumed, at step {resume.step}; the attempt before had "
+        f"finite losses from there to step {resume.sound_to}.",
+        first=f"Resume at step {resume.step} once more, and see that it loads {STATE}.",
+        then=(f"Should the loss go NaN again: {uncapitalised(look.first)}", *look.then),
+        remedies=(),
+    )
