@@ -16,10 +16,7 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.int64]
+    from stabdiag.arrays import Floats, Ints, Mask
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -55,7 +52,7 @@ class Series:
         """Return the points with ``step <= last``."""
         return self._take(slice(int(np.searchsorted(self.steps, last, side="right"))))
 
-    def _take(self, which: slice | NDArray[np.bool_]) -> Series:
+    def _take(self, which: slice | Mask) -> Series:
         return replace(self, steps=self.steps[which], values=self.values[which])
 
 

@@ -10,12 +10,8 @@ import numpy as np
 from stabdiag.history import Event, EventKind
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from stabdiag.arrays import Ints, Mask
     from stabdiag.assemble.losses import Losses
-
-    Ints = NDArray[np.int64]
-    Mask = NDArray[np.bool_]
 
 # Several records of a step are a habit, and no resume, if so many of them follow one of their step.
 _HABIT = 0.4

@@ -831,15 +831,18 @@ def test_of_epochs_no_single_batch_is_to_be_looked_at(calm: Callable[..., Log]) 
     assert not any("Skip the batches" in action for action in persistent.next_actions)
 
 
-@pytest.mark.parametrize(("last", "waits"), [(45, True), (60, False)])
+@pytest.mark.parametrize(
+    ("last", "slug", "first"),
+    [(45, "spike-unresolved", "Run on to step 51 "), (60, "spike-persistent", "Reload the last ")],
+)
 def test_of_epochs_a_few_are_waited_for_and_not_fifty(
-    calm: Callable[..., Log], last: int, waits: bool
+    calm: Callable[..., Log], last: int, slug: str, first: str
 ) -> None:
     log = calm(last)
     jumped = {"epoch": log["step"] + 1, "loss": shifted(log, 40)["loss"]}
     found = stabdiag.diagnose(jumped).diagnosis
-    assert found.slug == "spike-unresolved"
-    assert found.first_action.startswith("Run on to step 51 " if waits else "Reload the last")
+    assert found.slug == slug
+    assert found.first_action.startswith(first)
 
 
 @pytest.mark.parametrize("every", [50, None])
