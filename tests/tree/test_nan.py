@@ -210,3 +210,22 @@ def test_a_planned_warmup_is_no_broken_schedule(calm: Callable[..., Log]) -> Non
     assert "schedule" not in found.first_action
     assert "keep the learning rate below 0.006" in led.first_action
     assert "the warm-up of 2000 steps leads beyond it" in led.first_action
+
+
+@pytest.mark.parametrize("dtype", ["bf16", "fp16"])
+def test_a_run_that_came_through_a_nan_need_not_be_set_back(
+    calm: Callable[..., Log], dtype: str
+) -> None:
+    def told(log: Log) -> list[str]:
+        found = stabdiag.diagnose(log, manifest={"dtype": dtype}).diagnosis
+        return [action for action in found.next_actions if "a copy of the run will do" in action]
+
+    log = calm(600)
+    log["loss"][300:303] = np.nan
+    before, after = np.median(log["loss"][280:300]), np.median(log["loss"][-20:])
+    (action,) = told(log)
+    assert action.endswith(f"its loss was {before:.4g} before and is {after:.4g} by now.")
+    worse = log | {"loss": log["loss"] + (np.arange(600) > 302)}
+    soon = {role: values[:315] for role, values in log.items()}
+    for_good = log | {"loss": np.where(np.arange(600) < 300, log["loss"], np.nan)}
+    assert not any(map(told, (worse, soon, for_good)))

@@ -6,7 +6,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from stabdiag.findings import Remedy, Verdict
-from stabdiag.tree.advice.nan_words import at_resume, fix_schedule, reload_before, what_went_nan
+from stabdiag.tree.advice.nan_words import (
+    at_resume,
+    came_through,
+    fix_schedule,
+    reload_before,
+    what_went_nan,
+)
 from stabdiag.tree.advice.words import (
     CHECK_INITIALISATION,
     KEEP_IN_FP32,
@@ -41,6 +47,7 @@ def fp16(case: Case, answers: Mapping[str, Answer]) -> Advice:
         summary=told,
         first=first,
         then=(
+            *came_through(case),
             f"Re-run {where} in fp32 on the same data: finite there means an fp16 overflow, not a "
             "structural bug.",
             *then,

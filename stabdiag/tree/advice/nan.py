@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stabdiag.findings import Remedy
-from stabdiag.tree.advice.nan_words import at_resume, fix_schedule, reload_before, what_went_nan
+from stabdiag.tree.advice.nan_words import (
+    at_resume,
+    came_through,
+    fix_schedule,
+    reload_before,
+    what_went_nan,
+)
 from stabdiag.tree.advice.words import (
     RESTORE_SCHEDULE,
     Advice,
@@ -39,7 +45,7 @@ def full_precision(case: Case, answers: Mapping[str, Answer]) -> Advice:
     start = origin(case)
     reload = reload_before(case, start)
     advice = _by_evidence(case, start, reload)
-    then = advice.then
+    then = (*came_through(case), *advice.then)
     if case.manifest.dtype == "bf16":
         hint = "bf16 overflows near 1e38 and rounds at 1%: run the step once in fp32 to compare."
         then = (*then, hint)

@@ -5,9 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from stabdiag.stats.quantiles import median
 from stabdiag.tree.advice.spike_facts import STATE
 from stabdiag.tree.checkpoint import checkpoint_before
-from stabdiag.words import uncapitalised
+from stabdiag.words import num, uncapitalised
 
 if TYPE_CHECKING:
     from stabdiag.history import Event
@@ -15,6 +18,10 @@ if TYPE_CHECKING:
     from stabdiag.tree.case import Case
     from stabdiag.tree.origin import FirstBad, Origin
     from stabdiag.tree.panels import Panel
+
+
+# The level of the loss is the median of so many.
+_LEVEL = 20
 
 
 def reload_before(case: Case, start: Origin, how: str = "") -> str:
@@ -44,6 +51,19 @@ def what_went_nan(bad: FirstBad) -> str:
     if bad.last_good is None and bad.step > 0:
         return f"The loss is not finite at step {bad.step}, the first that was logged{rest}."
     return f"The loss is not finite from step {bad.step} on{good}{rest}."
+
+
+def came_through(case: Case) -> tuple[str, ...]:
+    """Return that a run need not be set back, if its loss is finite again and as low as before."""
+    loss = case.history.series["loss"]
+    bad = np.flatnonzero(~np.isfinite(loss.values))
+    before, after = loss.values[: bad[0]][-_LEVEL:], loss.values[bad[-1] + 1 :][-_LEVEL:]
+    if min(len(before), len(after)) < _LEVEL or median(after) > median(before):
+        return ()
+    return (
+        f"To find the cause, a copy of the run will do: it came through, its loss was "
+        f"{num(median(before))} before and is {num(median(after))} by now.",
+    )
 
 
 def fix_schedule(jump: Panel, reload: str) -> str:
