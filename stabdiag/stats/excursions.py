@@ -22,7 +22,8 @@ _CLEAR = 5.0
 
 # An excursion is a habit if others reach half of its height: one other for a single point, two for
 # a stretch, and one in so many points of a long log. But two or three points with nothing between
-# them and the noise are spikes: unless some others come near, it takes three.
+# them and the noise are spikes: unless some others come near, it takes three, or in a log of fewer
+# points two.
 _HALF = 0.5
 _POINTS = 750
 _NEAR = 0.2
@@ -88,7 +89,7 @@ class Excursions:
         halves, near = int((others >= _HALF).sum()), int((others >= _NEAR).sum())
         if halves < max(1 if single else 2, self.points // _POINTS):
             return False
-        return not single or near > halves or halves >= _MANY
+        return not single or near > halves or halves >= _MANY - (self.points < _POINTS)
 
     def alone(self, window: int) -> list[int]:
         """Return the places of the clear rises that no other excursion comes close to.

@@ -34,6 +34,14 @@ def test_a_few_spikes_above_all_else_are_no_habit(count: int) -> None:
     assert onsets(x) == places
 
 
+@pytest.mark.parametrize(("count", "habit"), [(1, False), (2, False), (3, True)])
+def test_three_in_a_short_log_are_a_habit(count: int, habit: bool) -> None:
+    x = noise(600)
+    places = [200, 350, 500][:count]
+    x[places] += 1.5
+    assert onsets(x) == ([] if habit else places)
+
+
 def test_a_spike_far_above_the_hard_batches_is_found_among_them() -> None:
     x = noise()
     x[90::60] += 0.8
