@@ -112,11 +112,14 @@ def report_on(history: History, told: Manifest, limits: Limits, *, literal: bool
         found, (baseline, symptoms) = both(partial(walk, case), beside)
     else:
         found, (baseline, symptoms) = walk(case), beside()
-    findings = symptoms.beside(found.findings)
+    findings, trail = symptoms.beside(found.findings), found.trail
+    if history.unit == "epoch":
+        findings = tuple(finding.in_epochs() for finding in findings)
+        trail = tuple(answer.in_epochs() for answer in trail)
     return Report(
         diagnosis=findings[0],
         findings=findings,
-        trail=found.trail,
+        trail=trail,
         not_logged=not_logged(case),
         history=history,
         manifest=known,

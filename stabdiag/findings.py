@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, TypeAlias
+
+from stabdiag.words import in_epochs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -90,6 +92,10 @@ class Answer:
         """The answer in one word, for people: yes, no or unknown; found or none, to a which."""
         return in_a_word(self.asks, self.verdict)
 
+    def in_epochs(self) -> Answer:
+        """Return the answer as told of a log whose steps are epochs."""
+        return replace(self, because=in_epochs(self.because))
+
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
@@ -99,7 +105,8 @@ class Finding:
     ``reload`` tells which checkpoint to go back to, as an imperative clause, where the advice knows
     better than by the step, and ``began`` the step that it is from before, where that is not
     ``step``; ``remedies`` what the first action sets about, first things first; ``back`` the step
-    by which a loss had made good what it lost, where that took too long.
+    by which a loss had made good what it lost, where that took too long. ``unit`` is what a step of
+    the log is called.
     """
 
     slug: str
@@ -117,11 +124,24 @@ class Finding:
     began: int | None = None
     remedies: tuple[Remedy, ...] = ()
     back: int | None = None
+    unit: str = "step"
 
     @property
     def headline(self) -> str:
         """The title, and the step where there is one."""
-        return self.title if self.step is None else f"{self.title}, step {self.step}"
+        return self.title if self.step is None else f"{self.title}, {self.unit} {self.step}"
+
+    def in_epochs(self) -> Finding:
+        """Return the finding as told of a log whose steps are epochs."""
+        return replace(
+            self,
+            title=in_epochs(self.title),
+            summary=in_epochs(self.summary),
+            first_action=in_epochs(self.first_action),
+            next_actions=tuple(map(in_epochs, self.next_actions)),
+            reload=in_epochs(self.reload),
+            unit="epoch",
+        )
 
 
 def fails(severity: Severity, fail_on: str) -> bool:

@@ -202,8 +202,13 @@ class History:
     @property
     def counts_epochs(self) -> bool:
         """Whether the log's steps are epochs, by what is told or as each of them is evaluated."""
+        return self.unit == "epoch" or self._evaluates_each
+
+    @property
+    def unit(self) -> str:
+        """What a step of the log is called: ``epoch``, if a column of these serves as the step."""
         told = (e.message.lower() for e in self.events if e.kind is EventKind.STEPS)
-        return any(_EPOCHS.search(message) for message in told) or self._evaluates_each
+        return "epoch" if any(map(_EPOCHS.search, told)) else "step"
 
     @property
     def counts_records(self) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 
 # Deviations have a floor, so that a log which stands still has some: beyond this many it shows.
 _FAR_BEYOND = 1e4
@@ -14,6 +15,17 @@ _PLAIN_BELOW = 1e7
 def plural(count: int | str, one: str, many: str | None = None) -> str:
     """Return ``1 step`` or ``2 steps``; the count may be written already."""
     return f"{count} {one if str(count) == '1' else many or one + 's'}"
+
+
+# A step or several, by number, and so many of them; what comes every so many is set in steps.
+_NUMBERED = re.compile(r"\b([Ss])tep(?=s? \d)")
+_COUNTED = re.compile(r"(?<!every )(\b\d+ )step(?=s?\b)")
+
+
+def in_epochs(text: str) -> str:
+    """Return a text about a log whose steps are epochs: ``epoch 7`` instead of ``step 7``."""
+    named = _NUMBERED.sub(lambda found: "Epoch" if found[1] == "S" else "epoch", text)
+    return _COUNTED.sub(r"\1epoch", named)
 
 
 def num(value: float) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stabdiag.words import num, plural, sigmas, times
+from stabdiag.words import in_epochs, num, plural, sigmas, times
 
 
 @pytest.mark.parametrize(
@@ -49,3 +49,18 @@ def test_what_became_smaller_is_told_in_per_cent() -> None:
 
 def test_deviations_that_mean_nothing_any_more_are_not_counted() -> None:
     assert [sigmas(score) for score in (10.25, 127_511.0)] == ["10.25σ", "far beyond all noise"]
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("Steps 3 to 9, and step 12: 1 step later", "Epochs 3 to 9, and epoch 12: 1 epoch later"),
+        ("from step -1 on", "from step -1 on"),
+        ("within 10 steps of step 4", "within 10 epochs of epoch 4"),
+        ("a probe every 2000 steps", "a probe every 2000 steps"),
+        ("step one batch forward; every step", "step one batch forward; every step"),
+        ("misstep 3, 4 stepped", "misstep 3, 4 stepped"),
+    ],
+)
+def test_texts_about_epochs_say_so(text: str, told: str) -> None:
+    assert in_epochs(text) == told

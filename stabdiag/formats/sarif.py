@@ -94,7 +94,7 @@ def _result(finding: Finding, fingerprint: str, rule: int, report: Report) -> Js
             "region": {"startLine": line},
         }
     }
-    when = "" if finding.step is None else f" (step {finding.step})"
+    when = "" if finding.step is None else f" ({finding.unit} {finding.step})"
     return {
         "ruleId": finding.slug,
         "ruleIndex": rule,

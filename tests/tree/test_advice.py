@@ -833,7 +833,7 @@ def test_of_epochs_no_single_batch_is_to_be_looked_at(calm: Callable[..., Log]) 
 
 @pytest.mark.parametrize(
     ("last", "slug", "first"),
-    [(45, "spike-unresolved", "Run on to step 51 "), (60, "spike-persistent", "Reload the last ")],
+    [(45, "spike-unresolved", "Run on to epoch 51 "), (60, "spike-persistent", "Reload the last ")],
 )
 def test_of_epochs_a_few_are_waited_for_and_not_fifty(
     calm: Callable[..., Log], last: int, slug: str, first: str

@@ -115,7 +115,7 @@ def foot(report: Report, command: str | None) -> Iterator[str]:
         f"{plural(source.records, 'record')} ({escape(source.format)})",
     ]
     if first is not None:
-        told.append(f"steps {first} to {report.history.last_step}")
+        told.append(f"{report.history.unit}s {first} to {report.history.last_step}")
     if source.unreadable:
         told.append(f"{plural(source.unreadable, 'line')} could not be read")
     if source.attempts > 1:

@@ -60,7 +60,7 @@ def _title(name: str, report: Report | None, page: Page) -> Text:
     if report is None:
         return Text(page.clip(name, page.width), "bold")
     records = plural(report.history.source.records, "record")
-    reached = f"  step {report.history.last_step}, {records}"
+    reached = f"  {report.history.unit} {report.history.last_step}, {records}"
     room = page.width - len(reached)
     if page.text(name).cell_len > room:
         name = name.rpartition("/")[2]

@@ -135,7 +135,7 @@ def foot(report: Report, page: Page) -> Iterator[Text]:
     if source.unreadable:
         told.append(f"{source.unreadable} unreadable")
     if first is not None:
-        told.append(f"steps {first} to {report.history.last_step}")
+        told.append(f"{report.history.unit}s {first} to {report.history.last_step}")
     if source.attempts > 1:
         told.append(f"attempt {source.attempt} of {source.attempts}")
     if report.literal:
