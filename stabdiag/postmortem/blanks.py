@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from stabdiag.findings import Severity
+from stabdiag.words import in_epochs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -33,8 +34,13 @@ _BY_KIND: Final[Mapping[str, str]] = {
 }
 
 
-def blanks(report: Report, incident: Incident) -> Iterator[str]:
-    """Yield the questions, each a sentence; log text does not enter into them."""
+def blanks(report: Report, incident: Incident) -> tuple[str, ...]:
+    """Return the questions, each a sentence; log text does not enter into them."""
+    asked = _asked(report, incident)
+    return tuple(map(in_epochs, asked) if report.history.unit == "epoch" else asked)
+
+
+def _asked(report: Report, incident: Incident) -> Iterator[str]:
     yield "Who noticed, when, and how: an alert, a look at the curves, or the next job?"
     yield "What had changed since the last run that went well: code, data, configuration, cluster?"
     if incident.checkpoint.step is None and report.diagnosis.severity is Severity.ERROR:

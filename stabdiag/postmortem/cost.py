@@ -30,13 +30,17 @@ class Amount:
 
 @dataclass(frozen=True, kw_only=True)
 class Cost:
-    """The compute between two steps: hours, and ``work`` in ``unit``, tokens or samples."""
+    """The compute between two steps: hours, and ``work`` in ``unit``, tokens or samples.
+
+    ``step_unit`` is what a step of the log is called.
+    """
 
     first: int
     last: int
     hours: Amount
     work: Amount
     unit: str
+    step_unit: str
 
     @property
     def steps(self) -> int:
@@ -60,7 +64,9 @@ def cost_of(report: Report, clock: Clock | None, first: int, last: int) -> Cost:
         work = Amount(value=rate * hours.value * 3600, how=how)
     else:
         work = each
-    return Cost(first=first, last=last, hours=hours, work=work, unit=unit)
+    return Cost(
+        first=first, last=last, hours=hours, work=work, unit=unit, step_unit=report.history.unit
+    )
 
 
 def _hours(report: Report, clock: Clock | None, first: int, last: int) -> Amount:
@@ -109,6 +115,8 @@ def _rate(series: Series, first: int, last: int) -> tuple[float | None, str]:
 def _each(report: Report, unit: str) -> Amount:
     """Return what a step takes, as the manifest and the log tell it."""
     batch, length = report.manifest.batch_size, _length(report)
+    if report.history.counts_epochs:
+        return Amount(value=None, how="log the throughput and time stamps: the steps are epochs")
     if batch is not None and unit == "samples":
         return Amount(value=batch, how=f"{plural(batch, 'sample')} (batch_size)")
     if batch is not None and unit == "tokens" and length is not None:

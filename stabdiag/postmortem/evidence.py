@@ -72,10 +72,10 @@ def compute_lost(told: Study) -> Iterator[str]:
 
 def _figures(cost: Cost, *, at_least: bool) -> Iterator[list[str]]:
     least = "at least " if at_least else ""
-    how = f"from step {cost.first} to {cost.last}"
+    how = f"from {cost.step_unit} {cost.first} to {cost.last}"
     if at_least:
         how += "; give checkpoint_every to count from the last good checkpoint"
-    yield ["Steps", f"{least}{cost.steps}", escape(how)]
+    yield [f"{cost.step_unit.capitalize()}s", f"{least}{cost.steps}", escape(how)]
     yield _figure("Time", cost.hours, duration, least)
     yield _figure(cost.unit.capitalize(), cost.work, large, least)
 
@@ -92,7 +92,7 @@ def evidence(told: Study) -> Iterator[str]:
     if plot is not None:
         yield _drawn(plot)
     if told.incident.first_bad is not None and plot is not None:
-        yield f"What was logged around step {told.incident.first_bad}:"
+        yield f"What was logged around {report.history.unit} {told.incident.first_bad}:"
         yield around(report.history, plot.series, told.incident.first_bad)
     elif plot is not None:
         yield "The course of the run, in tenths:"

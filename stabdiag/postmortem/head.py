@@ -26,8 +26,9 @@ def title(told: Study) -> str:
 def head(told: Study) -> Iterator[str]:
     """Yield the title, and in a table which run this was, what it had, and what is left open."""
     yield f"# {escape(title(told))}"
-    found, source = told.report.diagnosis, told.report.history.source
-    read = f"{source.format}, {plural(source.records, 'record')}, steps {told.incident.first} to "
+    found, history = told.report.diagnosis, told.report.history
+    source, unit = history.source, history.unit
+    read = f"{source.format}, {plural(source.records, 'record')}, {unit}s {told.incident.first} to "
     attempt = f", attempt {source.attempt} of {source.attempts}" if source.attempts > 1 else ""
     blanks = plural(len(told.blanks), "question")
     yield table(
@@ -47,7 +48,8 @@ def _onset(told: Study) -> str:
         return "at no single step"
     when = told.clock.at(told.incident.onset) if told.clock is not None else ""
     zone = " UTC" if told.clock is not None and told.clock.calendar else " into the log"
-    return f"step {told.incident.onset}{f', {when}{zone}' if when else ''}"
+    unit = told.report.history.unit
+    return f"{unit} {told.incident.onset}{f', {when}{zone}' if when else ''}"
 
 
 def summary(told: Study) -> Iterator[str]:
@@ -65,14 +67,14 @@ def summary(told: Study) -> Iterator[str]:
 
 def _known(told: Study, alarm: Alarm) -> str:
     """Return when the log was enough, and how much of it was still to come."""
-    incident, clock = told.incident, told.clock
+    incident, clock, unit = told.incident, told.clock, told.report.history.unit
     late = alarm.step - incident.onset
     dated = told.report.diagnosis.step is not None
-    after = f", {plural(late, 'step')} after the onset" if dated and late else ""
+    after = f", {plural(late, unit)} after the onset" if dated and late else ""
     seconds = clock.between(alarm.step, incident.last) if clock is not None else None
-    left = plural(incident.last - alarm.step, "step")
+    left = plural(incident.last - alarm.step, unit)
     left += f", {duration(seconds / 3600)}," if seconds else ""
-    return f"From step {alarm.step} on{after}. The log goes on for {left} after that."
+    return f"From {unit} {alarm.step} on{after}. The log goes on for {left} after that."
 
 
 def _reason(because: tuple[str, ...]) -> str:

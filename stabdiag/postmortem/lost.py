@@ -44,12 +44,13 @@ def lost_by(report: Report, incident: Incident, clock: Clock | None) -> Lost:
     costs nothing that would have to be trained again.
     """
     if incident.recovered is not None:
-        took = plural(incident.took, "step")
+        took = plural(incident.took, report.history.unit)
         return Lost(what=f"nothing has to be trained again: the loss was back after {took}")
     if report.diagnosis.severity is not Severity.ERROR:
         broke = "the run survived this" if _is_warning(report) else "nothing broke"
         return Lost(what=f"nothing has to be trained again: {broke}")
     last, saved, back = incident.last, incident.checkpoint, report.diagnosis.back
+    unit = report.history.unit
     if back is not None:
         what = f"from the onset at {incident.onset} to {back}, by which the loss was back"
         return Lost(what=what, cost=cost_of(report, clock, incident.onset, back))
@@ -57,7 +58,7 @@ def lost_by(report: Report, incident: Incident, clock: Clock | None) -> Lost:
         since, what = incident.onset, f"from the onset at {incident.onset} to the end at {last}"
         what += "; which checkpoint is the last good one is not known"
     elif saved.step:
-        since, what = saved.step, f"from the checkpoint of step {saved.step} to the end at {last}"
+        since, what = saved.step, f"from the checkpoint of {unit} {saved.step} to the end at {last}"
     else:
         # A log that begins later than its run did shows the cost from there on.
         since = 0 if incident.first <= 1 else incident.first
@@ -72,7 +73,7 @@ def _is_warning(report: Report) -> bool:
 
 def amounts(cost: Cost) -> Iterator[tuple[str, str]]:
     """Yield the figures that are known, each with what it counts."""
-    yield "Steps", plural(cost.steps, "step")
+    yield f"{cost.step_unit.capitalize()}s", plural(cost.steps, cost.step_unit)
     if cost.hours.value is not None:
         yield "Time", duration(cost.hours.value)
     if cost.work.value is not None:

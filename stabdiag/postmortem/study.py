@@ -49,5 +49,5 @@ def study(report: Report) -> Study:
         plot=choose(report),
         panels=panels,
         cause=cause_of(report, panels),
-        blanks=tuple(blanks(report, incident)),
+        blanks=blanks(report, incident),
     )

@@ -96,7 +96,7 @@ def _alarm(report: Report, incident: Incident, alarm: Alarm | None) -> Iterator[
     after = alarm.step - incident.onset
     dated = report.diagnosis.step is not None
     already = "Already the" if dated and not after else "The"
-    late = f", {plural(after, 'step')} after the onset" if dated and after else ""
+    late = f", {plural(after, report.history.unit)} after the onset" if dated and after else ""
     what = f"{already} log up to here is enough for stabdiag to name it{as_what}{late}"
     yield Moment(step=alarm.step, name="Detectable", what=what)
 
@@ -104,7 +104,7 @@ def _alarm(report: Report, incident: Incident, alarm: Alarm | None) -> Iterator[
 def _afterwards(report: Report, incident: Incident) -> Iterator[Moment]:
     """Yield the way back, and what else was found that is bad."""
     if incident.recovered is not None:
-        took = plural(incident.took, "step")
+        took = plural(incident.took, report.history.unit)
         yield Moment(
             step=incident.recovered, name="Recovered", what=f"The loss was back after {took}"
         )

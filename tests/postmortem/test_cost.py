@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -122,3 +123,15 @@ def test_what_was_back_late_costs_the_steps_until_then() -> None:
     cost = cost_of(report)
     assert (cost.first, cost.last) == (400, report.diagnosis.back)
     assert "by which the loss was back" in study(report).lost.what
+
+
+def test_epochs_are_told_as_such_and_not_counted_as_steps() -> None:
+    loss = np.concatenate([2.0 / np.arange(1, 21), np.full(12, 3.0)])
+    manifest = {"batch_size": 32, "seq_len": 128, "checkpoint_every": 5}
+    report = stabdiag.diagnose({"epoch": np.arange(32), "loss": loss}, manifest=manifest)
+    cost = cost_of(report)
+    assert (cost.first, cost.last, cost.step_unit) == (15, 31, "epoch")
+    assert cost.work.value is None
+    text = postmortem(report)
+    assert "Lost | 16 epochs: from the checkpoint of epoch 15 to the end at 31" in text
+    assert not re.search(r"step \d|\d steps? [^x]", text.replace("every 5 steps", ""))
