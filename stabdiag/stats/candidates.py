@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from stabdiag.stats.residuals import Residuals, median_residuals
 from stabdiag.stats.shifts import Shifts, change_point
-from stabdiag.stats.tails import UpperTail
 from stabdiag.stats.undone import undone_at
+from stabdiag.stats.yardstick import Yardstick, chance_of_one
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -53,42 +52,13 @@ class Candidate(NamedTuple):
     undone: bool = False
 
 
-@dataclass(frozen=True, kw_only=True)
-class Noise:
-    """The upper tail of a run's scores, and what its points are held against.
-
-    ``false_alarm`` is the chance that noise alone gives one candidate anywhere among ``points``.
-    """
-
-    tail: UpperTail
-    false_alarm: float
-    points: int
-
-    @property
-    def chance(self) -> float:
-        """The chance of a false alarm at one point."""
-        return chance_of_one(self.false_alarm, self.points)
-
-    @property
-    def limit(self) -> float:
-        """How far noise reaches, in deviations."""
-        return self.tail.exceeded_with_chance(self.chance)
-
-
-def chance_of_one(false_alarm: float, points: int) -> float:
-    """Return the chance of a false alarm at each of this many points (Bonferroni)."""
-    return min(false_alarm / points, 0.25)
-
-
 def candidates(
     x: Floats,
-    base: Baseline,
-    points: Residuals,
-    noise: Noise,
+    single: Yardstick,
+    lasting: Yardstick,
     *,
     suspect: Mask,
     witness: Callable[[int], bool],
-    window: int,
 ) -> list[Candidate]:
     """Return the places that may be spikes, in order.
 
@@ -97,32 +67,31 @@ def candidates(
 
     Args:
         x: shape (n,), finite.
-        base: level and deviation of the points before each point.
-        points: the residuals of single points.
-        noise: the upper tail of their scores.
+        single: what points are held against.
+        lasting: what stretches are held against.
         suspect: points, shape (n,), where a spike is to be expected.
         witness: tells whether another series goes up and stays there, from a position on.
-        window: a point stands alone if nothing compares with it outside this many points.
     """
-    chance, limit, first = noise.chance, noise.limit, points.first
+    points, limit, first = single.points, single.limit, single.points.first
     high = points.scores > limit
     suspects = int(suspect[first:].sum())
     # After a logged cause the question is only about these points: fewer tests, a lower bar.
-    suspects_chance = chance_of_one(_LIKELIER * noise.false_alarm, max(suspects, 1))
+    suspects_chance = chance_of_one(_LIKELIER * single.false_alarm, max(suspects, 1))
     if suspects:
-        high |= (points.scores > noise.tail.exceeded_with_chance(suspects_chance)) & suspect
+        high |= (points.scores > single.tail.exceeded_with_chance(suspects_chance)) & suspect
     high[:first] = False
-    alone = points.excursions.alone(window)
+    alone = points.excursions.alone(single.reach.window)
     found = [
         *(Candidate(at, at, points, limit) for at in np.flatnonzero(high).tolist()),
         *(Candidate(at, at, points, limit, alone=True) for at in alone if at >= first),
         *(Candidate(at, at, points, limit) for at in _early_and_unlike(x, first)),
     ]
+    base, chance = lasting.base, lasting.chance
     for width in LASTING:
-        medians = median_residuals(x, base, width, points)
+        medians = median_residuals(x, base, width, lasting.points)
         if medians is None:
             continue
-        shifts = Shifts(medians=medians, points=points, noise=noise.tail)
+        shifts = Shifts(medians=medians, points=lasting.points, noise=lasting.tail)
         places = shifts.beyond(chance, _LEAST_SHIFT)
         if suspects:
             places += [at for at in shifts.beyond(suspects_chance, _LEAST_CAUSED) if suspect[at]]

@@ -9,17 +9,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stabdiag.stats.abrupt import abrupt_spikes
-from stabdiag.stats.baseline import baseline
-from stabdiag.stats.candidates import LASTING, RANGES, Candidate, Noise, candidates, chance_of_one
+from stabdiag.stats.candidates import LASTING, RANGES, Candidate, candidates
 from stabdiag.stats.excursions import APART
-from stabdiag.stats.residuals import Residuals, point_residuals
 from stabdiag.stats.shape import Reach, Spike, describe
-from stabdiag.stats.tails import declustered, noise_tail
+from stabdiag.stats.yardstick import yardstick
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from stabdiag.arrays import Floats, Mask
+    from stabdiag.stats.residuals import Residuals
 
 # A spike that came back is reported if its peak reaches half as far as the noise of single points,
 # or this many deviations; a single point has to reach at least the second number.
@@ -30,6 +29,10 @@ _FAR_FOR_ONE = 5.0
 # see. Of losses that are no means over an epoch, so many in a row are no single hard batch.
 _SHORT = 200
 _TOGETHER = 3
+
+# On a descent the deviation over a window is that of the way down: in a log of fewer windows than
+# these, stretches are held against a narrower one, that share of the log.
+_WINDOWS = 5
 
 # A spike that came back begins where it has made this share of its height.
 _LEFT = 0.25
@@ -92,22 +95,13 @@ def find_spikes(
         )
     if suspect is None:
         suspect = np.zeros(n, dtype=bool)
-    base = baseline(x, reach.window)
-    points = point_residuals(x, base, first)
-    scores = points.scores[first:]
-    tail = noise_tail(declustered(scores), chance_of_one(false_alarm, len(scores)))
-    noise = Noise(tail=tail, false_alarm=false_alarm, points=len(scores))
+    single = yardstick(x, reach, false_alarm)
+    narrow = replace(reach, window=max(n // _WINDOWS, reach.least))
+    lasting = single if narrow.window >= reach.window else yardstick(x, narrow, false_alarm)
     witness = cache(witness or (lambda _: False))
-    found = candidates(
-        x,
-        base,
-        points,
-        noise,
-        suspect=suspect,
-        witness=witness,
-        window=reach.window,
-    )
-    spans = _spans(base.level, [one.onset for one in found])
+    found = candidates(x, single, lasting, suspect=suspect, witness=witness)
+    spans = _spans(single.base.level, [one.onset for one in found])
+    points, limit = single.points, single.limit
     spikes: list[Spike] = []
     resume = 0
     # Where a spike of a width was explained by what the run does elsewhere, the windows that
@@ -117,25 +111,26 @@ def find_spikes(
         width = one.residuals.width
         if one.at < max(resume, explained_until[width]):
             continue
-        spike = describe(x, base, one.onset, reach, atypical)
+        held = single if width == 1 else lasting
+        spike = describe(x, held.base, one.onset, held.reach, atypical)
         towers = one.alone and _towers(spike, points, reach)
         height = spike.score if towers else spike.height / spike.sigma
         if height <= sigmas or spike.height <= least_share * spans[one.onset]:
             continue
         if not one.undone and not suspect[one.onset]:
-            if spike.recovered and not towers and not _stands_out(one, spike, noise.limit, witness):
+            if spike.recovered and not towers and not _stands_out(one, spike, limit, witness):
                 continue
             if one.residuals.explain(one.at, spike, reach, one.limit):
                 explained_until[width] = one.at + width
                 continue
         spikes.append(_from_its_rise(x, spike))
         resume = _over(spike, reach)
-    largest = int(np.argmax(scores))
+    largest = int(np.argmax(points.scores[first:])) + first
     return SpikeScan(
         spikes=_joined(abrupt, spikes, reach) if of_epochs else _joined(spikes, abrupt, reach),
-        limit=noise.limit,
-        largest=float(scores[largest]),
-        largest_at=largest + first,
+        limit=limit,
+        largest=float(points.scores[largest]),
+        largest_at=largest,
         tested=n - first,
         abrupt=abrupt,
     )

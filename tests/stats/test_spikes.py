@@ -67,6 +67,20 @@ def test_a_tower_on_a_descent_is_a_spike_though_its_window_is_wider_than_its_noi
     assert onsets(x) == [at]
 
 
+@pytest.mark.parametrize("n", [130, 160, 200, 300, 450])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_step_up_on_a_descent_shows_though_its_window_is_wider_than_its_noise(
+    n: int, seed: int
+) -> None:
+    at = int(0.6 * n)
+    x = 1.0 + 1.5 * np.exp(-np.arange(n) / (n / 4))
+    x += 0.05 * np.random.default_rng(seed).standard_normal(n)
+    assert onsets(x) == []
+    x[at:] += 0.6
+    (spike,) = scan(x).spikes
+    assert (spike.onset, spike.recovered) == (at, False if n - at >= REACH.recovery else None)
+
+
 @pytest.mark.parametrize("other", [0.8, 2.0])
 def test_a_tower_among_others_is_none(other: float) -> None:
     """A hard batch now and then towers above a descent, too."""
