@@ -48,6 +48,7 @@ def formats(
     """List the formats of logs that can be read, and how each is recognised."""
     from stabdiag.log_formats import formats_table
 
+    check_outputs([output], [], None)
     write(formats_table(format, **terminal(output, color)), output)
 
 

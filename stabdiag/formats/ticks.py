@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 
-from stabdiag.formats.json import escape, version
+from stabdiag.formats.json import dumps, escape, version
 from stabdiag.formats.markdown_text import escape as in_markdown
 from stabdiag.ticks import State
 
 if TYPE_CHECKING:
+    from stabdiag.formats.json import Json
     from stabdiag.ticks import Sheet, Tick, TickList
 
 SCHEMA = 1
@@ -39,7 +39,7 @@ def _item(tick: Tick, one: TickList) -> list[str]:
 
 def as_json(sheet: Sheet) -> str:
     """Return the lists as strict JSON."""
-    content = {
+    content: Json = {
         "schema": SCHEMA,
         "stabdiag": version(),
         "sheet": sheet.name,
@@ -54,10 +54,10 @@ def as_json(sheet: Sheet) -> str:
             for one in sheet.lists
         ],
     }
-    return json.dumps(content, indent=2, allow_nan=False)
+    return dumps(content)
 
 
-def _entry(tick: Tick, one: TickList) -> dict[str, object]:
+def _entry(tick: Tick, one: TickList) -> Json:
     return {
         "slug": tick.slug,
         "title": tick.title,

@@ -12,7 +12,7 @@ from stabdiag.findings import Severity
 from stabdiag.tick_formats import FORMATS, render_sheet
 from stabdiag.ticks import Sheet, TickList, Words, crossed, ticked, unknown
 
-EVIL = "run\x1b[31m\n| <img src=x> [a](b) `c` *d* \ud800 ✗"
+EVIL = "##[error]run\x1b[31m\n| <img src=x> [a](b) `c` *d* \ud800 ✗"
 SHEET = Sheet(
     name="preflight",
     subject=EVIL,
@@ -34,8 +34,11 @@ SHEET = Sheet(
 
 
 def test_json_is_strict_and_has_everything():
-    found = json.loads(render_sheet(SHEET, "json"))
+    text = render_sheet(SHEET, "json")
+    assert "##[" not in text  # which a server that runs the command would obey
+    found = json.loads(text)
     assert (found["schema"], found["sheet"]) == (1, "preflight")
+    assert found["subject"].startswith("##[error]run")
     items = found["lists"][0]["items"]
     assert [item["state"] for item in items] == ["ticked", "crossed", "crossed", "unknown"]
     assert [item["word"] for item in items] == ["fine", "look", "look", "not told"]
