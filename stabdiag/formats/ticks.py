@@ -32,7 +32,7 @@ def markdown(sheet: Sheet) -> str:
 def _item(tick: Tick, one: TickList) -> list[str]:
     box = "x" if tick.state is State.TICKED else " "
     here = " **Begin here.**" if tick.slug == one.begin else ""
-    word = one.words.of(tick.state)
+    word = one.words[tick.state]
     lines = [f"- [{box}] **{tick.title}** ({word}).{here} {in_markdown(tick.because)}"]
     return lines + [f"  - {in_markdown(action)}" for action in tick.do]
 
@@ -62,7 +62,7 @@ def _entry(tick: Tick, one: TickList) -> Json:
         "slug": tick.slug,
         "title": tick.title,
         "state": tick.state.value,
-        "word": one.words.of(tick.state),
+        "word": one.words[tick.state],
         "severity": tick.severity.value if tick.state is State.CROSSED else None,
         "because": escape(tick.because),
         "do": [escape(action) for action in tick.do],

@@ -10,7 +10,7 @@ from rich.cells import cell_len
 from stabdiag.errors import StabdiagError
 from stabdiag.findings import Severity
 from stabdiag.tick_formats import FORMATS, render_sheet
-from stabdiag.ticks import Sheet, TickList, Words, crossed, ticked, unknown
+from stabdiag.ticks import Line, Sheet, State, TickList
 
 EVIL = "##[error]run\x1b[31m\n| <img src=x> [a](b) `c` *d* \ud800 ✗"
 SHEET = Sheet(
@@ -20,12 +20,16 @@ SHEET = Sheet(
     lists=(
         TickList(
             title="Configuration",
-            words=Words(ticked="fine", crossed="look", unknown="not told"),
+            words={State.TICKED: "fine", State.CROSSED: "look", State.UNKNOWN: "not told"},
             ticks=(
-                ticked("one", "First", "All is well."),
-                crossed("two", "Second", f"The name is {EVIL}.", "Change it.", "Or leave it."),
-                crossed("three", "Third", "It is wrong.", severity=Severity.ERROR),
-                unknown("four", "Fourth", "Nothing is told of it.", "Write it down."),
+                Line(slug="one", title="First").ticked("All is well."),
+                Line(slug="two", title="Second").crossed(
+                    f"The name is {EVIL}.", "Change it.", "Or leave it."
+                ),
+                Line(slug="three", title="Third").crossed("It is wrong.", severity=Severity.ERROR),
+                Line(slug="four", title="Fourth").unknown(
+                    "Nothing is told of it.", "Write it down."
+                ),
             ),
             begin="two",
         ),
