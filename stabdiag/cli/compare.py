@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -23,6 +22,7 @@ from stabdiag.cli.options import (
     limits_of,
 )
 from stabdiag.cli.terminal import check_outputs, progress, terminal, write
+from stabdiag.compared import Kind
 from stabdiag.files import keep_inputs
 
 EPILOG = """
@@ -42,15 +42,6 @@ EPILOG = """
 """
 
 
-class As(StrEnum):
-    """What the runs are to each other."""
-
-    SEEDS = "seeds"
-    RERUNS = "reruns"
-    RANKS = "ranks"
-    RESUME = "resume"
-
-
 def compare(
     runs: Annotated[
         list[str],
@@ -61,7 +52,7 @@ def compare(
         ),
     ],
     kind: Annotated[
-        As | None,
+        Kind | None,
         typer.Option(
             "--as",
             help="What the runs are to each other; by default as names, manifests and steps tell.",
@@ -104,7 +95,7 @@ def compare(
     with progress(runs):
         comparison = run(
             runs,
-            kind=None if kind is None else kind.value,
+            kind=kind,
             manifests=manifests,
             limits=limits_of(limit, config),
             columns=columns_of(columns),
@@ -112,7 +103,7 @@ def compare(
         )
     keep_inputs([output], [file for one in comparison.runs for file in one.history.source.files])
     flags = {
-        "--as": None if kind is None else kind.value,
+        "--as": kind,
         "--manifest": manifests,
         "--column": columns,
         "--log-format": log_format,

@@ -137,14 +137,12 @@ def diagnose(
         report,
         format,
         verbose=verbose,
-        fail_on=fail_on.value,
+        fail_on=fail_on,
         command=again(format, output),
         **terminal(output, color),
     )
     besides = {
-        path: render(
-            report, name, verbose=verbose, fail_on=fail_on.value, command=again(name, path)
-        )
+        path: render(report, name, verbose=verbose, fail_on=fail_on, command=again(name, path))
         for path, name in beside
     }
     for path, content in besides.items():
