@@ -133,19 +133,13 @@ def diagnose(
         page = {"--format": name, "--output": path} if name == "html" else {}
         return command("diagnose", logs, {**flags, **page})
 
-    text = render(
-        report,
-        format,
-        verbose=verbose,
-        fail_on=fail_on,
-        command=again(format, output),
-        **terminal(output, color),
-    )
-    besides = {
-        path: render(report, name, verbose=verbose, fail_on=fail_on, command=again(name, path))
-        for path, name in beside
-    }
-    for path, content in besides.items():
+    def told(name: str, path: Path | None, **how: object) -> str:
+        shown = {"verbose": verbose, "fail_on": fail_on, "command": again(name, path)}
+        return render(report, name, **shown, **how)
+
+    text = told(format, output, **terminal(output, color))
+    besides = [(path, told(name, path)) for path, name in beside]
+    for path, content in besides:
         write(content, path)
     write(text, output)
     if format == "github":

@@ -113,9 +113,9 @@ def watch(
     from stabdiag.cli.display import display
     from stabdiag.findings import Severity
     from stabdiag.formats import named, render
-    from stabdiag.given import check_options
+    from stabdiag.given import check_options, wanted_columns
     from stabdiag.manifest import read_manifest
-    from stabdiag.roles import may_serve
+    from stabdiag.places import Asked
     from stabdiag.watch import Ask, End, Until, open_source
     from stabdiag.watch import watch as run
 
@@ -134,10 +134,7 @@ def watch(
         literal=literal,
     )
     check_options(ask.settings, ask.columns, log_format)
-    chosen = set(ask.columns.values())
-    source = open_source(
-        logs, format=log_format, wanted=lambda name: name in chosen or may_serve(name)
-    )
+    source = open_source(logs, Asked(format=log_format, wanted=wanted_columns(ask.columns)))
     with closing(source), _stopping() as stopped, display(logs, color) as show:
         until = Until(
             fail_on=None if fail_on is FailOn.NEVER else Severity(fail_on.value),
@@ -150,12 +147,7 @@ def watch(
     report = seen.report
     if report is None:
         raise _nothing_read(seen)
-    text = render(
-        report,
-        format,
-        verbose=verbose,
-        **terminal(output, color),
-    )
+    text = render(report, format, verbose=verbose, **terminal(output, color))
     try:
         keep_inputs([output], report.history.source.files)
         write(text, output)
