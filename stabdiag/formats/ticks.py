@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stabdiag.formats.json import dumps, escape, version
+from stabdiag.formats.json_text import dumps, escape, version
 from stabdiag.formats.markdown_text import escape as in_markdown
 from stabdiag.ticks import State
 
 if TYPE_CHECKING:
-    from stabdiag.formats.json import Json
+    from stabdiag.formats.json_text import Json
     from stabdiag.ticks import Sheet, Tick, TickList
 
 SCHEMA = 1

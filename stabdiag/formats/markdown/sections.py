@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from stabdiag.findings import AskedOf, Severity, Verdict
 from stabdiag.formats.deciding import decisive, numbers
-from stabdiag.formats.json import version
+from stabdiag.formats.json_text import version
 from stabdiag.formats.lead import lead, others, otherwise
 from stabdiag.formats.markdown_text import block, code, escape, table
 from stabdiag.formats.measured import in_words, label
