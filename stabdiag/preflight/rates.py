@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 from stabdiag.findings import Severity
@@ -14,8 +13,6 @@ if TYPE_CHECKING:
     from stabdiag.ticks import Tick
 
 _TITLES = {"lion": "Lion", "adam": "Adam and its variants", "sgd": "SGD"}
-
-_FLAT = re.compile(r"^constant", re.IGNORECASE)
 
 
 def peak_rate(at: Launch) -> Tick:
@@ -37,10 +34,8 @@ def peak_rate(at: Launch) -> Tick:
     if kind is None:
         told = f"of {name!r}" if name else "where the optimizer is not told"
         return line.unknown(f"It is {num(peak)}; the usual range {told} is not known here.")
-    low, high = (
-        getattr(at.limits.preflight, f"{kind}_lr_low"),
-        getattr(at.limits.preflight, f"{kind}_lr_high"),
-    )
+    held = at.limits.preflight
+    low, high = getattr(held, f"{kind}_lr_low"), getattr(held, f"{kind}_lr_high")
     usual = f"{num(low)} to {num(high)} is usual for {_TITLES[kind]}"
     if low <= peak <= high:
         return line.ticked(f"It is {num(peak)}; {usual}.")
@@ -106,7 +101,7 @@ def schedule_length(at: Launch) -> Tick:
             f"The manifest does not say how many steps the run has{epochs}.",
             "Compute the steps, and print the learning rate that the scheduler gives at the last.",
         )
-    if schedule is not None and _FLAT.search(schedule):
+    if schedule is not None and schedule.lower().startswith("constant"):
         return line.crossed(
             f"The schedule is {schedule!r}: the learning rate never decays in "
             f"{plural(total, 'step')}.",

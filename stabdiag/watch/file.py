@@ -57,7 +57,9 @@ class File:
                 self._grown.add(news.data)
         except OSError as error:
             if self._grown.is_empty:
-                raise LogError(f"{self._path}: cannot be read ({error.strerror})") from error
+                raise LogError(
+                    f"{self._path}: cannot be read ({error.strerror}); check the path"
+                ) from error
             self._tail.let_go()  # a hiccup of a network file system ends no watch
         return grew
 
