@@ -203,6 +203,13 @@ def test_a_rank_that_stopped_early(tmp_path: Path) -> None:
     assert "100 steps before the others' (299)" in found.summary
 
 
+def test_of_several_ranks_that_are_silent_the_others_are_named(tmp_path: Path) -> None:
+    logs = ranks(tmp_path, run(0), run(1), run(2), run(3), words={0: PEER, 1: PEER})
+    found = stabdiag.compare(logs).diagnosis
+    assert "The log of rank 2 ends at step 299, as those of the others do" in found.summary
+    assert "It does not say why; neither do others (rank 3)." in found.summary
+
+
 def test_how_much_earlier_in_time() -> None:
     clock = np.arange(300) * 2.0
     runs = [run(0, elapsed=clock), run(1, n=200, elapsed=clock[:200])]
