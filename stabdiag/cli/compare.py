@@ -85,10 +85,10 @@ def compare(
 
     Says the first step at which they part, by how much, which series parts first, and why.
     """
-    from stabdiag.errors import refuse_unknown
-    from stabdiag.formats.compared import names, render
+    from stabdiag.formats import named
+    from stabdiag.formats.compared import FORMATS, render
 
-    refuse_unknown(format, names())
+    named(format, FORMATS)
     check_outputs([output], [*runs, *(manifests or ())], config)
     from stabdiag.api import compare as run
 

@@ -36,7 +36,8 @@ from stabdiag.errors import StabdiagError
 from stabdiag.files import keep_inputs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
     from types import FrameType
 
     from stabdiag.watch import Seen
@@ -148,15 +149,20 @@ def watch(
     if report is None:
         raise _nothing_read(seen)
     text = render(report, format, verbose=verbose, **terminal(output, color))
-    try:
-        keep_inputs([output], report.history.source.files)
-        write(text, output)
-    except StabdiagError as error:  # the disk has filled meanwhile: the verdict is still one
-        tell(f"{error}; the report goes to standard output")
-        write(text, None)
+    _hand_over(text, output, report.history.source.files)
     if seen.end is End.STOPPED and seen.certain is None:
         raise typer.Exit(_STOPPED)
     raise typer.Exit(exit_code(report.findings, fail_on))
+
+
+def _hand_over(text: str, output: Path | None, read: Sequence[str]) -> None:
+    """Write the report; where the disk has filled meanwhile, the verdict is still one."""
+    try:
+        keep_inputs([output], read)
+        write(text, output)
+    except StabdiagError as error:
+        tell(f"{error}; the report goes to standard output")
+        write(text, None)
 
 
 def _nothing_read(seen: Seen) -> Exception:
