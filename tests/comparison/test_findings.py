@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import stabdiag
-from stabdiag.formats import compared
+from stabdiag.formats import compared, names
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -102,7 +102,7 @@ def test_no_numbers_break_it(seed: int) -> None:
         runs.append({**one, **{role: strange(rng, n) for role in roles}})
     for kind in (None, "seeds", "reruns", "ranks", "resume"):
         found = stabdiag.compare(runs, kind=kind)
-        texts = [compared.render(found, name) for name in compared.names()]
+        texts = [compared.render(found, name) for name in names(compared.FORMATS)]
         assert all(found.diagnosis.slug in text for text in texts)
 
 
