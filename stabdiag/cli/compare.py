@@ -7,20 +7,8 @@ from typing import Annotated
 
 import typer
 
+from stabdiag.cli import options
 from stabdiag.cli.again import command
-from stabdiag.cli.options import (
-    Color,
-    ColumnNames,
-    ConfigFile,
-    FailOn,
-    LimitFlags,
-    LogFormat,
-    Output,
-    Severe,
-    columns_of,
-    exit_code,
-    limits_of,
-)
 from stabdiag.cli.terminal import check_outputs, progress, terminal, write
 from stabdiag.compared import Kind
 from stabdiag.files import keep_inputs
@@ -67,19 +55,19 @@ def compare(
             "what lies beside each log.",
         ),
     ] = None,
-    columns: ColumnNames = None,
-    log_format: LogFormat = None,
-    limit: LimitFlags = None,
-    config: ConfigFile = None,
+    columns: options.ColumnNames = None,
+    log_format: options.LogFormat = None,
+    limit: options.LimitFlags = None,
+    config: options.ConfigFile = None,
     format: Annotated[
         str, typer.Option("--format", "-f", help="terminal, json or markdown.")
     ] = "terminal",
-    output: Output = None,
-    fail_on: Severe = FailOn.ERROR,
+    output: options.Output = None,
+    fail_on: options.Severe = options.FailOn.ERROR,
     verbose: Annotated[
         bool, typer.Option("--verbose", "-v", help="Show every setting that differs.")
     ] = False,
-    color: Color = None,
+    color: options.Color = None,
 ) -> None:
     """Compare runs that ought to be the same: seeds, reruns, a resume, the ranks of a job.
 
@@ -97,8 +85,8 @@ def compare(
             runs,
             kind=kind,
             manifests=manifests,
-            limits=limits_of(limit, config),
-            columns=columns_of(columns),
+            limits=options.limits_of(limit, config),
+            columns=options.columns_of(columns),
             format=log_format,
         )
     keep_inputs([output], [file for one in comparison.runs for file in one.history.source.files])
@@ -118,4 +106,4 @@ def compare(
         **terminal(output, color),
     )
     write(text, output)
-    raise typer.Exit(exit_code(comparison.findings, fail_on))
+    raise typer.Exit(options.exit_code(comparison.findings, fail_on))
