@@ -58,16 +58,14 @@ def loaded_run(
     """Return a run's history and all that is told of it, the word of a flag first."""
     check_options(settings, columns, format)
     told = None if manifest is None else manifest_from(manifest)
-    if isinstance(source, History):
-        history, told = source, (told or Manifest()).override(settings or {})
-        if not len(history.series.get("loss", ())):
-            raise NoUsableRecord(
-                f"{history.source.name}: the history has no loss; a diagnosis needs one"
-            )
-    else:
+    if not isinstance(source, History):
         found = raw_columns(source, format, columns)
         return run_found(found, told, settings, limits=limits, columns=columns, attempt=attempt)
-    return history, told.completed(history.config)
+    if not len(source.series.get("loss", ())):
+        raise NoUsableRecord(
+            f"{source.source.name}: the history has no loss; a diagnosis needs one"
+        )
+    return source, (told or Manifest()).override(settings or {}).completed(source.config)
 
 
 def run_found(
