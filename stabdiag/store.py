@@ -9,7 +9,7 @@ import numpy as np
 from stabdiag.errors import NoUsableRecord
 from stabdiag.files import written_whole
 from stabdiag.manifest.keys import KEYS
-from stabdiag.manifest.other import NUMBERS, other_number
+from stabdiag.manifest.other import NUMBERS, SAVE_STRATEGY, other_number, saves_by_epoch
 from stabdiag.readers.converted import KEY, Told, as_metadata
 from stabdiag.words import plural
 
@@ -58,7 +58,7 @@ def write_parquet(history: History, manifest: Manifest, output: Path) -> None:
 
 
 def _beside(history: History, manifest: Manifest) -> dict[str, object]:
-    """Return the numbers that are told beside the manifest's fields, each by its first name.
+    """Return what is told beside the manifest's fields, each by its first name.
 
     A warm-up's share is none of them: it would speak against a warm-up given by hand.
     """
@@ -68,6 +68,10 @@ def _beside(history: History, manifest: Manifest) -> dict[str, object]:
         value = other_number(told, field)
         if value is not None and field != "warmup_share":
             found[names[0]] = value
+    # Beside it a cadence in steps, which may have been given by hand, would not count.
+    in_steps = manifest.checkpoint_every and "checkpoint_every" not in manifest.inferred
+    if saves_by_epoch(told) and not in_steps:
+        found[SAVE_STRATEGY] = "epoch"
     return found
 
 

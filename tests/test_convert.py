@@ -147,6 +147,13 @@ def test_flags_are_kept_and_give_way_to_flags(tmp_path):
     assert diagnose(output).manifest.dtype == "fp16"
 
 
+@pytest.mark.parametrize(("by_hand", "every"), [({}, 200), ({"checkpoint_every": 50}, 50)])
+def test_that_each_epoch_ends_in_a_checkpoint_is_kept(by_hand, every, tmp_path):
+    told = {"save_strategy": "epoch", "save_steps": 500, "num_train_epochs": 3, "max_steps": 600}
+    convert(climbing(loss=np.copy), tmp_path / "run.parquet", manifest=told, settings=by_hand)
+    assert diagnose(tmp_path / "run.parquet").manifest.checkpoint_every == every
+
+
 def test_a_column_can_be_named_still(tmp_path):
     convert(RUNS / "spike-lr-jump" / "log.jsonl", tmp_path / "run.parquet")
     history = read(tmp_path / "run.parquet", columns={"loss": "grad_norm"})

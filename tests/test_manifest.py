@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from stabdiag.errors import ManifestError
-from stabdiag.history import History, Series, Source
+from stabdiag.history import Event, EventKind, History, Series, Source
 from stabdiag.infer import infer
 from stabdiag.manifest import KEYS, Manifest, parse_manifest, read_manifest
 
@@ -292,6 +292,46 @@ def test_a_static_loss_scale(raw: dict[str, Any], static: bool | None) -> None:
 def test_unknown_keys_are_kept() -> None:
     manifest = parse_manifest({"dtype": "fp16", "model": {"layers": 12, "names": ["a"]}, "x": None})
     assert manifest.unknown == {"model.layers": 12, "model.names": ["a"], "x": None}
+
+
+def _of_epochs() -> History:
+    message = "no column of steps: the column 'epoch' serves as the step"
+    return History(
+        series={},
+        source=Source(name="run", format="memory", records=3),
+        events=(Event(kind=EventKind.STEPS, message=message),),
+    )
+
+
+def _telling(**config: object) -> History:
+    source = Source(name="run", format="memory", records=3)
+    return History(series={}, source=source, config=config)
+
+
+@pytest.mark.parametrize(
+    ("told", "run", "every"),
+    [
+        ({"num_train_epochs": 3, "max_steps": 3000}, _telling(), 1000),
+        # What the HF Trainer writes of a run, with a cadence that does not count, lies in the log.
+        ({}, _telling(num_train_epochs=3, max_steps=3000, save_steps=500), 1000),
+        ({}, _of_epochs(), 1),
+        # What is no whole number of epochs, or of steps, tells nothing of their length.
+        ({"num_train_epochs": 2.5, "max_steps": 3000}, _telling(), None),
+        ({"num_train_epochs": 3, "max_steps": 1000}, _telling(), None),
+        ({"num_train_epochs": 3}, _telling(), None),
+        ({"max_steps": 3000}, _telling(), None),
+    ],
+    ids=["told", "logged", "log of epochs", "half", "uneven", "no steps", "no epochs"],
+)
+def test_where_each_epoch_ends_in_a_checkpoint_its_length_is_the_cadence(
+    told: dict[str, object], run: History, every: int | None
+) -> None:
+    beside = parse_manifest({"save_strategy": "epoch", "save_steps": 500, **told})
+    manifest = infer(beside.completed(run.config), run)
+    assert manifest.checkpoint_every == every
+    assert ("checkpoint_every" in manifest.inferred) is (every is not None)
+    by_hand = beside.override({"checkpoint_every": 7}).completed(run.config)
+    assert infer(by_hand, run).checkpoint_every == 7
 
 
 @pytest.mark.parametrize(

@@ -83,8 +83,12 @@ class Manifest:
         return replace(self, **changes, overridden=(*self.overridden, *changes))
 
     def completed(self, config: Mapping[str, object]) -> Manifest:
-        """Return the manifest with its gaps filled from what the log itself tells."""
-        new = self._gaps(parse_manifest(config))
+        """Return the manifest with its gaps filled from what the log itself tells.
+
+        It counts as far as it does beside what the manifest tells: no ``save_steps`` of the log is
+        the cadence of a run that is saved by the epoch.
+        """
+        new = self._gaps(parse_manifest({**config, **self.also}))
         return replace(self, **new, logged=(*self.logged, *new)) if new else self
 
     def beside(self, other: Manifest) -> Manifest:

@@ -19,6 +19,7 @@ from stabdiag.manifest.other import (
     SAVE_STRATEGY,
     SAVING,
     is_static,
+    strategy_of,
 )
 from stabdiag.manifest.values import dtype_of, flag, number
 
@@ -115,7 +116,8 @@ def _void(found: Mapping[str, Any], told: Mapping[str, Any]) -> Iterator[str]:
     """Yield the fields whose values mean nothing beside another setting."""
     if _is_default_of_megatron(told, found.get("vocab_size")):
         yield "vocab_size"
-    by_steps = SAVE_STRATEGY not in told or _is_by_steps(told[SAVE_STRATEGY])
+    # The HF Trainer's ``save_steps`` means nothing where it saves by another strategy.
+    by_steps = SAVE_STRATEGY not in told or strategy_of(told[SAVE_STRATEGY]) == "steps"
     saves = flag(told.get(SAVING)) is not False
     if not (by_steps and saves):
         yield "checkpoint_every"
@@ -136,8 +138,3 @@ def _is_default_of_megatron(told: Mapping[str, Any], classes: object) -> bool:
         and DIVISIBLE in told
         and not {"vocab_size", "padded_vocab_size"} & told.keys()
     )
-
-
-def _is_by_steps(strategy: object) -> bool:
-    """Tell whether the HF Trainer saves by steps; its ``save_steps`` means nothing otherwise."""
-    return str(strategy).lower().rpartition(".")[2] == "steps"

@@ -82,3 +82,13 @@ def is_static(scale: object) -> bool | None:
         return read > 0
     word = str(scale).lower()
     return word == "static" if word in ("static", "dynamic") else None
+
+
+def saves_by_epoch(told: Mapping[str, Any]) -> bool:
+    """Tell whether a checkpoint ends each epoch, by the HF Trainer's strategy of saving."""
+    return strategy_of(told.get(SAVE_STRATEGY, "")) == "epoch"
+
+
+def strategy_of(setting: object) -> str:
+    """Return when the HF Trainer does something: ``steps``, ``epoch``, ``no`` or ``best``."""
+    return str(setting).lower().rpartition(".")[2]

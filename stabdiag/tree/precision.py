@@ -109,7 +109,8 @@ def _static(scale: Series, found: Overflows) -> Reply | None:
     scale_value, count = float(scale.values[0]), len(found.steps)
     told = f"the loss scale stayed at {num(scale_value)} through {plural(count, 'overflow')}"
     measured = {"scale": scale_value, "overflows": count}
-    if count <= _FEW_OVERFLOWS:
+    # Those up to its first record may have moved it.
+    if np.count_nonzero(found.steps > scale.steps[0]) <= _FEW_OVERFLOWS:
         return no(f"{told}: too few to speak of", measured=measured)
     because = f"{told}: dynamic scaling is not engaged"
     return yes(because, int(found.steps[0]), branch="static", measured=measured)

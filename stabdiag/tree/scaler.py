@@ -121,17 +121,19 @@ def overflows(case: Case) -> Overflows:
 
 
 def _skipped_besides(case: Case, known: Ints) -> Ints:
-    """Return the records that tell of skipped steps where nothing else tells of an overflow.
+    """Return the records that tell of skipped steps, once for each that nothing else tells of.
 
     A record tells of the steps since the one before it; a scale that has fallen may come after it.
     """
     skipped = case.history.finite("skipped")
     if not len(skipped):
         return skipped.steps
-    since = np.append(skipped.steps[0] - 1, skipped.steps[:-1])
-    until = skipped.steps + round(2 * case.stride)
-    seen = np.searchsorted(known, until, side="right") > np.searchsorted(known, since, side="right")
-    return skipped.steps[(skips(skipped) > 0) & ~seen]
+    stride = round(case.stride)
+    since = np.append(max(skipped.steps[0] - stride, -1), skipped.steps[:-1])
+    told = np.clip(skips(skipped), 0, skipped.steps - since).astype(np.int64)
+    seen = np.searchsorted(known, skipped.steps + 2 * stride, side="right")
+    besides = np.maximum.accumulate(np.maximum(np.cumsum(told) - seen, 0))
+    return np.repeat(skipped.steps, np.diff(besides, prepend=0))
 
 
 def skips(skipped: Series) -> Floats:

@@ -301,9 +301,48 @@ def test_a_count_that_begins_anew_with_each_record_is_no_running_total() -> None
     every = log | {"number of skipped iterations": np.full(400, 3.0)}
     found = stabdiag.diagnose(every, manifest={"dtype": "fp16"}).diagnosis
     assert found.slug == "loss-scale-static"
-    assert found.evidence["overflows"] == 400
+    assert found.evidence["overflows"] == 1 + 3 * 399
     total = log | {"skipped": np.full(400, 3.0)}
     assert stabdiag.diagnose(total, manifest={"dtype": "fp16"}).diagnosis.slug == "healthy"
+
+
+def test_steps_that_were_skipped_before_the_first_record_do_not_convict_the_scale() -> None:
+    rng = np.random.default_rng(0)
+    log: Log = {
+        "step": np.arange(10, 4010, 10),
+        "loss": 2.0 + 0.05 * rng.standard_normal(400),
+        "loss_scale": np.full(400, 1024.0),
+        "skipped": np.full(400, 6.0),
+    }
+    assert stabdiag.diagnose(log, manifest={"dtype": "fp16"}).diagnosis.slug == "healthy"
+    log["skipped"][200:] += np.arange(200)
+    found = stabdiag.diagnose(log, manifest={"dtype": "fp16"}).diagnosis
+    assert (found.slug, found.evidence["overflows"]) == ("loss-scale-static", 6 + 199)
+
+
+@pytest.mark.parametrize(
+    ("early", "told"),
+    [
+        # A scale that fell eight times in its second interval, and once in the third.
+        (0.0, "9 overflows, the first at step 20"),
+        (10.0, "19 overflows, the first at step 10"),
+    ],
+)
+def test_every_skipped_step_counts_once(early: float, told: str) -> None:
+    scale = np.full(400, 2.0**14)
+    scale[:2] = 2.0**23, 2.0**15
+    skipped = np.zeros(400)
+    skipped[:3] = early, 8.0, 1.0
+    rng = np.random.default_rng(0)
+    log: Log = {
+        "step": np.arange(10, 4010, 10),
+        "loss": 2.0 + 0.05 * rng.standard_normal(400),
+        "loss_scale": scale,
+        "number of skipped iterations": skipped,
+    }
+    report = stabdiag.diagnose(log, manifest={"dtype": "fp16"})
+    answers = {answer.question: answer for answer in report.trail}
+    assert answers["Q3.1"].because.startswith(told)
 
 
 @pytest.mark.parametrize(
