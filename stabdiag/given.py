@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from stabdiag.assemble import build_history, in_steps
 from stabdiag.errors import LimitError, ManifestError, NoUsableRecord, StabdiagError
@@ -15,6 +16,9 @@ from stabdiag.places import Found, read_place
 from stabdiag.readers import from_object
 from stabdiag.readers.registry import reader
 from stabdiag.roles import assign, may_serve
+
+if TYPE_CHECKING:
+    from stabdiag.readers.columns import Wanted
 
 
 def check_options(
@@ -54,27 +58,50 @@ def loaded_run(
     """Return a run's history and all that is told of it, the word of a flag first."""
     check_options(settings, columns, format)
     told = None if manifest is None else manifest_from(manifest)
-    if isinstance(source, History):
-        history, told = source, (told or Manifest()).override(settings or {})
-        if not len(history.series.get("loss", ())):
-            raise NoUsableRecord(
-                f"{history.source.name}: the history has no loss; a diagnosis needs one"
-            )
-    else:
-        place = raw_columns(source, format, columns)
-        told = (place.manifest if told is None else told).override(settings or {})
-        raw = in_steps(place.columns, told)
-        history = build_history(raw, limits, chosen=columns, attempt=attempt)
+    if not isinstance(source, History):
+        found = raw_columns(source, format, columns)
+        return run_found(found, told, settings, limits=limits, columns=columns, attempt=attempt)
+    if not len(source.series.get("loss", ())):
+        raise NoUsableRecord(
+            f"{source.source.name}: the history has no loss; a diagnosis needs one"
+        )
+    return source, (told or Manifest()).override(settings or {}).completed(source.config)
+
+
+def run_found(
+    found: Found,
+    told: Manifest | None,
+    settings: Mapping[str, object] | None,
+    *,
+    limits: Limits,
+    columns: Mapping[str, str] | None,
+    attempt: int | None,
+) -> tuple[History, Manifest]:
+    """Return the history of a log that was read, and all that is told of its run.
+
+    Args:
+        found: the log's columns, and the manifest that lies beside it.
+        told: the manifest that goes before that one; None where none is given.
+        settings: manifest fields that go before those of either.
+        limits: thresholds.
+        columns: column names by role.
+        attempt: which of several appended runs to take, from 1; None for the last.
+    """
+    told = (found.manifest if told is None else told).override(settings or {})
+    raw = in_steps(found.columns, told)
+    history = build_history(raw, limits, chosen=columns, attempt=attempt)
     return history, told.completed(history.config)
+
+
+def wanted_columns(columns: Mapping[str, str] | None) -> Wanted:
+    """Return what tells which columns are wanted: those that are named, and any that may serve."""
+    named = set((columns or {}).values())
+    return lambda name: name in named or may_serve(name)
 
 
 def raw_columns(source: object, format: str | None, columns: Mapping[str, str] | None) -> Found:
     """Return the raw columns of a source, and the manifest beside it."""
-    named = set((columns or {}).values())
-
-    def wanted(name: str) -> bool:
-        return name in named or may_serve(name)
-
+    wanted = wanted_columns(columns)
     if isinstance(source, str | os.PathLike):
         return read_place([source], format=format, wanted=wanted)
     if isinstance(source, Sequence) and all(isinstance(one, str | os.PathLike) for one in source):

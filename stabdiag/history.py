@@ -19,6 +19,25 @@ if TYPE_CHECKING:
     from stabdiag.arrays import Floats, Ints, Mask
 
 
+# What is told where a column of epochs serves as the step.
+_EPOCHS = re.compile(r"epoch.* serves as the step")
+
+# What is told where the number of a record serves as the step.
+NUMBERED: Final = "no step was logged: the record's number serves as the step"
+
+# What is told of gradient norms that are 0 all along: placeholders, if the run learned.
+_NO_GRADIENT = re.compile(r" is 0 in every record, .* as grad_norm$")
+
+# What is told where the step of a record is its number among those of training.
+COUNTED: Final = (
+    "no step was logged: a step here is the number of a record, from 0 (a manifest with "
+    "logging_steps gives the real ones)"
+)
+
+# So many steps are evaluated where they are epochs: the evaluation of the last may be missing.
+_EVALUATED = 0.9
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Series:
     """One role's logged points: ``steps`` and ``values`` of equal length, steps rising.
@@ -54,25 +73,6 @@ class Series:
 
     def _take(self, which: slice | Mask) -> Series:
         return replace(self, steps=self.steps[which], values=self.values[which])
-
-
-# What is told where a column of epochs serves as the step.
-_EPOCHS = re.compile(r"epoch.* serves as the step")
-
-# What is told where the number of a record serves as the step.
-NUMBERED: Final = "no step was logged: the record's number serves as the step"
-
-# What is told of gradient norms that are 0 all along: placeholders, if the run learned.
-_NO_GRADIENT = re.compile(r" is 0 in every record, .* as grad_norm$")
-
-# What is told where the step of a record is its number among those of training.
-COUNTED: Final = (
-    "no step was logged: a step here is the number of a record, from 0 (a manifest with "
-    "logging_steps gives the real ones)"
-)
-
-# So many steps are evaluated where they are epochs: the evaluation of the last may be missing.
-_EVALUATED = 0.9
 
 
 class EventKind(StrEnum):

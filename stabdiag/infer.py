@@ -5,9 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from stabdiag.manifest import parse_manifest
 from stabdiag.manifest.other import other_number, saves_by_epoch
-from stabdiag.manifest.spelling import by_spelling
 from stabdiag.words import plural
 
 if TYPE_CHECKING:
@@ -39,7 +37,7 @@ def _dtype(history: History) -> tuple[str, str] | None:
 
 def _cadence(manifest: Manifest, history: History) -> tuple[int, str] | None:
     """Return how many steps lie between two checkpoints that end an epoch each, and why."""
-    told = by_spelling({**parse_manifest(history.config).also, **manifest.also})
+    told = manifest.others(history.config)
     if not saves_by_epoch(told):
         return None
     if history.unit == "epoch":

@@ -8,10 +8,8 @@ import numpy as np
 
 from stabdiag.errors import NoUsableRecord
 from stabdiag.files import written_whole
-from stabdiag.manifest import parse_manifest
 from stabdiag.manifest.keys import KEYS
 from stabdiag.manifest.other import NUMBERS, SAVE_STRATEGY, other_number, saves_by_epoch
-from stabdiag.manifest.spelling import by_spelling
 from stabdiag.readers.converted import KEY, Told, as_metadata
 from stabdiag.words import plural
 
@@ -64,7 +62,7 @@ def _beside(history: History, manifest: Manifest) -> dict[str, object]:
 
     A warm-up's share is none of them: it would speak against a warm-up given by hand.
     """
-    told = by_spelling({**parse_manifest(history.config).also, **manifest.also})
+    told = manifest.others(history.config)
     found: dict[str, object] = {}
     for field, names in NUMBERS.items():
         value = other_number(told, field)

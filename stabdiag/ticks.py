@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from stabdiag.findings import Severity
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
 
 class State(StrEnum):
@@ -37,28 +37,38 @@ class Tick:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Words:
-    """How the three states are called."""
+class Line:
+    """What a line of a list asks, before it is known how it stands."""
 
-    ticked: str
-    crossed: str
-    unknown: str
+    slug: str
+    title: str
 
-    def of(self, state: State) -> str:
-        """Return the word for a state."""
-        return {
-            State.TICKED: self.ticked,
-            State.CROSSED: self.crossed,
-            State.UNKNOWN: self.unknown,
-        }[state]
+    def ticked(self, because: str) -> Tick:
+        """Return the line as one that is ticked."""
+        return self._at(State.TICKED, because)
+
+    def unknown(self, because: str, *do: str) -> Tick:
+        """Return the line as one of which nothing is known."""
+        return self._at(State.UNKNOWN, because, do)
+
+    def crossed(self, because: str, *do: str, severity: Severity = Severity.NOTE) -> Tick:
+        """Return the line as one that is crossed."""
+        return replace(self._at(State.CROSSED, because, do), severity=severity)
+
+    def _at(self, state: State, because: str, do: tuple[str, ...] = ()) -> Tick:
+        return Tick(slug=self.slug, title=self.title, state=state, because=because, do=do)
 
 
 @dataclass(frozen=True, kw_only=True)
 class TickList:
-    """One list. ``begin`` is the slug of the line to begin with, where the order counts."""
+    """One list.
+
+    ``words`` says what its states are called; ``begin`` is the slug of the line to begin with,
+    where the order counts.
+    """
 
     title: str
-    words: Words
+    words: Mapping[State, str]
     ticks: tuple[Tick, ...]
     begin: str | None = None
 
@@ -80,22 +90,3 @@ class Sheet:
     def ticks(self) -> Iterable[Tick]:
         """All lines, in order."""
         return (tick for one in self.lists for tick in one.ticks)
-
-
-def ticked(slug: str, title: str, because: str) -> Tick:
-    """Return a line that is ticked."""
-    return Tick(slug=slug, title=title, state=State.TICKED, because=because)
-
-
-def unknown(slug: str, title: str, because: str, *do: str) -> Tick:
-    """Return a line of which nothing is known."""
-    return Tick(slug=slug, title=title, state=State.UNKNOWN, because=because, do=do)
-
-
-def crossed(
-    slug: str, title: str, because: str, *do: str, severity: Severity = Severity.NOTE
-) -> Tick:
-    """Return a line that is crossed."""
-    return Tick(
-        slug=slug, title=title, state=State.CROSSED, because=because, do=do, severity=severity
-    )

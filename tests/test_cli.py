@@ -187,6 +187,11 @@ def test_a_dash_is_standard_output(
         ("checklist LOG -o none/x", "there is no folder"),
         ("postmortem LOG --format xml", "unknown format 'xml' (there are: markdown, html)"),
         ("postmortem LOG -o none/x.md", "there is no folder"),
+        (
+            "diagnose LOG --fail-on x",
+            "is not one of 'error', 'warning', 'never'. (see stabdiag diagnose --help)",
+        ),
+        ("formats -o none/x", "there is no folder"),
         ("compare LOG LOG --format xml", "unknown format 'xml' (there are: terminal"),
         ("compare LOG LOG -o none/x", "there is no folder"),
         ("convert LOG -o none/x", "there is no folder"),

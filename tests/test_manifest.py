@@ -594,10 +594,11 @@ def test_json_and_toml(tmp_path: Path) -> None:
         ("m.json", b'"fp16"', "not a string"),
         ("m.json", b"null", "not null"),
         ("m.json", b'{"dtype": "fp16"', "not valid JSON (Expecting ',' delimiter"),
-        ("m.json", b"", "not valid JSON (Expecting value"),
+        ("m.json", b"\n", "empty; a manifest is one JSON object such as"),
+        ("m.yaml", b"", "empty; a manifest is one JSON object such as"),
         ("m.json", b"[" * 100_000, "not valid JSON ("),
         ("m.json", b'{"seed": ' + b"9" * 5000 + b"}", "not valid JSON ("),
-        ("m.json", b"\x00\xff\xfe\x80", "not a text file; a manifest is a JSON object"),
+        ("m.json", b"\x00\xff\xfe\x80", "not a text file; a manifest is one JSON object"),
         ("m.toml", b"lr = ", "not valid TOML ("),
         ("m.toml", b"\xff", "not a text file"),
     ],
@@ -615,9 +616,12 @@ def test_files_that_are_no_manifest(
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("name", ["none.json", "."])
-def test_files_that_cannot_be_read(tmp_path: Path, name: str) -> None:
-    with pytest.raises(ManifestError, match="; check the path"):
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [("none.json", "; check the path"), (".", "a folder; name the manifest in it")],
+)
+def test_files_that_cannot_be_read(tmp_path: Path, name: str, told: str) -> None:
+    with pytest.raises(ManifestError, match=told):
         read_manifest(tmp_path / name)
 
 
@@ -663,7 +667,7 @@ def laughs() -> str:
     [
         ("a: [1", "not valid YAML (while parsing a flow sequence"),
         ("- 1\n", "a manifest is one JSON object"),
-        ("", "not null"),
+        ("", "empty; a manifest is one JSON object"),
         ("a: &a {b: *a}", "not valid YAML (more values than a configuration has)"),
         (laughs(), "not valid YAML (more values than a configuration has)"),
         ("[" * 5000, "not valid YAML ("),

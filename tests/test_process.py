@@ -70,6 +70,8 @@ def test_a_reader_who_has_enough_is_no_error(tmp_path: Path) -> None:
 @pytest.mark.parametrize("wait", [0.2, 1.0])
 def test_an_interrupt_ends_it_without_a_word(wait: float, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "stabdiag", "diagnose", "-"]
+    # What a shell runs in the background ignores interrupts, and hands that on.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path
     ) as process:

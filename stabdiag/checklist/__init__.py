@@ -10,15 +10,15 @@ from stabdiag.checklist.facts import Facts
 from stabdiag.checklist.interventions import INTERVENTIONS, first_open
 from stabdiag.checklist.signals import signals
 from stabdiag.formats.lead import lead
-from stabdiag.ticks import Sheet, State, Tick, TickList, Words
+from stabdiag.ticks import Sheet, State, Tick, TickList
 from stabdiag.words import plural
 
 if TYPE_CHECKING:
     from stabdiag.report import Report
 
-_DONE = Words(ticked="done", crossed="not done", unknown="cannot tell")
-_TRIED = Words(ticked="tried", crossed="not tried", unknown="cannot tell")
-_LOGGED = Words(ticked="logged", crossed="not logged", unknown="cannot tell")
+_DONE = {State.TICKED: "done", State.CROSSED: "not done", State.UNKNOWN: "cannot tell"}
+_TRIED = {State.TICKED: "tried", State.CROSSED: "not tried", State.UNKNOWN: "cannot tell"}
+_LOGGED = {State.TICKED: "logged", State.CROSSED: "not logged", State.UNKNOWN: "cannot tell"}
 
 
 def checklist(report: Report) -> Sheet:

@@ -4,43 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from stabdiag.findings import Remedy, Severity
+from stabdiag.findings import Severity
 from stabdiag.symptoms.losses import from_the_start
 from stabdiag.tree.case import Case
 from stabdiag.tree.checkpoint import checkpoint_before
 from stabdiag.words import num, plural
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from stabdiag.findings import Finding
+    from stabdiag.findings import Finding, Remedy
     from stabdiag.history import Series
     from stabdiag.manifest import Manifest
     from stabdiag.report import Report
-
-# What the symptoms set about, by the beginnings of their slugs; findings of the tree tell it.
-_SYMPTOMS: Final[Mapping[Remedy, tuple[str, ...]]] = {
-    Remedy.DATA: (
-        *("batch-repeats", "epoch-boundary-jump", "plateau-at-chance", "too-good"),
-        *("eval-gap-from-start", "resume-data-replayed", "not-learning", "loss-constant"),
-        "frequent-spikes",
-    ),
-    Remedy.DECAY: ("weight-norm-runaway", "weight-norm-shrinking"),
-    Remedy.PRECISION: ("overflow-rate-high", "adam-underflow-risk"),
-    Remedy.MODEL: (
-        *("grad-layer-outlier", "grad-vanishing", "dead-neurons", "activation-saturated"),
-        *("attention-entropy-collapse", "initial-loss-off", "update-ratio-off"),
-    ),
-    Remedy.RATE: (
-        *("lr-no-warmup", "lr-warmup-mismatch", "lr-decays-early", "lr-discontinuity"),
-        *("lr-never-decays", "loss-oscillating", "grad-exploding", "resume-lr-reset"),
-        *("plateau-early", "attention-entropy-collapse", "overflow-rate-high"),
-    ),
-    Remedy.CLIP: ("grad-clip-saturated",),
-    Remedy.OPERATIONS: ("grad-nonfinite",),
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,7 +32,7 @@ class Facts:
 
     def calls_for(self, remedy: Remedy) -> Finding | None:
         """Return the first finding whose advice sets about this."""
-        return next((f for f in self.report.findings if remedy in remedies(f)), None)
+        return next((f for f in self.report.findings if remedy in f.remedies), None)
 
     def logged(self, role: str) -> int:
         """Return how many points of a role, or of its groups, were logged."""
@@ -121,9 +97,3 @@ class Facts:
             return None
         before = rates.until(int(jumps[0]) - 1) if len(jumps) else rates
         return before if len(before) else rates
-
-
-def remedies(found: Finding) -> tuple[Remedy, ...]:
-    """Return what the advice on a finding sets about, first things first."""
-    slug = found.slug
-    return found.remedies or tuple(r for r, slugs in _SYMPTOMS.items() if slug.startswith(slugs))

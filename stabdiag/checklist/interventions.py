@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from stabdiag.checklist import steps
 from stabdiag.findings import Remedy
-from stabdiag.ticks import State, crossed, ticked, unknown
+from stabdiag.ticks import Line, State
 from stabdiag.words import num
 
 if TYPE_CHECKING:
@@ -23,31 +23,31 @@ def lower_rate(facts: Facts) -> Tick:
 
 def loss_scale(facts: Facts) -> Tick:
     """Is mixed precision off, or without overflows?"""
-    slug, title = "try-precision", "Switch off mixed precision, or adjust the loss scale"
+    line = Line(slug="try-precision", title="Switch off mixed precision, or adjust the loss scale")
     dtype, found = facts.manifest.dtype, facts.calls_for(Remedy.PRECISION)
     do = ("Run in fp32 or bf16; where fp16 has to be, scale the loss dynamically.",)
     if dtype is None:
-        return unknown(slug, title, "The dtype is not known.", *do)
+        return line.unknown("The dtype is not known.", *do)
     if dtype in ("fp32", "fp64"):
-        return ticked(slug, title, f"The run is in {dtype}.")
+        return line.ticked(f"The run is in {dtype}.")
     if found is not None:
-        return crossed(slug, title, f"The run is in {dtype}: {found.title} ({found.slug}).", *do)
-    return ticked(slug, title, f"The run is in {dtype}, and no finding blames it.")
+        return line.crossed(f"The run is in {dtype}: {found.title} ({found.slug}).", *do)
+    return line.ticked(f"The run is in {dtype}, and no finding blames it.")
 
 
 def clip(facts: Facts) -> Tick:
     """Does the manifest tell of a clip threshold that no finding wants changed?"""
-    slug, title = "try-clip", "Clip the gradient by its global norm"
+    line = Line(slug="try-clip", title="Clip the gradient by its global norm")
     threshold, found = facts.manifest.grad_clip, facts.calls_for(Remedy.CLIP)
     do = "Clip it at 1.0." if found is None else found.first_action
     if threshold is None:
-        return unknown(slug, title, "The manifest does not say.", do)
+        return line.unknown("The manifest does not say.", do)
     if threshold <= 0:
-        return crossed(slug, title, "It is off.", do)
+        return line.crossed("It is off.", do)
     told = f"It is clipped at {num(threshold)}"
     if found is not None:
-        return crossed(slug, title, f"{told}. {found.title} ({found.slug}).", do)
-    return ticked(slug, title, f"{told}.")
+        return line.crossed(f"{told}. {found.title} ({found.slug}).", do)
+    return line.ticked(f"{told}.")
 
 
 def pipeline(facts: Facts) -> Tick:
@@ -62,21 +62,22 @@ def pipeline(facts: Facts) -> Tick:
 
 def custom_ops(facts: Facts) -> Tick:
     """Did a finite forward pass, or gradient, turn NaN?"""
-    slug, title = "try-operations", "Replace suspicious custom operations"
+    line = Line(slug="try-operations", title="Replace suspicious custom operations")
     do = ("Put the safe ones of the framework in their place: log_softmax, clamp, epsilons.",)
     found = facts.calls_for(Remedy.OPERATIONS)
     if found is not None:
-        return crossed(slug, title, f"{found.title} ({found.slug}).", found.first_action, *do)
-    return unknown(slug, title, "No log shows which operations there are.", *do)
+        return line.crossed(f"{found.title} ({found.slug}).", found.first_action, *do)
+    return line.unknown("No log shows which operations there are.", *do)
 
 
 def batch_size(facts: Facts) -> Tick:
     """Which batch size does the manifest tell of?"""
     size = facts.manifest.batch_size
     told = "The manifest names no batch size." if size is None else f"The batch is {size}."
-    return unknown(
-        "try-batch",
-        "Reduce the batch size, or accumulate gradients more carefully",
+    line = Line(
+        slug="try-batch", title="Reduce the batch size, or accumulate gradients more carefully"
+    )
+    return line.unknown(
         told,
         "Halve the batch, and the learning rate with it; check that accumulated losses are "
         "divided by the number of micro-batches.",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stabdiag.ticks import crossed, ticked
+from stabdiag.ticks import Line
 from stabdiag.words import plural
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def signals(facts: Facts) -> tuple[Tick, ...]:
 
 
 def _signal(facts: Facts, slug: str, title: str, roles: tuple[str, ...], why: str) -> Tick:
-    count = sum(facts.logged(role) for role in roles)
+    line, count = Line(slug=slug, title=title), sum(map(facts.logged, roles))
     if count:
-        return ticked(slug, title, f"{plural(count, 'point')}.")
-    return crossed(slug, title, f"Not logged; {why}.", f"Log it as `{roles[0]}`.")
+        return line.ticked(f"{plural(count, 'point')}.")
+    return line.crossed(f"Not logged; {why}.", f"Log it as `{roles[0]}`.")

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from stabdiag.checklist.facts import remedies
 from stabdiag.findings import Remedy
-from stabdiag.ticks import crossed, ticked, unknown
+from stabdiag.ticks import Line
 from stabdiag.words import capitalised, num, plural, sentence
 
 if TYPE_CHECKING:
@@ -37,16 +36,14 @@ _PER_LAYER_WORDS = {
 
 def reproduce(facts: Facts) -> Tick:
     """Does the failure come again?"""
-    slug, title = "reproduce", "Reproduce the failure deterministically"
+    line = Line(slug="reproduce", title="Reproduce the failure deterministically")
     seed = facts.manifest.seed
     told = (
         "no seed is told of"
         if seed is None
         else f"the seed is {seed}, but whether a second run fails alike, one log does not show"
     )
-    return unknown(
-        slug,
-        title,
+    return line.unknown(
         sentence(told),
         f"{facts.reload}, fix all seeds, and run it twice: one process, one worker of the loader. "
         "`stabdiag compare FIRST SECOND` tells where they part.",
@@ -56,31 +53,27 @@ def reproduce(facts: Facts) -> Tick:
 
 def data(facts: Facts) -> Tick:
     """Do the batches hold what they should?"""
-    slug, title = "data", "Check data and tokenizer"
+    line = Line(slug="data", title="Check data and tokenizer")
     found = facts.calls_for(Remedy.DATA)
     do = (
         "Unit-test a batch: indices in range, labels that belong to their inputs, lengths, masks.",
         "Feed a tiny synthetic batch through, to see shapes and types.",
     )
     if found is not None:
-        return crossed(slug, title, f"{found.title} ({found.slug}).", found.first_action, *do)
+        return line.crossed(f"{found.title} ({found.slug}).", found.first_action, *do)
     ids = "; no batches were found to repeat" if facts.logged("batch_id") else ""
-    return unknown(
-        slug, title, f"Nothing in the log points at the data{ids}; no log shows a batch.", *do
-    )
+    return line.unknown(f"Nothing in the log points at the data{ids}; no log shows a batch.", *do)
 
 
 def instrument(facts: Facts) -> Tick:
     """Is enough logged to see where a fault begins?"""
-    slug, title = "instrument", "Instrument gradients and parameter statistics"
+    line = Line(slug="instrument", title="Instrument gradients and parameter statistics")
     there = [role for role in _PER_LAYER if facts.groups(role)]
     lacking = [_PER_LAYER_WORDS[role] for role in _PER_LAYER if role not in there]
     if not lacking:
         counts = ", ".join(f"{role} of {facts.groups(role)}" for role in there)
-        return ticked(slug, title, f"Logged by group: {counts}.")
-    return crossed(
-        slug,
-        title,
+        return line.ticked(f"Logged by group: {counts}.")
+    return line.crossed(
         f"Not in the log: {', '.join(lacking)}.",
         f"Log {' and '.join(lacking)}, every ten steps or so: {_columns(facts)}.",
     )
@@ -93,14 +86,12 @@ def _columns(facts: Facts) -> str:
 
 def narrow(facts: Facts) -> Tick:
     """Is it the model, the data or the optimizer?"""
-    slug, title = "narrow", "Narrow it to model, data or optimizer"
+    line = Line(slug="narrow", title="Narrow it to model, data or optimizer")
     for found in facts.report.findings if facts.broke else ():
-        axes = [_AXES[remedy] for remedy in remedies(found) if remedy in _AXES]
+        axes = [_AXES[remedy] for remedy in found.remedies if remedy in _AXES]
         if axes and found.slug not in _HIDDEN:
-            return ticked(slug, title, f"The log points at {axes[0]} ({found.slug}).")
-    return unknown(
-        slug,
-        title,
+            return line.ticked(f"The log points at {axes[0]} ({found.slug}).")
+    return line.unknown(
         "The log does not tell them apart.",
         "Train a small model on the same data.",
         "Train the same model on a tiny synthetic set.",
@@ -110,7 +101,7 @@ def narrow(facts: Facts) -> Tick:
 
 def precision(facts: Facts) -> Tick:
     """Is it the precision?"""
-    slug, title = "precision", "Check numerics and precision"
+    line = Line(slug="precision", title="Check numerics and precision")
     dtype, found = facts.manifest.dtype, facts.calls_for(Remedy.PRECISION)
     if facts.report.diagnosis.section == "§1":
         found = facts.report.diagnosis
@@ -119,17 +110,17 @@ def precision(facts: Facts) -> Tick:
         "Scale the loss dynamically, or take bf16.",
     )
     if dtype in ("fp32", "fp64"):
-        return ticked(slug, title, f"The run is in {dtype}: mixed precision is not its fault.")
+        return line.ticked(f"The run is in {dtype}: mixed precision is not its fault.")
     if found is not None:
-        return crossed(slug, title, f"{found.title} ({found.slug}).", *do)
+        return line.crossed(f"{found.title} ({found.slug}).", *do)
     if dtype is None:
-        return unknown(slug, title, "The dtype is not known.", *do)
-    return ticked(slug, title, f"The run is in {dtype}, and no finding blames it.")
+        return line.unknown("The dtype is not known.", *do)
+    return line.ticked(f"The run is in {dtype}, and no finding blames it.")
 
 
 def learning_rate(facts: Facts) -> Tick:
     """Were learning rate and warm-up seen to?"""
-    slug, title = "learning-rate", "Tune learning rate and warm-up"
+    line = Line(slug="learning-rate", title="Tune learning rate and warm-up")
     found, peak = facts.calls_for(Remedy.RATE), facts.peak_rate
     now = f" (now {num(peak)})" if peak else ""
     do = (
@@ -139,45 +130,45 @@ def learning_rate(facts: Facts) -> Tick:
     if found is not None:
         # A rate that is 0 is not lowered.
         lower = () if peak == 0 else do
-        return crossed(slug, title, f"{found.title} ({found.slug}).", found.first_action, *lower)
+        return line.crossed(f"{found.title} ({found.slug}).", found.first_action, *lower)
     warmup = facts.warmup
     if warmup is not None:
-        return ticked(slug, title, f"{capitalised(warmup)}, and no finding blames it.")
+        return line.ticked(f"{capitalised(warmup)}, and no finding blames it.")
     if peak is None:
-        return unknown(slug, title, "The learning rate is neither logged nor told.", *do)
+        return line.unknown("The learning rate is neither logged nor told.", *do)
     if not facts.from_the_start:
-        return unknown(slug, title, "The log begins after a warm-up would have been over.", *do)
-    return crossed(slug, title, "There is no sign of a warm-up.", *do)
+        return line.unknown("The log begins after a warm-up would have been over.", *do)
+    return line.crossed("There is no sign of a warm-up.", *do)
 
 
 def safety_nets(facts: Facts) -> Tick:
     """Are gradients clipped, and weights decayed within reason?"""
-    slug, title = "safety-nets", "Apply safety nets"
+    line = Line(slug="safety-nets", title="Apply safety nets")
     threshold = facts.manifest.grad_clip
     found = facts.calls_for(Remedy.DECAY) or facts.calls_for(Remedy.CLIP)
     if found is not None:
-        return crossed(slug, title, f"{found.title} ({found.slug}).", found.first_action)
+        return line.crossed(f"{found.title} ({found.slug}).", found.first_action)
     do = (
         "Clip the gradient by its global norm at 1.0.",
         "Check weight decay and the epsilon of Adam; take smaller batches to steady updates.",
     )
     if threshold is None:
-        return unknown(slug, title, "The manifest does not say whether gradients are clipped.", *do)
+        return line.unknown("The manifest does not say whether gradients are clipped.", *do)
     if threshold <= 0:
-        return crossed(slug, title, "Gradient clipping is off.", *do)
-    return ticked(slug, title, f"Gradients are clipped at {num(threshold)}.")
+        return line.crossed("Gradient clipping is off.", *do)
+    return line.ticked(f"Gradients are clipped at {num(threshold)}.")
 
 
 def architecture(facts: Facts) -> Tick:
     """Does a layer stand out?"""
-    slug, title = "architecture", "Revisit components of the architecture"
+    line = Line(slug="architecture", title="Revisit components of the architecture")
     found = facts.calls_for(Remedy.MODEL)
     do = (
         "Look at normalisation, attention masks and position encodings; replace suspects one by "
         "one.",
     )
     if found is not None:
-        return crossed(slug, title, f"{found.title} ({found.slug}).", found.first_action, *do)
+        return line.crossed(f"{found.title} ({found.slug}).", found.first_action, *do)
     layers = facts.groups("grad_norm")
     told = (
         f"No layer stands out among {plural(layers, 'gradient norm')}; masks and encodings no log "
@@ -185,14 +176,13 @@ def architecture(facts: Facts) -> Tick:
         if layers
         else "Nothing is logged by layer."
     )
-    return unknown(slug, title, told, *do)
+    return line.unknown(told, *do)
 
 
 def distributed(facts: Facts) -> Tick:
     """Do all ranks do the same?"""
-    return unknown(
-        "distributed",
-        "Check distributed training",
+    line = Line(slug="distributed", title="Check distributed training")
+    return line.unknown(
         "The log of one process does not show what the others do.",
         "Check that gradients are averaged, and that loss scales and overflow settings agree on "
         "all ranks.",
@@ -206,9 +196,8 @@ def distributed(facts: Facts) -> Tick:
 
 def minimal(facts: Facts) -> Tick:
     """Is there a smallest script that fails?"""
-    return unknown(
-        "minimal",
-        "Make a minimal reproduction and file a bug",
+    line = Line(slug="minimal", title="Make a minimal reproduction and file a bug")
+    return line.unknown(
         "No log shows it.",
         "Reduce the run to the smallest script that fails, and report it with the log: "
         "`stabdiag diagnose LOG --format json`.",

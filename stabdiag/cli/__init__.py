@@ -86,8 +86,9 @@ def _usage(error: Exception) -> int:
     if not hasattr(error, "format_message"):
         raise error
     message = error.format_message()
+    command = " ".join(["stabdiag", *(name for name in sys.argv[1:2] if name in _COMMANDS)])
     # Without a command, the help has been shown already.
-    return complain(f"{message} (see stabdiag --help)") if message else 2
+    return complain(f"{message} (see {command} --help)") if message else 2
 
 
 def _print_version() -> NoReturn:

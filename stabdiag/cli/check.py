@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from stabdiag.cli.options import ConfigFile, FailOn, LimitFlags, Severe, exit_code, limits_of
+from stabdiag.cli import options
 from stabdiag.cli.terminal import complain, write
 
 EPILOG = """
@@ -26,16 +26,16 @@ def check(
         list[str],
         typer.Argument(metavar="LOG...", help="Logs or folders, each of them a run of its own."),
     ],
-    fail_on: Severe = FailOn.ERROR,
-    limit: LimitFlags = None,
-    config: ConfigFile = None,
+    fail_on: options.Severe = options.FailOn.ERROR,
+    limit: options.LimitFlags = None,
+    config: options.ConfigFile = None,
 ) -> None:
     """Diagnose each log as a run of its own, and print what is found as linters do."""
     from stabdiag.api import diagnose
     from stabdiag.errors import StabdiagError
     from stabdiag.formats import render
 
-    limits = limits_of(limit, config)
+    limits = options.limits_of(limit, config)
     code = 0
     for log in logs:
         try:
@@ -46,5 +46,5 @@ def check(
         text = render(report, "lines")
         if text:
             write(text, None)
-        code = max(code, exit_code(report.findings, fail_on))
+        code = max(code, options.exit_code(report.findings, fail_on))
     raise typer.Exit(code)

@@ -7,23 +7,7 @@ from typing import Annotated
 
 import typer
 
-from stabdiag.cli.options import (
-    Attempt,
-    Color,
-    ColumnNames,
-    ConfigFile,
-    Dtype,
-    LimitFlags,
-    LogFormat,
-    Logs,
-    ManifestFile,
-    Output,
-    Settings,
-    SheetFormat,
-    columns_of,
-    limits_of,
-    settings_of,
-)
+from stabdiag.cli import options
 from stabdiag.cli.terminal import check_outputs, progress, terminal, write
 from stabdiag.files import keep_inputs
 
@@ -49,21 +33,21 @@ class FailOnLine(StrEnum):
 
 
 def checklist(
-    logs: Logs,
-    manifest: ManifestFile = None,
-    dtype: Dtype = None,
-    settings: Settings = None,
-    columns: ColumnNames = None,
-    attempt: Attempt = None,
-    log_format: LogFormat = None,
-    limit: LimitFlags = None,
-    config: ConfigFile = None,
-    format: SheetFormat = "terminal",
-    output: Output = None,
+    logs: options.Logs,
+    manifest: options.ManifestFile = None,
+    dtype: options.Dtype = None,
+    settings: options.Settings = None,
+    columns: options.ColumnNames = None,
+    attempt: options.Attempt = None,
+    log_format: options.LogFormat = None,
+    limit: options.LimitFlags = None,
+    config: options.ConfigFile = None,
+    format: options.SheetFormat = "terminal",
+    output: options.Output = None,
     fail_on: Annotated[
         FailOnLine, typer.Option("--fail-on", help="When the exit code is 1: not-done or never.")
     ] = FailOnLine.NEVER,
-    color: Color = None,
+    color: options.Color = None,
 ) -> None:
     """Tick the debugging checklists off from what a log and its manifest show."""
     from stabdiag.errors import refuse_unknown
@@ -75,14 +59,14 @@ def checklist(
     from stabdiag.checklist import checklist as run
     from stabdiag.ticks import State
 
-    limits = limits_of(limit, config)
+    limits = options.limits_of(limit, config)
     with progress(logs):
         report = diagnose(
             logs,
             manifest=manifest,
-            settings=settings_of(settings, dtype),
+            settings=options.settings_of(settings, dtype),
             limits=limits,
-            columns=columns_of(columns),
+            columns=options.columns_of(columns),
             attempt=attempt,
             format=log_format,
         )

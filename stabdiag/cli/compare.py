@@ -2,27 +2,15 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from stabdiag.cli import options
 from stabdiag.cli.again import command
-from stabdiag.cli.options import (
-    Color,
-    ColumnNames,
-    ConfigFile,
-    FailOn,
-    LimitFlags,
-    LogFormat,
-    Output,
-    Severe,
-    columns_of,
-    exit_code,
-    limits_of,
-)
 from stabdiag.cli.terminal import check_outputs, progress, terminal, write
+from stabdiag.compared import Kind
 from stabdiag.files import keep_inputs
 
 EPILOG = """
@@ -42,15 +30,6 @@ EPILOG = """
 """
 
 
-class As(StrEnum):
-    """What the runs are to each other."""
-
-    SEEDS = "seeds"
-    RERUNS = "reruns"
-    RANKS = "ranks"
-    RESUME = "resume"
-
-
 def compare(
     runs: Annotated[
         list[str],
@@ -61,7 +40,7 @@ def compare(
         ),
     ],
     kind: Annotated[
-        As | None,
+        Kind | None,
         typer.Option(
             "--as",
             help="What the runs are to each other; by default as names, manifests and steps tell.",
@@ -76,43 +55,43 @@ def compare(
             "what lies beside each log.",
         ),
     ] = None,
-    columns: ColumnNames = None,
-    log_format: LogFormat = None,
-    limit: LimitFlags = None,
-    config: ConfigFile = None,
+    columns: options.ColumnNames = None,
+    log_format: options.LogFormat = None,
+    limit: options.LimitFlags = None,
+    config: options.ConfigFile = None,
     format: Annotated[
         str, typer.Option("--format", "-f", help="terminal, json or markdown.")
     ] = "terminal",
-    output: Output = None,
-    fail_on: Severe = FailOn.ERROR,
+    output: options.Output = None,
+    fail_on: options.Severe = options.FailOn.ERROR,
     verbose: Annotated[
         bool, typer.Option("--verbose", "-v", help="Show every setting that differs.")
     ] = False,
-    color: Color = None,
+    color: options.Color = None,
 ) -> None:
     """Compare runs that ought to be the same: seeds, reruns, a resume, the ranks of a job.
 
     Says the first step at which they part, by how much, which series parts first, and why.
     """
-    from stabdiag.errors import refuse_unknown
-    from stabdiag.formats.compared import names, render
+    from stabdiag.formats import named
+    from stabdiag.formats.compared import FORMATS, render
 
-    refuse_unknown(format, names())
+    named(format, FORMATS)
     check_outputs([output], [*runs, *(manifests or ())], config)
     from stabdiag.api import compare as run
 
     with progress(runs):
         comparison = run(
             runs,
-            kind=None if kind is None else kind.value,
+            kind=kind,
             manifests=manifests,
-            limits=limits_of(limit, config),
-            columns=columns_of(columns),
+            limits=options.limits_of(limit, config),
+            columns=options.columns_of(columns),
             format=log_format,
         )
     keep_inputs([output], [file for one in comparison.runs for file in one.history.source.files])
     flags = {
-        "--as": None if kind is None else kind.value,
+        "--as": kind,
         "--manifest": manifests,
         "--column": columns,
         "--log-format": log_format,
@@ -127,4 +106,4 @@ def compare(
         **terminal(output, color),
     )
     write(text, output)
-    raise typer.Exit(exit_code(comparison.findings, fail_on))
+    raise typer.Exit(options.exit_code(comparison.findings, fail_on))

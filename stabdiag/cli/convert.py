@@ -9,20 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from stabdiag.cli.options import (
-    Attempt,
-    ColumnNames,
-    ConfigFile,
-    Dtype,
-    LimitFlags,
-    LogFormat,
-    Logs,
-    ManifestFile,
-    Settings,
-    columns_of,
-    limits_of,
-    settings_of,
-)
+from stabdiag.cli import options
 from stabdiag.cli.terminal import check_outputs, progress, terminal, write
 from stabdiag.errors import StabdiagError
 
@@ -44,18 +31,18 @@ _OTHERS = frozenset({".csv", ".tsv", ".json", ".jsonl", ".txt", ".log", ".html",
 
 
 def convert(
-    logs: Logs,
+    logs: options.Logs,
     output: Annotated[
         Path, typer.Option("--output", "-o", metavar="FILE", help="The Parquet file to write.")
     ],
-    manifest: ManifestFile = None,
-    dtype: Dtype = None,
-    settings: Settings = None,
-    columns: ColumnNames = None,
-    attempt: Attempt = None,
-    log_format: LogFormat = None,
-    limit: LimitFlags = None,
-    config: ConfigFile = None,
+    manifest: options.ManifestFile = None,
+    dtype: options.Dtype = None,
+    settings: options.Settings = None,
+    columns: options.ColumnNames = None,
+    attempt: options.Attempt = None,
+    log_format: options.LogFormat = None,
+    limit: options.LimitFlags = None,
+    config: options.ConfigFile = None,
 ) -> None:
     """Write a log as Parquet: its series by role, and what is known of the run.
 
@@ -75,9 +62,9 @@ def convert(
             logs,
             output,
             manifest=manifest,
-            settings=settings_of(settings, dtype),
-            limits=limits_of(limit, config),
-            columns=columns_of(columns),
+            settings=options.settings_of(settings, dtype),
+            limits=options.limits_of(limit, config),
+            columns=options.columns_of(columns),
             attempt=attempt,
             format=log_format,
         )

@@ -6,30 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from stabdiag.cli import options
 from stabdiag.cli.again import command
-from stabdiag.cli.options import (
-    Attempt,
-    Besides,
-    Color,
-    ColumnNames,
-    ConfigFile,
-    Dtype,
-    FailOn,
-    LimitFlags,
-    Literal,
-    LogFormat,
-    Logs,
-    ManifestFile,
-    Output,
-    Settings,
-    Severe,
-    Verbose,
-    besides_of,
-    columns_of,
-    exit_code,
-    limits_of,
-    settings_of,
-)
 from stabdiag.cli.terminal import add_to_summary, check_outputs, progress, tell, terminal, write
 from stabdiag.files import keep_inputs
 
@@ -64,15 +42,15 @@ EPILOG = """
 
 
 def diagnose(
-    logs: Logs,
-    manifest: ManifestFile = None,
-    dtype: Dtype = None,
-    settings: Settings = None,
-    columns: ColumnNames = None,
-    attempt: Attempt = None,
-    log_format: LogFormat = None,
-    limit: LimitFlags = None,
-    config: ConfigFile = None,
+    logs: options.Logs,
+    manifest: options.ManifestFile = None,
+    dtype: options.Dtype = None,
+    settings: options.Settings = None,
+    columns: options.ColumnNames = None,
+    attempt: options.Attempt = None,
+    log_format: options.LogFormat = None,
+    limit: options.LimitFlags = None,
+    config: options.ConfigFile = None,
     format: Annotated[
         str,
         typer.Option(
@@ -81,30 +59,30 @@ def diagnose(
             help="terminal, lines, json, html, svg, markdown, github, gitlab, junit or sarif.",
         ),
     ] = "terminal",
-    output: Output = None,
-    also: Besides = None,
-    fail_on: Severe = FailOn.ERROR,
-    literal: Literal = False,
-    verbose: Verbose = False,
-    color: Color = None,
+    output: options.Output = None,
+    also: options.Besides = None,
+    fail_on: options.Severe = options.FailOn.ERROR,
+    literal: options.Literal = False,
+    verbose: options.Verbose = False,
+    color: options.Color = None,
 ) -> None:
     """Read a log, walk the decision tree, print one diagnosis and the first action to take."""
     from stabdiag.formats import named, render
 
     named(format)
-    beside = besides_of(also)
+    beside = options.besides_of(also)
     outputs = [output, *(path for path, _ in beside)]
     check_outputs(outputs, [*logs, manifest], config)
     from stabdiag.api import diagnose as run
 
-    limits = limits_of(limit, config)
+    limits = options.limits_of(limit, config)
     with progress(logs):
         report = run(
             logs,
             manifest=manifest,
-            settings=settings_of(settings, dtype),
+            settings=options.settings_of(settings, dtype),
             limits=limits,
-            columns=columns_of(columns),
+            columns=options.columns_of(columns),
             attempt=attempt,
             literal=literal,
             format=log_format,
@@ -133,23 +111,15 @@ def diagnose(
         page = {"--format": name, "--output": path} if name == "html" else {}
         return command("diagnose", logs, {**flags, **page})
 
-    text = render(
-        report,
-        format,
-        verbose=verbose,
-        fail_on=fail_on.value,
-        command=again(format, output),
-        **terminal(output, color),
-    )
-    besides = {
-        path: render(
-            report, name, verbose=verbose, fail_on=fail_on.value, command=again(name, path)
-        )
-        for path, name in beside
-    }
-    for path, content in besides.items():
+    def told(name: str, path: Path | None, **how: object) -> str:
+        shown = {"verbose": verbose, "fail_on": fail_on, "command": again(name, path)}
+        return render(report, name, **shown, **how)
+
+    text = told(format, output, **terminal(output, color))
+    besides = [(path, told(name, path)) for path, name in beside]
+    for path, content in besides:
         write(content, path)
     write(text, output)
     if format == "github":
         add_to_summary(report, again(format, output))
-    raise typer.Exit(exit_code(report.findings, fail_on))
+    raise typer.Exit(options.exit_code(report.findings, fail_on))

@@ -133,7 +133,7 @@ def exit_code(found: Iterable[Finding | Tick], fail_on: FailOn) -> int:
     """Return 1 where something of what was found is as severe as that, else 0."""
     from stabdiag.findings import fails
 
-    return int(any(fails(one.severity, fail_on.value) for one in found))
+    return int(any(fails(one.severity, fail_on) for one in found))
 
 
 def limits_of(flags: list[str] | None, config: Path | None) -> Limits:

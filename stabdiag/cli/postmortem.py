@@ -6,22 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from stabdiag.cli.options import (
-    Attempt,
-    ColumnNames,
-    ConfigFile,
-    Dtype,
-    LimitFlags,
-    Literal,
-    LogFormat,
-    Logs,
-    ManifestFile,
-    Output,
-    Settings,
-    columns_of,
-    limits_of,
-    settings_of,
-)
+from stabdiag.cli import options
 from stabdiag.cli.terminal import check_outputs, progress, write
 from stabdiag.errors import StabdiagError, refuse_unknown
 from stabdiag.files import keep_inputs
@@ -45,23 +30,23 @@ _SUFFIXES = {".md": "markdown", ".markdown": "markdown", ".html": "html", ".htm"
 
 
 def postmortem(
-    logs: Logs,
-    manifest: ManifestFile = None,
-    dtype: Dtype = None,
-    settings: Settings = None,
-    columns: ColumnNames = None,
-    attempt: Attempt = None,
-    log_format: LogFormat = None,
-    limit: LimitFlags = None,
-    config: ConfigFile = None,
+    logs: options.Logs,
+    manifest: options.ManifestFile = None,
+    dtype: options.Dtype = None,
+    settings: options.Settings = None,
+    columns: options.ColumnNames = None,
+    attempt: options.Attempt = None,
+    log_format: options.LogFormat = None,
+    limit: options.LimitFlags = None,
+    config: options.ConfigFile = None,
     format: Annotated[
         str | None,
         typer.Option(
             "--format", "-f", help="markdown or html; by default as the output file is called."
         ),
     ] = None,
-    output: Output = None,
-    literal: Literal = False,
+    output: options.Output = None,
+    literal: options.Literal = False,
 ) -> None:
     """Write the document that follows a spike or a NaN: timeline, cost, evidence, causes, actions.
 
@@ -79,9 +64,9 @@ def postmortem(
         report = run(
             logs,
             manifest=manifest,
-            settings=settings_of(settings, dtype),
-            limits=limits_of(limit, config),
-            columns=columns_of(columns),
+            settings=options.settings_of(settings, dtype),
+            limits=options.limits_of(limit, config),
+            columns=options.columns_of(columns),
             attempt=attempt,
             literal=literal,
             format=log_format,

@@ -7,20 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from stabdiag.cli.options import (
-    Color,
-    ConfigFile,
-    Dtype,
-    FailOn,
-    LimitFlags,
-    Output,
-    Settings,
-    Severe,
-    SheetFormat,
-    exit_code,
-    limits_of,
-    settings_of,
-)
+from stabdiag.cli import options
 from stabdiag.cli.terminal import check_outputs, terminal, write
 
 if TYPE_CHECKING:
@@ -48,14 +35,14 @@ def preflight(
             "framework.",
         ),
     ],
-    dtype: Dtype = None,
-    settings: Settings = None,
-    limit: LimitFlags = None,
-    config: ConfigFile = None,
-    format: SheetFormat = "terminal",
-    output: Output = None,
-    fail_on: Severe = FailOn.ERROR,
-    color: Color = None,
+    dtype: options.Dtype = None,
+    settings: options.Settings = None,
+    limit: options.LimitFlags = None,
+    config: options.ConfigFile = None,
+    format: options.SheetFormat = "terminal",
+    output: options.Output = None,
+    fail_on: options.Severe = options.FailOn.ERROR,
+    color: options.Color = None,
 ) -> None:
     """Check a configuration before the launch, and say what to try first."""
     from stabdiag.errors import refuse_unknown
@@ -65,11 +52,11 @@ def preflight(
 
     refuse_unknown(format, FORMATS)
     check_outputs([output], [manifest], config)
-    told = _told(manifest).override(settings_of(settings, dtype))
-    sheet = run(told, limits_of(limit, config))
+    told = _told(manifest).override(options.settings_of(settings, dtype))
+    sheet = run(told, options.limits_of(limit, config))
     write(render_sheet(sheet, format, **terminal(output, color)), output)
     crossed = (tick for tick in sheet.ticks if tick.state is State.CROSSED)
-    raise typer.Exit(exit_code(crossed, fail_on))
+    raise typer.Exit(options.exit_code(crossed, fail_on))
 
 
 def _told(path: Path) -> Manifest:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from stabdiag.cli.options import Color, ConfigFile, LimitFlags, Output, SheetFormat, limits_of
+from stabdiag.cli import options
 from stabdiag.cli.terminal import check_outputs, terminal, write
 
 FORMATS = """
@@ -41,30 +41,31 @@ EXPLAIN = """
 
 
 def formats(
-    format: SheetFormat = "terminal",
-    output: Output = None,
-    color: Color = None,
+    format: options.SheetFormat = "terminal",
+    output: options.Output = None,
+    color: options.Color = None,
 ) -> None:
     """List the formats of logs that can be read, and how each is recognised."""
     from stabdiag.log_formats import formats_table
 
+    check_outputs([output], [], None)
     write(formats_table(format, **terminal(output, color)), output)
 
 
 def thresholds(
-    limit: LimitFlags = None,
-    config: ConfigFile = None,
+    limit: options.LimitFlags = None,
+    config: options.ConfigFile = None,
     format: Annotated[
         str, typer.Option("--format", "-f", help="terminal, markdown, json or toml.")
     ] = "terminal",
-    output: Output = None,
-    color: Color = None,
+    output: options.Output = None,
+    color: options.Color = None,
 ) -> None:
     """Print the quick-reference table and every threshold in force."""
     from stabdiag.thresholds import thresholds as table
 
     check_outputs([output], [], config)
-    write(table(limits_of(limit, config), format, **terminal(output, color)), output)
+    write(table(options.limits_of(limit, config), format, **terminal(output, color)), output)
 
 
 def explain(
@@ -76,13 +77,13 @@ def explain(
             "them are listed without one.",
         ),
     ] = None,
-    limit: LimitFlags = None,
-    config: ConfigFile = None,
+    limit: options.LimitFlags = None,
+    config: options.ConfigFile = None,
     format: Annotated[
         str, typer.Option("--format", "-f", help="terminal or markdown.")
     ] = "terminal",
-    output: Output = None,
-    color: Color = None,
+    output: options.Output = None,
+    color: options.Color = None,
 ) -> None:
     """Say what a finding, a question or a threshold means, and what to do."""
     from stabdiag.errors import refuse_unknown
@@ -91,7 +92,7 @@ def explain(
 
     refuse_unknown(format, ("terminal", "markdown"))
     check_outputs([output], [], config)
-    limits = limits_of(limit, config)
+    limits = options.limits_of(limit, config)
     text = contents(limits) if name is None else page(name, limits)
     if format == "terminal":
         from stabdiag.formats.terminal.markdown import markdown_page

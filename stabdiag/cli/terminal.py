@@ -126,7 +126,7 @@ def progress(logs: Sequence[str]) -> AbstractContextManager[object]:
     from rich.console import Console
     from rich.text import Text
 
-    from stabdiag.places.remote import shown
+    from stabdiag.places.urls import shown
 
     first = shown(logs[0]) if "://" in logs[0] else logs[0].rstrip("/").rpartition("/")[2]
     more = f" and {len(logs) - 1} more" if len(logs) > 1 else ""

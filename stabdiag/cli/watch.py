@@ -12,31 +12,14 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from stabdiag.cli.options import (
-    Attempt,
-    Color,
-    ColumnNames,
-    ConfigFile,
-    Dtype,
-    FailOn,
-    LimitFlags,
-    Literal,
-    LogFormat,
-    ManifestFile,
-    Output,
-    Settings,
-    Verbose,
-    columns_of,
-    exit_code,
-    limits_of,
-    settings_of,
-)
+from stabdiag.cli import options
 from stabdiag.cli.terminal import check_outputs, tell, terminal, write
 from stabdiag.errors import StabdiagError
 from stabdiag.files import keep_inputs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
     from types import FrameType
 
     from stabdiag.watch import Seen
@@ -71,21 +54,21 @@ def watch(
             help="A log that grows, a folder, several files of one run; `-` is standard input.",
         ),
     ],
-    manifest: ManifestFile = None,
-    dtype: Dtype = None,
-    settings: Settings = None,
-    columns: ColumnNames = None,
-    attempt: Attempt = None,
-    log_format: LogFormat = None,
-    limit: LimitFlags = None,
-    config: ConfigFile = None,
+    manifest: options.ManifestFile = None,
+    dtype: options.Dtype = None,
+    settings: options.Settings = None,
+    columns: options.ColumnNames = None,
+    attempt: options.Attempt = None,
+    log_format: options.LogFormat = None,
+    limit: options.LimitFlags = None,
+    config: options.ConfigFile = None,
     fail_on: Annotated[
-        FailOn,
+        options.FailOn,
         typer.Option(
             "--fail-on",
             help="The severity from which on the watch ends, as soon as the finding is certain.",
         ),
-    ] = FailOn.ERROR,
+    ] = options.FailOn.ERROR,
     interval: Annotated[
         float,
         typer.Option(min=0.05, metavar="SECONDS", help="How often to look whether the log grew."),
@@ -100,10 +83,10 @@ def watch(
     format: Annotated[
         str, typer.Option("--format", "-f", help="Of the report, as for diagnose.")
     ] = "terminal",
-    output: Output = None,
-    literal: Literal = False,
-    verbose: Verbose = False,
-    color: Color = None,
+    output: options.Output = None,
+    literal: options.Literal = False,
+    verbose: options.Verbose = False,
+    color: options.Color = None,
 ) -> None:
     """Follow a log that grows, and end with exit code 1 as soon as an error is certain.
 
@@ -113,9 +96,9 @@ def watch(
     from stabdiag.cli.display import display
     from stabdiag.findings import Severity
     from stabdiag.formats import named, render
-    from stabdiag.given import check_options
+    from stabdiag.given import check_options, wanted_columns
     from stabdiag.manifest import read_manifest
-    from stabdiag.roles import may_serve
+    from stabdiag.places import Asked
     from stabdiag.watch import Ask, End, Until, open_source
     from stabdiag.watch import watch as run
 
@@ -127,20 +110,17 @@ def watch(
     import_module(named(format).module)  # now, as at the end there is no time for it
     ask = Ask(
         manifest=None if manifest is None else read_manifest(manifest),
-        settings=settings_of(settings, dtype),
-        limits=limits_of(limit, config),
-        columns=columns_of(columns),
+        settings=options.settings_of(settings, dtype),
+        limits=options.limits_of(limit, config),
+        columns=options.columns_of(columns),
         attempt=attempt,
         literal=literal,
     )
     check_options(ask.settings, ask.columns, log_format)
-    chosen = set(ask.columns.values())
-    source = open_source(
-        logs, format=log_format, wanted=lambda name: name in chosen or may_serve(name)
-    )
+    source = open_source(logs, Asked(format=log_format, wanted=wanted_columns(ask.columns)))
     with closing(source), _stopping() as stopped, display(logs, color) as show:
         until = Until(
-            fail_on=None if fail_on is FailOn.NEVER else Severity(fail_on.value),
+            fail_on=None if fail_on is options.FailOn.NEVER else Severity(fail_on.value),
             quiet=until_idle,
             process=None if pid is None else _watchable(pid),
             stopped=stopped,
@@ -150,21 +130,21 @@ def watch(
     report = seen.report
     if report is None:
         raise _nothing_read(seen)
-    text = render(
-        report,
-        format,
-        verbose=verbose,
-        **terminal(output, color),
-    )
-    try:
-        keep_inputs([output], report.history.source.files)
-        write(text, output)
-    except StabdiagError as error:  # the disk has filled meanwhile: the verdict is still one
-        tell(f"{error}; the report goes to standard output")
-        write(text, None)
+    text = render(report, format, verbose=verbose, **terminal(output, color))
+    _hand_over(text, output, report.history.source.files)
     if seen.end is End.STOPPED and seen.certain is None:
         raise typer.Exit(_STOPPED)
-    raise typer.Exit(exit_code(report.findings, fail_on))
+    raise typer.Exit(options.exit_code(report.findings, fail_on))
+
+
+def _hand_over(text: str, output: Path | None, read: Sequence[str]) -> None:
+    """Write the report; where the disk has filled meanwhile, the verdict is still one."""
+    try:
+        keep_inputs([output], read)
+        write(text, output)
+    except StabdiagError as error:
+        tell(f"{error}; the report goes to standard output")
+        write(text, None)
 
 
 def _nothing_read(seen: Seen) -> Exception:

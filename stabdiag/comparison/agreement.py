@@ -38,9 +38,8 @@ def agree(study: Study, common: int) -> Finding:
 def _agreement(study: Study, common: int) -> tuple[str, dict[str, Scalar]]:
     if study.kind is Kind.RESUME:
         return resume.healthy_words(study)
-    parted = [one for one in study.of("loss") if one.step is not None]
     numbers: dict[str, Scalar] = {"common_points": common}
-    if not parted and not (study.kind is Kind.RANKS and _other_roles(study)):
+    if not study.parted("loss") and not (study.kind is Kind.RANKS and _other_roles(study)):
         roles = len({role for found in study.partings.values() for role in found})
         told = f"All {common} common losses are equal to the last bit"
         if roles > 1 and not _other_roles(study):
@@ -63,7 +62,7 @@ def _other_roles(study: Study) -> list[Parting]:
 
 
 def _next(study: Study) -> str:
-    if study.kind is Kind.SEEDS and not any(one.step is not None for one in study.of("loss")):
+    if study.kind is Kind.SEEDS and not study.parted("loss"):
         return (
             "Check that the seed is used: with other seeds the losses should not be the same to "
             "the last bit."

@@ -12,7 +12,6 @@ from stabdiag.comparison.agreement import agree, too_little
 from stabdiag.comparison.configs import config_differs
 from stabdiag.comparison.died import rank_died
 from stabdiag.comparison.disagree import ranks_disagree
-from stabdiag.comparison.ends import ends
 from stabdiag.comparison.kind import kind_of, span
 from stabdiag.comparison.names import labels, rank_of
 from stabdiag.comparison.points import losses, partings
@@ -81,7 +80,7 @@ def compare_runs(
     )
     common = min(len(losses(reference.history, run.history)) for run in study.others)
     findings = _findings(study, common)
-    levels = ends(runs, limits.compare).levels if _ends(study, common) else ()
+    told = chosen is Kind.SEEDS and _enough(study, common)
     return Comparison(
         kind=chosen,
         why=why,
@@ -92,7 +91,7 @@ def compare_runs(
         partings=tuple(one for roles in found.values() for one in roles.values()),
         differences=study.differences,
         limits=limits,
-        levels=levels,
+        levels=study.ends.levels if told else (),
         notes=_notes(study),
     )
 
@@ -159,10 +158,6 @@ def _enough(study: Study, common: int) -> bool:
     if study.kind is Kind.RESUME:
         return all(len(run.history.series.get("loss", ())) >= wanted for run in study.runs)
     return common >= wanted
-
-
-def _ends(study: Study, common: int) -> bool:
-    return study.kind is Kind.SEEDS and _enough(study, common)
 
 
 def _notes(study: Study) -> tuple[str, ...]:

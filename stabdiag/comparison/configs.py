@@ -22,13 +22,11 @@ _SHOWN = 5
 def config_differs(study: Study) -> Iterator[Finding]:
     """Find settings, or a learning rate in the log, that differ where they should not."""
     settings = explaining(study.differences)
-    if study.kind is Kind.RESUME:  # how the learning rate goes on is asked there
-        rates = []
-    else:
-        rates = [one for one in study.of("lr") if one.unrounded is not None]
+    # How the learning rate goes on after a resume is asked there.
+    rates = [] if study.kind is Kind.RESUME else study.unrounded("lr")
     if not settings and not rates:
         return
-    losses = [one for one in study.of("loss") if one.step is not None]
+    losses = study.parted("loss")
     parts = [_settings(settings), _rates(rates), _effect(study, losses, rates), _idle(study)]
     unlike = bool(losses) or study.kind is not Kind.RERUNS
     yield finding(
@@ -39,9 +37,9 @@ def config_differs(study: Study) -> Iterator[Finding]:
             "Change one setting at a time: two that differ together cannot be told apart.",
             "Keep the configuration as it was resolved, and the commit, beside every log.",
         ),
-        step=min((one.unrounded for one in rates if one.unrounded is not None), default=None)
+        step=min((one.unrounded or 0 for one in rates), default=None)
         if rates
-        else min((one.step for one in losses if one.step is not None), default=None),
+        else min((one.step or 0 for one in losses), default=None),
         measured={**_values(settings), **(measured(losses[0]) if losses else {})},
         severity=None if unlike else Severity.NOTE,
     )
@@ -75,7 +73,7 @@ def _effect(study: Study, losses: list[Parting], rates: list[Parting]) -> str:
     first = min(losses, key=lambda one: one.step or 0)
     earlier = [one for one in rates if (one.unrounded or 0) < (first.unrounded or 0)]
     cause = " The learning rate parts before the loss does: it is the cause." if earlier else ""
-    batches = min((one.step for one in study.of("batch_id") if one.step is not None), default=None)
+    batches = min((one.step or 0 for one in study.parted("batch_id")), default=None)
     data = "" if batches is None else f" The batches differ from step {batches} on."
     return f"{where(first)}{cause}{data}"
 

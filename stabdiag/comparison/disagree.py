@@ -41,17 +41,21 @@ _THEN: Final = (
 
 def ranks_disagree(study: Study) -> Iterator[Finding]:
     """Find ranks that hold different networks, by what is equal on all ranks of a sound job."""
-    limits = study.limits.compare
     found = [one for role in _roles(study) for one in study.of(role) if _parts(one, study)]
     averaged = _are_averaged(study)
     if averaged:
-        found += [one for one in study.of("loss") if one.unrounded is not None]
+        found += study.unrounded("loss")
     if found:
         first = min(found, key=lambda one: (one.unrounded or 0, one.role == "loss"))
-        yield _disagreement(study, first, averaged=averaged)
+        yield _disagreement(first)
         return
-    if averaged:
-        return
+    if not averaged:
+        yield from _far_from_each_other(study)
+
+
+def _far_from_each_other(study: Study) -> Iterator[Finding]:
+    """Find ranks whose own losses lie farther apart than other batches explain."""
+    limits = study.limits.compare
     for run in study.others:
         both = losses(study.reference.history, run.history)
         if len(both) < limits.min_points:
@@ -140,7 +144,7 @@ def _mean(x: Floats, at: int, width: int) -> float:
     return float(part.mean()) if len(part) else math.nan
 
 
-def _disagreement(study: Study, one: Parting, *, averaged: bool) -> Finding:
+def _disagreement(one: Parting) -> Finding:
     what = {
         "loss": "the losses, which are averaged over the ranks,",
         "loss_scale": "the loss scales",

@@ -29,8 +29,8 @@ _THEN = (
 
 def nondeterminism(study: Study) -> Iterator[Finding]:
     """Find losses that part although configuration and seed are the same."""
-    parted = [one for one in study.of("loss") if one.step is not None]
-    if not parted or explaining(study.differences) or _schedule_differs(study):
+    parted = study.parted("loss")
+    if not parted or explaining(study.differences) or study.unrounded("lr"):
         return
     worst = min(parted, key=_severity)
     grows = worst.unrounded is not None
@@ -111,7 +111,3 @@ def _others(study: Study, parted: list[Parting]) -> str:
     if len(equal) < 2:
         return "No two of the runs are the same."
     return f"{joined(equal)} are equal to the last bit; {joined(apart)} part from them."
-
-
-def _schedule_differs(study: Study) -> bool:
-    return any(one.unrounded is not None for one in study.of("lr"))

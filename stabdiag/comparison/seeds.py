@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.comparison.ends import Ends, ends, farthest, spread_of
+from stabdiag.comparison.ends import farthest, spread_of
 from stabdiag.comparison.settings import joined
 from stabdiag.comparison.study import Study, finding
 from stabdiag.stats.quantiles import median
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from stabdiag.compared import Level
+    from stabdiag.comparison.ends import Ends
     from stabdiag.findings import Finding, Scalar
     from stabdiag.stats.means import Spread
 
@@ -23,9 +24,21 @@ if TYPE_CHECKING:
 _LISTED = 3
 
 
+_THEN = (
+    "Fix the seeds and look whether the same seed does it again: then it is the start or the order "
+    "of the data, else a race.",
+    "Check that all runs accumulate gradients over the same number of batches, and that the loader "
+    "and the ranks follow the seed.",
+    "Lower the peak learning rate or warm up longer: near the edge of what a network stands, the "
+    "seed decides.",
+    "Clip the gradient's norm.",
+    "Report the median and the range over seeds, not the best one.",
+)
+
+
 def seed_variance(study: Study) -> Iterator[Finding]:
     """Find seeds that end elsewhere than the others, by more than noise and by enough to matter."""
-    found, limits = ends(study.runs, study.limits.compare), study.limits.compare
+    found, limits = study.ends, study.limits.compare
     if found.lost:
         yield _lost(study, found)
         return
@@ -54,18 +67,6 @@ def seed_variance(study: Study) -> Iterator[Finding]:
             "compared_up_to": found.until,
         },
     )
-
-
-_THEN = (
-    "Fix the seeds and look whether the same seed does it again: then it is the start or the order "
-    "of the data, else a race.",
-    "Check that all runs accumulate gradients over the same number of batches, and that the loader "
-    "and the ranks follow the seed.",
-    "Lower the peak learning rate or warm up longer: near the edge of what a network stands, the "
-    "seed decides.",
-    "Clip the gradient's norm.",
-    "Report the median and the range over seeds, not the best one.",
-)
 
 
 def _lost(study: Study, found: Ends) -> Finding:
@@ -130,7 +131,7 @@ def _what_n_shows(count: int, between: Spread) -> str:
 
 def healthy_words(study: Study) -> tuple[str, dict[str, Scalar]]:
     """Return what is to be said of seeds that end alike, and its numbers."""
-    found = ends(study.runs, study.limits.compare)
+    found = study.ends
     if len(found.levels) < 2:
         return "The seeds have too few losses at the end to compare.", {}
     between = spread_of(found)

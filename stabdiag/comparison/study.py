@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
+from stabdiag.comparison.ends import Ends, ends
 from stabdiag.comparison.outcomes import BY_SLUG
 from stabdiag.findings import Finding, Severity
 
@@ -42,6 +44,19 @@ class Study:
     def of(self, role: str) -> list[Parting]:
         """Return where the runs part in a role, one parting for each run that logged it."""
         return [found[role] for found in self.partings.values() if role in found]
+
+    def parted(self, role: str) -> list[Parting]:
+        """Return where the runs part in a role, those left out that do not differ at all."""
+        return [one for one in self.of(role) if one.step is not None]
+
+    def unrounded(self, role: str) -> list[Parting]:
+        """Return where the runs part in a role by more than rounding."""
+        return [one for one in self.of(role) if one.unrounded is not None]
+
+    @cached_property
+    def ends(self) -> Ends:
+        """Where the runs end; each has to have logged a loss."""
+        return ends(self.runs, self.limits.compare)
 
 
 def finding(

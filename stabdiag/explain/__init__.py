@@ -20,11 +20,14 @@ if TYPE_CHECKING:
     from stabdiag.symptoms import Symptom
     from stabdiag.tree.question import Question
 
+# So many names that begin as a word does are told.
+_MOST = 6
+
 
 def explain(name: str, limits: Limits) -> str:
-    """Explain an outcome or a symptom (by slug), a question (Q2.1) or a limit (spike.sigma).
+    """Explain a finding (by slug), a question (Q2.1) or a limit (spike.sigma), as Markdown.
 
-    The text is Markdown.
+    Findings are outcomes of the tree, symptoms, and what is found of several runs.
 
     Raises:
         StabdiagError: for a name that is none of these.
@@ -33,7 +36,7 @@ def explain(name: str, limits: Limits) -> str:
     wanted = next((known for known in names(limits) if known.lower() == name.lower()), None)
     if wanted is None:
         raise StabdiagError(
-            f"nothing is called {name!r}{did_you_mean(name, names(limits))} "
+            f"nothing is called {name!r}{_nearest(name, names(limits))} "
             "(`stabdiag explain` lists all findings, questions and limits)"
         )
     if wanted in BY_SLUG:
@@ -45,6 +48,14 @@ def explain(name: str, limits: Limits) -> str:
     if wanted in questions:
         return _question(questions[wanted], limits)
     return _limit(next(info for info in limits.items() if info.name == wanted))
+
+
+def _nearest(name: str, known: tuple[str, ...]) -> str:
+    """Return the names that a part of one may stand for, such as ``nan``, else the nearest name."""
+    begun = [one for one in known if name and one.lower().startswith(name.lower())]
+    if not begun:
+        return did_you_mean(name, known)
+    return f"; did you mean {', '.join(begun[:_MOST])}{', …' if len(begun) > _MOST else ''}?"
 
 
 def contents(limits: Limits) -> str:

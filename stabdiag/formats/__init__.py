@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from stabdiag.errors import StabdiagError, did_you_mean, refuse_unknown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from stabdiag.report import Report
 
@@ -44,19 +44,19 @@ FORMATS: tuple[Format, ...] = (
 )
 
 
-def names() -> tuple[str, ...]:
-    """Return the names of all formats."""
-    return tuple(entry.name for entry in FORMATS)
+def names(among: tuple[Format, ...] = FORMATS) -> tuple[str, ...]:
+    """Return the names of formats: those of a report, or of another table."""
+    return tuple(entry.name for entry in among)
 
 
-def named(format: str) -> Format:
-    """Return the format of a name.
+def named(format: str, among: tuple[Format, ...] = FORMATS) -> Format:
+    """Return the format of a name; ``among`` is the table, that of a report by default.
 
     Raises:
         StabdiagError: if there is none.
     """
-    refuse_unknown(format, names())
-    return next(entry for entry in FORMATS if entry.name == format)
+    refuse_unknown(format, names(among))
+    return next(entry for entry in among if entry.name == format)
 
 
 def render(report: Report, format: str, **options: object) -> str:
@@ -73,5 +73,10 @@ def render(report: Report, format: str, **options: object) -> str:
     for option in options:
         if option not in known:
             raise StabdiagError(f"no format takes {option!r}{did_you_mean(option, known)}")
+    return written(report, chosen, options)
+
+
+def written(subject: object, chosen: Format, options: Mapping[str, object]) -> str:
+    """Return a report, or a comparison, in a format, which is handed the options that it takes."""
     write: Callable[..., str] = import_module(chosen.module).render
-    return write(report, **{name: options[name] for name in chosen.options if name in options})
+    return write(subject, **{name: options[name] for name in chosen.options if name in options})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from stabdiag.findings import Severity
-from stabdiag.formats.json import Json, dumps
+from stabdiag.formats.json_text import Json, dumps
 from stabdiag.formats.place import fingerprints, line_of, log_path
 from stabdiag.formats.visible import visible
 

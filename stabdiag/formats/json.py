@@ -5,25 +5,18 @@ Written by hand, key by key: what others parse must not change because a class h
 
 from __future__ import annotations
 
-import json
-import math
 from importlib.resources import files
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
-import stabdiag
-from stabdiag.formats.visible import ORDERS
+from stabdiag.formats.json_text import dumps, escape, mapping, scalar, version
 
 if TYPE_CHECKING:
-    import re
-    from collections.abc import Mapping
-
     from stabdiag.findings import Answer, Finding
+    from stabdiag.formats.json_text import Json
     from stabdiag.history import Event, Series, Source
     from stabdiag.limits import Limits
     from stabdiag.manifest import Manifest
     from stabdiag.report import NotLogged, Report, Unchecked
-
-Json: TypeAlias = "str | int | float | bool | list[Json] | dict[str, Json] | None"
 
 SCHEMA = 1
 
@@ -54,19 +47,6 @@ def render(report: Report, *, indent: int | None = 2) -> str:
     return dumps(as_json(report), indent=indent)
 
 
-def dumps(value: Json, *, indent: int | None = 2) -> str:
-    """Return a value as strict JSON, in ASCII, without a newline at its end.
-
-    A server that runs the command may take ``##[error]`` for an order wherever it stands; JSON has
-    another way to write the same.
-    """
-    return ORDERS.sub(_sign, json.dumps(value, indent=indent, allow_nan=False))
-
-
-def _sign(order: re.Match[str]) -> str:
-    return f"\\u{ord(order.group()):04x}"
-
-
 def schema() -> str:
     """Return the JSON Schema that every report satisfies."""
     return files("stabdiag.formats").joinpath("report.schema.json").read_text(encoding="utf-8")
@@ -91,43 +71,6 @@ def as_json(report: Report) -> dict[str, Json]:
         "manifest": _manifest(report.manifest),
         "limits": _limits(report.limits),
     }
-
-
-def version() -> str:
-    """Return the version of stabdiag."""
-    return stabdiag.__version__
-
-
-def escape(text: str) -> str:
-    """Make a string safe to write as JSON.
-
-    ``json.dumps`` escapes controls and all that is not ASCII; what is left is the lone surrogate,
-    which it would write and which strict parsers refuse.
-    """
-    return text.encode("utf-8", "replace").decode("utf-8")
-
-
-def scalar(value: object) -> Json:
-    """Return a number or a text as JSON can hold it, what is not finite as a string."""
-    if value is None or isinstance(value, bool | int):
-        return value
-    if isinstance(value, str):
-        return escape(value)
-    # A numpy scalar that slipped into an answer: float64 is a float, the others are not.
-    if not isinstance(value, float) and hasattr(value, "item"):
-        return scalar(value.item())
-    if not isinstance(value, float):
-        return escape(str(value))
-    if math.isnan(value):
-        return "NaN"
-    if math.isinf(value):
-        return "Infinity" if value > 0 else "-Infinity"
-    return float(value)
-
-
-def mapping(values: Mapping[str, object]) -> dict[str, Json]:
-    """Return named values as JSON can hold them, those that are not finite as strings."""
-    return {escape(name): scalar(value) for name, value in values.items()}
 
 
 def _source(source: Source) -> Json:

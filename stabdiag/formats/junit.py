@@ -10,8 +10,8 @@ import xml.etree.ElementTree as ET
 from typing import TYPE_CHECKING
 
 from stabdiag.findings import AskedOf, Severity, Verdict, fails
-from stabdiag.formats.json import version
-from stabdiag.formats.terminal.evidence import pairs
+from stabdiag.formats.json_text import version
+from stabdiag.formats.measured import pairs
 from stabdiag.formats.visible import visible
 
 if TYPE_CHECKING:

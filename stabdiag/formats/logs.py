@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from stabdiag.formats.json_text import dumps
 from stabdiag.formats.markdown_text import own_table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from stabdiag.formats.json_text import Json
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,7 +47,7 @@ def markdown(formats: Sequence[LogFormat]) -> str:
 
 def as_json(formats: Sequence[LogFormat]) -> str:
     """Return the formats as strict JSON."""
-    rows = [
+    rows: list[Json] = [
         {
             "name": one.name,
             "title": one.title,
@@ -58,4 +60,4 @@ def as_json(formats: Sequence[LogFormat]) -> str:
         }
         for one in formats
     ]
-    return json.dumps({"schema": 1, "formats": rows}, indent=2)
+    return dumps({"schema": 1, "formats": rows})

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from stabdiag.findings import AskedOf, Severity, Verdict
-from stabdiag.formats.json import Json, dumps, escape, mapping, version
+from stabdiag.formats.json_text import Json, dumps, escape, mapping, version
 from stabdiag.formats.place import fingerprints, line_of, log_path
 from stabdiag.formats.rules import rule_of
 from stabdiag.formats.visible import visible

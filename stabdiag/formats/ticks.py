@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 
-from stabdiag.formats.json import escape, version
+from stabdiag.formats.json_text import dumps, escape, version
 from stabdiag.formats.markdown_text import escape as in_markdown
 from stabdiag.ticks import State
 
 if TYPE_CHECKING:
+    from stabdiag.formats.json_text import Json
     from stabdiag.ticks import Sheet, Tick, TickList
 
 SCHEMA = 1
@@ -32,14 +32,14 @@ def markdown(sheet: Sheet) -> str:
 def _item(tick: Tick, one: TickList) -> list[str]:
     box = "x" if tick.state is State.TICKED else " "
     here = " **Begin here.**" if tick.slug == one.begin else ""
-    word = one.words.of(tick.state)
+    word = one.words[tick.state]
     lines = [f"- [{box}] **{tick.title}** ({word}).{here} {in_markdown(tick.because)}"]
     return lines + [f"  - {in_markdown(action)}" for action in tick.do]
 
 
 def as_json(sheet: Sheet) -> str:
     """Return the lists as strict JSON."""
-    content = {
+    content: Json = {
         "schema": SCHEMA,
         "stabdiag": version(),
         "sheet": sheet.name,
@@ -54,15 +54,15 @@ def as_json(sheet: Sheet) -> str:
             for one in sheet.lists
         ],
     }
-    return json.dumps(content, indent=2, allow_nan=False)
+    return dumps(content)
 
 
-def _entry(tick: Tick, one: TickList) -> dict[str, object]:
+def _entry(tick: Tick, one: TickList) -> Json:
     return {
         "slug": tick.slug,
         "title": tick.title,
         "state": tick.state.value,
-        "word": one.words.of(tick.state),
+        "word": one.words[tick.state],
         "severity": tick.severity.value if tick.state is State.CROSSED else None,
         "because": escape(tick.because),
         "do": [escape(action) for action in tick.do],

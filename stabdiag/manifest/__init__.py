@@ -14,7 +14,7 @@ from stabdiag.errors import ManifestError, did_you_mean
 from stabdiag.manifest.fields import fields_of
 from stabdiag.manifest.keys import KEYS
 from stabdiag.manifest.other import others
-from stabdiag.manifest.spelling import spellings
+from stabdiag.manifest.spelling import by_spelling, spellings
 from stabdiag.manifest.text import mapping_of
 from stabdiag.manifest.values import flag
 
@@ -102,6 +102,10 @@ class Manifest:
             unknown={**other.unknown, **self.unknown},
         )
 
+    def others(self, config: Mapping[str, object]) -> dict[str, Any]:
+        """Return what is told beside the fields, by plain spelling; a log's word comes last."""
+        return by_spelling({**parse_manifest(config).also, **self.also})
+
     def _gaps(self, other: Manifest) -> dict[str, Any]:
         """Return the fields that are known of the other manifest alone."""
         return {
@@ -162,6 +166,8 @@ def read_manifest(path: str | Path) -> Manifest:
     path = Path(path)
     try:
         data = path.read_bytes()
+    except IsADirectoryError as error:
+        raise ManifestError(f"{path}: a folder; name the manifest in it") from error
     except OSError as error:
         raise ManifestError(f"{path}: {error.strerror or error}; check the path") from error
     return parse_manifest(mapping_of(str(path), data), str(path))

@@ -36,10 +36,14 @@ def by_spelling(flat: Mapping[str, Any]) -> dict[str, Any]:
 def _means_another(sections: list[str], name: str) -> bool:
     """Tell whether a name is another's without the sections that it lies in.
 
-    The batch size of an evaluation is not that of the training, nor the epsilon of a norm Adam's.
+    The batch size of an evaluation is not that of the training, the epsilon of a norm not Adam's,
+    and the rank of a low-rank adapter not that of a process.
     """
     words = {word for section in sections for word in plain(section).split("_")}
     told = plain(name)
     if words & _ELSEWHERE and not told.startswith(("eval", "val")):
         return True
-    return told in ("eps", "epsilon") and bool(sections) and "norm" in plain(sections[-1])
+    section = plain(sections[-1]) if sections else ""
+    return (told in ("eps", "epsilon") and "norm" in section) or (
+        told == "rank" and "lora" in words
+    )

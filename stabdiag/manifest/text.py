@@ -11,6 +11,8 @@ from stabdiag.errors import ManifestError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+_WANTED: Final = 'a manifest is one JSON object such as {"dtype": "fp16"}'
+
 # A configuration of more values than this, references followed, is none.
 _MOST_VALUES: Final = 100_000
 
@@ -29,7 +31,9 @@ def mapping_of(name: str, data: bytes) -> Mapping[str, Any]:
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError:
-        raise ManifestError(f"{name}: not a text file; a manifest is a JSON object") from None
+        raise ManifestError(f"{name}: not a text file; {_WANTED}") from None
+    if not text.strip() and language != "TOML":
+        raise ManifestError(f"{name}: empty; {_WANTED}")
     try:
         raw = parse(text)
     except (ValueError, RecursionError) as error:
@@ -38,9 +42,7 @@ def mapping_of(name: str, data: bytes) -> Mapping[str, Any]:
     if not isinstance(raw, dict):
         kinds = {list: "a list", str: "a string", bool: "true or false", type(None): "null"}
         kind = kinds.get(type(raw), "a number")
-        raise ManifestError(
-            f'{name}: a manifest is one JSON object such as {{"dtype": "fp16"}}, not {kind}'
-        )
+        raise ManifestError(f"{name}: {_WANTED}, not {kind}")
     return _without_notes({str(key): value for key, value in raw.items()})
 
 

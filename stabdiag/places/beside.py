@@ -71,9 +71,12 @@ def beside_file(log: Path, root: Path) -> Beside:
         try:
             if not file.is_file() or file.stat().st_size > _LARGEST or file == log:
                 return None
-            data = file.read_bytes()
-        except OSError:
+        except OSError:  # a folder above it is locked: nobody knows whether it is there
             return None
+        try:
+            data = file.read_bytes()
+        except OSError as error:
+            raise ManifestError(f"{file}: cannot be read ({error.strerror})") from error
         files.append(str(file))
         return data
 
@@ -151,16 +154,17 @@ def _manifest(
 
     Args:
         paths: where one may lie, the best first; of each list only the first file counts.
-        read: returns what a file holds, or None where there is none or it is too large.
+        read: returns what a file holds, or None where there is none or it is too large; raises
+            ManifestError where it is there and cannot be read.
         name: returns the name of a file in a report.
     """
     known, events = Manifest(), list[Event]()
     for alternatives in paths:
-        there = ((path, read(path)) for path in alternatives)
-        path, data = next((one for one in there if one[1] is not None), (None, None))
-        if path is None or data is None:
-            continue
         try:
+            there = ((path, read(path)) for path in alternatives)
+            path, data = next((one for one in there if one[1] is not None), (None, None))
+            if path is None or data is None:
+                continue
             told = parse_manifest(_of_the_training(mapping_of(name(path), data)), name(path))
         except ManifestError as error:
             # A file of this name beside a log may be something else.

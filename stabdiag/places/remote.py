@@ -2,42 +2,19 @@
 
 from __future__ import annotations
 
-import re
-from importlib.util import find_spec
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias
-from urllib.parse import urlsplit
+from typing import TYPE_CHECKING, Any, Final
 
-from stabdiag.errors import LogError, did_you_mean
+from stabdiag.errors import LogError
 from stabdiag.places.listing import DEEPEST, MOST_FILES, Entry, is_skipped, opened
+from stabdiag.places.urls import fail, file_system, shown
 from stabdiag.readers.source import Stream
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
 
-# fsspec has no types.
-FileSystem: TypeAlias = Any
-
 # Each listing is a request or more.
 _MOST_LISTINGS: Final = 100
-
-# Seconds after which a silent server is given up; the whole of a long log may take longer.
-_CONNECT: Final = 20
-_SILENCE: Final = 60
-
-_INSTALL: Final = "pip install 'stabdiag[remote]'"
-_PACKAGES: Final = {"http": "aiohttp", "https": "aiohttp", "sftp": "paramiko", "ssh": "paramiko"}
-
-
-def shown(url: str) -> str:
-    """Return a URL without what may be secret, such as a password or a signature."""
-    try:
-        parts = urlsplit(url)
-    except ValueError:
-        return f"{url.partition('://')[0]}://..."
-    host = parts.netloc.rpartition("@")[2]
-    query = "?..." if parts.query else ""
-    return f"{parts.scheme}://{host}{parts.path}{query}"
 
 
 class Remote:
@@ -48,7 +25,7 @@ class Remote:
         self.url = url
         self.name = shown(url).rstrip("/")
         self.notes: list[str] = []
-        self._files, self._path = _file_system(url)
+        self._files, self._path = file_system(url)
 
     def is_folder(self) -> bool:
         """Tell whether the URL is that of a folder; a web server's are those that end in ``/``."""
@@ -57,7 +34,7 @@ class Remote:
         try:
             return bool(self._files.info(self._path)["type"] == "directory")
         except Exception as error:  # noqa: BLE001 - each file system has errors of its own
-            _fail(self.name, error)
+            fail(self.name, error)
 
     def open(self) -> Stream:
         """Open the URL's file."""
@@ -95,7 +72,7 @@ class Remote:
             if found or below:
                 self.notes.append("a folder in it could not be listed")
                 return
-            _fail(self.name, error)
+            fail(self.name, error)
         root = self._path.rstrip("/") + "/"
         for one in sorted(there, key=lambda one: str(one["name"])):
             path = str(one["name"])
@@ -122,7 +99,7 @@ class Remote:
         try:
             return Stream(name, _Raw(name, self._files.open(path, "rb", **how)))
         except Exception as error:  # noqa: BLE001 - each file system has errors of its own
-            _fail(name, error)
+            fail(name, error)
 
     def _is_web(self) -> bool:
         return self.url.startswith(("http://", "https://"))
@@ -139,42 +116,10 @@ class _Raw:
         try:
             return bytes(self._file.read(size))
         except Exception as error:  # noqa: BLE001 - each file system has errors of its own
-            _fail(self._name, error)
+            fail(self._name, error)
 
     def close(self) -> None:
         self._file.close()
-
-
-def _file_system(url: str) -> tuple[FileSystem, str]:
-    """Return the file system of a URL and the path in it."""
-    name, protocol = shown(url), url.partition("://")[0].lower()
-    if find_spec("fsspec") is None:
-        raise LogError(f"{name}: to read URLs, install fsspec: {_INSTALL}")
-    from fsspec.core import url_to_fs
-    from fsspec.registry import known_implementations
-
-    if protocol not in known_implementations:
-        hint = did_you_mean(protocol, known_implementations)
-        raise LogError(f"{name}: unknown protocol {protocol!r}{hint}")
-    try:
-        files, path = url_to_fs(url, skip_instance_cache=True, **_options(protocol))
-    except ImportError:
-        package = _PACKAGES.get(protocol) or known_implementations[protocol]["class"].split(".")[0]
-        raise LogError(
-            f"{name}: to read {protocol}:// URLs, install {package}: {_INSTALL} {package}"
-        ) from None
-    except Exception as error:  # noqa: BLE001 - each file system has errors of its own
-        _fail(name, error)
-    return files, path
-
-
-def _options(protocol: str) -> dict[str, Any]:
-    if protocol not in ("http", "https"):
-        return {}
-    from aiohttp import ClientTimeout
-
-    timeout = ClientTimeout(total=None, sock_connect=_CONNECT, sock_read=_SILENCE)
-    return {"client_kwargs": {"timeout": timeout}}
 
 
 def _written(one: dict[str, Any]) -> float | None:
@@ -186,23 +131,3 @@ def _written(one: dict[str, Any]) -> float | None:
         if hasattr(when, "timestamp"):
             return float(when.timestamp())
     return None
-
-
-def _fail(name: str, error: Exception) -> NoReturn:
-    """Raise an error without the URL, which the messages of libraries may hold as a whole."""
-    if isinstance(error.__cause__, Exception):  # what the web says, fsspec turns into "not found"
-        error = error.__cause__
-    status = getattr(error, "status", None)
-    if isinstance(error, FileNotFoundError) or status in (404, 410):
-        raise LogError(f"{name}: no such file; check the URL") from None
-    if isinstance(error, PermissionError) or status in (401, 403):
-        raise LogError(f"{name}: may not be read by you; check your credentials") from None
-    if isinstance(error, TimeoutError) or "Timeout" in type(error).__name__:
-        raise LogError(f"{name}: no answer in time; try again, or fetch the file") from None
-    if status is not None:
-        raise LogError(f"{name}: the server answers with {status}; check the URL") from None
-    lines = str(error).splitlines() or [""]
-    reason = re.sub(r"\S*://\S*", "…", lines[0])[:200] or type(error).__name__
-    raise LogError(
-        f"{name}: cannot be read ({reason}); check the URL and your credentials"
-    ) from None

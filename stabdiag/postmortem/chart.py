@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.formats.terminal.canvas import Scale, View, round_numbers, thinned
-from stabdiag.formats.terminal.page import number
+from stabdiag.formats.canvas import Scale, View, round_numbers, thinned
+from stabdiag.formats.measured import number
 from stabdiag.formats.visible import visible
 from stabdiag.words import clipped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from stabdiag.formats.terminal.subject import Plot
+    from stabdiag.formats.subject import Plot
     from stabdiag.history import Series
 
 _WIDTH, _LEFT, _RIGHT = 760, 64, 14

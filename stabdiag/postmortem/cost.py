@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.manifest.other import NUMBERS
+from stabdiag.manifest.other import other_number
 from stabdiag.manifest.spelling import plain
-from stabdiag.manifest.values import number
 from stabdiag.stats.quantiles import median
 from stabdiag.words import num, plural
 
@@ -127,10 +126,8 @@ def _each(report: Report, unit: str) -> Amount:
 
 def _length(report: Report) -> float | None:
     """Return the tokens of a sequence, as far as they are told under a common name."""
-    settings = {**report.history.config, **report.manifest.also}
-    told = {plain(str(name).rpartition(".")[2]): value for name, value in settings.items()}
-    lengths = [number(told[name]) for name in NUMBERS["sequence_length"] if name in told]
-    return next((n for n in lengths if n is not None and n > 0), None)
+    told = other_number(report.manifest.others(report.history.config), "sequence_length")
+    return told if told is not None and told > 0 else None
 
 
 def duration(hours: float) -> str:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from stabdiag.formats.deciding import decisive
 from stabdiag.formats.markdown_text import block, escape, table
-from stabdiag.formats.terminal.evidence import decisive
-from stabdiag.formats.terminal.measured import in_words, label
+from stabdiag.formats.measured import in_words, label
 from stabdiag.formats.terminal.page import Page
 from stabdiag.formats.terminal.plot import draw
 from stabdiag.postmortem.cost import duration, large
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from stabdiag.findings import Scalar
-    from stabdiag.formats.terminal.subject import Plot
+    from stabdiag.formats.subject import Plot
     from stabdiag.history import Series
     from stabdiag.postmortem.cost import Amount, Cost
     from stabdiag.postmortem.study import Study

@@ -33,7 +33,7 @@ class Lost:
         """The cost in one clause."""
         if self.cost is None:
             return self.what
-        told = ", ".join(amount for _, amount in amounts(self.cost))
+        told = ", ".join(_amounts(self.cost))
         return f"{'at least ' if self.at_least else ''}{told}: {self.what}"
 
 
@@ -71,10 +71,10 @@ def _is_warning(report: Report) -> bool:
     return report.diagnosis.severity is Severity.WARNING
 
 
-def amounts(cost: Cost) -> Iterator[tuple[str, str]]:
-    """Yield the figures that are known, each with what it counts."""
-    yield f"{cost.step_unit.capitalize()}s", plural(cost.steps, cost.step_unit)
+def _amounts(cost: Cost) -> Iterator[str]:
+    """Yield the figures that are known."""
+    yield plural(cost.steps, cost.step_unit)
     if cost.hours.value is not None:
-        yield "Time", duration(cost.hours.value)
+        yield duration(cost.hours.value)
     if cost.work.value is not None:
-        yield cost.unit.capitalize(), f"{large(cost.work.value)} {cost.unit}"
+        yield f"{large(cost.work.value)} {cost.unit}"

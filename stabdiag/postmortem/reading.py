@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from stabdiag import __version__
 from stabdiag.formats.markdown_text import escape
-from stabdiag.formats.terminal.page import number
+from stabdiag.formats.measured import number
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

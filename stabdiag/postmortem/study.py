@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from stabdiag.formats.terminal.subject import Plot, choose
+from stabdiag.formats.subject import Plot, choose
 from stabdiag.postmortem.alarm import Alarm, first_alarm
 from stabdiag.postmortem.blanks import blanks
 from stabdiag.postmortem.causes import Cause, cause_of, panels_of

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stabdiag.formats.markdown_text import escape, table
-from stabdiag.formats.terminal.page import number
+from stabdiag.formats.measured import number
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from stabdiag.findings import Scalar
-    from stabdiag.formats.terminal.subject import Plot
+    from stabdiag.formats.subject import Plot
     from stabdiag.history import History, Series
 
 # What is worth a column beside the loss, as far as it was logged.

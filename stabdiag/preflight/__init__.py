@@ -9,7 +9,7 @@ from stabdiag.preflight.numerics import clip, epsilon, loss_scaling, precision, 
 from stabdiag.preflight.rates import peak_rate, schedule_length, warmup
 from stabdiag.preflight.sanity import sanity_checks
 from stabdiag.preflight.settings import launch
-from stabdiag.ticks import Sheet, State, TickList, Words
+from stabdiag.ticks import Sheet, State, TickList
 from stabdiag.words import plural
 
 if TYPE_CHECKING:
@@ -30,8 +30,8 @@ CHECKS = (
     seed,
 )
 
-_TOLD = Words(ticked="fine", crossed="look", unknown="not told")
-_BY_HAND = Words(ticked="done", crossed="not done", unknown="to tick by hand")
+_TOLD = {State.TICKED: "fine", State.CROSSED: "look", State.UNKNOWN: "not told"}
+_BY_HAND = {State.TICKED: "done", State.CROSSED: "not done", State.UNKNOWN: "to tick by hand"}
 
 
 def preflight(manifest: Manifest, limits: Limits) -> Sheet:

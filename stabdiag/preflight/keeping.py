@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from stabdiag.findings import Severity
-from stabdiag.ticks import crossed, ticked, unknown
+from stabdiag.ticks import Line
 from stabdiag.words import num, plural
 
 if TYPE_CHECKING:
@@ -15,35 +15,29 @@ if TYPE_CHECKING:
 
 def checkpoints(at: Launch) -> Tick:
     """Is a checkpoint written often enough?"""
-    slug, title = "checkpoints", "Checkpoints"
+    line = Line(slug="checkpoints", title="Checkpoints")
     every, total = at.manifest.checkpoint_every, at.manifest.total_steps
     if every is None:
-        return unknown(
-            slug,
-            title,
+        return line.unknown(
             "The manifest does not say how often.",
             "Write one as often as you can afford to lose the steps between two.",
         )
     often = f"One every {plural(every, 'step')}"
     if total is None:
-        return ticked(slug, title, f"{often}.")
+        return line.ticked(f"{often}.")
     if every > total:
-        return crossed(
-            slug,
-            title,
+        return line.crossed(
             f"{often}, and the run has {total}: there would be none.",
             f"Write one every {plural(_often(at, total), 'step')}.",
             severity=Severity.ERROR,
         )
     if every > at.limits.preflight.checkpoint_share * total:
-        return crossed(
-            slug,
-            title,
+        return line.crossed(
             f"{often}: a failure costs up to {every / total:.0%} of the run.",
             f"Write one every {plural(_often(at, total), 'step')}.",
             severity=Severity.WARNING,
         )
-    return ticked(slug, title, f"{often}; a failure costs {every / total:.1%} at most.")
+    return line.ticked(f"{often}; a failure costs {every / total:.1%} at most.")
 
 
 def _often(at: Launch, total: int) -> int:
@@ -53,48 +47,40 @@ def _often(at: Launch, total: int) -> int:
 
 def evaluations(at: Launch) -> Tick:
     """Is the model evaluated often enough to see a trend?"""
-    slug, title = "evaluations", "Evaluations"
+    line = Line(slug="evaluations", title="Evaluations")
     every, total = at.eval_every, at.manifest.total_steps
     least = at.limits.generalisation.min_evaluations
     if at.eval_strategy is not None and at.eval_strategy.lower().endswith("no"):
-        return crossed(
-            slug,
-            title,
+        return line.crossed(
             "There are none: nobody would see the model overfit.",
             "Evaluate on held-back data at regular steps.",
             severity=Severity.WARNING,
         )
     if every is None:
-        return unknown(
-            slug,
-            title,
+        return line.unknown(
             "The manifest does not say how often.",
             f"Evaluate at regular steps, {least} times or more in the run.",
         )
     # Lightning takes a share of an epoch as well.
     often = f"One every {plural(num(every), 'step')}"
     if total is None or every < 1:
-        return ticked(slug, title, f"{often}.")
+        return line.ticked(f"{often}.")
     count = int(total // every)
     if count < least:
-        return crossed(
-            slug,
-            title,
+        return line.crossed(
             f"{often}, {count} in the run: fewer than {least} show no trend.",
             f"Evaluate every {plural(max(total // (4 * least), 1), 'step')}.",
             severity=Severity.WARNING,
         )
-    return ticked(slug, title, f"{often}, {count} in the run.")
+    return line.ticked(f"{often}, {count} in the run.")
 
 
 def seed(at: Launch) -> Tick:
     """Is the seed fixed?"""
-    slug, title = "seed", "Seed"
+    line = Line(slug="seed", title="Seed")
     if at.manifest.seed is None:
-        return unknown(
-            slug,
-            title,
+        return line.unknown(
             "The manifest names none.",
             "Fix the seeds of Python, NumPy, the framework and the loader, and write them down.",
         )
-    return ticked(slug, title, f"It is {at.manifest.seed}.")
+    return line.ticked(f"It is {at.manifest.seed}.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,13 @@ from stabdiag.manifest.spelling import by_spelling
 if TYPE_CHECKING:
     from stabdiag.limits import Limits
     from stabdiag.manifest import Manifest
+
+# Optimizers whose peak learning rates are alike, by a part of their names.
+_FAMILIES = (
+    ("lion", re.compile(r"lion", re.IGNORECASE)),
+    ("adam", re.compile(r"adam|rmsprop|adafactor", re.IGNORECASE)),
+    ("sgd", re.compile(r"sgd|momentum|nesterov", re.IGNORECASE)),
+)
 
 # What the checks ask for, each a field of ``Launch``.
 _ASKED = ("eval_every", "schedule_steps", "warmup_share", "epochs")
@@ -27,6 +35,12 @@ class Launch:
     schedule_steps: float | None = None
     warmup_share: float | None = None
     epochs: float | None = None
+
+    @property
+    def family(self) -> str | None:
+        """The family of the optimizer, by which its usual learning rates are known."""
+        name = self.manifest.optimizer or ""
+        return next((family for family, known in _FAMILIES if known.search(name)), None)
 
     @property
     def warmup(self) -> float | None:

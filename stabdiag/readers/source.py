@@ -138,7 +138,7 @@ def open_stream(source: str | os.PathLike[str]) -> Stream:
     except IsADirectoryError as error:
         raise LogError(_about_folder(path)) from error
     except PermissionError as error:
-        if path.is_dir():
+        if os.name == "nt" and path.is_dir():  # there, this is what opening a folder gives
             raise LogError(_about_folder(path)) from error
         raise LogError(f"{name}: may not be read by you; change its permissions") from error
     except (OSError, ValueError) as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from stabdiag.findings import Severity
+from stabdiag.findings import Remedy, Severity
 from stabdiag.symptoms.symptom import Evidence, Symptom
 from stabdiag.symptoms.tenths import by_tenths
 from stabdiag.words import num, plural
@@ -134,6 +134,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         severity=Severity.WARNING,
         family="weights",
         title="Dead neurons",
+        remedies=(Remedy.MODEL,),
         check=dead_neurons,
         needs=("dead_fraction",),
         limits=("weights.dead_share",),
@@ -143,6 +144,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         severity=Severity.WARNING,
         family="weights",
         title="Saturated activations",
+        remedies=(Remedy.MODEL,),
         check=activation_saturated,
         needs=("saturated_fraction",),
         limits=("weights.saturated_share",),
@@ -152,6 +154,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         severity=Severity.WARNING,
         family="weights",
         title="Attention has collapsed onto single tokens",
+        remedies=(Remedy.MODEL, Remedy.RATE),
         check=attention_entropy_collapse,
         needs=("attention_entropy",),
         limits=("weights.entropy_share",),

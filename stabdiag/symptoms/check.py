@@ -57,7 +57,7 @@ def _finding(symptom: Symptom, evidence: Evidence) -> Finding:
         section="symptom",
         question="",
         title=evidence.title or symptom.title,
-        remedies=evidence.remedies,
+        remedies=evidence.remedies or symptom.remedies,
         summary=evidence.because,
         first_action=evidence.first,
         next_actions=evidence.then,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.findings import Severity
+from stabdiag.findings import Remedy, Severity
 from stabdiag.stats.quantiles import median, quantiles
 from stabdiag.symptoms.norms import finite_norm
 from stabdiag.symptoms.symptom import Evidence, Symptom
@@ -88,6 +88,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         severity=Severity.NOTE,
         family="gradients",
         title="Gradients are clipped at nearly every step",
+        remedies=(Remedy.CLIP,),
         check=grad_clip_saturated,
         needs=("grad_norm",),
         limits=("gradients.clip_share", "gradients.clip_depth"),

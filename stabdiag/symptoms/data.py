@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.findings import Severity
+from stabdiag.findings import Remedy, Severity
 from stabdiag.stats.quantiles import median, medians, robust_sigma, usual_gap
 from stabdiag.symptoms.symptom import Evidence, Symptom
 from stabdiag.tree.batches import USUAL_REPEATS
@@ -159,6 +159,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         severity=Severity.WARNING,
         family="data",
         title="The loss jumps when an epoch begins",
+        remedies=(Remedy.DATA,),
         check=epoch_boundary_jump,
         needs=("loss", "epoch"),
         limits=("data.epoch_jump_sigma", "data.epoch_jump_share"),
@@ -169,6 +170,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         severity=Severity.WARNING,
         family="data",
         title="Batches repeat within an epoch",
+        remedies=(Remedy.DATA,),
         check=batch_repeats,
         needs=("batch_id",),
         limits=("data.stuck_batches", "data.repeated_batches", "spike.batch_lookback"),

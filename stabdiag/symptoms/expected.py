@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.findings import Severity
+from stabdiag.findings import Remedy, Severity
 from stabdiag.stats.levels import levels
 from stabdiag.symptoms.losses import (
     chance,
@@ -140,6 +140,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         severity=Severity.WARNING,
         family="learning",
         title="The first loss is far above chance",
+        remedies=(Remedy.MODEL,),
         check=initial_loss_off,
         needs=("loss", "manifest.vocab_size"),
         limits=("learning.initial_factor",),
@@ -149,6 +150,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         severity=Severity.WARNING,
         family="learning",
         title="The loss went flat above its target",
+        remedies=(Remedy.RATE,),
         check=plateau_early,
         needs=("loss", "manifest.target_loss"),
         limits=("learning.above_target", "learning.least_fall"),
@@ -159,6 +161,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         severity=Severity.WARNING,
         family="learning",
         title="The loss is too good to be true",
+        remedies=(Remedy.DATA,),
         check=too_good,
         needs=("loss", "manifest.vocab_size"),
         limits=("learning.too_good", "learning.least_classes"),

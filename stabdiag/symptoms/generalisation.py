@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.findings import Severity
+from stabdiag.findings import Remedy, Severity
 from stabdiag.stats.levels import levels
 from stabdiag.stats.quantiles import median
 from stabdiag.symptoms.losses import (
@@ -125,6 +125,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         severity=Severity.WARNING,
         family="generalisation",
         title="The evaluation loss is far above the training loss from the start",
+        remedies=(Remedy.DATA,),
         check=eval_gap_from_start,
         needs=("loss", "eval_loss"),
         limits=(

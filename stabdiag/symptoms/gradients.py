@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.findings import Severity
+from stabdiag.findings import Remedy, Severity
 from stabdiag.stats.levels import levels
 from stabdiag.symptoms.exploding import grad_exploding
 from stabdiag.symptoms.norms import LEAST, LEFT, STRETCHES, early_level, finite_norm
@@ -96,6 +96,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         severity=Severity.WARNING,
         family="gradients",
         title="The gradient norm is NaN or infinite while the loss is finite",
+        remedies=(Remedy.OPERATIONS,),
         check=grad_nonfinite,
         needs=("grad_norm", "loss"),
         explained_by=("nan", "gradient-overflow", "loss-scale"),
@@ -105,6 +106,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         severity=Severity.WARNING,
         family="gradients",
         title="Exploding gradients",
+        remedies=(Remedy.RATE,),
         check=grad_exploding,
         needs=("grad_norm", "loss"),
         limits=("gradients.explode_ratio", "divergence.material"),
@@ -115,6 +117,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         severity=Severity.ERROR,
         family="gradients",
         title="Vanishing gradients",
+        remedies=(Remedy.MODEL,),
         check=grad_vanishing,
         needs=("grad_norm", "loss"),
         limits=("gradients.vanish_ratio",),

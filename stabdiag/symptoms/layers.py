@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.findings import Severity
+from stabdiag.findings import Remedy, Severity
 from stabdiag.stats.quantiles import median, robust_sigma
 from stabdiag.symptoms.symptom import Evidence, Symptom
 from stabdiag.words import num
@@ -67,6 +67,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         severity=Severity.WARNING,
         family="gradients",
         title="One layer's gradient is far from the rest",
+        remedies=(Remedy.MODEL,),
         check=grad_layer_outlier,
         needs=("grad_norm",),
         limits=("gradients.layer_ratio",),

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.findings import Severity
+from stabdiag.findings import Remedy, Severity
 from stabdiag.stats.levels import levels
 from stabdiag.stats.quantiles import diff_sigma, median, robust_sigma
 from stabdiag.symptoms.frozen import RANGE, stands_still, with_cause
@@ -166,6 +166,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         severity=Severity.WARNING,
         family="learning",
         title="The loss does not fall",
+        remedies=(Remedy.DATA,),
         check=not_learning,
         needs=("loss",),
         limits=("learning.least_fall", "learning.min_points", "learning.min_steps"),

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.findings import Severity
+from stabdiag.findings import Remedy, Severity
 from stabdiag.symptoms.symptom import Evidence, Symptom
 from stabdiag.tree.scaler import skips
 from stabdiag.words import num, plural
@@ -81,6 +81,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         severity=Severity.WARNING,
         family="precision",
         title="Too many skipped steps",
+        remedies=(Remedy.PRECISION, Remedy.RATE),
         check=overflow_rate_high,
         needs=("skipped",),
         limits=("overflow.skipped_share",),
@@ -91,6 +92,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         severity=Severity.NOTE,
         family="precision",
         title="Adam's epsilon is too small for fp16",
+        remedies=(Remedy.PRECISION,),
         check=adam_underflow_risk,
         needs=("manifest.dtype", "manifest.optimizer", "manifest.epsilon"),
         limits=("overflow.least_epsilon",),

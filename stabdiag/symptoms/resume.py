@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.findings import Severity
+from stabdiag.findings import Remedy, Severity
 from stabdiag.stats.jump import jump_up
 from stabdiag.symptoms.symptom import Evidence, Symptom
 from stabdiag.words import num
@@ -108,6 +108,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         severity=Severity.WARNING,
         family="resume",
         title="The learning rate was reset at a resume",
+        remedies=(Remedy.RATE,),
         check=resume_lr_reset,
         needs=("lr",),
         limits=("resume.lr_ratio",),

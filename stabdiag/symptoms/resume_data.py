@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.findings import Severity
+from stabdiag.findings import Remedy, Severity
 from stabdiag.symptoms.symptom import Evidence, Symptom
 from stabdiag.words import plural, whole
 
@@ -112,6 +112,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         severity=Severity.WARNING,
         family="resume",
         title="The resume started the data from the beginning",
+        remedies=(Remedy.DATA,),
         check=resume_data_replayed,
         needs=("batch_id",),
         limits=("resume.points",),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.findings import Severity
+from stabdiag.findings import Remedy, Severity
 from stabdiag.stats.quantiles import usual_gap
 from stabdiag.symptoms.rates import rates
 from stabdiag.symptoms.symptom import Evidence, Symptom
@@ -133,6 +133,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         severity=Severity.WARNING,
         family="schedule",
         title="The learning rate is at its floor before the run ends",
+        remedies=(Remedy.RATE,),
         check=lr_decays_early,
         needs=("lr",),
         limits=("schedule.floor", "schedule.at_floor"),
@@ -142,6 +143,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         severity=Severity.NOTE,
         family="schedule",
         title="The learning rate never decayed",
+        remedies=(Remedy.RATE,),
         check=lr_never_decays,
         needs=("lr", "manifest.schedule", "manifest.total_steps"),
         limits=("schedule.at_peak",),
@@ -152,6 +154,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         severity=Severity.NOTE,
         family="schedule",
         title="The learning rate jumped",
+        remedies=(Remedy.RATE,),
         check=lr_discontinuity,
         needs=("lr",),
         limits=("schedule.jump", "spike.lr_jump"),

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.findings import Severity
+from stabdiag.findings import Remedy, Severity
 from stabdiag.stats.quantiles import MAD_TO_SIGMA, median, medians
 from stabdiag.symptoms.symptom import Evidence, Symptom
 from stabdiag.words import num
@@ -122,6 +122,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         severity=Severity.NOTE,
         family="data",
         title="The loss keeps spiking",
+        remedies=(Remedy.DATA,),
         check=frequent_spikes,
         needs=("loss",),
         limits=(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.findings import Severity
+from stabdiag.findings import Remedy, Severity
 from stabdiag.stats.levels import levels
 from stabdiag.symptoms.frozen import LOWER, STEPS, with_cause
 from stabdiag.symptoms.losses import best_evaluation, chance, trained
@@ -121,6 +121,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         severity=Severity.ERROR,
         family="learning",
         title="The loss does not change at all",
+        remedies=(Remedy.DATA,),
         check=loss_constant,
         needs=("loss",),
         limits=("learning.constant_points",),
@@ -131,6 +132,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         severity=Severity.ERROR,
         family="learning",
         title="The loss is stuck at chance level",
+        remedies=(Remedy.DATA,),
         check=plateau_at_chance,
         needs=("loss",),
         limits=("learning.chance_band", "learning.min_points", "learning.min_steps"),

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.findings import Severity
+from stabdiag.findings import Remedy, Severity
 from stabdiag.stats.levels import levels
 from stabdiag.stats.quantiles import quantiles, typical
 from stabdiag.stats.waves import count_waves
@@ -124,6 +124,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         severity=Severity.WARNING,
         family="learning",
         title="The loss oscillates",
+        remedies=(Remedy.RATE,),
         check=loss_oscillating,
         needs=("loss",),
         limits=("learning.swing", "learning.swings", "learning.above_start", "learning.min_points"),

@@ -41,6 +41,7 @@ class Symptom:
     cannot be checked; of ``mfu or step_time`` either does, and ``message`` is any message among the
     log's lines. ``limits`` names those that it is held against. A finding of the tree whose slug
     begins with one of ``explained_by`` says the same, or its cause, and goes before the symptom.
+    ``remedies`` is what its advice sets about, as a rule.
     """
 
     slug: str
@@ -51,6 +52,7 @@ class Symptom:
     needs: tuple[str, ...] = ()
     limits: tuple[str, ...] = ()
     explained_by: tuple[str, ...] = ()
+    remedies: tuple[Remedy, ...] = ()
 
     def missing(self, case: Case) -> tuple[str, ...]:
         """Return what the symptom needs and this case lacks."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.findings import Severity
+from stabdiag.findings import Remedy, Severity
 from stabdiag.stats.quantiles import MAD_TO_SIGMA, median, usual_gap
 from stabdiag.symptoms.losses import from_the_start, is_distance
 from stabdiag.symptoms.rates import rates
@@ -169,6 +169,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         severity=Severity.WARNING,
         family="schedule",
         title="The run began at its peak learning rate, and the loss went up",
+        remedies=(Remedy.RATE,),
         check=lr_no_warmup,
         needs=("loss", "lr"),
         limits=("schedule.at_peak", "schedule.early", "schedule.early_rise"),
@@ -178,6 +179,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         severity=Severity.NOTE,
         family="schedule",
         title="The warm-up differs from the manifest",
+        remedies=(Remedy.RATE,),
         check=lr_warmup_mismatch,
         needs=("lr", "manifest.warmup_steps"),
         limits=("schedule.warmup_tolerance", "schedule.at_peak"),

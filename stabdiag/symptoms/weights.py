@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.findings import Severity
+from stabdiag.findings import Remedy, Severity
 from stabdiag.symptoms.symptom import Evidence, Symptom
 from stabdiag.symptoms.tenths import by_tenths
 from stabdiag.tree.advice.words import less_decay, more_decay
@@ -153,6 +153,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         severity=Severity.WARNING,
         family="weights",
         title="A weight norm keeps growing",
+        remedies=(Remedy.DECAY,),
         check=weight_norm_runaway,
         needs=("weight_norm",),
         limits=("weights.norm_growth",),
@@ -163,6 +164,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         severity=Severity.WARNING,
         family="weights",
         title="A weight norm is shrinking towards zero",
+        remedies=(Remedy.DECAY,),
         check=weight_norm_shrinking,
         needs=("weight_norm",),
         limits=("weights.norm_loss",),
@@ -173,6 +175,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         severity=Severity.WARNING,
         family="weights",
         title="Updates are out of proportion to the weights",
+        remedies=(Remedy.MODEL,),
         check=update_ratio_off,
         needs=("update_ratio",),
         limits=("weights.update_high", "weights.update_low"),

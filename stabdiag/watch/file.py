@@ -18,7 +18,7 @@ from stabdiag.watch.tail import Begin, Tail
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from stabdiag.readers.columns import Wanted
+    from stabdiag.places import Asked
 
 _HEAD: Final = 1 << 16
 
@@ -31,17 +31,17 @@ class File:
 
     ended = False
 
-    def __init__(self, path: Path, *, format: str | None, wanted: Wanted) -> None:
+    def __init__(self, path: Path, asked: Asked) -> None:
         """Watch ``path``, which need not be there yet."""
         self._path = path
-        self._format = format
+        self._format = asked.format
         self._tail = Tail(path)
-        self._grown = Grown(str(path), format=format, wanted=wanted)
+        self._grown = Grown(str(path), asked)
         self._place: Place | None = None
         self._is_known = False
         self._events: list[Event] = []
         self._beside = _Surroundings(path)
-        self._another = Place([str(path)], format=format, wanted=wanted)
+        self._another = Place([str(path)], asked)
 
     def look(self) -> bool:
         """Take what was appended."""
@@ -57,7 +57,9 @@ class File:
                 self._grown.add(news.data)
         except OSError as error:
             if self._grown.is_empty:
-                raise LogError(f"{self._path}: cannot be read ({error.strerror})") from error
+                raise LogError(
+                    f"{self._path}: cannot be read ({error.strerror}); check the path"
+                ) from error
             self._tail.let_go()  # a hiccup of a network file system ends no watch
         return grew
 

@@ -7,14 +7,15 @@ from tempfile import SpooledTemporaryFile
 from typing import TYPE_CHECKING, Final
 
 from stabdiag.errors import LogError
-from stabdiag.readers import bare, read_stream
+from stabdiag.readers import bare
 from stabdiag.readers.blocks import Block
 from stabdiag.readers.registry import reader
 from stabdiag.readers.sniff import sniff
 from stabdiag.readers.source import Stream
 
 if TYPE_CHECKING:
-    from stabdiag.readers.columns import Columns, Wanted
+    from stabdiag.places import Asked
+    from stabdiag.readers.columns import Columns
     from stabdiag.readers.reader import Growing
 
 # So much of a log is looked at to tell what it is, and up to here it is read again each time it
@@ -31,17 +32,11 @@ _IN_MEMORY: Final = 1 << 26
 class Grown:
     """What a log holds so far. A last line without its end waits for the rest of it."""
 
-    def __init__(
-        self, name: str, *, format: str | None, wanted: Wanted, settled: int = _SETTLED
-    ) -> None:
-        """Begin with nothing; the arguments are those of ``read_stream``.
-
-        The format is settled when ``settled`` bytes have come.
-        """
+    def __init__(self, name: str, asked: Asked, *, settled: int = _SETTLED) -> None:
+        """Begin with nothing; the format is settled when ``settled`` bytes have come."""
         self.name = name
         self._settled = settled
-        self._format = format
-        self._wanted = wanted
+        self._asked = asked
         self._begin()
 
     def forget(self) -> None:
@@ -93,7 +88,7 @@ class Grown:
         """
         if self._growing is None:
             size = self._size if whole else self._whole_lines
-            return read_stream(self._stream(size), format=self._format, wanted=self._wanted)
+            return self._asked.read(self._stream(size))
         growing = self._growing.copy()
         rest = self._rest if whole else self._rest[: _last_line_end(self._rest)]
         if rest:
@@ -110,7 +105,8 @@ class Grown:
         if bare(stream) is not stream:
             return
         try:
-            chosen = sniff(stream) if self._format is None else reader(self._format)
+            name = self._asked.format
+            chosen = sniff(stream) if name is None else reader(name)
         except LogError:
             return
         growing = chosen.growing()

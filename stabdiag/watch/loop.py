@@ -9,8 +9,8 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from stabdiag.api import report_on
-from stabdiag.assemble import build_history, in_steps
 from stabdiag.errors import LogError
+from stabdiag.given import run_found
 from stabdiag.limits import Limits
 from stabdiag.manifest import Manifest
 from stabdiag.watch.certain import certain
@@ -54,12 +54,14 @@ class Ask:
 
     def diagnose(self, source: Source, *, whole: bool) -> Report:
         """Diagnose a source as far as it has come."""
-        found = source.found(whole=whole)
-        told = found.manifest if self.manifest is None else self.manifest
-        told = told.override(self.settings)
-        columns = in_steps(found.columns, told)
-        history = build_history(columns, self.limits, chosen=self.columns, attempt=self.attempt)
-        told = told.completed(history.config)
+        history, told = run_found(
+            source.found(whole=whole),
+            self.manifest,
+            self.settings,
+            limits=self.limits,
+            columns=self.columns,
+            attempt=self.attempt,
+        )
         return report_on(history, told, self.limits, literal=self.literal)
 
 

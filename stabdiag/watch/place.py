@@ -13,7 +13,7 @@ from stabdiag.watch.pace import Pace
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from stabdiag.readers.columns import Wanted
+    from stabdiag.places import Asked
 
 # Of a folder of thousands of files even the sizes take time to look up.
 _SHARE_FOR_LOOKS: Final = 0.02
@@ -24,11 +24,10 @@ class Place:
 
     ended = False
 
-    def __init__(self, logs: Sequence[str], *, format: str | None, wanted: Wanted) -> None:
+    def __init__(self, logs: Sequence[str], asked: Asked) -> None:
         """Watch what these names stand for, as one run."""
         self._logs = logs
-        self._format = format
-        self._wanted = wanted
+        self._asked = asked
         self._seen: object = None
         self._pace = Pace(share=_SHARE_FOR_LOOKS)
 
@@ -44,7 +43,7 @@ class Place:
 
     def found(self, *, whole: bool) -> Found:
         """Read what is there now."""
-        return read_place(self._logs, format=self._format, wanted=self._wanted)
+        return read_place(self._logs, format=self._asked.format, wanted=self._asked.wanted)
 
     def close(self) -> None:
         """Do nothing: no file stays open."""

@@ -18,8 +18,7 @@ from stabdiag.watch.place import Place
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from stabdiag.places import Found
-    from stabdiag.readers.columns import Wanted
+    from stabdiag.places import Asked, Found
 
 
 class Source(Protocol):
@@ -42,28 +41,28 @@ class Source(Protocol):
         """Let go of whatever is open."""
 
 
-def open_source(logs: Sequence[str], *, format: str | None, wanted: Wanted) -> Source:
+def open_source(logs: Sequence[str], asked: Asked) -> Source:
     """Return the source that several names are together.
 
     Raises:
         LogError: if it is one that cannot be watched, or an unknown format is asked for.
     """
-    if format is not None:
-        reader(format)
+    if asked.format is not None:
+        reader(asked.format)
     for log in logs:
         if "://" in log:
             raise LogError(f"{log}: a URL cannot be watched; give a file, a folder or -")
     if len(logs) > 1:
         if "-" in logs:
             raise LogError("standard input cannot be watched beside files; give one or the other")
-        return Place(logs, format=format, wanted=wanted)
+        return Place(logs, asked)
     (log,) = logs
     if log == "-":
-        return Pipe(sys.stdin.fileno(), Grown(STANDARD_INPUT, format=format, wanted=wanted))
+        return Pipe(sys.stdin.fileno(), Grown(STANDARD_INPUT, asked))
     path = Path(log)
     if path.is_fifo():
         pipe = os.open(path, os.O_RDONLY)
-        return Pipe(pipe, Grown(log, format=format, wanted=wanted))
+        return Pipe(pipe, Grown(log, asked))
     if path.is_dir():
-        return Place(logs, format=format, wanted=wanted)
-    return File(path, format=format, wanted=wanted)
+        return Place(logs, asked)
+    return File(path, asked)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import stabdiag
-from stabdiag.formats import compared
+from stabdiag.formats import compared, names
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -102,7 +102,7 @@ def test_no_numbers_break_it(seed: int) -> None:
         runs.append({**one, **{role: strange(rng, n) for role in roles}})
     for kind in (None, "seeds", "reruns", "ranks", "resume"):
         found = stabdiag.compare(runs, kind=kind)
-        texts = [compared.render(found, name) for name in compared.names()]
+        texts = [compared.render(found, name) for name in names(compared.FORMATS)]
         assert all(found.diagnosis.slug in text for text in texts)
 
 
@@ -201,6 +201,13 @@ def test_a_rank_that_stopped_early(tmp_path: Path) -> None:
     assert (found.slug, found.step) == ("rank-died", 199)
     assert found.evidence["steps_missing"] == 100
     assert "100 steps before the others' (299)" in found.summary
+
+
+def test_of_several_ranks_that_are_silent_the_others_are_named(tmp_path: Path) -> None:
+    logs = ranks(tmp_path, run(0), run(1), run(2), run(3), words={0: PEER, 1: PEER})
+    found = stabdiag.compare(logs).diagnosis
+    assert "The log of rank 2 ends at step 299, as those of the others do" in found.summary
+    assert "It does not say why; neither do others (rank 3)." in found.summary
 
 
 def test_how_much_earlier_in_time() -> None:

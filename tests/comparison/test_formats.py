@@ -15,7 +15,8 @@ from rich.console import Console
 
 import stabdiag
 from stabdiag.errors import StabdiagError
-from stabdiag.formats.compared import names, render
+from stabdiag.formats import names
+from stabdiag.formats.compared import FORMATS, render
 from stabdiag.formats.compared.structured import schema
 from stabdiag.formats.compared.view import overlay
 
@@ -115,7 +116,7 @@ def test_json_that_is_not_finite_is_a_string() -> None:
 
 
 def test_every_format_there_is(compared: Compared) -> None:
-    assert names() == ("terminal", "json", "markdown")
+    assert names(FORMATS) == ("terminal", "json", "markdown")
     with pytest.raises(StabdiagError, match=r"unknown format 'jason'; did you mean json\?"):
         render(compared("agree-twice"), "jason")
 

@@ -77,6 +77,16 @@ def test_sizes_that_are_called_ranks_are_none(tmp_path: Path) -> None:
     assert stabdiag.compare(logs, kind="ranks").kind is Kind.RANKS
 
 
+def test_the_rank_of_an_adapter_is_none(tmp_path: Path) -> None:
+    logs = [
+        write(tmp_path / f"run{i}.jsonl", losses(seed=i), dtype="bf16", lora={"rank": 8 * i})
+        for i in (1, 2)
+    ]
+    found = stabdiag.compare(logs)
+    assert [(run.label, run.rank) for run in found.runs] == [("A", None), ("B", None)]
+    assert found.differences[0].key == "lora.rank"
+
+
 def test_other_seeds_are_no_resume(tmp_path: Path) -> None:
     a = write(tmp_path / "a.jsonl", losses(60), seed=1)
     b = write(tmp_path / "b.jsonl", losses(60, first=20, seed=3), seed=2)

@@ -129,6 +129,10 @@ def test_names_may_be_written_in_any_case():
 
 
 def test_unknown_name_gives_the_nearest():
+    with pytest.raises(StabdiagError, match=r"'Loss-scale'; did you mean loss-scale-static, loss-"):
+        explain("Loss-scale", Limits())
+    with pytest.raises(StabdiagError, match=r"'spike'; .*spike-persistent, spike-unresolved, …\?"):
+        explain("spike", Limits())
     with pytest.raises(StabdiagError, match=r"'spike-persistant'; did you mean spike-persistent\?"):
         explain("spike-persistant", LIMITS)
 

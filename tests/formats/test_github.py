@@ -15,7 +15,7 @@ from stabdiag.formats import render
 from stabdiag.formats.github import summary
 from stabdiag.formats.markdown import MARK
 from stabdiag.formats.markdown.mermaid import chart
-from stabdiag.formats.terminal.subject import Plot
+from stabdiag.formats.subject import Plot
 from stabdiag.history import Event, EventKind, Series
 
 if TYPE_CHECKING:

@@ -1,11 +1,11 @@
-"""What the numbers of a finding are called on a page."""
+"""How numbers are written on a page, and what they are called."""
 
 from __future__ import annotations
 
 import pytest
 
 from stabdiag.findings import Scalar
-from stabdiag.formats.terminal.measured import in_words, label
+from stabdiag.formats.measured import in_words, label, number
 
 
 def test_a_name_that_says_enough_is_kept() -> None:
@@ -24,3 +24,24 @@ def test_a_name_that_says_enough_is_kept() -> None:
 )
 def test_no_number_pretends_to_more_than_it_is(name: str, measured: Scalar, told: str) -> None:
     assert in_words(name, measured) == told
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (None, "none"),
+        (True, "yes"),
+        (3, "3"),
+        (3.0, "3"),
+        (65536.0, "65536"),
+        (0.123456, "0.1235"),
+        (123456.7, "123457"),
+        (1e-7, "1e-07"),
+        (3.2e38, "3.2e+38"),
+        (float("nan"), "NaN"),
+        (float("inf"), "inf"),
+        ("word", "word"),
+    ],
+)
+def test_number(value: Scalar, text: str) -> None:
+    assert number(value) == text

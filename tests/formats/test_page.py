@@ -1,32 +1,11 @@
-"""The page: escaping, wrapping and numbers."""
+"""The page: escaping and wrapping."""
 
 from __future__ import annotations
 
 import pytest
 from rich.cells import cell_len
 
-from stabdiag.formats.terminal.page import Page, escape, number
-
-
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
-        (None, "none"),
-        (True, "yes"),
-        (3, "3"),
-        (3.0, "3"),
-        (65536.0, "65536"),
-        (0.123456, "0.1235"),
-        (123456.7, "123457"),
-        (1e-7, "1e-07"),
-        (3.2e38, "3.2e+38"),
-        (float("nan"), "NaN"),
-        (float("inf"), "inf"),
-        ("word", "word"),
-    ],
-)
-def test_number(value, text):
-    assert number(value) == text
+from stabdiag.formats.terminal.page import Page, escape
 
 
 def test_escape_keeps_what_is_harmless():

@@ -9,17 +9,10 @@ import numpy as np
 import pytest
 
 from stabdiag.findings import Severity
-from stabdiag.formats.terminal.canvas import (
-    Scale,
-    View,
-    bad_columns,
-    curve,
-    round_numbers,
-    strip,
-)
+from stabdiag.formats.canvas import Scale, View, bad_columns, curve, round_numbers, strip
+from stabdiag.formats.subject import choose
 from stabdiag.formats.terminal.page import Page
 from stabdiag.formats.terminal.plot import draw
-from stabdiag.formats.terminal.subject import choose
 from stabdiag.history import Series
 
 if TYPE_CHECKING:

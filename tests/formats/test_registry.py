@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from importlib import import_module
 from inspect import signature
 from typing import TYPE_CHECKING
@@ -19,6 +21,12 @@ if TYPE_CHECKING:
 def test_a_format_takes_what_the_table_says(entry):
     taken = signature(import_module(entry.module).render).parameters
     assert tuple(taken) == ("report", *entry.options)
+
+
+def test_only_what_a_terminal_shows_waits_for_rich():
+    modules = [entry.module for entry in FORMATS if entry.name not in ("terminal", "svg")]
+    code = f"import sys, {', '.join(modules)}; sys.exit('rich' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 def test_unknown_format_names_the_nearest(healthy: Report):

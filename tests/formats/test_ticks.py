@@ -10,9 +10,9 @@ from rich.cells import cell_len
 from stabdiag.errors import StabdiagError
 from stabdiag.findings import Severity
 from stabdiag.tick_formats import FORMATS, render_sheet
-from stabdiag.ticks import Sheet, TickList, Words, crossed, ticked, unknown
+from stabdiag.ticks import Line, Sheet, State, TickList
 
-EVIL = "run\x1b[31m\n| <img src=x> [a](b) `c` *d* \ud800 ✗"
+EVIL = "##[error]run\x1b[31m\n| <img src=x> [a](b) `c` *d* \ud800 ✗"
 SHEET = Sheet(
     name="preflight",
     subject=EVIL,
@@ -20,12 +20,16 @@ SHEET = Sheet(
     lists=(
         TickList(
             title="Configuration",
-            words=Words(ticked="fine", crossed="look", unknown="not told"),
+            words={State.TICKED: "fine", State.CROSSED: "look", State.UNKNOWN: "not told"},
             ticks=(
-                ticked("one", "First", "All is well."),
-                crossed("two", "Second", f"The name is {EVIL}.", "Change it.", "Or leave it."),
-                crossed("three", "Third", "It is wrong.", severity=Severity.ERROR),
-                unknown("four", "Fourth", "Nothing is told of it.", "Write it down."),
+                Line(slug="one", title="First").ticked("All is well."),
+                Line(slug="two", title="Second").crossed(
+                    f"The name is {EVIL}.", "Change it.", "Or leave it."
+                ),
+                Line(slug="three", title="Third").crossed("It is wrong.", severity=Severity.ERROR),
+                Line(slug="four", title="Fourth").unknown(
+                    "Nothing is told of it.", "Write it down."
+                ),
             ),
             begin="two",
         ),
@@ -34,8 +38,11 @@ SHEET = Sheet(
 
 
 def test_json_is_strict_and_has_everything():
-    found = json.loads(render_sheet(SHEET, "json"))
+    text = render_sheet(SHEET, "json")
+    assert "##[" not in text  # which a server that runs the command would obey
+    found = json.loads(text)
     assert (found["schema"], found["sheet"]) == (1, "preflight")
+    assert found["subject"].startswith("##[error]run")
     items = found["lists"][0]["items"]
     assert [item["state"] for item in items] == ["ticked", "crossed", "crossed", "unknown"]
     assert [item["word"] for item in items] == ["fine", "look", "look", "not told"]

@@ -223,6 +223,19 @@ def test_a_file_that_may_not_be_read(put, cells, tmp_path, monkeypatch):
         read_place([tmp_path / "logs"])
 
 
+def test_a_manifest_that_may_not_be_read_is_told_of(put, cells, monkeypatch):
+    log, locked = put("run.csv", cells(0, 50)), put("run.manifest.json", "{}")
+    read = Path.read_bytes
+
+    def refuse(path):
+        if path == locked:
+            raise PermissionError(13, "Permission denied")
+        return read(path)
+
+    monkeypatch.setattr(Path, "read_bytes", refuse)
+    assert told(log) == [f"not used as manifest: {locked}: cannot be read (Permission denied)"]
+
+
 def test_a_file_that_is_gone_when_it_is_read(put, cells, tmp_path, monkeypatch):
     log = put("run.csv", cells(0, 50))
     look = logs_in

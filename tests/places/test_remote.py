@@ -21,7 +21,7 @@ from pyarrow import parquet
 import stabdiag
 from stabdiag.errors import LogError, NoUsableRecord
 from stabdiag.places import read_place
-from stabdiag.places.remote import shown
+from stabdiag.places.urls import shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -210,7 +210,7 @@ def test_a_web_server_that_refuses(web, path, message):
 
 
 def test_a_web_server_that_keeps_silent(web, monkeypatch):
-    monkeypatch.setattr("stabdiag.places.remote._SILENCE", 0.1)
+    monkeypatch.setattr("stabdiag.places.urls._SILENCE", 0.1)
     with pytest.raises(LogError, match="no answer in time; try again, or fetch the file"):
         read_place([f"{web}/slow.jsonl"])
 
@@ -291,7 +291,7 @@ def test_when_a_remote_file_was_written(memory, cells, monkeypatch, key):
 
 
 def test_fsspec_that_is_not_installed(monkeypatch):
-    monkeypatch.setattr("stabdiag.places.remote.find_spec", lambda _name: None)
+    monkeypatch.setattr("stabdiag.places.urls.find_spec", lambda _name: None)
     with pytest.raises(LogError) as caught:
         read_place(["https://example.org/run.jsonl"])
     assert str(caught.value) == (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -85,6 +86,15 @@ def test_the_manifest_tells_the_tokens_of_a_step(broken: Callable[..., Report]) 
     assert cost.work.value == 199 * 8 * 1024
     assert cost.work.how.startswith("199 steps x 8 sequences x 1024 tokens")
     assert cost.hours.value is None
+
+
+def test_the_log_tells_the_tokens_of_a_step_as_a_manifest_does(
+    broken: Callable[..., Report],
+) -> None:
+    report = broken(batch_size=8)
+    config = {"eval": {"max_length": 20}, "model": {"block_size": 1024}}
+    told = replace(report, history=replace(report.history, config=config))
+    assert cost_of(told).work.value == 199 * 8 * 1024
 
 
 def test_the_tokens_of_a_step_and_throughput_tell_the_hours(broken: Callable[..., Report]) -> None:

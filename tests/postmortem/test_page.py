@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import stabdiag
-from stabdiag.formats.terminal.subject import choose
+from stabdiag.formats.subject import choose
 from stabdiag.postmortem import postmortem
 from stabdiag.postmortem.blanks import MARK
 from stabdiag.postmortem.chart import Mark, chart

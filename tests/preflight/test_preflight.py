@@ -126,6 +126,7 @@ def test_near_misses_are_fine(slug: str, changes: dict[str, Any]):
         ("peak-lr", {"optimizer": "muon"}),
         ("peak-lr", {"optimizer": None}),
         ("warmup", {"warmup_steps": 0, "warmup_ratio": 0.03, "total_steps": None}),
+        ("warmup", {"warmup_steps": None, "warmup_ratio": 2000}),  # steps, whatever it is called
         ("schedule-length", {"lr_decay_iters": None}),
         ("schedule-length", {"total_steps": None, "num_train_epochs": 3}),
         ("loss-scaling", {"dtype": "fp16"}),

@@ -18,6 +18,7 @@ from pyarrow import parquet
 
 from stabdiag.errors import LogError, NoUsableRecord
 from stabdiag.readers import bombs, read_columns
+from stabdiag.readers.source import open_stream
 
 TEXT = "".join(f'{{"step": {n}, "loss": {3 - n / 5000:.6f}}}\n' for n in range(5000)).encode()
 
@@ -153,6 +154,16 @@ def test_a_file_that_may_not_be_read(tmp_path, monkeypatch):
     monkeypatch.setattr(Path, "open", refuse)
     with pytest.raises(LogError, match=r"run\.jsonl: may not be read by you"):
         read_columns(tmp_path / "run.jsonl")
+
+
+def test_a_folder_above_that_is_locked(tmp_path, monkeypatch):
+    def refuse(path: Path, *_args: object, **_how: object) -> None:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "open", refuse)
+    monkeypatch.setattr(Path, "stat", refuse)
+    with pytest.raises(LogError, match=r"run\.jsonl: may not be read by you"):
+        open_stream(tmp_path / "run.jsonl")
 
 
 def test_a_disk_that_fails(tmp_path, monkeypatch):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 import stabdiag
 from stabdiag.explain import names
@@ -54,6 +55,15 @@ def test_the_letter_of_the_tree_knows_no_symptoms():
     report = stabdiag.diagnose(CONSTANT, literal=True)
     assert not [finding for finding in report.findings if finding.section == "symptom"]
     assert report.unchecked == ()
+
+
+@pytest.mark.parametrize("role", ["loss", "grad_norm"])
+def test_what_was_not_logged_is_not_checked(role):
+    report = stabdiag.diagnose({"step": np.arange(400), role: np.full(400, 2.5)})
+    wanted = {one.slug: tuple(need for need in one.needs if need != role) for one in SYMPTOMS}
+    assert {one.symptom: one.missing for one in report.unchecked} == {
+        slug: lacking for slug, lacking in wanted.items() if lacking
+    }
 
 
 def test_what_was_not_checked_is_told_once():

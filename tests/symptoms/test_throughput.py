@@ -112,20 +112,6 @@ def test_a_near_miss_is_none(symptom, slug, run):
     assert symptom(slug, run) is None
 
 
-@pytest.mark.parametrize(
-    ("slug", "missing"),
-    [
-        ("throughput-drop", "tokens_per_second or step_time"),
-        ("throughput-sawtooth", "tokens_per_second or step_time"),
-        ("mfu-low", "mfu"),
-        ("stall", "clock or manifest.total_steps or message"),
-        ("memory-growth", "memory"),
-    ],
-)
-def test_what_was_not_logged_is_not_checked(symptom, slug, missing):
-    assert symptom(slug, log()) == (missing,)
-
-
 @pytest.mark.parametrize("name", ["time", "step_time"])
 def test_a_time_that_rises_all_the_way_is_no_step_time(symptom, name):
     found = symptom("throughput-drop", log(**{name: np.cumsum(EVEN)}))

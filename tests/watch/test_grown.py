@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from stabdiag.errors import LogError, NoUsableRecord
+from stabdiag.places import Asked
 from stabdiag.readers import read_stream
 from stabdiag.readers.columns import every_column
 from stabdiag.readers.registry import READERS
@@ -38,7 +39,7 @@ def grow() -> Iterator[Callable[..., Grown]]:
     with ExitStack() as made:
 
         def make(name: str, settled: int = 1 << 22) -> Grown:
-            grown = Grown(name, format=None, wanted=every_column, settled=settled)
+            grown = Grown(name, Asked(format=None, wanted=every_column), settled=settled)
             made.callback(grown.close)
             return grown
 

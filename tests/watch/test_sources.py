@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from stabdiag.errors import LogError, NoUsableRecord
+from stabdiag.places import Asked
 from stabdiag.readers import read_columns
 from stabdiag.readers.columns import every_column
 from stabdiag.watch import open_source
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def opened(*logs: Path, format: str | None = None) -> Iterator[Source]:
-    source = open_source([str(log) for log in logs], format=format, wanted=every_column)
+    source = open_source([str(log) for log in logs], Asked(format=format, wanted=every_column))
     with closing(source):
         yield source
 
@@ -113,7 +114,7 @@ def test_a_log_that_is_lost_for_a_moment_is_read_again(
 
 def test_what_cannot_be_watched_is_refused() -> None:
     with pytest.raises(LogError, match="a URL cannot be watched"):
-        open_source(["mlflow://abc"], format=None, wanted=every_column)
+        open_source(["mlflow://abc"], Asked(format=None, wanted=every_column))
 
 
 def test_a_log_that_is_cut_back_and_goes_on_is_what_the_file_holds(

@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
 
-from stabdiag.errors import refuse_unknown
+from stabdiag.formats import Format, named, written
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from stabdiag.compared import Comparison
 
-# Of each format the module whose ``render`` writes it, and the options that it takes.
-_FORMATS = {
-    "terminal": ("stabdiag.formats.compared.terminal", ("width", "color", "encoding", "verbose")),
-    "json": ("stabdiag.formats.compared.structured", ()),
-    "markdown": ("stabdiag.formats.compared.markdown", ("command",)),
-}
-
-
-def names() -> tuple[str, ...]:
-    """Return the names of all formats."""
-    return tuple(_FORMATS)
+FORMATS: tuple[Format, ...] = (
+    Format(
+        name="terminal",
+        module="stabdiag.formats.compared.terminal",
+        options=("width", "color", "encoding", "verbose"),
+    ),
+    Format(name="json", module="stabdiag.formats.compared.structured"),
+    Format(name="markdown", module="stabdiag.formats.compared.markdown", options=("command",)),
+)
 
 
 def render(comparison: Comparison, format: str, **options: object) -> str:
@@ -31,7 +26,4 @@ def render(comparison: Comparison, format: str, **options: object) -> str:
     Raises:
         StabdiagError: for an unknown format.
     """
-    refuse_unknown(format, _FORMATS)
-    module, taken = _FORMATS[format]
-    write: Callable[..., str] = import_module(module).render
-    return write(comparison, **{name: options[name] for name in taken if name in options})
+    return written(comparison, named(format, FORMATS), options)

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.formats.terminal.canvas import BLANK, Scale, View, curve, strip
+from stabdiag.formats.canvas import BLANK, Scale, View, curve, strip
+from stabdiag.formats.measured import number
 from stabdiag.formats.terminal.frame import room, row, step_axis, styled
-from stabdiag.formats.terminal.page import Page, number
+from stabdiag.formats.terminal.page import Page
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from stabdiag.formats.canvas import View, strip
 from stabdiag.formats.compared import tables
 from stabdiag.formats.compared.view import overlay
-from stabdiag.formats.json import version
+from stabdiag.formats.json_text import version
 from stabdiag.formats.markdown.sections import SIGNS, actions, also_found
 from stabdiag.formats.markdown_text import block, code, escape, table
-from stabdiag.formats.terminal.canvas import View, strip
 from stabdiag.words import plural
 
 if TYPE_CHECKING:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
-from stabdiag.formats.json import dumps, escape, finding, mapping, scalar, version
+from stabdiag.formats.json import finding
+from stabdiag.formats.json_text import dumps, escape, mapping, scalar, version
 
 if TYPE_CHECKING:
     from stabdiag.compared import Comparison, Difference, Level, Parting, Run
-    from stabdiag.formats.json import Json
+    from stabdiag.formats.json_text import Json
 
 SCHEMA = 1
 
@@ -54,7 +55,7 @@ def as_json(comparison: Comparison) -> dict[str, Json]:
 
 def _run(run: Run) -> Json:
     source, loss = run.history.source, run.history.get("loss")
-    some = loss is not None and len(loss) > 0
+    steps = [] if loss is None else loss.steps.tolist()
     return {
         "label": run.label,
         "name": escape(source.name),
@@ -62,9 +63,9 @@ def _run(run: Run) -> Json:
         "records": source.records,
         "unreadable": source.unreadable,
         "attempts": source.attempts,
-        "losses": len(loss) if loss is not None else 0,
-        "first_step": int(loss.steps[0]) if loss is not None and some else None,
-        "last_step": int(loss.steps[-1]) if loss is not None and some else None,
+        "losses": len(steps),
+        "first_step": steps[0] if steps else None,
+        "last_step": steps[-1] if steps else None,
         "rank": run.rank,
         "seed": run.manifest.seed,
         "manifest": scalar(run.manifest.path),

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from stabdiag.compared import Bearing, Comparison
-from stabdiag.formats.terminal.page import number
+from stabdiag.formats.measured import number
 from stabdiag.words import clipped
 
 if TYPE_CHECKING:

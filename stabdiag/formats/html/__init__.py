@@ -21,7 +21,7 @@ from stabdiag.formats.html.payload import payload
 from stabdiag.formats.html.sections import answers, manifest, reading
 from stabdiag.formats.html.sketch import sketch
 from stabdiag.formats.html.text import source, written
-from stabdiag.formats.json import version
+from stabdiag.formats.json_text import version
 from stabdiag.formats.lead import lead, others, otherwise
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stabdiag.formats.lead import lead
-from stabdiag.formats.terminal.subject import choose
+from stabdiag.formats.subject import choose
 from stabdiag.formats.visible import visible
 
 if TYPE_CHECKING:

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from stabdiag.findings import AskedOf
+from stabdiag.formats.deciding import decisive
 from stabdiag.formats.json import MANIFEST_FIELDS
-from stabdiag.formats.terminal.evidence import decisive
-from stabdiag.formats.terminal.reading import changed_limits
+from stabdiag.formats.measured import changed_limits
 from stabdiag.tree import QUESTIONS
 
 if TYPE_CHECKING:

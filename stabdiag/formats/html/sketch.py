@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stabdiag.formats.canvas import Scale
 from stabdiag.formats.html.thin import kept
-from stabdiag.formats.terminal.canvas import Scale
 
 if TYPE_CHECKING:
     from stabdiag.report import Report

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
-from stabdiag.formats.terminal.measured import in_words, label
-from stabdiag.formats.terminal.page import number
+from stabdiag.formats.measured import in_words, label, number
 from stabdiag.formats.visible import visible
 from stabdiag.words import plural
 

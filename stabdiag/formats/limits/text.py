@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import math
 from itertools import groupby
 from textwrap import wrap
 from typing import TYPE_CHECKING
 
+from stabdiag.formats.json_text import dumps
 from stabdiag.formats.limits.rows import ROWS, bounds, filled, source
 from stabdiag.formats.markdown_text import own_table
 
 if TYPE_CHECKING:
+    from stabdiag.formats.json_text import Json
     from stabdiag.limits import LimitInfo, Limits
 
 
@@ -41,7 +42,7 @@ def markdown(limits: Limits) -> str:
 
 def as_json(limits: Limits) -> str:
     """Return rows and limits as strict JSON."""
-    rows = [
+    rows: list[Json] = [
         {
             "symptom": row.symptom,
             "threshold": filled(row, limits),
@@ -52,7 +53,7 @@ def as_json(limits: Limits) -> str:
         }
         for row in ROWS
     ]
-    declared = {
+    declared: dict[str, Json] = {
         info.name: {
             "value": info.value,
             "default": info.default,
@@ -64,7 +65,7 @@ def as_json(limits: Limits) -> str:
         }
         for info in limits.items()
     }
-    return json.dumps({"schema": 1, "rows": rows, "limits": declared}, indent=2, allow_nan=False)
+    return dumps({"schema": 1, "rows": rows, "limits": declared})
 
 
 def toml(limits: Limits) -> str:

@@ -15,7 +15,7 @@ from stabdiag.formats.markdown.bars import chart as bars
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from stabdiag.formats.terminal.subject import Plot
+    from stabdiag.formats.subject import Plot
     from stabdiag.report import Report
 
 MARK = "<!-- stabdiag -->"

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from stabdiag.formats.canvas import View, bad_columns, strip
 from stabdiag.formats.markdown_text import block
-from stabdiag.formats.terminal.canvas import View, bad_columns, strip
-from stabdiag.formats.terminal.page import number
+from stabdiag.formats.measured import number
 from stabdiag.words import clipped
 
 if TYPE_CHECKING:
-    from stabdiag.formats.terminal.subject import Plot
+    from stabdiag.formats.subject import Plot
     from stabdiag.history import Series
 
 COLUMNS = 60

@@ -6,9 +6,9 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from stabdiag.findings import Answer, AskedOf
+from stabdiag.formats.deciding import decisive
 from stabdiag.formats.markdown_text import code, escape, table
-from stabdiag.formats.terminal.evidence import decisive
-from stabdiag.formats.terminal.page import number
+from stabdiag.formats.measured import number
 from stabdiag.words import plural
 
 if TYPE_CHECKING:

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.formats.terminal.canvas import Scale, View
+from stabdiag.formats.canvas import Scale, View
 
 if TYPE_CHECKING:
     from stabdiag.arrays import Floats
-    from stabdiag.formats.terminal.subject import Plot
+    from stabdiag.formats.subject import Plot
     from stabdiag.history import Series
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from stabdiag.findings import AskedOf, Severity, Verdict
-from stabdiag.formats.json import version
+from stabdiag.formats.deciding import decisive, numbers
+from stabdiag.formats.json_text import version
 from stabdiag.formats.lead import lead, others, otherwise
 from stabdiag.formats.markdown_text import block, code, escape, table
-from stabdiag.formats.terminal.evidence import decisive, numbers
-from stabdiag.formats.terminal.measured import in_words, label
-from stabdiag.formats.terminal.subject import choose
+from stabdiag.formats.measured import in_words, label
+from stabdiag.formats.subject import choose
 from stabdiag.words import plural
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from stabdiag.findings import Finding
     from stabdiag.formats.lead import Found
-    from stabdiag.formats.terminal.subject import Plot
+    from stabdiag.formats.subject import Plot
     from stabdiag.report import Report
 
 SIGNS = {

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from stabdiag.findings import Answer, Verdict
+from stabdiag.formats.deciding import decisive, numbers
 from stabdiag.formats.lead import lead
-from stabdiag.formats.terminal.measured import in_words, label
-from stabdiag.formats.terminal.page import Page, number
+from stabdiag.formats.measured import in_words, label, pairs
+from stabdiag.formats.subject import choose
+from stabdiag.formats.terminal.page import Page
 from stabdiag.formats.terminal.plot import draw
-from stabdiag.formats.terminal.subject import choose
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -42,37 +42,6 @@ def evidence(report: Report, page: Page) -> Iterator[Text]:
     yield from _grid(values if page.verbose else dict(list(values.items())[:_FEW]), page)
     if limits and page.verbose:
         yield from page.wrap(pairs(limits), page.text("  limits  ", "dim"))
-
-
-def numbers(report: Report, deciding: list[Answer]) -> dict[str, Scalar]:
-    """Return the finding's numbers, those of the answer that led to it first."""
-    found = report.diagnosis
-    last = [a for a in deciding if a.question == found.question]
-    told = found.evidence or {n: v for a in deciding for n, v in a.measured.items()}
-    first = {n: v for a in last for n, v in a.measured.items() if n in told}
-    return {**first, **told}
-
-
-def decisive(report: Report) -> list[Answer]:
-    """Return the answers that the diagnosis rests on: its own section's, but for the unknown.
-
-    None for a diagnosis that belongs to no section: health rests on all of them.
-    """
-    found = report.diagnosis
-    if not found.section:
-        return []
-    return [
-        answer
-        for answer in report.trail
-        if answer.asked_of is found.asked_of
-        and answer.verdict is not Verdict.UNKNOWN
-        and (answer.question == found.question or f"§{answer.question[1:2]}" == found.section)
-    ]
-
-
-def pairs(values: Mapping[str, Scalar]) -> str:
-    """Return values by name, side by side."""
-    return ", ".join(f"{name} {number(value)}" for name, value in values.items())
 
 
 def _grid(values: Mapping[str, Scalar], page: Page) -> Iterator[Text]:

@@ -10,7 +10,7 @@ from rich.text import Text
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from stabdiag.formats.terminal.canvas import View
+    from stabdiag.formats.canvas import View
     from stabdiag.formats.terminal.page import Page
 
 _GUTTER = 13

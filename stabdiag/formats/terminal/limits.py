@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from stabdiag.formats.limits.rows import ROWS, bounds, filled, source
-from stabdiag.formats.terminal.page import Page, number
+from stabdiag.formats.measured import number
+from stabdiag.formats.terminal.page import Page
 from stabdiag.formats.terminal.table import GAP, columns
 from stabdiag.limits.declare import TREE
 

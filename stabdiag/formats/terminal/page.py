@@ -6,7 +6,6 @@ the page, none ends in blanks, and log text never meets rich's markup.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -20,13 +19,10 @@ if TYPE_CHECKING:
 
     from rich.console import ConsoleOptions
 
-    from stabdiag.findings import Scalar
-
 MAX_WIDTH = 100
 """Wider lines are hard to read, however wide the terminal is."""
 
 _LEAST_ROOM = 12
-_WHOLE_BELOW = 1e6
 _ASCII = {
     "σ": "sigma", "μ": "mu", "µ": "mu", "ε": "eps", "§": "sec. ", "×": "x", "≥": ">=", "≤": "<=",
     "≈": "~", "±": "+/-", "∞": "inf", "→": "->", "–": "-", "—": "-", "−": "-", "…": "...",
@@ -45,23 +41,6 @@ def escape(text: str, *, ascii: bool = False) -> str:
     if ascii:
         return "".join(c if " " <= c <= "~" else _ASCII.get(c) or code(c) for c in shown)
     return shown
-
-
-def number(value: Scalar, digits: int = 4) -> str:
-    """Write a measured value as short as it can be told apart, whole numbers whole."""
-    if value is None:
-        return "none"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, str):
-        return value
-    if math.isnan(value):
-        return "NaN"
-    if isinstance(value, int) or (abs(value) < _WHOLE_BELOW and value == int(value)):
-        return str(int(value))
-    if 10**digits <= abs(value) < _WHOLE_BELOW:
-        return str(round(value))
-    return f"{value:.{digits}g}"
 
 
 @dataclass(frozen=True, kw_only=True)

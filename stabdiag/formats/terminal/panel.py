@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from stabdiag.findings import AskedOf, Verdict
+from stabdiag.formats.canvas import View, strip
 from stabdiag.formats.lead import lead, others
-from stabdiag.formats.terminal.canvas import View, strip
-from stabdiag.formats.terminal.page import Page, number, page_for, unbroken
+from stabdiag.formats.measured import number
+from stabdiag.formats.terminal.page import Page, page_for, unbroken
 from stabdiag.formats.terminal.sections import ACCENT, BADGE
 from stabdiag.formats.terminal.trail import STYLES, word
 from stabdiag.words import plural

@@ -7,18 +7,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from rich.text import Text
 
-from stabdiag.formats.terminal.canvas import (
-    BLANK,
-    Scale,
-    View,
-    bad_columns,
-    curve,
-    round_numbers,
-    strip,
-)
+from stabdiag.formats.canvas import BLANK, Scale, View, bad_columns, curve, round_numbers, strip
+from stabdiag.formats.measured import number
+from stabdiag.formats.subject import Plot, group
 from stabdiag.formats.terminal.frame import LABEL, room, row, step_axis, styled
-from stabdiag.formats.terminal.page import Page, number
-from stabdiag.formats.terminal.subject import Plot, group
+from stabdiag.formats.terminal.page import Page
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

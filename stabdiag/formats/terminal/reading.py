@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stabdiag.formats.terminal.page import number
+from stabdiag.formats.measured import changed_limits, number
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from stabdiag.formats.terminal.page import Page
-    from stabdiag.limits import Limits
     from stabdiag.report import Report
 
 
@@ -49,9 +48,3 @@ def _manifest(report: Report, page: Page) -> Iterator[str]:
         yield f"{name} {number(getattr(manifest, name, None))} is inferred: {why}"
     if page.verbose and manifest.unknown:
         yield f"not understood: {', '.join(str(key) for key in manifest.unknown)}"
-
-
-def changed_limits(limits: Limits) -> Iterator[str]:
-    """Yield a clause for each limit that is not at its default."""
-    for info in limits.changed:
-        yield f"{info.name} is {number(info.value)} (default {number(info.default)})"

@@ -35,7 +35,7 @@ def ticks_page(sheet: Sheet, page: Page) -> Iterator[Text]:
 
 def _counts(one: TickList) -> str:
     """Return how many lines stand how: ``3 done, 2 not done``."""
-    counts = [(one.count(state), one.words.of(state)) for state in State]
+    counts = [(one.count(state), one.words[state]) for state in State]
     return ", ".join(f"{count} {word}" for count, word in counts if count)
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from stabdiag.findings import Answer, AskedOf, Verdict
-from stabdiag.formats.terminal.evidence import decisive, pairs
+from stabdiag.formats.deciding import decisive
+from stabdiag.formats.measured import pairs
 from stabdiag.formats.terminal.sections import ACCENT
 from stabdiag.words import plural
 

@@ -1,15 +1,15 @@
-"""What the numbers of answers and findings are called on a page for people; the JSON has keys."""
+"""How numbers, and what they measure, are written on a page for people; the JSON has keys."""
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Final
 
-from stabdiag.formats.terminal.page import number
-
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from stabdiag.findings import Scalar
+    from stabdiag.limits import Limits
 
 _LABELS: Final[Mapping[str, str]] = {
     "after": "mean after",
@@ -48,6 +48,26 @@ _LABELS: Final[Mapping[str, str]] = {
 # Below this a probability is as good as none, and what a computer makes of it is no number.
 _NO_CHANCE: Final = 1e-12
 
+# From here on a power of ten is easier to read than all the digits.
+_WHOLE_BELOW: Final = 1e6
+
+
+def number(value: Scalar, digits: int = 4) -> str:
+    """Write a measured value as short as it can be told apart, whole numbers whole."""
+    if value is None:
+        return "none"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, str):
+        return value
+    if math.isnan(value):
+        return "NaN"
+    if isinstance(value, int) or (abs(value) < _WHOLE_BELOW and value == int(value)):
+        return str(int(value))
+    if 10**digits <= abs(value) < _WHOLE_BELOW:
+        return str(round(value))
+    return f"{value:.{digits}g}"
+
 
 def label(name: str) -> str:
     """Return what a measured value is called."""
@@ -59,3 +79,14 @@ def in_words(name: str, measured: Scalar) -> str:
     if name.endswith("p_value") and isinstance(measured, float) and measured < _NO_CHANCE:
         return f"below {_NO_CHANCE:g}"
     return "not known" if measured is None else number(measured)
+
+
+def pairs(values: Mapping[str, Scalar]) -> str:
+    """Return values by name, side by side."""
+    return ", ".join(f"{name} {number(value)}" for name, value in values.items())
+
+
+def changed_limits(limits: Limits) -> Iterator[str]:
+    """Yield a clause for each limit that is not at its default."""
+    for info in limits.changed:
+        yield f"{info.name} is {number(info.value)} (default {number(info.default)})"
