@@ -94,18 +94,18 @@ class Excursions:
         return not single or near > halves or halves >= _MANY - (self.points < _POINTS)
 
     def alone(self, window: int) -> list[int]:
-        """Return the feet of the clear rises that no other excursion comes close to.
+        """Return the places and feet of the clear rises that no other excursion comes close to.
 
-        What follows within ``window`` points counts as part of the same. A point of the noise just
-        before a spike belongs to its excursion, but the spike begins after it.
+        What follows within ``window`` points counts as part of the same. Where the loss came down
+        between the two, a point of the noise may have come before the spike.
         """
         found = []
         for i in np.argsort(-self.heights)[:_MOST].tolist():
             if self.rises[i] and self.scores[i] >= _CLEAR:
                 place = int(self.places[i])
                 if self.is_alone(self.heights[i], self.scores[i], place - APART, place + window):
-                    found.append(int(self.feet[i]))
-        return sorted(found)
+                    found += [place, int(self.feet[i])]
+        return sorted(set(found))
 
     def is_alone(self, height: float, score: float, first: int, last: int) -> bool:
         """Tell whether no comparable excursion outside a stretch comes close to this height."""
