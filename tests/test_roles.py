@@ -48,7 +48,8 @@ NAMES = {
     ),
     "loss_scale": (
         *("loss_scale", "loss-scale", "loss scale", "amp_loss_scale", "train_loss_scale"),
-        "Train/Samples/loss_scale",
+        *("Train/Samples/loss_scale", "scaler", "grad_scaler", "kd/grad_scaler"),
+        *("gradient_scale", "train/gradient/scaler", "misc/gradient_scaler.scale"),
     ),
     "weight_norm": ("params-norm", "params norm", "param_norm", "l2_params"),
     "epoch": (

@@ -93,6 +93,9 @@ ROLES: tuple[Role, ...] = (
             *("loss_scale", "train_loss_scale", "amp_loss_scale", "train_samples_loss_scale"),
             *("grad_scale", "scaler_scale", "lossscale", "grad_scaler_scale", "amp_scale"),
             *("loss_scaler", "amp_scaler", "fp16_grad_scale", "fp16_loss_scale"),
+            # scaler.get_scale(), as training scripts of their own name it.
+            *("scaler", "grad_scaler", "gradient_scale", "gradient_scaler"),
+            "gradient_scaler_scale",
         ),
     ),
     Role(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from stabdiag.roles import OF_OPPONENTS
 from stabdiag.stats.shape import rise_points
 from stabdiag.tree.rises import climbs_before, climbs_on
+from stabdiag.tree.shrinking import weights_were_shrinking
 
 if TYPE_CHECKING:
     from stabdiag.stats.shape import Spike
@@ -43,7 +44,8 @@ def proper_spikes(case: Case) -> tuple[Spike, ...]:
         proper = [spike for spike in proper if spike.recovered or spike.explodes]
     stayed = next((spike for spike in proper if not spike.recovered), None)
     if stayed is not None and (
-        climbs_before(case, stayed, proper)
+        weights_were_shrinking(case, stayed)
+        or climbs_before(case, stayed, proper)
         or (not caused[stayed.onset] and climbs_on(case, stayed, proper))
     ):
         proper = [spike for spike in proper if spike.recovered]

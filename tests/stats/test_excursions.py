@@ -171,3 +171,11 @@ def test_a_few_losses_in_a_row_are_not_the_farthest_of_single_ones() -> None:
         found += onsets(x)
     assert set(found) == {150}
     assert len(found) >= 10
+
+
+def test_a_high_point_of_the_noise_just_before_a_spike_does_not_hide_it() -> None:
+    x = 2.0 + 0.1 * np.random.default_rng(11).lognormal(0, 0.5, 600)
+    x[296:300] = 2.1
+    x[298] = 2.3
+    x[300:302] = 2.9
+    assert onsets(x) == [300]

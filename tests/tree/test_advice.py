@@ -932,3 +932,24 @@ def test_a_checkpoint_that_is_not_kept_so_long_is_told_of(
         assert bool(gone) == is_gone
         if kept == 2:
             assert "(the last 2 are kept, from step 600 on, if the run" in gone[0]
+
+
+@pytest.mark.parametrize(
+    ("decay", "act"),
+    [
+        (0.1, "halve the learning rate (now 0.001) and double the weight decay (now 0.1)"),
+        (-0.1, "and fix the sign of the weight decay, -0.1, which makes weights grow"),
+    ],
+)
+def test_more_decay_alone_holds_no_weights_that_blow_up(
+    calm: Callable[..., Log], decay: float, act: str
+) -> None:
+    log = calm()
+    since = np.maximum(log["step"] - 400, 0)
+    log["loss"] *= np.exp(since / 20)
+    log["lr"] = np.full(800, 1e-3)
+    log["weight_norm/attn"] = 10.0 * np.exp(since / 40)
+    found = stabdiag.diagnose(log, manifest={"weight_decay": decay}).diagnosis
+    assert found.slug == "divergence-weight-norm-climbing"
+    assert act in found.first_action
+    assert ("optimization blow-up" in found.summary) == (decay > 0)

@@ -90,10 +90,16 @@ def weights(case: Case, answers: Mapping[str, Answer]) -> Advice:
     """A climb with a weight norm that grows or shrinks: it began where the norm turned."""
     answer = answers["Q4.3"]
     facts = climb_facts(case, "the change of the weights", answer)
-    action = more_decay(case) if answer.branch == "climbing" else less_decay(case)
+    told = sentence(answer.because)
+    action = f"and {more_decay(case) if answer.branch == 'climbing' else less_decay(case)}"
+    if answer.branch == "climbing" and _exploded(case) and not _grows_weights(case):
+        # What a decay takes off the weights in a step is the learning rate's share of it: little
+        # beside what makes a loss explode.
+        told += " So large a loss is an optimization blow-up."
+        action = f"halve the learning rate{now_lr(case, facts.began)} {action}"
     return facts.advice(
-        sentence(answer.because),
-        first=f"{facts.reload}, and {action}.",
+        told,
+        first=f"{facts.reload}, {action}.",
         then=(
             "Check the sign of the weight decay and which groups it reaches, "
             f"{answer.measured.get('group')!r} first.",
