@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from stabdiag.readers.text.grammar import NUMBER
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 # Where the value of each name stands in a line.
 Spans: TypeAlias = dict[str, tuple[int, int]]
@@ -21,14 +24,14 @@ OTHER_LOSSES: Final = (
     *(b"Cross-Entropy", b"Cross-entropy", b"Cross Entropy", b"Cross entropy", b"xent"),
     *(b"nll", b"NLL", b"cost", b"Cost", b"elbo", b"ELBO", b"objective", b"Objective"),
     *(b"bce", b"BCE", b"rmse", b"RMSE", b"mse", b"MSE", b"ce", b"CE", b"mae", b"MAE"),
-    *(b"'s l2", b"'s l1"),
+    *(b"'s l2", b"'s l1", b"Score at"),
 )
 # policy=2.1 mse=0.2 reg=0.1 total=2.4, as Leela Chess Zero trains: the total beside the parts.
 SUMMED: Final = re.compile(rb"\b[Rr]eg=%b [^\n]{0,80}\b([Tt]otal)=" % NUMBER)
 _OTHER_LOSS: Final = re.compile(
     r"((?:(?:val|valid|validation|eval|test|dev|train|training|tr|avg|average|mean|total)[ _/-]"
     r"|\w{1,30}'s ){0,2})"
-    r"(?:cross[ _-]?entropy|xent|nll|cost|elbo|objective|bce|r?mse|ce|mae|l[12]|total)",
+    r"(?:cross[ _-]?entropy|xent|nll|cost|elbo|objective|bce|r?mse|ce|mae|l[12]|total|score at)",
     re.IGNORECASE,
 )
 
@@ -69,6 +72,21 @@ PAIR: Final = re.compile(
     % (_NO_VALUE, _TITLE, _AROUND, _NUMBER, _AFTER, _NO_VALUE, _AROUND, _NUMBER, _AFTER)
 )
 
+# Loss at step 100: 2.31, Cost after epoch 3: 2.31, Training loss (for one batch) at step 100: 2.31;
+# and Score at iteration 100 is 2.31, as Deeplearning4j calls its loss.
+TOLD_AT: Final = re.compile(
+    rb"(?<![\w./-])((?:[A-Za-z][\w-]{0,20} ){0,2}?[\w./-]{0,40}"
+    rb"(?:[Ll]oss|LOSS|[Cc]ost|[Ee]ntropy|[Oo]bjective|MSE|mse|NLL|nll|Score(?= at)))"
+    rb"(?: \([\w ]{1,40}\))? (?:at|after|in|for|on|of) (?:(?:the )?end of )?"
+    rb"(?:global[ _])?(?:step|iteration|iter|epoch|batch|update|episode|round)[ #:]{1,3}"
+    rb"\d{1,12}(?:/\d{1,12})?(?: is | was | {0,3}[:=] {0,4})%b(%b)%b" % (_AROUND, _NUMBER, _AFTER),
+)
+# What is no loss without what stands behind it; and words that tell of one out of many.
+_SCORE: Final = b"Score"
+_OF_MANY: Final = re.compile(
+    rb"(?<![a-z])(?:best|lowest|min(?:imum|imal)?)[^:=]{0,60}$", re.IGNORECASE
+)
+
 # Losses: x 0.272, y 0.254, total 15.143
 _LIST: Final = re.compile(rb"[Ll]osses: ([^\n\]]{1,1000})")
 _LISTED: Final = re.compile(rb"(?<![\w.])(\w{1,40}) (%b)(?=[,\]\s]|$)" % NUMBER)
@@ -95,6 +113,15 @@ def listed(line: bytes) -> Spans:
         f"{one[1].decode()} loss": one.span(2)
         for one in _LISTED.finditer(line, found.start(1), found.end(1))
     }
+
+
+def told_at(line: bytes) -> Iterator[tuple[str, int, tuple[int, int]]]:
+    """Yield what a line tells of a step that stands before the value: name, its place, the span."""
+    for match in TOLD_AT.finditer(line):
+        if _OF_MANY.search(line[: match.end(1)]):
+            continue
+        name = match[1] + b" at" if match[1].endswith(_SCORE) else match[1]
+        yield name.decode("utf-8", "replace"), match.start(), match.span(2)
 
 
 def evaluated(line: bytes, first: int) -> bool:

@@ -278,6 +278,11 @@ def test_two_lines_that_are_no_excerpt(text):
         ("[Epoch 0][Batch {n}], Speed: 2.3 samples/sec, CrossEntropy={loss}", "loss"),
         ("iter {n} Train MSE: {loss}", "Train loss"),
         ("update {n} nll {loss}", "loss"),
+        ("Cost after iteration {n}: {loss}", "loss"),
+        (
+            "07:08:09.1 [main] INFO o.d.ScoreIterationListener - Score at iteration {n} is {loss}",
+            "loss",
+        ),
     ],
 )
 def test_a_loss_by_another_name(values, read, line, name):
@@ -395,12 +400,22 @@ def test_a_learning_rate_without_a_sign(values):
         ("epoch 010  {n} / 8223 loss={loss} (1.50), wps=962, wpb=908", "loss"),
         ("Epoch\uff1a{n}\uff0cLoss\uff1a{loss}\uff08train\uff09", "Loss"),
         ("Epoch {n} | lr=6.88E-02 | ce={loss} | ppl=1.1", "loss"),
+        ("Loss at step {n}: {loss}", "Loss"),
+        ("Average loss at step  {n} :  {loss}", "Average loss"),
+        ("Training loss (for one batch) at step {n}: {loss}", "Training loss"),
+        ("mean loss after epoch {n}/60 = {loss}", "mean loss"),
+        ("{n} [D loss: {loss}, acc.: 62.50%] [G loss: 0.9]", "D loss"),
     ],
 )
 def test_how_losses_are_written(values, line, name):
     found = values("text", log(line))
     assert found[name] == [4 - n / 100 for n in range(1, 61)]
     assert found["step"] == list(range(1, 61))
+
+
+def test_the_best_loss_so_far_is_no_record(values):
+    text = log("epoch {n} train_loss: {loss}\nBest train loss at epoch {n}: 1.5", 5)
+    assert list(values("text", text)) == ["step", "train_loss"]
 
 
 def test_what_stands_for_no_number_begins_no_name(values):
