@@ -291,6 +291,16 @@ def test_a_loss_by_another_name(values, read, line, name):
     assert "is the loss" in read("text", text).events[0].message
 
 
+def test_a_lower_bound_below_zero_is_turned_into_a_loss(values, read):
+    text = "".join(f"Epoch {n} ELBO: {-4 + n / 100}\n" for n in range(1, 61))
+    assert values("text", text)["loss"] == [4 - n / 100 for n in range(1, 61)]
+    assert "a lower bound rises" in read("text", text).events[0].message
+
+
+def test_a_bound_that_is_printed_as_a_loss_is_one(values):
+    assert values("text", log("Epoch {n} ELBO: {loss}"))["loss"][0] == 3.99
+
+
 @pytest.mark.parametrize(
     "line", ["Epoch {n} Time cost={loss}", "step {n} batch_cost: {loss}", "step {n} mse_count: 5.0"]
 )
@@ -534,6 +544,36 @@ def test_one_line_that_is_no_log(text):
 @pytest.mark.parametrize("word", ["Época", "época", "Epoca", "Epoche", "Époque"])
 def test_epochs_in_other_languages(values, word):
     assert values("text", log(f"{word} {{n}} - loss: {{loss}}", 5))["step"] == [1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize(
+    ("line", "names"),
+    [
+        (
+            "轮次 {n}/60 - 训练损失: {loss}, 验证损失: 4.5, 学习率: 0.1",
+            ["train loss", "val loss", "lr"],
+        ),
+        ("第{n}轮训练\uff0c平均损失\uff1a{loss}\uff0c准确率\uff1a0.5", ["loss"]),
+        ("第 {n} 步 损失值 = {loss}", ["loss"]),
+        ("エポック {n}/60 - 損失: {loss} - 検証損失: 4.5", ["loss", "val loss"]),
+        ("에포크 {n}, 손실: {loss}", ["loss"]),
+        (
+            "Época {n} | Pérdida de entrenamiento: {loss} | Pérdida de validación: 4.5",
+            ["train loss", "val loss"],
+        ),
+        ("Época {n}: Perda de treino = {loss}, Perda de validação = 4", ["train loss", "val loss"]),
+        ("Époque {n} : perte {loss}", ["loss"]),
+        (
+            "Эпоха {n}/60, Потери на обучении: {loss}, Потери на валидации: 4.5",
+            ["train loss", "val loss"],
+        ),
+    ],
+)
+def test_losses_in_other_languages(values, line, names):
+    found = values("text", log(line))
+    assert set(names) <= set(found)
+    assert found[names[0]] == [4 - n / 100 for n in range(1, 61)]
+    assert found["step"] == list(range(1, 61))
 
 
 def test_how_often_a_chinese_tutorial_has_trained(values):
