@@ -24,7 +24,7 @@ OTHER_LOSSES: Final = (
     *(b"Cross-Entropy", b"Cross-entropy", b"Cross Entropy", b"Cross entropy", b"xent"),
     *(b"nll", b"NLL", b"cost", b"Cost", b"elbo", b"ELBO", b"objective", b"Objective"),
     *(b"bce", b"BCE", b"rmse", b"RMSE", b"mse", b"MSE", b"ce", b"CE", b"mae", b"MAE"),
-    *(b"'s l2", b"'s l1", b"Score at"),
+    *(b"'s l2", b"'s l1", b"Score at", b"perplexity", b"Perplexity", b"ppl", b"PPL"),
 )
 # Of these, the one that rises as a network learns.
 ELBO: Final = b"elbo"
@@ -33,7 +33,8 @@ SUMMED: Final = re.compile(rb"\b[Rr]eg=%b [^\n]{0,80}\b([Tt]otal)=" % NUMBER)
 _OTHER_LOSS: Final = re.compile(
     r"((?:(?:val|valid|validation|eval|test|dev|train|training|tr|avg|average|mean|total)[ _/-]"
     r"|\w{1,30}'s ){0,2})"
-    r"(?:cross[ _-]?entropy|xent|nll|cost|elbo|objective|bce|r?mse|ce|mae|l[12]|total|score at)",
+    r"(?:cross[ _-]?entropy|xent|nll|cost|elbo|objective|bce|r?mse|ce|mae|l[12]|total|score at"
+    r"|perplexity|ppl)",
     re.IGNORECASE,
 )
 
@@ -41,10 +42,10 @@ _OTHER_LOSS: Final = re.compile(
 VALIDATED: Final = "val "
 
 # Names of several capitalised words: Generator Loss, Avg. Train Loss, Learning Rate, Loss Scale,
-# Loss D. The level of a logger is no part of them.
+# Loss D, Gen Loss Total. The level of a logger is no part of them.
 _TITLE: Final = (
     rb"(?<![A-Za-z])(?:(?!INFO|DEBUG|WARN|ERROR)[A-Z][\w-]{0,20}\.? ){1,3}"
-    rb"(?:Loss|Rate|Norm|Scale|Cost|Entropy|Objective|MSE|BCE|NLL|ELBO)"
+    rb"(?:Loss(?: Total)?|Rate|Norm|Scale|Cost|Entropy|Objective|MSE|BCE|NLL|ELBO)"
     rb"|[Ll]oss [A-Z]\w?(?![\w.])"
 )
 
@@ -55,8 +56,8 @@ _AROUND: Final = rb"(?:[\[\"']|(?:np\.float(?:16|32|64)|tensor|[Aa]rray)\(\[?)?"
 _NUMBER: Final = NUMBER.replace(rb"\d[\d.]{0,40}", rb"\d{1,40}(?:\.\d{0,40})?")
 
 # What may follow a number: nanxxx, as Python fills the width of a NaN, and the points that end a
-# sentence, as in Loss: 2.31.. Accuracy: 0.5..
-_AFTER: Final = rb"(?:(?<=[nN])x{1,4}|\.{1,3}(?![\w.]))?(?![\w/\[-]|\.\S|:\w|,\d)"
+# sentence, as in Loss: 2.31.. Accuracy: 0.5.. That a loss is NaN or inf is no number.
+_AFTER: Final = rb"(?:(?<=[nN])x{1,4}|\.{1,3}(?![\w.]))?(?![\w/\[-]|\.\S|:\w|,\d| or )"
 
 # No name begins with what replaces a number: grad_norm: N/A loss: 2.31, loss_ctc inf lr 1e-4
 _NO_VALUE: Final = rb"(?:N/A|None|null|[nN]a[nN]|[iI]nf)[ \t]"
@@ -86,7 +87,7 @@ TOLD_AT: Final = re.compile(
 # What is no loss without what stands behind it; and words that tell of one out of many.
 _SCORE: Final = b"Score"
 _OF_MANY: Final = re.compile(
-    rb"(?<![a-z])(?:best|lowest|min(?:imum|imal)?)[^:=]{0,60}$", re.IGNORECASE
+    rb"(?<![a-z])(?:best|lowest|min(?:imum|imal)?)(?![a-z])[^:=]{0,60}$", re.IGNORECASE
 )
 
 # Losses: x 0.272, y 0.254, total 15.143

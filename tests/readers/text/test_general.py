@@ -280,6 +280,10 @@ def test_two_lines_that_are_no_excerpt(text):
         ("update {n} nll {loss}", "loss"),
         ("Cost after iteration {n}: {loss}", "loss"),
         (
+            "[INFO:s.training] Epoch[0] Batch [{n}]\tSpeed: 9.1 samples/sec\tperplexity={loss}",
+            "loss",
+        ),
+        (
             "07:08:09.1 [main] INFO o.d.ScoreIterationListener - Score at iteration {n} is {loss}",
             "loss",
         ),
@@ -414,6 +418,11 @@ def test_a_learning_rate_without_a_sign(values):
         ("Average loss at step  {n} :  {loss}", "Average loss"),
         ("Training loss (for one batch) at step {n}: {loss}", "Training loss"),
         ("mean loss after epoch {n}/60 = {loss}", "mean loss"),
+        ("Minibatch loss at step {n}: {loss}", "Minibatch loss"),
+        (
+            "Steps : {n}, Gen Loss Total : {loss}, Mel-Spec. Error : 0.5, s/b : 0.3",
+            "Gen Loss Total",
+        ),
         ("{n} [D loss: {loss}, acc.: 62.50%] [G loss: 0.9]", "D loss"),
     ],
 )
