@@ -551,3 +551,35 @@ def test_losses_in_other_languages(loss: str, held_out: str) -> None:
 
 def test_a_name_that_is_no_text_is_no_role() -> None:
     assert assign(["\ud800损失"]).columns == {"loss": "\ud800损失"}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "Batch_Reward_Mean",
+        "avg_reward_100",
+        "Return (train)",
+        "cumulative reward",
+        "EpisodeReturns",
+    ],
+)
+def test_a_reward_by_the_looks_of_its_name(name: str) -> None:
+    assert assign(["loss", name]).columns == {"loss": "loss", "reward": name}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "reward_std",
+        "best_reward",
+        "eval/mean_reward_100",
+        "rewards/format_reward",
+        "rewards/margins",
+    ],
+)
+def test_what_is_said_of_a_reward_is_none(name: str) -> None:
+    assert "reward" not in assign(["loss", name]).columns
+
+
+def test_a_reward_by_name_goes_before_one_by_its_looks() -> None:
+    assert assign(["loss", "reward_per_game", "reward"]).columns["reward"] == "reward"
