@@ -200,6 +200,12 @@ class History:
         ]
 
     @property
+    def jobs_began(self) -> list[int]:
+        """The steps at which another job went on: at a resume, or where the counter began anew."""
+        kinds = (EventKind.REWIND, EventKind.STEPS)
+        return [e.step for e in self.events if e.kind in kinds and e.step is not None]
+
+    @property
     def counts_epochs(self) -> bool:
         """Whether the log's steps are epochs, by what is told or as each of them is evaluated."""
         return self.unit == "epoch" or self._evaluates_each

@@ -54,7 +54,7 @@ NAMES = {
     "weight_norm": ("params-norm", "params norm", "param_norm", "l2_params"),
     "epoch": (
         *("epoch", "Episode", "epochs", "Epochs", "ep", "round", "rounds", "generation"),
-        *("epoca", "época", "Époque", "epoche"),
+        *("epoca", "época", "Époque", "epoche", "轮次", "エポック", "Эпоха"),
     ),
     "reward": (
         *("reward", "mean_reward", "rollout/ep_rew_mean", "charts/episodic_return"),
@@ -328,7 +328,7 @@ def test_choices_that_cannot_be(chosen: dict[str, str], message: str) -> None:
     assert str(caught.value).startswith(message)
 
 
-@pytest.mark.parametrize("name", ["", " ", "//", "損失", "("])
+@pytest.mark.parametrize("name", ["", " ", "//", "偏差", "("])
 def test_odd_names_serve_nothing(name: str) -> None:
     assert assign([name]).columns == {}
 
@@ -535,3 +535,52 @@ def test_a_reward_tells_more_than_that_a_sum_holds_a_policy() -> None:
 )
 def test_of_several_losses_the_total_is_taken(total: str) -> None:
     assert assign(["losses/ce", "losses/kl", total, "losses/aux"]).columns["loss"] == total
+
+
+@pytest.mark.parametrize(
+    ("loss", "held_out"),
+    [
+        ("训练损失", "验证损失"),
+        ("損失", "検証損失"),
+        ("훈련 손실", "검증 손실"),
+        ("Pérdida de entrenamiento", "Pérdida de validación"),
+    ],
+)
+def test_losses_in_other_languages(loss: str, held_out: str) -> None:
+    assert assign([loss, held_out]).columns == {"loss": loss, "eval_loss": held_out}
+
+
+def test_a_name_that_is_no_text_is_no_role() -> None:
+    assert assign(["\ud800损失"]).columns == {"loss": "\ud800损失"}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "Batch_Reward_Mean",
+        "avg_reward_100",
+        "Return (train)",
+        "cumulative reward",
+        "EpisodeReturns",
+    ],
+)
+def test_a_reward_by_the_looks_of_its_name(name: str) -> None:
+    assert assign(["loss", name]).columns == {"loss": "loss", "reward": name}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "reward_std",
+        "best_reward",
+        "eval/mean_reward_100",
+        "rewards/format_reward",
+        "rewards/margins",
+    ],
+)
+def test_what_is_said_of_a_reward_is_none(name: str) -> None:
+    assert "reward" not in assign(["loss", name]).columns
+
+
+def test_a_reward_by_name_goes_before_one_by_its_looks() -> None:
+    assert assign(["loss", "reward_per_game", "reward"]).columns["reward"] == "reward"

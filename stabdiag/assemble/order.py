@@ -26,6 +26,9 @@ _MOST_REWINDS = 0.05
 # More rewinds than this are reported by their number alone.
 _MOST_EVENTS = 10
 
+# A counter that starts again more often than this may count batches of an epoch, not those of jobs.
+_FEW_RESTARTS = 3
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Order:
@@ -142,11 +145,25 @@ def _in_order(walk: StepsBack, rows: Ints, steps: Ints, usable: Mask, is_loss: M
         more = f"the log goes back {len(events)} times in all"
         events = [*events[:_MOST_EVENTS], _event(EventKind.REWIND, more)]
     if walk.turns:
-        times = f"{walk.turns} times" if walk.turns > 1 else "once"
-        message = f"the step counter starts again {times} while the loss goes on: it is counted on"
-        events.append(_event(EventKind.STEPS, message))
+        events += _counted_on(walk)
     events += about_superseded(usable & is_loss, number > 0)
     return Order(steps=steps, number=number, runs=len(begins), events=tuple(events))
+
+
+def _counted_on(walk: StepsBack) -> list[Event]:
+    """Tell that a counter started again; of a few restarts without a next epoch, where each is."""
+    on = "while the loss goes on: it is counted on"
+    if walk.turns == len(walk.restarts) <= _FEW_RESTARTS:
+        return [
+            Event(
+                kind=EventKind.STEPS,
+                message=f"the step counter starts again {on}, and goes on with {step}",
+                step=step,
+            )
+            for step in walk.restarts
+        ]
+    times = f"{walk.turns} times" if walk.turns > 1 else "once"
+    return [_event(EventKind.STEPS, f"the step counter starts again {times} {on}")]
 
 
 def _spread(added: Sequence[tuple[int, int]], rows: Ints, count: int) -> Ints:

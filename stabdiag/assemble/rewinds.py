@@ -28,8 +28,9 @@ class StepsBack:
     """Goes through the steps back one by one; a place is a position in the training records.
 
     ``begins`` has the places at which runs begin. ``added`` has places, and by how much the steps
-    from there on are counted on; ``turns`` is how often a counter started again. Each part of the
-    log is gone through once: there may be thousands.
+    from there on are counted on; ``turns`` is how often a counter started again, ``restarts`` the
+    steps, as counted on, at which it did so without a next epoch. Each part of the log is gone
+    through once: there may be thousands.
     """
 
     def __init__(
@@ -42,6 +43,7 @@ class StepsBack:
         self.begins = [0]
         self.added = [(0, 0)]
         self.turns = 0
+        self.restarts: list[int] = []
         self.events: list[Event] = []
         self._steps = steps
         self._losses = losses
@@ -64,6 +66,8 @@ class StepsBack:
         if back is _Back.TURN:
             self.added.append((place, counted + self._turn(last - counted, to - counted)))
             self.turns += 1
+            if not turned:
+                self.restarts.append(int(self._steps[place]) + self.added[-1][1])
         elif back is _Back.NEW_RUN:
             self.added.append((place, 0))
             self.begins.append(place)

@@ -10,6 +10,7 @@ from stabdiag.roles.groups import groups_of
 from stabdiag.roles.looks import (
     by_last_word,
     by_looks,
+    is_a_reward,
     is_an_lr,
     last_word,
     other_losses,
@@ -76,6 +77,7 @@ def may_serve(name: str) -> bool:
         or "loss" in key
         or key.removeprefix("train_").startswith(_PREFIXES)
         or is_an_lr(name)
+        or is_a_reward(name)
         or is_evaluation(name)
         or may_stand_in(name)
         or tells_split(name)

@@ -46,6 +46,16 @@ _AUXILIARY: Final = frozenset(
 _TOTAL: Final = frozenset({"total", "overall", "combined"})
 _PLAIN: Final = frozenset({"loss", "losses", "train", "training", "mean", "avg"})
 
+# What may stand beside a reward in its name: Batch_Reward_Mean, avg_reward_100, "Return (train)".
+_REWARDS: Final = frozenset({"reward", "rewards", "return", "returns"})
+_OF_REWARDS: Final = frozenset(
+    {
+        *("mean", "avg", "average", "total", "sum", "cumulative", "running", "rolling", "moving"),
+        *("episode", "ep", "epoch", "batch", "game", "train", "training", "rollout", "env", "per"),
+        *("last", "raw", "episodic", "smoothed"),
+    }
+)
+
 # How many other losses are looked into, since each costs time in a log of thousands of columns.
 _OTHERS: Final = 8
 
@@ -82,6 +92,16 @@ def is_auxiliary(name: str) -> bool:
 def is_an_lr(name: str) -> bool:
     """Tell whether a column looks like a learning rate, or like a bound of it."""
     return _AN_LR.search(normal(name)) is not None and not _NO_LR.intersection(words_of(name))
+
+
+def is_a_reward(name: str) -> bool:
+    """Tell whether a column looks like the reward that a run is trained for, and not a part of it.
+
+    One word of its name says so, and the others only how it was averaged.
+    """
+    others = [word for word in words_of(name) if word not in _REWARDS]
+    alone = len(words_of(name)) == len(others) + 1 and not is_evaluation(name)
+    return alone and all(word in _OF_REWARDS or word.isdigit() for word in others)
 
 
 def last_word(name: str) -> str:
@@ -125,6 +145,8 @@ def by_looks(role: Role, names: Iterable[str]) -> list[str]:
     if role.name == "lr":
         like = [name for name in names if is_an_lr(name)]
         return sorted(like, key=lambda name: not _BOUNDS_OF_LR.isdisjoint(words_of(name)))
+    if role.name == "reward":
+        return sorted(filter(is_a_reward, names), key=lambda name: len(words_of(name)))
     if role.name == "eval_loss":
         like = [name for name in names if "loss" in normal(name) and is_evaluation(name)]
         # The best so far is infinite before the first evaluation, and never rises.

@@ -62,6 +62,9 @@ def normal(name: str) -> str:
     if not name.isascii():
         from unicodedata import combining, normalize
 
+        from stabdiag.roles.tongues import in_english
+
+        name = in_english(name.encode("utf-8", "replace")).decode("utf-8", "replace").strip()
         name = "".join(char for char in normalize("NFKD", name) if not combining(char))
     if not name.islower():
         name = _HUMP.sub("_", name)

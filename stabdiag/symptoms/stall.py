@@ -14,6 +14,8 @@ from stabdiag.tree.checkpoint import checkpoint_before
 from stabdiag.words import num
 
 if TYPE_CHECKING:
+    from stabdiag.arrays import Mask
+    from stabdiag.history import Series
     from stabdiag.tree.case import Case
 
 # So few records show no usual distance.
@@ -123,6 +125,7 @@ def _paused(case: Case) -> Evidence | None:
     long &= waits > limits.stall_ratio * usual * strides / max(median(strides * 1.0), 1.0)
     # What comes before the second record is start-up: compiling, loading, warming caches.
     long[0] = False
+    long &= ~_between_jobs(case, clock)
     places = np.flatnonzero(long)
     # Pauses that come again and again are how the run is.
     if not len(places) or len(places) > max(_FEW_PAUSES, len(waits) // 100):
@@ -142,6 +145,11 @@ def _paused(case: Case) -> Evidence | None:
             "Dump the stacks of a process that hangs (py-spy dump).",
         ),
     )
+
+
+def _between_jobs(case: Case, clock: Series) -> Mask:
+    """Tell which waits between records are those of one job for another that resumes it."""
+    return np.isin(clock.steps[1:], np.array(case.history.jobs_began, dtype=np.int64))
 
 
 def _time(seconds: float) -> str:

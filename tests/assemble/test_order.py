@@ -182,8 +182,17 @@ def test_a_counter_that_starts_again_while_the_loss_goes_on_is_counted_on(build:
     log = [{**record, "step": record["step"] % 100} for record in losses]
     history = build(log)
     assert history.series["loss"].steps.tolist() == list(range(300))
-    assert messages(history, EventKind.STEPS) == [
-        "the step counter starts again 2 times while the loss goes on: it is counted on"
+    told = (
+        "the step counter starts again while the loss goes on: it is counted on, and goes on with"
+    )
+    assert messages(history, EventKind.STEPS) == [f"{told} 100", f"{told} 200"]
+    assert history.jobs_began == [100, 200]
+
+
+def test_a_counter_that_often_starts_again_is_told_of_once(build: Build) -> None:
+    log = [{**record, "step": record["step"] % 50} for record in falling(range(300))]
+    assert messages(build(log), EventKind.STEPS) == [
+        "the step counter starts again 5 times while the loss goes on: it is counted on"
     ]
 
 

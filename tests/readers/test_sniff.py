@@ -185,6 +185,11 @@ def test_a_text_that_tells_of_other_things_than_a_loss(tmp_path):
     assert "it repeats 'Speed', 'accuracy', but nothing called a loss" in message
 
 
+def test_the_file_of_a_program_is_nothing_that_a_text_tells(tmp_path):
+    text = b"LOG (train:Print():nnet-training.cc:121) objf: -35.1\n" * 9
+    assert "it repeats 'objf', but nothing" in refusal(tmp_path, text)
+
+
 def test_a_loss_without_a_step(tmp_path):
     message = refusal(tmp_path, b"2026-01-05 10:00:00,1:INFO: train loss:1.5\n" * 9)
     assert "'train loss' is on 9 lines, but there is no rising step" in message

@@ -95,6 +95,9 @@ PASSED = [
     ("stall", log(timestamp=waits(250, seconds=300.0))),
     ("stall", log(timestamp=waits(1))),  # start-up: the first step compiles
     ("stall", log(timestamp=np.where(STEPS < 250, CLOCK, CLOCK - CLOCK[250]))),
+    # A run that was resumed the next day, from a checkpoint or with a counter that begins anew.
+    ("stall", {**log(timestamp=waits(300)), "step": np.where(STEPS < 300, STEPS, STEPS - 50)}),
+    ("stall", {**log(timestamp=waits(300)), "step": np.where(STEPS < 300, STEPS, STEPS - 300)}),
     # The peak so far, and memory that is freed again.
     ("memory-growth", log(memory=np.maximum.accumulate(10 + 3 * EVEN))),
     ("memory-growth", log(memory=20 - 10 * np.exp(-8 * PART))),

@@ -61,6 +61,13 @@ def alarms(loss: str, step: str) -> tuple[Line, ...]:
             ),
             names=(loss,),
         ),
+        # WARNING: Loss is NaN or inf tensor(nan, device=…), as NeMo says of each such step.
+        Aside(
+            pattern=re.compile(
+                rb"WARNING: Loss is NaN or inf\b(?![^\n]{0,200}\n[^\n]{0,80}Loss is NaN or inf)"
+            ),
+            fixed={loss: b"nan"},
+        ),
         # ValueError: The loss returned in `training_step` is nan.
         Aside(
             pattern=re.compile(rb"ValueError: The loss returned in `training_step` is (nan|inf)\b"),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from stabdiag.roles.tongues import in_english, tells_a_loss
 from stabdiag.words import clipped
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ class Text:
 
     ``data`` begins with a newline, so that a pattern can ask for the start of any line. A lone
     carriage return in it has become a newline, which ``line_at`` does not count. The ``>`` of a log
-    that is quoted in a mail is gone, and full-width punctuation is plain.
+    that is quoted in a mail is gone, full-width punctuation is plain, and losses are called so.
     """
 
     def __init__(self, block: bytes, *, first_line: int = 1) -> None:
@@ -45,6 +46,8 @@ class Text:
                 block = block.replace(b"\r", b"\n")
         if b"\xef" in block:
             block = _WIDE_SIGN.sub(lambda sign: _WIDE[sign[0]], block)
+        if tells_a_loss(block):
+            block = in_english(block)
         self.data = b"\n" + block
         # The search for a single byte is much faster, and most logs do not have it.
         if b">" in self.data and b"\n> " in self.data:

@@ -45,10 +45,10 @@ _IN_BRACKETS: Final = re.compile(
 # Batch 4/203700, as WeNet writes it: the epoch, and a batch of that.
 _BATCH: Final = re.compile(rb"(?<![A-Za-z])[Bb]atch \d{1,9}/(\d{1,12})(?![\d/])")
 BATCH_OF_EPOCH: Final = b"Batch epoch/N"
-# 100 loss: 2.31, 100: loss=2.31, [100] loss: 2.31, at the start of a line; the same place may hold
-# a rank, the number of a process, or a time.
+# 100 loss: 2.31, 100: loss=2.31, [100] loss: 2.31, 100 [D loss: 2.31], at the start of a line; the
+# same place may hold a rank, the number of a process, or a time.
 _FIRST: Final = re.compile(
-    rb"[ \t]{0,8}[\[(]?(\d{1,8})[\])]?(?:[:,|.-][ \t]{0,4}|[ \t]{1,12})(?=[A-Za-z\"'])"
+    rb"[ \t]{0,8}[\[(]?(\d{1,8})[\])]?(?:[:,|.-][ \t]{0,4}|[ \t]{1,12})\[?(?=[A-Za-z\"'])"
 )
 FIRST: Final = b"N at the start"
 # 1 100 loss: 2.31, an epoch and a batch

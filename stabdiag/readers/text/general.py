@@ -9,17 +9,19 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
+
 from stabdiag.errors import NoUsableRecord
 from stabdiag.history import Event, EventKind
 from stabdiag.readers.text.clean import Text
 from stabdiag.readers.text.counters import EPOCH
 from stabdiag.readers.text.log import read_log
-from stabdiag.readers.text.names import LOSS
+from stabdiag.readers.text.names import ELBO, LOSS, is_a_loss
 from stabdiag.readers.text.search import evidence
 from stabdiag.words import plural
 
 if TYPE_CHECKING:
-    from stabdiag.readers.columns import Columns
+    from stabdiag.readers.columns import Column, Columns
     from stabdiag.readers.source import Stream
     from stabdiag.readers.text.evidence import Evidence
 
@@ -50,13 +52,31 @@ def read(stream: Stream) -> Columns:
             " as Step 100 | loss: 2.31"
         )
     columns = read_log(stream, found.grammar)
+    columns, note = _as_a_loss(columns) if found.word.lower() == ELBO else (columns, "")
     told = Event(
         kind=EventKind.COLUMN,
-        message=f"read by its names and values ({found.certainty}): {_about(found)}",
+        message=f"read by its names and values ({found.certainty}): {_about(found)}{note}",
     )
     by_epoch = (_BY_EPOCH,) if found.counter == EPOCH else ()
     events = (told, *by_epoch, *columns.events)
     return replace(columns, events=events, epoch_length=found.epoch_length)
+
+
+def _as_a_loss(columns: Columns) -> tuple[Columns, str]:
+    """Return the columns with the losses turned, if they are a bound that rises, and what to say.
+
+    A lower bound of a logarithm of probabilities is below zero; as a loss its negative is printed.
+    """
+    bounds = [name for name in columns.names if is_a_loss(name)]
+    values = [columns.load(name).logged for name in bounds]
+    if not any(len(one) and 2 * np.count_nonzero(one < 0) > len(one) for one in values):
+        return columns, ""
+
+    def load(name: str) -> Column:
+        column = columns.load(name)
+        return replace(column, values=-column.values) if name in bounds else column
+
+    return replace(columns, load=load), ", with its sign turned: a lower bound rises"
 
 
 def _about(found: Evidence) -> str:

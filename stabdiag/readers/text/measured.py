@@ -18,12 +18,14 @@ from stabdiag.readers.text.grammar import Kind, Part, parts_of
 from stabdiag.readers.text.names import (
     LOSS,
     PAIR,
+    TOLD_AT,
     VALIDATED,
     Spans,
     evaluated,
     is_a_loss,
     listed,
     renamed,
+    told_at,
     trains,
 )
 from stabdiag.readers.text.ranks import LONGEST_LABEL
@@ -77,6 +79,9 @@ def spans_of(line: bytes, counter: bytes | None = None, word: bytes = LOSS) -> S
             first = match.start() if first is None else first
             pairs.setdefault(match[group - 1].decode("utf-8", "replace"), match.span(group))
     pairs |= listed(line)
+    for name, begin, span in told_at(line):
+        first = begin if first is None else min(first, begin)
+        pairs.setdefault(name, span)
     if first and evaluated(line, first):
         pairs = {
             name if trains(name) else f"{VALIDATED}{name}": span for name, span in pairs.items()
@@ -154,7 +159,7 @@ class Measured(Kind):
             return (), None
         values = sorted(spans.items(), key=lambda item: item[1])
         names = [one.span(1 if one[2] is not None else 3) for one in PAIR.finditer(line)]
-        names += [one.span(1) for one in COUNTER.finditer(line)]
+        names += [one.span(1) for one in (*TOLD_AT.finditer(line), *COUNTER.finditer(line))]
         # What a position counts up to is part of its name: a bar of another length is another.
         names += [one.span(2) for one in POSITION.finditer(line)]
         pattern = pattern_of(line, [span for _, span in values], names)

@@ -16,7 +16,8 @@ from stabdiag.readers.text.deepspeed import SCALE
 from stabdiag.readers.text.grammar import NUMBER, Grammar, Line, Part
 from stabdiag.readers.text.log import functions_of
 
-_FIELDS = re.compile(rb"([^:|\n]{1,80}): {0,20}(%b) {0,4}\|" % NUMBER)
+# lm loss: 7.07E-01 |; its first versions, and what was made of them, write lm loss 7.07E-01 |
+_FIELDS = re.compile(rb"([^:|\n]{1,80})(?:: {0,20}| )(%b) {0,4}\|" % NUMBER)
 
 _LOSS = "lm loss"
 

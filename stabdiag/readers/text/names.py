@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from stabdiag.readers.text.grammar import NUMBER
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 # Where the value of each name stands in a line.
 Spans: TypeAlias = dict[str, tuple[int, int]]
@@ -21,14 +24,17 @@ OTHER_LOSSES: Final = (
     *(b"Cross-Entropy", b"Cross-entropy", b"Cross Entropy", b"Cross entropy", b"xent"),
     *(b"nll", b"NLL", b"cost", b"Cost", b"elbo", b"ELBO", b"objective", b"Objective"),
     *(b"bce", b"BCE", b"rmse", b"RMSE", b"mse", b"MSE", b"ce", b"CE", b"mae", b"MAE"),
-    *(b"'s l2", b"'s l1"),
+    *(b"'s l2", b"'s l1", b"Score at", b"perplexity", b"Perplexity", b"ppl", b"PPL"),
 )
+# Of these, the one that rises as a network learns.
+ELBO: Final = b"elbo"
 # policy=2.1 mse=0.2 reg=0.1 total=2.4, as Leela Chess Zero trains: the total beside the parts.
 SUMMED: Final = re.compile(rb"\b[Rr]eg=%b [^\n]{0,80}\b([Tt]otal)=" % NUMBER)
 _OTHER_LOSS: Final = re.compile(
     r"((?:(?:val|valid|validation|eval|test|dev|train|training|tr|avg|average|mean|total)[ _/-]"
     r"|\w{1,30}'s ){0,2})"
-    r"(?:cross[ _-]?entropy|xent|nll|cost|elbo|objective|bce|r?mse|ce|mae|l[12]|total)",
+    r"(?:cross[ _-]?entropy|xent|nll|cost|elbo|objective|bce|r?mse|ce|mae|l[12]|total|score at"
+    r"|perplexity|ppl)",
     re.IGNORECASE,
 )
 
@@ -36,10 +42,10 @@ _OTHER_LOSS: Final = re.compile(
 VALIDATED: Final = "val "
 
 # Names of several capitalised words: Generator Loss, Avg. Train Loss, Learning Rate, Loss Scale,
-# Loss D. The level of a logger is no part of them.
+# Loss D, Gen Loss Total. The level of a logger is no part of them.
 _TITLE: Final = (
     rb"(?<![A-Za-z])(?:(?!INFO|DEBUG|WARN|ERROR)[A-Z][\w-]{0,20}\.? ){1,3}"
-    rb"(?:Loss|Rate|Norm|Scale|Cost|Entropy|Objective|MSE|BCE|NLL|ELBO)"
+    rb"(?:Loss(?: Total)?|Rate|Norm|Scale|Cost|Entropy|Objective|MSE|BCE|NLL|ELBO)"
     rb"|[Ll]oss [A-Z]\w?(?![\w.])"
 )
 
@@ -50,8 +56,8 @@ _AROUND: Final = rb"(?:[\[\"']|(?:np\.float(?:16|32|64)|tensor|[Aa]rray)\(\[?)?"
 _NUMBER: Final = NUMBER.replace(rb"\d[\d.]{0,40}", rb"\d{1,40}(?:\.\d{0,40})?")
 
 # What may follow a number: nanxxx, as Python fills the width of a NaN, and the points that end a
-# sentence, as in Loss: 2.31.. Accuracy: 0.5..
-_AFTER: Final = rb"(?:(?<=[nN])x{1,4}|\.{1,3}(?![\w.]))?(?![\w/\[-]|\.\S|:\w|,\d)"
+# sentence, as in Loss: 2.31.. Accuracy: 0.5.. That a loss is NaN or inf is no number.
+_AFTER: Final = rb"(?:(?<=[nN])x{1,4}|\.{1,3}(?![\w.]))?(?![\w/\[-]|\.\S|:\w|,\d| or )"
 
 # No name begins with what replaces a number: grad_norm: N/A loss: 2.31, loss_ctc inf lr 1e-4
 _NO_VALUE: Final = rb"(?:N/A|None|null|[nN]a[nN]|[iI]nf)[ \t]"
@@ -67,6 +73,21 @@ PAIR: Final = re.compile(
     rb"|[Aa]cc(?:uracy)?|[Cc]ost|xent|nll|NLL|bce|BCE|mse|MSE|elbo|ELBO))"
     rb"\]?[ \t]{1,24}%b(%b)%b"
     % (_NO_VALUE, _TITLE, _AROUND, _NUMBER, _AFTER, _NO_VALUE, _AROUND, _NUMBER, _AFTER)
+)
+
+# Loss at step 100: 2.31, Cost after epoch 3: 2.31, Training loss (for one batch) at step 100: 2.31;
+# and Score at iteration 100 is 2.31, as Deeplearning4j calls its loss.
+TOLD_AT: Final = re.compile(
+    rb"(?<![\w./-])((?:[A-Za-z][\w-]{0,20} ){0,2}?[\w./-]{0,40}"
+    rb"(?:[Ll]oss|LOSS|[Cc]ost|[Ee]ntropy|[Oo]bjective|MSE|mse|NLL|nll|Score(?= at)))"
+    rb"(?: \([\w ]{1,40}\))? (?:at|after|in|for|on|of) (?:(?:the )?end of )?"
+    rb"(?:global[ _])?(?:step|iteration|iter|epoch|batch|update|episode|round)[ #:]{1,3}"
+    rb"\d{1,12}(?:/\d{1,12})?(?: is | was | {0,3}[:=] {0,4})%b(%b)%b" % (_AROUND, _NUMBER, _AFTER),
+)
+# What is no loss without what stands behind it; and words that tell of one out of many.
+_SCORE: Final = b"Score"
+_OF_MANY: Final = re.compile(
+    rb"(?<![a-z])(?:best|lowest|min(?:imum|imal)?)(?![a-z])[^:=]{0,60}$", re.IGNORECASE
 )
 
 # Losses: x 0.272, y 0.254, total 15.143
@@ -95,6 +116,15 @@ def listed(line: bytes) -> Spans:
         f"{one[1].decode()} loss": one.span(2)
         for one in _LISTED.finditer(line, found.start(1), found.end(1))
     }
+
+
+def told_at(line: bytes) -> Iterator[tuple[str, int, tuple[int, int]]]:
+    """Yield what a line tells of a step that stands before the value: name, its place, the span."""
+    for match in TOLD_AT.finditer(line):
+        if _OF_MANY.search(line[: match.end(1)]):
+            continue
+        name = match[1] + b" at" if match[1].endswith(_SCORE) else match[1]
+        yield name.decode("utf-8", "replace"), match.start(), match.span(2)
 
 
 def evaluated(line: bytes, first: int) -> bool:

@@ -651,12 +651,29 @@ class TestAlarms:
         assert loss.steps.tolist() == [10, 20, 21]
         np.testing.assert_array_equal(loss.values[2:], [value])
 
+    def test_a_warning_below_a_record_takes_no_loss_from_it(self, tmp_path):
+        path = tmp_path / "run.log"
+        records = (f"INFO - Step: {n}\nINFO - Loss: {3 - n / 90}\n" for n in (10, 20, 30))
+        said = "WARNING - WARNING: Loss is NaN or inf tensor(nan, device='cuda:0')\n"
+        path.write_text("".join(records) + 3 * said)
+        loss = stabdiag.read(path).series["loss"]
+        assert loss.steps.tolist() == [10, 20, 30, 31]
+        assert np.isnan(loss.values).tolist() == [False, False, False, True]
+
     def test_an_evaluation_that_stops_a_training_is_no_loss_of_it(self, tmp_path):
         path = tmp_path / "run.log"
         records = (f"step {n} loss: {3 - n / 90}\n" for n in (10, 20, 30))
         said = "Monitored metric val_loss = nan is not finite. Previous best value was 2.3.\n"
         path.write_text("".join(records) + said)
         assert stabdiag.read(path).series["loss"].steps.tolist() == [10, 20, 30]
+
+    def test_the_first_megatron_set_no_colons(self, values):
+        text = (
+            " iteration       {n}/    9 | learning rate 1.0E-04 | lm loss 2.{n}E+00 | skipped 0 |\n"
+        )
+        found = values("megatron", "".join(text.format(n=n) for n in (1, 2, 3)))
+        assert found["lm loss"] == [2.1, 2.2, 2.3]
+        assert found["learning rate"] == [1e-4] * 3
 
     def test_a_rank_of_megatron_says_that_its_loss_is_nan(self, values):
         text = " iteration       1/    9 | lm loss: 2.5 | grad norm: 0.5 |\n"

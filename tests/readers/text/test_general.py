@@ -278,12 +278,31 @@ def test_two_lines_that_are_no_excerpt(text):
         ("[Epoch 0][Batch {n}], Speed: 2.3 samples/sec, CrossEntropy={loss}", "loss"),
         ("iter {n} Train MSE: {loss}", "Train loss"),
         ("update {n} nll {loss}", "loss"),
+        ("Cost after iteration {n}: {loss}", "loss"),
+        (
+            "[INFO:s.training] Epoch[0] Batch [{n}]\tSpeed: 9.1 samples/sec\tperplexity={loss}",
+            "loss",
+        ),
+        (
+            "07:08:09.1 [main] INFO o.d.ScoreIterationListener - Score at iteration {n} is {loss}",
+            "loss",
+        ),
     ],
 )
 def test_a_loss_by_another_name(values, read, line, name):
     text = log(line)
     assert values("text", text)[name] == [4 - n / 100 for n in range(1, 61)]
     assert "is the loss" in read("text", text).events[0].message
+
+
+def test_a_lower_bound_below_zero_is_turned_into_a_loss(values, read):
+    text = "".join(f"Epoch {n} ELBO: {-4 + n / 100}\n" for n in range(1, 61))
+    assert values("text", text)["loss"] == [4 - n / 100 for n in range(1, 61)]
+    assert "a lower bound rises" in read("text", text).events[0].message
+
+
+def test_a_bound_that_is_printed_as_a_loss_is_one(values):
+    assert values("text", log("Epoch {n} ELBO: {loss}"))["loss"][0] == 3.99
 
 
 @pytest.mark.parametrize(
@@ -395,12 +414,27 @@ def test_a_learning_rate_without_a_sign(values):
         ("epoch 010  {n} / 8223 loss={loss} (1.50), wps=962, wpb=908", "loss"),
         ("Epoch\uff1a{n}\uff0cLoss\uff1a{loss}\uff08train\uff09", "Loss"),
         ("Epoch {n} | lr=6.88E-02 | ce={loss} | ppl=1.1", "loss"),
+        ("Loss at step {n}: {loss}", "Loss"),
+        ("Average loss at step  {n} :  {loss}", "Average loss"),
+        ("Training loss (for one batch) at step {n}: {loss}", "Training loss"),
+        ("mean loss after epoch {n}/60 = {loss}", "mean loss"),
+        ("Minibatch loss at step {n}: {loss}", "Minibatch loss"),
+        (
+            "Steps : {n}, Gen Loss Total : {loss}, Mel-Spec. Error : 0.5, s/b : 0.3",
+            "Gen Loss Total",
+        ),
+        ("{n} [D loss: {loss}, acc.: 62.50%] [G loss: 0.9]", "D loss"),
     ],
 )
 def test_how_losses_are_written(values, line, name):
     found = values("text", log(line))
     assert found[name] == [4 - n / 100 for n in range(1, 61)]
     assert found["step"] == list(range(1, 61))
+
+
+def test_the_best_loss_so_far_is_no_record(values):
+    text = log("epoch {n} train_loss: {loss}\nBest train loss at epoch {n}: 1.5", 5)
+    assert list(values("text", text)) == ["step", "train_loss"]
 
 
 def test_what_stands_for_no_number_begins_no_name(values):
@@ -519,6 +553,36 @@ def test_one_line_that_is_no_log(text):
 @pytest.mark.parametrize("word", ["Época", "época", "Epoca", "Epoche", "Époque"])
 def test_epochs_in_other_languages(values, word):
     assert values("text", log(f"{word} {{n}} - loss: {{loss}}", 5))["step"] == [1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize(
+    ("line", "names"),
+    [
+        (
+            "轮次 {n}/60 - 训练损失: {loss}, 验证损失: 4.5, 学习率: 0.1",
+            ["train loss", "val loss", "lr"],
+        ),
+        ("第{n}轮训练\uff0c平均损失\uff1a{loss}\uff0c准确率\uff1a0.5", ["loss"]),
+        ("第 {n} 步 损失值 = {loss}", ["loss"]),
+        ("エポック {n}/60 - 損失: {loss} - 検証損失: 4.5", ["loss", "val loss"]),
+        ("에포크 {n}, 손실: {loss}", ["loss"]),
+        (
+            "Época {n} | Pérdida de entrenamiento: {loss} | Pérdida de validación: 4.5",
+            ["train loss", "val loss"],
+        ),
+        ("Época {n}: Perda de treino = {loss}, Perda de validação = 4", ["train loss", "val loss"]),
+        ("Époque {n} : perte {loss}", ["loss"]),
+        (
+            "Эпоха {n}/60, Потери на обучении: {loss}, Потери на валидации: 4.5",
+            ["train loss", "val loss"],
+        ),
+    ],
+)
+def test_losses_in_other_languages(values, line, names):
+    found = values("text", log(line))
+    assert set(names) <= set(found)
+    assert found[names[0]] == [4 - n / 100 for n in range(1, 61)]
+    assert found["step"] == list(range(1, 61))
 
 
 def test_how_often_a_chinese_tutorial_has_trained(values):
