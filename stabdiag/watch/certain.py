@@ -6,7 +6,8 @@ finding is acted on only if it is certain:
 - a NaN that was written, at once. One that a missing value tells, once the window in which a spike
   has to recover has passed since;
 - a spike that did not recover, at once: it is called so only after that window;
-- one whose window is still open, never;
+- one whose window is still open, never, nor one that begins with an epoch of many records: where
+  the data come in one order each time, the next epoch shows it to be this run's habit;
 - a climb, if it would have been found one window of the climb ago as well, and half a window ago,
   from what the log held then;
 - anything else in the same way, with the window of the spike.
@@ -17,6 +18,8 @@ The rule looks at the log alone, not at when the log was looked at.
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from stabdiag.api import report_on
 from stabdiag.history import EventKind
@@ -35,7 +38,11 @@ _FEWEST_POINTS = 10
 
 def certain(report: Report, fail_on: Severity) -> Finding | None:
     """Return the first certain finding of at least this severity, or None."""
-    bad = [found for found in report.findings if found.severity.rank <= fail_on.rank]
+    bad = [
+        found
+        for found in report.findings
+        if found.severity.rank <= fail_on.rank and not _begins_an_epoch(found, report)
+    ]
     at_once = next((found for found in bad if _at_once(found, report)), None)
     if at_once is not None:
         return at_once
@@ -65,6 +72,17 @@ def _at_once(found: Finding, report: Report) -> bool:
     return last is not None and last - found.step >= _span(
         report, report.limits.spike.recovery_steps
     )
+
+
+def _begins_an_epoch(found: Finding, report: Report) -> bool:
+    """Tell whether a spike that lasts begins with the first record of an epoch."""
+    epoch = report.history.get("epoch")
+    if found.slug != "spike-persistent" or found.step is None or epoch is None:
+        return False
+    at = int(np.searchsorted(epoch.steps, found.step))
+    turns = np.diff(np.floor(epoch.values[max(at - _FEWEST_POINTS, 0) : at + 1]))
+    # The record that completes an epoch may bear the number of the next.
+    return len(turns) == _FEWEST_POINTS and turns[-2:].sum() == 1 and not turns[:-2].any()
 
 
 def _section(found: Finding) -> str:

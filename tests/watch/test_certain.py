@@ -98,6 +98,29 @@ def test_a_spike_is_certain_when_its_window_is_over() -> None:
     assert after(run, onset + 52) == "spike-persistent"
 
 
+STEPS = np.arange(300)
+
+
+@pytest.mark.parametrize(
+    ("epochs", "is_certain"),
+    [
+        (STEPS // 100, False),
+        ((STEPS + 1) / 100, False),
+        ((STEPS + 30) // 100, True),
+        (STEPS, True),
+        (None, True),
+    ],
+)
+def test_a_spike_that_begins_with_an_epoch_is_not_certain(
+    epochs: np.ndarray | None, is_certain: bool
+) -> None:
+    noise = np.random.default_rng(8).normal(0.0, 0.05, 300)
+    log = {"step": STEPS, "loss": np.where(STEPS < 200, 2.0, 3.0) + noise}
+    report = stabdiag.diagnose(log if epochs is None else {**log, "epoch": epochs})
+    assert report.diagnosis.slug == "spike-persistent"
+    assert (certain(report, Severity.ERROR) is not None) == is_certain
+
+
 def test_a_climb_is_certain_when_it_was_one_a_window_ago() -> None:
     run = found("divergence-lr-inverse-cosine")
     verdicts = []
