@@ -183,6 +183,69 @@ def test_json_lines_with_arbitrary_bytes(noise, place):
     assert_ways_agree(jsonl, data[:place] + noise + data[place:], 1 << 22)
 
 
+TOKENS = [
+    "null",
+    "NaN",
+    "-Infinity",
+    "nan",
+    "inf",
+    "007",
+    "-01.5",
+    "1.",
+    ".5",
+    "1.e5",
+    "+1",
+    "1e400",
+]
+ODD_TOKENS = [
+    "true",
+    '"x"',
+    '"1"',
+    "",
+    "1 2",
+    "1_0",
+    "0x1F",
+    "1.2.3",
+    "[1]",
+    '{"x": 1}',
+    "1: 2",
+    "1,",
+]
+
+
+@PROPERTY
+@given(
+    st.lists(
+        st.sampled_from(["step", "loss", "a/b", "étape", "null", "a,b", "a:b", "{a}"]), max_size=4
+    ),
+    st.lists(st.one_of(st.floats().map(repr), st.sampled_from(TOKENS)), min_size=4, max_size=40),
+    st.none() | st.tuples(st.integers(0, 40), st.sampled_from(ODD_TOKENS)),
+    st.none()
+    | st.tuples(st.integers(0, 200), st.integers(0, 2), st.sampled_from([*b'{}",: \n\r1'])),
+    st.sampled_from([": ", ":", " : "]),
+    st.sampled_from([", ", ","]),
+    st.sampled_from(["\n", "\r\n", " \n"]),
+    st.sampled_from([1 << 22, 64]),
+)
+def test_json_lines_of_the_same_keys(names, tokens, odd, changed, colon, comma, end, size):
+    names = names or ["loss"]
+    if odd is not None:
+        tokens.insert(*odd)
+    width = len(names)
+    rows = [tokens[at : at + width] for at in range(0, len(tokens) // width * width, width)]
+    lines = [
+        "{"
+        + comma.join(f'"{name}"{colon}{one}' for name, one in zip(names, row, strict=True))
+        + "}"
+        for row in rows
+    ]
+    data = bytearray("".join(line + end for line in lines).encode())
+    if changed is not None:
+        place, length, byte = changed
+        data[place : place + length] = bytes([byte])
+    assert_ways_agree(jsonl, bytes(data), size)
+
+
 cells = st.one_of(
     st.floats().map(repr),
     st.integers(-1000, 1000).map(str),

@@ -48,6 +48,16 @@ def test_a_written_infinity_is_present(log, spelt):
     assert loss.values[1] == -np.inf
 
 
+@pytest.mark.parametrize(
+    ("spelt", "number"), [("007", 7), ("-01.5", -1.5), ("3.", 3), (".5", 0.5), ("+2", 2)]
+)
+def test_numbers_that_json_does_not_know(log, spelt, number):
+    columns = log(f'{{"step": 1, "loss": {spelt}, "run": "{spelt}x"}}\n{{"step": 2, "loss": 9}}\n')
+    assert columns.bad_count == 0
+    assert columns.load("loss").values.tolist() == [number, 9]
+    assert columns.load("run").words == (f"{spelt}x",)
+
+
 def test_null_is_told_from_a_missing_key(log):
     loss = log('{"step": 1, "loss": 1}\n{"step": 2, "loss": null}\n{"step": 3}\n').load("loss")
     assert loss.present.tolist() == [True, False, False]

@@ -104,7 +104,7 @@ def read(stream: Stream, *, small: int = SMALL, size: int = BLOCK) -> Columns:
 
 
 def _slab(stream: Stream, dialect: Dialect) -> Gathered:
-    from stabdiag.readers.csv.slab import Slab, room_for
+    from stabdiag.readers.slab import Slab, room_for
 
     return Slab(lines=dialect.lines, room=room_for(stream, len(dialect.names)))
 

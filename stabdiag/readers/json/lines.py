@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from stabdiag.errors import NoUsableRecord
 from stabdiag.readers.blocks import BLOCK, TOO_LONG, Block, blocks, in_order
-from stabdiag.readers.chunks import Gathered, Rows, join, names_in, rows_in
+from stabdiag.readers.chunks import Gathered, Rows, names_in, rows_in
 from stabdiag.readers.columns import BadLine, Columns
 from stabdiag.readers.json.config import told_at_the_head, with_config
 from stabdiag.readers.json.rows import decode_line, read_lines
@@ -23,10 +24,10 @@ if TYPE_CHECKING:
     _Result = tuple[Chunk, int, list[BadLine]]
 
 # Up to this size the tolerant reader is done before Arrow is imported and done: it reads some
-# 50 MB/s, Arrow 150 MB/s after 40 ms or more for the import (measured on two cores).
+# 50 MB/s, Arrow 150 to 400 MB/s after 40 ms or more for the import (measured on two cores).
 SMALL: Final = 1 << 21
 
-# After this many blocks that Arrow refuses, and none that it reads, it is not asked any more.
+# After so many blocks that a way refuses, and none that it reads, it is not asked any more.
 _PATIENCE: Final = 4
 
 # How many lines are looked at: the first one may break off.
@@ -48,20 +49,22 @@ def recognises(head: bytes, *, whole: bool) -> bool:
 
 @dataclass(kw_only=True)
 class _Fast:
-    """The work on one block, Arrow first; remembers how that went."""
+    """The work on one block, by the fastest way that can read it; remembers how each did."""
 
-    accepted: int = 0
-    refused: int = 0
+    accepted: Counter[str] = field(default_factory=Counter)
+    refused: Counter[str] = field(default_factory=Counter)
 
     def __call__(self, block: Block) -> _Result:
-        from stabdiag.readers.json.arrow import read_block
+        from stabdiag.readers.json import arrow, uniform
 
-        if not block.too_long and (self.accepted or self.refused < _PATIENCE):
-            table = read_block(block.data)
-            if table is not None:
-                self.accepted += 1
-                return table, table.rows, []
-            self.refused += 1
+        for way in () if block.too_long else (uniform, arrow):
+            name = way.__name__
+            if self.accepted[name] or self.refused[name] < _PATIENCE:
+                table = way.read_block(block.data)
+                if table is not None:
+                    self.accepted[name] += 1
+                    return table, table.rows, []
+                self.refused[name] += 1
         return _tolerant(block)
 
 
@@ -73,38 +76,40 @@ def _tolerant(block: Block) -> _Result:
 
 
 @dataclass(kw_only=True)
-class JsonLines(Gathered):
+class JsonLines:
     """The JSON lines that were read so far; ``add`` reads what is appended to the log."""
 
     work: Callable[[Block], _Result]
     config: dict[str, object] = field(default_factory=dict)
+    found: Gathered = field(default_factory=Gathered)
 
     def add(self, block: Block) -> None:
         """Read one more block."""
-        if not self.lines:
+        if not self.found.lines:
             self.config = told_at_the_head(block.data)
-        self.take(*self.work(block))
+        self.found.take(*self.work(block))
 
     def copy(self) -> JsonLines:
         """Return the same, to which more can be added on trial."""
-        return replace(self, chunks=[*self.chunks], bad=[*self.bad])
+        found = self.found
+        return replace(self, found=replace(found, chunks=[*found.chunks], bad=[*found.bad]))
 
     def columns(self, stream: Stream) -> Columns:
         """Return the columns of all blocks, under the name of their stream."""
-        chunks = self.chunks
-        if not chunks:
-            raise NoUsableRecord(_nothing(stream.name, self.bad))
-        names = names_in(chunks)
+        found = self.found
+        if not found.chunks:
+            raise NoUsableRecord(_nothing(stream.name, found.bad))
+        names = names_in(found.chunks)
         if not names:
             raise NoUsableRecord(f"{stream.name}: nothing was logged yet, its records are empty")
         columns = Columns(
             source=stream.name,
             format="jsonl",
             names=names,
-            rows=rows_in(chunks),
-            load=lambda name: join(chunks, name),
-            bad_lines=tuple(self.bad),
-            bad_count=self.bad_count,
+            rows=rows_in(found.chunks),
+            load=found.column,
+            bad_lines=tuple(found.bad),
+            bad_count=found.bad_count,
             notes=tuple(stream.notes),
             config=self.config,
             tells_null=True,
@@ -119,14 +124,25 @@ def growing() -> JsonLines:
 
 def read(stream: Stream, *, small: int = SMALL, size: int = BLOCK) -> Columns:
     """Read a stream of JSON lines; a log of up to ``small`` bytes without Arrow."""
-    whole = len(stream.peek(small + 1)) <= small
     config = told_at_the_head(stream.head()[0])
-    lines = JsonLines(work=_tolerant if whole else _Fast(), config=config)
     cut = blocks(stream, size=size)
-    found = ((one, lines.work(one)) for one in cut) if whole else in_order(lines.work, cut)
-    for _, result in found:
-        lines.take(*result)
+    if len(stream.peek(small + 1)) <= small:
+        lines = JsonLines(work=_tolerant, config=config)
+        for block in cut:
+            lines.found.take(*_tolerant(block))
+    else:
+        lines = JsonLines(work=_Fast(), config=config, found=_slab(stream))
+        for _, result in in_order(lines.work, cut):
+            lines.found.take(*result)
     return lines.columns(stream)
+
+
+def _slab(stream: Stream) -> Gathered:
+    from stabdiag.readers.slab import Slab, room_for
+
+    return Slab(
+        room=room_for(stream, columns=max(stream.head()[0].split(b"\n", 1)[0].count(b":"), 1))
+    )
 
 
 def _nothing(name: str, bad: list[BadLine]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from typing import Final
 
@@ -17,10 +18,14 @@ DECODER: Final = json.JSONDecoder(strict=False, parse_int=float)
 # Decoding so many lines at once takes half the time of decoding them one by one.
 _BUNCH: Final = 500
 
-# A string, which is left alone, or a non-finite number as C, Python or Rust print it. A string that
-# has no end is one up to the end of the text: else each of its quotes would be tried as a start.
-_NON_FINITE: Final = re.compile(
-    r'"(?:[^"\\]|(?s:\\.))*+\\?(?:"|\Z)|[-+]?(?:nan(?:\(\w*\))?|inf(?:inity)?)\b', re.IGNORECASE
+# A string, which is left alone, or a number as C, Python, Rust or awk print it: -nan, inf, 007, .5.
+# A string that has no end is one up to the end of the text: else each of its quotes would be tried
+# as a start.
+_NUMBER: Final = re.compile(
+    r'"(?:[^"\\]|(?s:\\.))*+\\?(?:"|\Z)'
+    r"|[-+]?(?:nan(?:\(\w*\))?|inf(?:inity)?)\b"
+    r"|(?<![\w.])[-+]?(?:\d++\.?+\d*+|\.\d++)(?:e[-+]?\d++)?+(?![\w.])",
+    re.IGNORECASE,
 )
 
 _SPACE: Final = re.compile(r"\s*")
@@ -130,14 +135,13 @@ def _after_a_cut(line: str, start: int) -> list[Record]:
 
 
 def mended(text: str) -> str:
-    """Return JSON whose non-finite numbers are spelt as Python's decoder knows them."""
-    return _NON_FINITE.sub(_as_json, text)
+    """Return JSON whose numbers are spelt as Python's decoder knows them."""
+    return _NUMBER.sub(_as_json, text)
 
 
 def _as_json(match: re.Match[str]) -> str:
     text = match.group()
     if text.startswith('"'):
         return text
-    if "nan" in text.lower():
-        return "NaN"
-    return "-Infinity" if text.startswith("-") else "Infinity"
+    value = math.nan if "nan" in text.lower() else float(text)
+    return json.dumps(value)

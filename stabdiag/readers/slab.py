@@ -12,7 +12,7 @@ import numpy as np
 from stabdiag.readers.blocks import line_count
 from stabdiag.readers.chunks import Gathered
 from stabdiag.readers.columns import Column
-from stabdiag.readers.csv.arrow import Table
+from stabdiag.readers.table import Table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

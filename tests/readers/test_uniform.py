@@ -1,0 +1,73 @@
+"""Records of the same keys and numbers alone: which blocks are read as such, and which are not."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from stabdiag.readers.json.uniform import read_block
+from stabdiag.readers.words import NULL, NUMBER
+
+LINES = '{"step": 1, "loss": 2.5}\n{"step": 2, "loss": 2.25}\n'
+
+
+@pytest.mark.parametrize("separators", [(", ", ": "), (",", ":")])
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_numbers_are_read_to_the_last_digit(separators, end):
+    rng = np.random.default_rng(3)
+    columns = {"step": range(50), "損失": rng.normal(size=50), "w/0.a": 1e-300 * rng.random(50)}
+    records = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    text = end.join(json.dumps(one, separators=separators, ensure_ascii=False) for one in records)
+    for block in (text, text + end):
+        table = read_block(block.encode())
+        assert table is not None
+        assert (table.rows, list(table.names)) == (50, list(columns))
+        for name, values in columns.items():
+            piece = table.piece(name)
+            assert piece is not None
+            assert piece.values.tolist() == list(values)
+
+
+def test_a_null_is_told_from_a_nan():
+    table = read_block(b'{"loss":NaN,"lr":null}\n{"loss":-Infinity,"lr":1}\n')
+    assert table is not None
+    loss, lr = table.piece("loss"), table.piece("lr")
+    assert loss is not None
+    assert lr is not None
+    assert np.array_equal(loss.values, [np.nan, -np.inf], equal_nan=True)
+    assert loss.states.tolist() == [NUMBER, NUMBER]
+    assert lr.states.tolist() == [NULL, NUMBER]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "",
+        "[1, 2]",
+        '{"loss": 2.5, "step": 1}',
+        '{"step": 1}',
+        '{"step": 1, "lose": 2.5}',
+        '{"step": 1, "loss": 2.5, "lr": 1}',
+        '{"step": 1, "step": 2}',
+        '{"step": 1, "loss": 2.5',
+        '{"step": 1, "loss": 2.5}}',
+        '{"step": 1, "loss": 2.5,',
+        '{"step": 1, "loss": "2.5"}',
+        '{"step": 1, "loss": true}',
+        '{"step": 1, "loss": [2.5]}',
+        '{"step": 1, "loss": }',
+        '{"step": 1, "loss":}',
+        '{"step": 1, "loss": 2.5} # warm',
+        '{"step": 1:"loss": 2.5}',
+    ],
+)
+def test_no_other_line_passes_for_such_a_record(line):
+    assert read_block(LINES.encode()) is not None
+    assert read_block(f"{LINES}{line}\n{LINES}".encode()) is None
+
+
+@pytest.mark.parametrize("key", ["a:b", "a,b", "a}b", 'a"b', "a\\b", ""])
+def test_a_key_that_holds_a_mark_is_left_to_others(key):
+    assert read_block(f"{json.dumps({key: 1})}\n".encode()) is None
