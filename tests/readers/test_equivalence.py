@@ -254,6 +254,11 @@ OTHERS = [
     '{"epoch": 1, "losses": [1, 2]}',
     '{"epoch": 1, "batches": [{"loss": 1}, {"loss": 2}]}',
     '{"étape": 1}',
+    "{}",
+    '{"step": 9, "loss": 2.5, "lr": 1e-3} {"step": 10}',
+    '{"step": 9, "loss": 2.5, "lr": 1e-3,}',
+    '{"lr": 1, "step": 9, "loss": 2, "lr": 2}',
+    '{"step": 9, "loss": 2.5, "lr": 1e-3, "tag": null, "ok": true}',
 ]
 
 
@@ -375,4 +380,10 @@ def test_a_list_of_times():
 def test_a_null_for_a_record():
     lines = [json.dumps({"step": n, "loss": 2.5}) for n in range(60)]
     data = "\n".join([*lines[:30], "null", *lines[30:], ""]).encode()
+    assert_same(*(outcome(jsonl, data, small=small) for small in (0, 1 << 20)))
+
+
+def test_a_blank_line_does_not_make_up_for_two_records_on_one():
+    lines = ['{"lr": 1}', '{"lr": 2} {"lr": 3}', '{"lr": null}', ""] * 3
+    data = "\n".join([*lines, ""]).encode()
     assert_same(*(outcome(jsonl, data, small=small) for small in (0, 1 << 20)))

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 _OBJECT_FIRST: Final = re.compile(rb"\s*\{")
 _NULL_RECORD: Final = re.compile(rb"[\n}]\s*null")
+_BLANK_LINE: Final = re.compile(rb"^[ \t\r]*\n", re.MULTILINE)
 
 # Two of these in length, and a line may be nested so deeply that Arrow's recursion is at risk.
 _SHORT_LINE: Final = 1 << 11
@@ -90,7 +91,8 @@ class Table:
     def _nulls(self, name: str, path: tuple[int, ...], array: Array) -> NDArray[np.intp] | None:
         """Return the rows in which a key is written as null, or None if the bytes do not show it.
 
-        They do where each name stands for one column only and is written without escapes.
+        They do where each name stands for one column only and is written without escapes, and where
+        no blank line makes up for one with two records.
         """
         block = self._block
         if len(path) > 1 or len(self._leaves) != len(self._table.schema) or b"\\" in block:
@@ -99,6 +101,8 @@ class Table:
         found = [match.start() for match in re.finditer(key + rb"\s*:\s*null", block)]
         if not found:
             return np.empty(0, dtype=np.intp)
+        if _BLANK_LINE.search(block):
+            return None
         ends = np.flatnonzero(np.frombuffer(block, dtype=np.uint8) == ord("\n"))
         rows = np.unique(np.searchsorted(ends, found)).astype(np.intp)
         return None if valid(array)[rows].any() else rows

@@ -40,12 +40,9 @@ _OTHERS: Final = 10
 
 def read_block(block: bytes) -> Chunk | None:
     """Return the block if most of its records have the first one's keys and numbers, else None."""
-    first = block[: block.find(b"\n") + 1] or block
-    if not first.lstrip().startswith(b"{") or first.count(b"{") > 1:
-        return None
-    keys = _colons(first).split(b":")[:-1:2]
-    names = [found[1] for found in map(_KEY.fullmatch, keys) if found is not None]
-    if not 0 < len(names) == len(keys) == len(set(names)) <= _MOST_KEYS:
+    keys = _colons(block[: block.find(b"\n") + 1] or block).split(b":")[:-1:2]
+    names = _names(keys)
+    if not names:
         return None
     text = np.frombuffer(block, dtype=np.uint8)
     ends = np.append(np.flatnonzero(text[:-1] == ord("\n")), len(block) - 1)
@@ -58,22 +55,30 @@ def read_block(block: bytes) -> Chunk | None:
         return None
     if not all(_is_always(cells.column(2 * at), key) for at, key in enumerate(keys)):
         return None
-    lines = b"".join(block[ends[at - 1] + 1 : ends[at] + 1] for at in others)
-    rows = len(ends) - len(others)
-    commas, braces = (np.count_nonzero(text == mark) - lines.count(mark) for mark in b",}")
-    if cells.num_rows != rows or braces != rows or commas != rows * (len(keys) - 1):
-        return None
     table = Table(numbers, numbers.column_names)
+    lines = [block[ends[at - 1] + 1 : ends[at] + 1] for at in others]
+    left = b"".join(lines)
+    commas, braces = (np.count_nonzero(text == mark) - left.count(mark) for mark in b",}")
+    if not len(ends) - len(lines) == table.rows == braces or commas != braces * (len(keys) - 1):
+        return None
     return _with_others(table, lines, np.array(others)) if others else table
 
 
-def _with_others(table: Table, lines: bytes, at: NDArray[np.intp]) -> Rows | None:
+def _names(keys: list[bytes]) -> list[bytes]:
+    """Return the names in the key cells of a line, or none if it is no record of them."""
+    opens = [key.lstrip().startswith(b"{") for key in keys]
+    found = [match[1] for match in map(_KEY.fullmatch, keys) if match is not None]
+    different = len(keys) == len(found) == len(set(found)) <= _MOST_KEYS
+    return found if different and opens == [True, *[False] * (len(keys) - 1)] else []
+
+
+def _with_others(table: Table, lines: list[bytes], at: NDArray[np.intp]) -> Rows | None:
     """Return a table and the records of other lines, which stand at these places among them all."""
     # What nests may be the records of an epoch: what it means is not for a few lines to tell.
-    if b"[" in lines or lines.count(b"{") > len(at):
+    if any(line.count(b"{") != 1 or b"[" in line for line in lines):
         return None
-    chunk, bad, _ = read_lines(lines)
-    if bad or chunk.rows != len(at):
+    chunk, bad, _ = read_lines(b"".join(lines))
+    if bad or chunk.rows != len(lines):
         return None
     rest = np.delete(np.arange(table.rows + len(at)), at)
     both = Rows(rows=table.rows + len(at))
