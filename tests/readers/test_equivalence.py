@@ -384,6 +384,6 @@ def test_a_null_for_a_record():
 
 
 def test_a_blank_line_does_not_make_up_for_two_records_on_one():
-    lines = ['{"lr": 1}', '{"lr": 2} {"lr": 3}', '{"lr": null}', ""] * 3
+    lines = ['{"lr": 1}', '{"lr": 2} {"step": 3}', '{"lr": null}', ""] * 3
     data = "\n".join([*lines, ""]).encode()
     assert_same(*(outcome(jsonl, data, small=small) for small in (0, 1 << 20)))
