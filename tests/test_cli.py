@@ -70,6 +70,45 @@ def test_json_to_a_file_is_whole_and_readable(
     assert [path.name for path in tmp_path.iterdir()] == ["report.json"]
 
 
+@pytest.mark.parametrize(
+    ("command", "name", "begins"),
+    [
+        ("diagnose", "report.html", "<!doctype html>"),
+        ("diagnose", "report.JSON", "{"),
+        ("diagnose", "report.md", "<!-- stabdiag -->"),
+        ("diagnose", "report.xml", "<?xml"),
+        ("diagnose", "report.txt", "WARNING"),
+        ("checklist", "list.json", "{"),
+        ("postmortem", "incident.html", "<!doctype html>"),
+    ],
+)
+def test_a_file_is_of_the_format_by_which_it_is_called(
+    stabdiag: Callable[..., Result],
+    runs: Path,
+    tmp_path: Path,
+    command: str,
+    name: str,
+    begins: str,
+) -> None:
+    assert stabdiag(command, runs / "spike-lr-jump", "-o", name) == (0, "", "")
+    assert (tmp_path / name).read_text(encoding="utf-8").startswith(begins)
+
+
+def test_a_format_that_is_named_goes_before_the_name_of_the_file(
+    stabdiag: Callable[..., Result], runs: Path, tmp_path: Path
+) -> None:
+    stabdiag("diagnose", runs / "spike-lr-jump", "-f", "gitlab", "-o", "report.json")
+    assert (tmp_path / "report.json").read_text(encoding="utf-8").startswith("[")
+
+
+def test_a_file_that_is_called_as_no_format_is_refused(
+    stabdiag: Callable[..., Result], tmp_path: Path
+) -> None:
+    result = stabdiag("formats", "-o", "formats.html")
+    assert (result.code, result.out, list(tmp_path.iterdir())) == (2, "", [])
+    assert "--format (terminal, markdown, json)" in result.err
+
+
 def test_an_output_that_cannot_be_written_is_one_line(
     stabdiag: Callable[..., Result], runs: Path
 ) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -29,11 +29,11 @@ EPILOG = """
 
 `stabdiag diagnose metrics.csv --dtype fp16 --column loss=train/ce`
 
-`stabdiag diagnose run.parquet --manifest config.json --format json -o report.json`
+`stabdiag diagnose run.parquet --manifest config.json -o report.json`
 
 `stabdiag diagnose run.jsonl --write sarif=report.sarif --write junit=report.xml`
 
-`stabdiag diagnose run.jsonl --format html -o report.html  # a page with charts, for a browser`
+`stabdiag diagnose run.jsonl -o report.html  # a page with charts, for a browser`
 
 `zcat run.jsonl.gz | stabdiag diagnose - --fail-on warning`
 
@@ -51,14 +51,7 @@ def diagnose(
     log_format: options.LogFormat = None,
     limit: options.LimitFlags = None,
     config: options.ConfigFile = None,
-    format: Annotated[
-        str,
-        typer.Option(
-            "--format",
-            "-f",
-            help="terminal, lines, json, html, svg, markdown, github, gitlab, junit or sarif.",
-        ),
-    ] = "terminal",
+    format: options.ReportFormat = None,
     output: options.Output = None,
     also: options.Besides = None,
     fail_on: options.Severe = options.FailOn.ERROR,
@@ -67,12 +60,12 @@ def diagnose(
     color: options.Color = None,
 ) -> None:
     """Read a log, walk the decision tree, print one diagnosis and the first action to take."""
-    from stabdiag.formats import named, render
+    from stabdiag.formats import names, render
 
-    named(format)
     beside = options.besides_of(also)
     outputs = [output, *(path for path, _ in beside)]
     check_outputs(outputs, [*logs, manifest], config)
+    chosen = options.format_of(format, output, names())
     from stabdiag.api import diagnose as run
 
     limits = options.limits_of(limit, config)
@@ -115,11 +108,11 @@ def diagnose(
         shown = {"verbose": verbose, "fail_on": fail_on, "command": again(name, path)}
         return render(report, name, **shown, **how)
 
-    text = told(format, output, **terminal(output, color))
+    text = told(chosen, output, **terminal(output, color))
     besides = [(path, told(name, path)) for path, name in beside]
     for path, content in besides:
         write(content, path)
     write(text, output)
-    if format == "github":
-        add_to_summary(report, again(format, output))
+    if chosen == "github":
+        add_to_summary(report, again(chosen, output))
     raise typer.Exit(options.exit_code(report.findings, fail_on))

@@ -42,7 +42,10 @@ def postmortem(
     format: Annotated[
         str | None,
         typer.Option(
-            "--format", "-f", help="markdown or html; by default as the output file is called."
+            "--format",
+            "-f",
+            metavar="FORMAT",
+            help="markdown or html. By default as the file of `--output` is called, else markdown.",
         ),
     ] = None,
     output: options.Output = None,
