@@ -308,6 +308,29 @@ def test_a_file_name_cannot_inject(stabdiag: Callable[..., Result], tmp_path: Pa
     assert "\x1b" not in result.err
 
 
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("config.json", '{"lr": 3e-4, "max_steps": 1000}'),
+        ("config.yaml", "lr: 3e-4\nloss: cross_entropy\n"),
+    ],
+)
+def test_a_configuration_is_told_from_a_log(
+    stabdiag: Callable[..., Result], tmp_path: Path, name: str, text: str
+) -> None:
+    (tmp_path / name).write_text(text, encoding="utf-8")
+    result = stabdiag("diagnose", name)
+    assert (result.code, result.err.count("\n")) == (2, 1)
+    assert "stabdiag preflight" in result.err
+
+
+def test_words_about_nothing_known_are_no_configuration(
+    stabdiag: Callable[..., Result], tmp_path: Path
+) -> None:
+    (tmp_path / "notes.yaml").write_text("who: me\nwhat: nothing\n", encoding="utf-8")
+    assert "preflight" not in stabdiag("diagnose", "notes.yaml").err
+
+
 def test_flags_go_before_the_manifest(stabdiag: Callable[..., Result], runs: Path) -> None:
     log = runs / "nan-log0-fp32" / "log.jsonl"
     result = stabdiag(

@@ -66,7 +66,8 @@ def _with_a_loss(named: Named) -> Named:
         return named.take(names, "no loss was logged: only what needs none can be told")
     raise ColumnError(
         f"{columns.source}: no column looks like a training loss (it has "
-        f"{_some(columns.names)}); name it with --column loss=NAME"
+        f"{_some(columns.names)}); name it with --column loss=NAME, in Python with "
+        'columns={"loss": NAME}'
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import typer
@@ -9,6 +10,7 @@ import typer
 from stabdiag.cli import options
 from stabdiag.cli.again import command
 from stabdiag.cli.terminal import add_to_summary, check_outputs, progress, tell, terminal, write
+from stabdiag.errors import LogError, ManifestError
 from stabdiag.files import keep_inputs
 
 if TYPE_CHECKING:
@@ -69,17 +71,20 @@ def diagnose(
     from stabdiag.api import diagnose as run
 
     limits = options.limits_of(limit, config)
-    with progress(logs):
-        report = run(
-            logs,
-            manifest=manifest,
-            settings=options.settings_of(settings, dtype),
-            limits=limits,
-            columns=options.columns_of(columns),
-            attempt=attempt,
-            literal=literal,
-            format=log_format,
-        )
+    try:
+        with progress(logs):
+            report = run(
+                logs,
+                manifest=manifest,
+                settings=options.settings_of(settings, dtype),
+                limits=limits,
+                columns=options.columns_of(columns),
+                attempt=attempt,
+                literal=literal,
+                format=log_format,
+            )
+    except LogError as error:
+        raise _of_a_manifest(logs) or error from None
     source = report.history.source
     keep_inputs(outputs, source.files)
     if len(logs) > 1 and source.attempts > 1 and attempt is None:
@@ -116,3 +121,22 @@ def diagnose(
     if chosen == "github":
         add_to_summary(report, again(chosen, output))
     raise typer.Exit(options.exit_code(report.findings, fail_on))
+
+
+def _of_a_manifest(logs: list[str]) -> LogError | None:
+    """Return what to say where a manifest was given in a log's place, and nothing else was."""
+    from stabdiag.manifest import Manifest, read_manifest
+
+    name = logs[0]
+    if len(logs) > 1 or not name.lower().endswith((".json", ".toml", ".yaml", ".yml")):
+        return None
+    try:
+        manifest = read_manifest(name)
+    except ManifestError:
+        return None
+    if replace(manifest, path=None, also={}, unknown={}) == Manifest():
+        return None
+    return LogError(
+        f"{name}: a configuration, and diagnose takes a log; it goes with one by --manifest {name},"
+        f" and stabdiag preflight checks it"
+    )
