@@ -308,6 +308,16 @@ def test_a_file_name_cannot_inject(stabdiag: Callable[..., Result], tmp_path: Pa
     assert "\x1b" not in result.err
 
 
+def test_of_several_runs_the_one_without_the_column_is_named(
+    stabdiag: Callable[..., Result], tmp_path: Path
+) -> None:
+    rows = "".join(f"{i},{2 + i % 3}\n" for i in range(30))
+    for name in ("goal", "aim"):
+        (tmp_path / f"{name}.csv").write_text(f"step,{name}\n{rows}", encoding="utf-8")
+    result = stabdiag("compare", "goal.csv", "aim.csv", "--column", "loss=goal")
+    assert "aim.csv has no column 'goal' for loss" in result.err
+
+
 @pytest.mark.parametrize(
     ("name", "text"),
     [

@@ -32,7 +32,7 @@ def name_columns(columns: Columns, chosen: Mapping[str, str] | None) -> Named:
         ColumnError: if there is no loss nor anything else to go by, or a chosen column does not
             exist.
     """
-    assignment = assign(columns.names, chosen)
+    assignment = assign(columns.names, chosen, source=columns.source)
     named = with_totals(columns, assignment)
     if "loss" not in (chosen or {}):
         _refuse_results(columns, named.names)
