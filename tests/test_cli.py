@@ -101,6 +101,20 @@ def test_a_format_that_is_named_goes_before_the_name_of_the_file(
     assert (tmp_path / "report.json").read_text(encoding="utf-8").startswith("[")
 
 
+@pytest.mark.parametrize("command", ["diagnose", "postmortem"])
+def test_a_page_is_not_written_onto_a_terminal(runs: Path, command: str) -> None:
+    arguments = [sys.executable, "-m", "stabdiag", command, runs / "healthy-fp32", "-f", "html"]
+    leader, follower = os.openpty()
+    done = subprocess.run(
+        arguments, stdout=follower, stderr=subprocess.PIPE, text=True, check=False, timeout=60
+    )
+    os.close(follower)
+    os.close(leader)
+    assert (done.returncode, "-o report.html" in done.stderr) == (2, True)
+    piped = subprocess.run(arguments, capture_output=True, text=True, check=False)
+    assert piped.stdout.startswith("<!doctype html>")
+
+
 def test_a_file_that_is_called_as_no_format_is_refused(
     stabdiag: Callable[..., Result], tmp_path: Path
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -179,6 +180,8 @@ def format_of(
     """
     if format is not None:
         refuse_unknown(format, names)
+        if output is None:
+            refuse_screen(format)
         return format
     told = None if output is None else _SUFFIXES.get(output.suffix.lower())
     if told is None:
@@ -189,6 +192,12 @@ def format_of(
             f"({', '.join(names)}), or the file otherwise"
         )
     return told
+
+
+def refuse_screen(format: str) -> None:
+    """Raise an error for what nobody can read on a terminal."""
+    if format in ("html", "svg") and sys.stdout.isatty():
+        raise StabdiagError(f"{format} is for a file, not for a terminal: -o report.{format}")
 
 
 def limits_of(flags: list[str] | None, config: Path | None) -> Limits:

@@ -81,6 +81,8 @@ def postmortem(
 
 def _format_of(format: str | None, output: Path | None) -> str:
     """Return the format: the one that is named, else that of the file, else Markdown."""
+    if output is None and format is not None:
+        options.refuse_screen(format)
     if format is not None or output is None:
         return format or "markdown"
     chosen = _SUFFIXES.get(output.suffix.lower())
