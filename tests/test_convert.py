@@ -235,7 +235,7 @@ def test_the_command(stabdiag, tmp_path):
 
 
 def test_what_was_converted_is_told_by_group_in_lines_that_fit(stabdiag):
-    log = RUNS / "healthy-by-layer" / "log.jsonl"
+    log = RUNS / "healthy-by-layer" / "log.jsonl.gz"
     code, out, _ = stabdiag("convert", log, "-o", "run.parquet")
     assert code == 0
     assert out.startswith("run.parquet: loss (800), ")

@@ -99,6 +99,16 @@ ROLES: tuple[Role, ...] = (
         ),
     ),
     Role(
+        name="loss_weight",
+        meaning="weight of a part of the loss, as of the KL term of a VAE",
+        names=(
+            *("loss_weight", "kl_weight", "kl_coef", "kl_coeff", "kl_beta", "beta_kl", "beta"),
+            *("kld_weight", "kl_scale", "kl_factor", "kl_lambda", "lambda_kl", "vae_beta"),
+            *("kl_anneal", "kl_annealing", "anneal_factor", "annealing_factor", "anneal_weight"),
+        ),
+        training=False,
+    ),
+    Role(
         name="weight_norm",
         meaning="norm of the weights, one column a group",
         names=(

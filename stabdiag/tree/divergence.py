@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stabdiag.tree.gradients import is_the_grad_norm_rising
+from stabdiag.tree.loss_weight import weighed_until
 from stabdiag.tree.question import Question, Reply, no, unknown, yes
 from stabdiag.tree.rates import is_the_lr_rising
 from stabdiag.tree.reward import no_harm
@@ -34,6 +35,12 @@ def _is_the_loss_rising(case: Case) -> Reply:
         count = case.settled.stop - case.settled.start
         settled = plural(count, "settled loss", "settled losses")
         because = f"{settled}; a trend needs {case.rise_window}"
+        begin = case.settled.start
+        if begin and begin == weighed_until(case):
+            because += (
+                f"; before step {case.at(begin)} {_weight(case)!r} grew, by which a part of the "
+                "loss is weighed: log that part unweighted, too"
+            )
         return unknown(because, measured={"logged": count})
     bar, (first, last) = material_bar(case, rise), climb(case)
     ends, measured = _ends(case, rise), _measured(rise, bar)
@@ -79,6 +86,8 @@ def _ends(case: Case, rise: Rise) -> str:
     ends, since = "the loss ends", ""
     if settled.stop < len(case.loss):
         ends = f"before the jump at step {jumps[0]} the loss stood"
+    elif settled.start and settled.start == weighed_until(case):
+        since = f" since {_weight(case)!r} stopped growing at step {case.at(settled.start)}"
     elif settled.start:
         since = f" since the jump at step {jumps[-1]}"
     ends += f" at {num(rise.last_level)}"
@@ -90,6 +99,10 @@ def _ends(case: Case, rise: Rise) -> str:
         f"{ends}, {num(rise.amount)} above its best level{since} "
         f"({num(rise.best_level)} near step {best_step(case)})"
     )
+
+
+def _weight(case: Case) -> str:
+    return case.history.series["loss_weight"].column
 
 
 def _why_clear(case: Case, rise: Rise) -> str:

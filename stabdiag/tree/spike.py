@@ -10,6 +10,7 @@ import numpy as np
 from stabdiag.roles import OF_OPPONENTS
 from stabdiag.stats.abrupt import BEFORE
 from stabdiag.tree.checkpoint import checkpoint_before
+from stabdiag.tree.loss_weight import jumps_by_weight
 from stabdiag.tree.onset import focus, start, time_to_recover
 from stabdiag.tree.panels import panels
 from stabdiag.tree.question import Question, Reply, no, unknown, yes
@@ -127,6 +128,9 @@ def _why_none(case: Case) -> str:
         return f"{highest}; this run's own noise {reach}"
     if scan.spikes and case.history.contested == OF_OPPONENTS:
         return f"{highest}: the loss is {OF_OPPONENTS}, and may shift as they learn"
+    if any(jumps_by_weight(case, spike) for spike in scan.spikes):
+        column = case.history.series["loss_weight"].column
+        return f"{highest}: there {column!r} grew, by which a part of the loss is weighed"
     if scan.spikes:
         return f"{highest}: it belongs to a climb, which section 4 is asked about"
     return f"{highest}, but does not stand apart from what else this run does"

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from stabdiag.roles import OF_OPPONENTS
 from stabdiag.stats.shape import rise_points
+from stabdiag.tree.loss_weight import jumps_by_weight, weighed_until
 from stabdiag.tree.rises import climbs_before, climbs_on
 from stabdiag.tree.shrinking import weights_were_shrinking
 
@@ -23,7 +24,8 @@ def proper_spikes(case: Case) -> tuple[Spike, ...]:
 
     A loss that rises slowly and stays up is a climb, and §4's, unless a logged cause came just
     before. So is a jump of a loss that was climbing already: it is the climb's end, not its cause.
-    A run whose reward holds has no spikes, and the loss of one of two opponents may shift.
+    A run whose reward holds has no spikes, the loss of one of two opponents may shift, and so may
+    one of which a part comes to weigh more.
     """
     if case.literal:
         return case.scan.spikes
@@ -40,6 +42,7 @@ def proper_spikes(case: Case) -> tuple[Spike, ...]:
         for spike in case.scan.spikes
         if spike.recovered or caused[spike.onset] or is_sudden(spike)
     ]
+    proper = [spike for spike in proper if spike.explodes or not jumps_by_weight(case, spike)]
     if case.history.contested == OF_OPPONENTS:
         proper = [spike for spike in proper if spike.recovered or spike.explodes]
     stayed = next((spike for spike in proper if not spike.recovered), None)
@@ -56,13 +59,14 @@ def settled_part(case: Case) -> slice:
     """Return the losses, as positions, in which §4 looks for a climb.
 
     A loss that jumped and stayed up is §2's: the part after the jump counts if it is long enough,
-    else the part before.
+    else the part before. As long as a part of the loss comes to weigh more, its losses cannot be
+    compared.
     """
-    n = len(case.loss)
+    n, begin = len(case.loss), weighed_until(case)
     stayed = [spike for spike in case.spikes if not spike.recovered]
     if case.literal or not stayed:
-        return slice(0, n)
-    after = stayed[-1].end
+        return slice(begin, n)
+    after = max(stayed[-1].end, begin)
     if n - after >= case.rise_window:
         return slice(after, n)
-    return slice(0, stayed[0].onset)
+    return slice(begin, max(stayed[0].onset, begin))

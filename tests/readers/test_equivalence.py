@@ -246,6 +246,32 @@ def test_json_lines_of_the_same_keys(names, tokens, odd, changed, colon, comma, 
     assert_ways_agree(jsonl, bytes(data), size)
 
 
+OTHERS = [
+    '{"step": 3, "val_loss": 1.5, "acc": NaN, "lr": null}',
+    '{"val_loss": 1.5}',
+    '{"loss": "x, y", "step": 2, "lr": 3, "a": 4}',
+    '{"eval": {"loss": 1}}',
+    '{"epoch": 1, "losses": [1, 2]}',
+    '{"epoch": 1, "batches": [{"loss": 1}, {"loss": 2}]}',
+    '{"étape": 1}',
+]
+
+
+@PROPERTY
+@given(
+    st.integers(1, 90),
+    st.lists(st.tuples(st.integers(0, 90), st.sampled_from(OTHERS)), max_size=5),
+    st.none() | st.tuples(st.integers(0, 90), st.sampled_from(BROKEN + GLUED)),
+    st.sampled_from(["\n", "\r\n"]),
+    st.sampled_from([1 << 22, 1000]),
+)
+def test_json_lines_with_a_few_other_ones(rows, others, broken, end, size):
+    lines = [f'{{"step": {row}, "loss": {row / 7}, "lr": 1e-3}}' for row in range(rows)]
+    for place, line in [*others, *([] if broken is None else [broken])]:
+        lines.insert(place, line)
+    assert_ways_agree(jsonl, "".join(line + end for line in lines).encode(), size)
+
+
 cells = st.one_of(
     st.floats().map(repr),
     st.integers(-1000, 1000).map(str),

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from stabdiag.readers.json.uniform import read_block
-from stabdiag.readers.words import NULL, NUMBER
+from stabdiag.readers.words import ABSENT, NULL, NUMBER
 
 LINES = '{"step": 1, "loss": 2.5}\n{"step": 2, "loss": 2.25}\n'
 
@@ -41,6 +41,24 @@ def test_a_null_is_told_from_a_nan():
     assert lr.states.tolist() == [NULL, NUMBER]
 
 
+def test_a_few_other_lines_are_read_where_they_stand():
+    lines = [f'{{"step": {step}, "loss": {step}.5}}' for step in range(30)]
+    lines[7] = '{"step": 7, "val_loss": 1, "note": "a, b"}'
+    lines[29] = '{"loss": null}'
+    chunk = read_block("\n".join(lines).encode())
+    assert chunk is not None
+    assert (chunk.rows, list(chunk.names)) == (30, ["step", "loss", "val_loss", "note"])
+    step, loss, val = (chunk.piece(name) for name in ("step", "loss", "val_loss"))
+    assert step is not None
+    assert step.values[:29].tolist() == list(range(29))
+    assert step.states.tolist() == [NUMBER] * 29 + [ABSENT]
+    assert loss is not None
+    assert loss.states[[6, 7, 8, 29]].tolist() == [NUMBER, ABSENT, NUMBER, NULL]
+    assert val is not None
+    assert np.flatnonzero(val.states == NUMBER).tolist() == [7]
+    assert read_block("\n".join([*lines, *lines[7:8] * 3]).encode()) is None
+
+
 @pytest.mark.parametrize(
     "line",
     [
@@ -66,6 +84,12 @@ def test_a_null_is_told_from_a_nan():
 def test_no_other_line_passes_for_such_a_record(line):
     assert read_block(LINES.encode()) is not None
     assert read_block(f"{LINES}{line}\n{LINES}".encode()) is None
+
+
+@pytest.mark.parametrize("line", ['"loss": 1}', '{{"loss": 1}', '{"a": 1, {"b": 1}', "{}", "", "x"])
+def test_a_first_line_that_is_no_record_is_left_to_others(line):
+    assert read_block(f"{line}\n".encode()) is None
+    assert read_block((f"{line}\n" * 20).encode()) is None
 
 
 @pytest.mark.parametrize("key", ["a:b", "a,b", "a}b", 'a"b', "a\\b", ""])

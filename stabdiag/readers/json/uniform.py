@@ -1,23 +1,30 @@
-"""The fastest reader of JSON lines: records that all have the same keys, and numbers alone.
+"""The fastest reader of JSON lines: records of which nearly all have the same keys, and numbers.
 
 With its commas and closing braces made colons, such a record is a line of CSV whose cells are key
 and number in turn: {"step": 1, "loss": 2.5} gives «{"step"», « 1», « "loss"», « 2.5» and a last
 cell that is empty. Arrow reads CSV in half the time that it takes for JSON. A line is certain to be
 such a record if its key cells are, byte for byte, those of the first line, and the cells between
-them are numbers or null.
+them are numbers or null. The few lines that have more cells, or fewer, as where an evaluation was
+logged, are left to the tolerant reader.
 """
 
 from __future__ import annotations
 
 import re
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 import pyarrow as pa
 from pyarrow import csv as arrow_csv
 
-from stabdiag.readers.blocks import line_count
+from stabdiag.readers.chunks import Rows
+from stabdiag.readers.json.rows import read_lines
 from stabdiag.readers.table import Table
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from stabdiag.readers.chunks import Chunk
 
 _KEY: Final = re.compile(rb'\s*\{?\s*"([^"\\]+)"\s*')
 _NULLS: Final = ("null", " null")
@@ -25,46 +32,88 @@ _NULLS: Final = ("null", " null")
 # Arrow takes least time where a piece stays in the cache; it refuses a line that is longer.
 _CACHED: Final = 1 << 20
 
-# A table of more keys takes longer to set up, for each block, than it saves.
+# A table of more keys takes longer to set up, for each block, than it saves; and so do the lines
+# that are read one by one, if there are more than one in so many.
 _MOST_KEYS: Final = 500
+_OTHERS: Final = 10
 
 
-def read_block(block: bytes) -> Table | None:
-    """Return the block if it holds records of the same keys and numbers alone, else None."""
+def read_block(block: bytes) -> Chunk | None:
+    """Return the block if most of its records have the first one's keys and numbers, else None."""
     first = block[: block.find(b"\n") + 1] or block
+    if not first.lstrip().startswith(b"{") or first.count(b"{") > 1:
+        return None
     keys = _colons(first).split(b":")[:-1:2]
     names = [found[1] for found in map(_KEY.fullmatch, keys) if found is not None]
     if not 0 < len(names) == len(keys) == len(set(names)) <= _MOST_KEYS:
         return None
+    text = np.frombuffer(block, dtype=np.uint8)
+    ends = np.append(np.flatnonzero(text[:-1] == ord("\n")), len(block) - 1)
+    others: list[int] = []
     try:
-        cells = _parse(_colons(block), keys)
+        cells = _parse(_colons(block), keys, others, most=len(ends) // _OTHERS)
         numbers = cells.select(range(1, 2 * len(keys), 2))
         numbers = numbers.rename_columns([name.decode() for name in names])
     except (pa.ArrowInvalid, UnicodeDecodeError):
         return None
-    braces = np.count_nonzero(np.frombuffer(block, dtype=np.uint8) == ord("}"))
-    if not line_count(block) == cells.num_rows == braces:
-        return None
     if not all(_is_always(cells.column(2 * at), key) for at, key in enumerate(keys)):
         return None
-    return Table(numbers, numbers.column_names)
+    lines = b"".join(block[ends[at - 1] + 1 : ends[at] + 1] for at in others)
+    rows = len(ends) - len(others)
+    commas, braces = (np.count_nonzero(text == mark) - lines.count(mark) for mark in b",}")
+    if cells.num_rows != rows or braces != rows or commas != rows * (len(keys) - 1):
+        return None
+    table = Table(numbers, numbers.column_names)
+    return _with_others(table, lines, np.array(others)) if others else table
+
+
+def _with_others(table: Table, lines: bytes, at: NDArray[np.intp]) -> Rows | None:
+    """Return a table and the records of other lines, which stand at these places among them all."""
+    # What nests may be the records of an epoch: what it means is not for a few lines to tell.
+    if b"[" in lines or lines.count(b"{") > len(at):
+        return None
+    chunk, bad, _ = read_lines(lines)
+    if bad or chunk.rows != len(at):
+        return None
+    rest = np.delete(np.arange(table.rows + len(at)), at)
+    both = Rows(rows=table.rows + len(at))
+    for name in table.names:
+        piece = table.piece(name)
+        both.parts[name] = [] if piece is None else [(rest, piece)]
+    for name, found in chunk.parts.items():
+        placed = [(at if rows is None else at[rows], piece) for rows, piece in found]
+        both.parts.setdefault(name, []).extend(placed)
+    return both
 
 
 def _colons(text: bytes) -> bytes:
     return text.replace(b",", b":").replace(b"}", b":")
 
 
-def _parse(block: bytes, keys: list[bytes]) -> pa.Table:
-    """Parse lines of key, number, key, number, … and nothing; keys are as long as the first."""
+def _parse(block: bytes, keys: list[bytes], others: list[int], *, most: int) -> pa.Table:
+    """Parse lines of key, number, key, number, … and nothing; keys are as long as the first.
+
+    The places of lines that have more or fewer cells, up to so many of them, go to ``others``.
+    """
     kinds = [kind for key in keys for kind in (pa.binary(len(key)), pa.float64())]
     columns = {f"{at}": kind for at, kind in enumerate([*kinds, pa.binary(0)])}
     source: Any = pa.BufferReader(block)
+
+    def pass_over(row: arrow_csv.InvalidRow) -> Literal["skip", "error"]:
+        others.append((row.number or 0) - 1)
+        return "skip" if len(others) <= most else "error"
+
     return arrow_csv.read_csv(
         source,
         read_options=arrow_csv.ReadOptions(
             use_threads=False, block_size=min(len(block) + 1, _CACHED), column_names=list(columns)
         ),
-        parse_options=arrow_csv.ParseOptions(delimiter=":", quote_char=False),
+        parse_options=arrow_csv.ParseOptions(
+            delimiter=":",
+            quote_char=False,
+            # A line that is not UTF-8 could not be told of.
+            invalid_row_handler=pass_over if block.isascii() else None,
+        ),
         convert_options=arrow_csv.ConvertOptions(column_types=columns, null_values=[*_NULLS]),
     )
 

@@ -1,0 +1,83 @@
+"""Runs of which a part of the loss weighs more and more: the loss rises by design."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+import stabdiag
+from stabdiag.findings import Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from stabdiag.report import Report
+
+    Log = dict[str, Any]
+
+PART = 8.0
+
+
+def diagnosed(log: Log, weight: list[float], at: list[int], **more: Any) -> Report:
+    """Diagnose a log to whose loss a part was added, by a weight between these steps."""
+    beta = np.interp(log["step"], at, weight)
+    return stabdiag.diagnose({**log, "loss": log["loss"] + PART * beta, "beta": beta}, **more)
+
+
+def answer(report: Report, question: str) -> Any:
+    return next(one for one in report.trail if one.question == question)
+
+
+def test_a_weight_that_grows_lifts_the_loss(calm: Callable[..., Log]) -> None:
+    report = diagnosed(calm(), [0.0, 1.0], [200, 500])
+    assert report.diagnosis.slug == "healthy"
+    climb = answer(report, "Q4.1")
+    assert climb.verdict is Verdict.NO
+    assert "since 'beta' stopped growing at step 497" in climb.because
+
+
+def test_without_its_weight_the_loss_is_told_to_climb(calm: Callable[..., Log]) -> None:
+    log = calm()
+    log["loss"] = log["loss"] + PART * np.interp(log["step"], [200, 500], [0.0, 1.0])
+    assert stabdiag.diagnose(log).diagnosis.section == "§4"
+    # Nor does one that stays as it is, or falls, excuse anything.
+    for weight in (np.full(800, 0.5), np.linspace(1.0, 0.5, 800)):
+        assert stabdiag.diagnose({**log, "kl_weight": weight}).diagnosis.section == "§4"
+
+
+def test_while_it_grows_no_climb_can_be_told(calm: Callable[..., Log]) -> None:
+    report = diagnosed(calm(), [0.0, 1.0], [200, 799])
+    assert report.diagnosis.slug == "healthy"
+    climb = answer(report, "Q4.1")
+    assert climb.verdict is Verdict.UNKNOWN
+    assert "'beta' grew, by which a part of the loss is weighed" in climb.because
+
+
+def test_a_climb_after_it_has_grown_is_found(calm: Callable[..., Log]) -> None:
+    log = calm()
+    log["loss"] = log["loss"] + np.interp(log["step"], [450, 799], [0.0, 6.0])
+    report = diagnosed(log, [0.0, 1.0], [100, 300])
+    assert report.diagnosis.section == "§4"
+    assert report.diagnosis.step is not None
+    assert 450 <= report.diagnosis.step <= 560
+
+
+@pytest.mark.parametrize("at", [400, 403])
+def test_a_weight_that_jumps_lifts_the_loss_at_once(calm: Callable[..., Log], at: int) -> None:
+    log = calm()
+    log["loss"] = log["loss"] + np.where(log["step"] >= 400, 5.0, 0.0)
+    weight = np.where(log["step"] >= at, 1.0, 0.0)
+    report = stabdiag.diagnose({**log, "beta": weight})
+    assert report.diagnosis.slug == ("healthy" if at == 400 else "spike-persistent")
+    if at == 400:
+        assert "there 'beta' grew" in answer(report, "Q2.1").because
+
+
+def test_to_the_letter_a_weight_says_nothing(calm: Callable[..., Log]) -> None:
+    log = calm()
+    plain = {**log, "loss": log["loss"] + PART * np.interp(log["step"], [200, 799], [0.0, 1.0])}
+    weighed = diagnosed(log, [0.0, 1.0], [200, 799], literal=True)
+    literal = stabdiag.diagnose(plain, literal=True)
+    assert [one.because for one in weighed.trail] == [one.because for one in literal.trail]
