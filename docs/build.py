@@ -111,10 +111,10 @@ def generated() -> Iterable[tuple[Path, str]]:
     yield ROOT / "docs" / "coverage.md", coverage_page()
     yield ROOT / "docs" / "report.svg", picture("spike-lr-jump")
     yield from pictures()
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    names = (ROOT / "docs" / "names.md").read_text(encoding="utf-8")
     for name, table in (("roles", roles), ("manifest", manifest)):
-        readme = _put(readme, name, table)
-    yield ROOT / "README.md", readme
+        names = _put(names, name, table)
+    yield ROOT / "docs" / "names.md", names
 
 
 def roles() -> str:

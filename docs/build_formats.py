@@ -29,11 +29,10 @@ its name alone: the formats are asked in the order of this page, those that are 
 and each is told from all others in the tests. `--log-format NAME` goes before all that, and
 `stabdiag formats` lists what can be read here, and which package is missing.
 
-Which column serves which role is decided by its name, in the same way for all formats: see the
-table of roles in the [README](../README.md). Columns of other names are left alone;
-`--column loss=NAME` names one that is not known. Where only the parts of a loss were logged, as by
-YOLO, the loss is their sum; of a generator and a discriminator the discriminator's loss counts,
-unless another loss goes NaN.
+Which column serves which role is decided by [its name](names.md), in the same way for all formats.
+Columns of other names are left alone; `--column loss=NAME` names one that is not known. Where only
+the parts of a loss were logged, as by YOLO, the loss is their sum; of a generator and a
+discriminator the discriminator's loss counts, unless another loss goes NaN.
 
 Times are the run's clock in any of these spellings: seconds since 1970, `2026-01-02T03:04:05Z` or
 with a blank, a fraction or an offset, `1:02:03` since the start; in text logs the stamps before the

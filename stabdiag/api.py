@@ -208,7 +208,7 @@ def compare(
     held = limits_from(limits)
     if isinstance(runs, str | os.PathLike):
         runs = [runs]
-    elif isinstance(runs, Mapping) or not isinstance(runs, Iterable):
+    elif isinstance(runs, Mapping) or hasattr(runs, "iloc") or not isinstance(runs, Iterable):
         raise StabdiagError("runs to compare are given as a list, one item for each run")
     sources: list[object] = list(runs)
     if len(sources) == 1 and isinstance(sources[0], str | os.PathLike):

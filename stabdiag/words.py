@@ -17,6 +17,11 @@ def plural(count: int | str, one: str, many: str | None = None) -> str:
     return f"{count} {one if str(count) == '1' else many or one + 's'}"
 
 
+def at_every(count: int | str, one: str) -> str:
+    """Return ``every step`` or ``every 2 steps``."""
+    return f"every {one}" if str(count) == "1" else f"every {plural(count, one)}"
+
+
 # A step or several, by number, and so many of them; what comes every so many is set in steps.
 _NUMBERED = re.compile(r"\b([Ss])tep(?=s? \d)")
 _COUNTED = re.compile(r"(?<!every )(\b\d+ )step(?=s?\b)")

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -142,7 +143,11 @@ def test_one_folder_of_ranks_needs_no_list(folder: type) -> None:
     assert stabdiag.compare(folder(job)).diagnosis.slug == "rank-died"
 
 
-@pytest.mark.parametrize("runs", [None, falling(), 3], ids=["none", "mapping", "number"])
+@pytest.mark.parametrize(
+    "runs",
+    [None, falling(), pd.DataFrame(falling()), 3],
+    ids=["none", "mapping", "frame", "number"],
+)
 def test_runs_to_compare_are_a_list(runs: Any) -> None:
     with pytest.raises(StabdiagError, match="as a list"):
         stabdiag.compare(runs)

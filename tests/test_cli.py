@@ -70,6 +70,59 @@ def test_json_to_a_file_is_whole_and_readable(
     assert [path.name for path in tmp_path.iterdir()] == ["report.json"]
 
 
+@pytest.mark.parametrize(
+    ("command", "name", "begins"),
+    [
+        ("diagnose", "report.html", "<!doctype html>"),
+        ("diagnose", "report.JSON", "{"),
+        ("diagnose", "report.md", "<!-- stabdiag -->"),
+        ("diagnose", "report.xml", "<?xml"),
+        ("diagnose", "report.txt", "WARNING"),
+        ("checklist", "list.json", "{"),
+        ("postmortem", "incident.html", "<!doctype html>"),
+    ],
+)
+def test_a_file_is_of_the_format_by_which_it_is_called(
+    stabdiag: Callable[..., Result],
+    runs: Path,
+    tmp_path: Path,
+    command: str,
+    name: str,
+    begins: str,
+) -> None:
+    assert stabdiag(command, runs / "spike-lr-jump", "-o", name) == (0, "", "")
+    assert (tmp_path / name).read_text(encoding="utf-8").startswith(begins)
+
+
+def test_a_format_that_is_named_goes_before_the_name_of_the_file(
+    stabdiag: Callable[..., Result], runs: Path, tmp_path: Path
+) -> None:
+    stabdiag("diagnose", runs / "spike-lr-jump", "-f", "gitlab", "-o", "report.json")
+    assert (tmp_path / "report.json").read_text(encoding="utf-8").startswith("[")
+
+
+@pytest.mark.parametrize("command", ["diagnose", "postmortem"])
+def test_a_page_is_not_written_onto_a_terminal(runs: Path, command: str) -> None:
+    arguments = [sys.executable, "-m", "stabdiag", command, runs / "healthy-fp32", "-f", "html"]
+    leader, follower = os.openpty()
+    done = subprocess.run(
+        arguments, stdout=follower, stderr=subprocess.PIPE, text=True, check=False, timeout=60
+    )
+    os.close(follower)
+    os.close(leader)
+    assert (done.returncode, "-o report.html" in done.stderr) == (2, True)
+    piped = subprocess.run(arguments, capture_output=True, text=True, check=False)
+    assert piped.stdout.startswith("<!doctype html>")
+
+
+def test_a_file_that_is_called_as_no_format_is_refused(
+    stabdiag: Callable[..., Result], tmp_path: Path
+) -> None:
+    result = stabdiag("formats", "-o", "formats.html")
+    assert (result.code, result.out, list(tmp_path.iterdir())) == (2, "", [])
+    assert "--format (terminal, markdown, json)" in result.err
+
+
 def test_an_output_that_cannot_be_written_is_one_line(
     stabdiag: Callable[..., Result], runs: Path
 ) -> None:
@@ -267,6 +320,39 @@ def test_a_file_name_cannot_inject(stabdiag: Callable[..., Result], tmp_path: Pa
     assert result.code == 2
     assert result.err.count("\n") == 1
     assert "\x1b" not in result.err
+
+
+def test_of_several_runs_the_one_without_the_column_is_named(
+    stabdiag: Callable[..., Result], tmp_path: Path
+) -> None:
+    rows = "".join(f"{i},{2 + i % 3}\n" for i in range(30))
+    for name in ("goal", "aim"):
+        (tmp_path / f"{name}.csv").write_text(f"step,{name}\n{rows}", encoding="utf-8")
+    result = stabdiag("compare", "goal.csv", "aim.csv", "--column", "loss=goal")
+    assert "aim.csv has no column 'goal' for loss" in result.err
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("config.json", '{"lr": 3e-4, "max_steps": 1000}'),
+        ("config.yaml", "lr: 3e-4\nloss: cross_entropy\n"),
+    ],
+)
+def test_a_configuration_is_told_from_a_log(
+    stabdiag: Callable[..., Result], tmp_path: Path, name: str, text: str
+) -> None:
+    (tmp_path / name).write_text(text, encoding="utf-8")
+    result = stabdiag("diagnose", name)
+    assert (result.code, result.err.count("\n")) == (2, 1)
+    assert "stabdiag preflight" in result.err
+
+
+def test_words_about_nothing_known_are_no_configuration(
+    stabdiag: Callable[..., Result], tmp_path: Path
+) -> None:
+    (tmp_path / "notes.yaml").write_text("who: me\nwhat: nothing\n", encoding="utf-8")
+    assert "preflight" not in stabdiag("diagnose", "notes.yaml").err
 
 
 def test_flags_go_before_the_manifest(stabdiag: Callable[..., Result], runs: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stabdiag.words import in_epochs, num, plural, sigmas, times
+from stabdiag.words import at_every, in_epochs, num, plural, sigmas, times
 
 
 @pytest.mark.parametrize(
@@ -12,6 +12,14 @@ from stabdiag.words import in_epochs, num, plural, sigmas, times
 )
 def test_plurals(count: int | str, text: str) -> None:
     assert plural(count, "step") == text
+
+
+def test_every_one_is_told_without_its_number() -> None:
+    assert [at_every(count, "step") for count in (1, "1", 20)] == [
+        "every step",
+        "every step",
+        "every 20 steps",
+    ]
 
 
 def test_a_count_that_is_written_already() -> None:

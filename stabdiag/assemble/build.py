@@ -83,7 +83,10 @@ def build_history(
     events += [*losses.events, *order.events]
     number = order.runs if attempt is None else attempt
     if not 1 <= number <= order.runs:
-        raise LogError(f"{columns.source}: there is no attempt {number}; it holds {order.runs}")
+        raise LogError(
+            f"{columns.source}: there is no attempt {number}; the log holds "
+            f"{plural(order.runs, 'attempt')}"
+        )
     run = order.run(number)
     if "loss" in names and not (run & losses.records).any():
         raise NoUsableRecord(f"{columns.source}: no record has both a step and a loss")

@@ -32,7 +32,7 @@ def name_columns(columns: Columns, chosen: Mapping[str, str] | None) -> Named:
         ColumnError: if there is no loss nor anything else to go by, or a chosen column does not
             exist.
     """
-    assignment = assign(columns.names, chosen)
+    assignment = assign(columns.names, chosen, source=columns.source)
     named = with_totals(columns, assignment)
     if "loss" not in (chosen or {}):
         _refuse_results(columns, named.names)
@@ -66,7 +66,8 @@ def _with_a_loss(named: Named) -> Named:
         return named.take(names, "no loss was logged: only what needs none can be told")
     raise ColumnError(
         f"{columns.source}: no column looks like a training loss (it has "
-        f"{_some(columns.names)}); name it with --column loss=NAME"
+        f"{_some(columns.names)}); name it with --column loss=NAME, in Python with "
+        'columns={"loss": NAME}'
     )
 
 

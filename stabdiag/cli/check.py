@@ -16,6 +16,8 @@ EPILOG = """
 
 `stabdiag check --fail-on warning runs/smoke runs/nightly`
 
+`stabdiag check runs/*.csv --column loss=train/ce`
+
 **Exit codes**: 0 nothing at or above `--fail-on` in any run; 1 something; 2 a log that cannot be
 read, or usage.
 """
@@ -27,6 +29,9 @@ def check(
         typer.Argument(metavar="LOG...", help="Logs or folders, each of them a run of its own."),
     ],
     fail_on: options.Severe = options.FailOn.ERROR,
+    dtype: options.Dtype = None,
+    settings: options.Settings = None,
+    columns: options.ColumnNames = None,
     limit: options.LimitFlags = None,
     config: options.ConfigFile = None,
 ) -> None:
@@ -34,12 +39,15 @@ def check(
     from stabdiag.api import diagnose
     from stabdiag.errors import StabdiagError
     from stabdiag.formats import render
+    from stabdiag.given import check_options
 
     limits = options.limits_of(limit, config)
+    told, named = options.settings_of(settings, dtype), options.columns_of(columns)
+    check_options(told, named, None)
     code = 0
     for log in logs:
         try:
-            report = diagnose(log, limits=limits)
+            report = diagnose(log, limits=limits, settings=told, columns=named)
         except StabdiagError as error:
             code = complain(str(error))
             continue

@@ -42,19 +42,21 @@ def checklist(
     log_format: options.LogFormat = None,
     limit: options.LimitFlags = None,
     config: options.ConfigFile = None,
-    format: options.SheetFormat = "terminal",
+    format: options.SheetFormat = None,
     output: options.Output = None,
     fail_on: Annotated[
-        FailOnLine, typer.Option("--fail-on", help="When the exit code is 1: not-done or never.")
+        FailOnLine,
+        typer.Option(
+            "--fail-on", metavar="WHEN", help="When the exit code is 1: not-done or never."
+        ),
     ] = FailOnLine.NEVER,
     color: options.Color = None,
 ) -> None:
     """Tick the debugging checklists off from what a log and its manifest show."""
-    from stabdiag.errors import refuse_unknown
     from stabdiag.tick_formats import FORMATS, render_sheet
 
-    refuse_unknown(format, FORMATS)
     check_outputs([output], [*logs, manifest], config)
+    chosen = options.format_of(format, output, FORMATS)
     from stabdiag.api import diagnose
     from stabdiag.checklist import checklist as run
     from stabdiag.ticks import State
@@ -72,6 +74,6 @@ def checklist(
         )
     keep_inputs([output], report.history.source.files)
     sheet = run(report)
-    write(render_sheet(sheet, format, **terminal(output, color)), output)
+    write(render_sheet(sheet, chosen, **terminal(output, color)), output)
     fails = fail_on is FailOnLine.NOT_DONE
     raise typer.Exit(int(fails and any(tick.state is State.CROSSED for tick in sheet.ticks)))

@@ -43,7 +43,9 @@ def compare(
         Kind | None,
         typer.Option(
             "--as",
-            help="What the runs are to each other; by default as names, manifests and steps tell.",
+            metavar="RELATION",
+            help="What the runs are to each other: seeds, reruns, ranks or resume; by default as "
+            "names, manifests and steps tell.",
         ),
     ] = None,
     manifests: Annotated[
@@ -59,9 +61,7 @@ def compare(
     log_format: options.LogFormat = None,
     limit: options.LimitFlags = None,
     config: options.ConfigFile = None,
-    format: Annotated[
-        str, typer.Option("--format", "-f", help="terminal, json or markdown.")
-    ] = "terminal",
+    format: options.SheetFormat = None,
     output: options.Output = None,
     fail_on: options.Severe = options.FailOn.ERROR,
     verbose: Annotated[
@@ -73,11 +73,11 @@ def compare(
 
     Says the first step at which they part, by how much, which series parts first, and why.
     """
-    from stabdiag.formats import named
+    from stabdiag.formats import names
     from stabdiag.formats.compared import FORMATS, render
 
-    named(format, FORMATS)
     check_outputs([output], [*runs, *(manifests or ())], config)
+    chosen = options.format_of(format, output, names(FORMATS))
     from stabdiag.api import compare as run
 
     with progress(runs):
@@ -100,7 +100,7 @@ def compare(
     }
     text = render(
         comparison,
-        format,
+        chosen,
         verbose=verbose,
         command=command("compare", runs, flags),
         **terminal(output, color),

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import typer
 
 from stabdiag.cli import options
 from stabdiag.cli.again import command
 from stabdiag.cli.terminal import add_to_summary, check_outputs, progress, tell, terminal, write
+from stabdiag.errors import LogError, ManifestError
 from stabdiag.files import keep_inputs
 
 if TYPE_CHECKING:
@@ -29,11 +31,11 @@ EPILOG = """
 
 `stabdiag diagnose metrics.csv --dtype fp16 --column loss=train/ce`
 
-`stabdiag diagnose run.parquet --manifest config.json --format json -o report.json`
+`stabdiag diagnose run.parquet --manifest config.json -o report.json`
 
 `stabdiag diagnose run.jsonl --write sarif=report.sarif --write junit=report.xml`
 
-`stabdiag diagnose run.jsonl --format html -o report.html  # a page with charts, for a browser`
+`stabdiag diagnose run.jsonl -o report.html  # a page with charts, for a browser`
 
 `zcat run.jsonl.gz | stabdiag diagnose - --fail-on warning`
 
@@ -51,14 +53,7 @@ def diagnose(
     log_format: options.LogFormat = None,
     limit: options.LimitFlags = None,
     config: options.ConfigFile = None,
-    format: Annotated[
-        str,
-        typer.Option(
-            "--format",
-            "-f",
-            help="terminal, lines, json, html, svg, markdown, github, gitlab, junit or sarif.",
-        ),
-    ] = "terminal",
+    format: options.ReportFormat = None,
     output: options.Output = None,
     also: options.Besides = None,
     fail_on: options.Severe = options.FailOn.ERROR,
@@ -67,26 +62,29 @@ def diagnose(
     color: options.Color = None,
 ) -> None:
     """Read a log, walk the decision tree, print one diagnosis and the first action to take."""
-    from stabdiag.formats import named, render
+    from stabdiag.formats import names, render
 
-    named(format)
     beside = options.besides_of(also)
     outputs = [output, *(path for path, _ in beside)]
     check_outputs(outputs, [*logs, manifest], config)
+    chosen = options.format_of(format, output, names())
     from stabdiag.api import diagnose as run
 
     limits = options.limits_of(limit, config)
-    with progress(logs):
-        report = run(
-            logs,
-            manifest=manifest,
-            settings=options.settings_of(settings, dtype),
-            limits=limits,
-            columns=options.columns_of(columns),
-            attempt=attempt,
-            literal=literal,
-            format=log_format,
-        )
+    try:
+        with progress(logs):
+            report = run(
+                logs,
+                manifest=manifest,
+                settings=options.settings_of(settings, dtype),
+                limits=limits,
+                columns=options.columns_of(columns),
+                attempt=attempt,
+                literal=literal,
+                format=log_format,
+            )
+    except LogError as error:
+        raise _of_a_manifest(logs) or error from None
     source = report.history.source
     keep_inputs(outputs, source.files)
     if len(logs) > 1 and source.attempts > 1 and attempt is None:
@@ -115,11 +113,30 @@ def diagnose(
         shown = {"verbose": verbose, "fail_on": fail_on, "command": again(name, path)}
         return render(report, name, **shown, **how)
 
-    text = told(format, output, **terminal(output, color))
+    text = told(chosen, output, **terminal(output, color))
     besides = [(path, told(name, path)) for path, name in beside]
     for path, content in besides:
         write(content, path)
     write(text, output)
-    if format == "github":
-        add_to_summary(report, again(format, output))
+    if chosen == "github":
+        add_to_summary(report, again(chosen, output))
     raise typer.Exit(options.exit_code(report.findings, fail_on))
+
+
+def _of_a_manifest(logs: list[str]) -> LogError | None:
+    """Return what to say where a manifest was given in a log's place, and nothing else was."""
+    from stabdiag.manifest import Manifest, read_manifest
+
+    name = logs[0]
+    if len(logs) > 1 or not name.lower().endswith((".json", ".toml", ".yaml", ".yml")):
+        return None
+    try:
+        manifest = read_manifest(name)
+    except ManifestError:
+        return None
+    if replace(manifest, path=None, also={}, unknown={}) == Manifest():
+        return None
+    return LogError(
+        f"{name}: a configuration, and diagnose takes a log; it goes with one by --manifest {name},"
+        f" and stabdiag preflight checks it"
+    )

@@ -2,20 +2,36 @@
 
 from __future__ import annotations
 
+import sys
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from stabdiag.errors import StabdiagError
+from stabdiag.errors import StabdiagError, refuse_unknown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
     from stabdiag.findings import Finding
     from stabdiag.limits import Limits
     from stabdiag.ticks import Tick
+
+BY_NAME = "By default as the file of `--output` is called, else terminal."
+
+# What the name of a file says of what is to stand in it.
+_SUFFIXES = {
+    ".html": "html",
+    ".htm": "html",
+    ".json": "json",
+    ".markdown": "markdown",
+    ".md": "markdown",
+    ".sarif": "sarif",
+    ".svg": "svg",
+    ".toml": "toml",
+    ".xml": "junit",
+}
 
 _WANTS = {
     "--column": "ROLE=NAME such as loss=train/ce",
@@ -32,7 +48,12 @@ class FailOn(StrEnum):
 
 
 Severe = Annotated[
-    FailOn, typer.Option("--fail-on", help="The severity from which on the exit code is 1.")
+    FailOn,
+    typer.Option(
+        "--fail-on",
+        metavar="SEVERITY",
+        help="From which severity on the exit code is 1: error, warning or never.",
+    ),
 ]
 Logs = Annotated[
     list[str],
@@ -114,7 +135,20 @@ Besides = Annotated[
         help="Write another format to a file besides: `sarif=report.sarif`. Repeatable.",
     ),
 ]
-SheetFormat = Annotated[str, typer.Option("--format", "-f", help="terminal, markdown or json.")]
+ReportFormat = Annotated[
+    str | None,
+    typer.Option(
+        "--format",
+        "-f",
+        metavar="FORMAT",
+        help="terminal, lines, json, html, svg, markdown, github, gitlab, junit or sarif. "
+        + BY_NAME,
+    ),
+]
+SheetFormat = Annotated[
+    str | None,
+    typer.Option("--format", "-f", metavar="FORMAT", help="terminal, markdown or json. " + BY_NAME),
+]
 Literal = Annotated[bool, typer.Option("--literal", help="Apply the decision tree to the letter.")]
 Verbose = Annotated[
     bool, typer.Option("--verbose", "-v", help="Show every question with its numbers.")
@@ -134,6 +168,36 @@ def exit_code(found: Iterable[Finding | Tick], fail_on: FailOn) -> int:
     from stabdiag.findings import fails
 
     return int(any(fails(one.severity, fail_on) for one in found))
+
+
+def format_of(
+    format: str | None, output: Path | None, names: Collection[str], default: str = "terminal"
+) -> str:
+    """Return the format that is named, else the one by which the output is called.
+
+    Raises:
+        StabdiagError: for a format that is none of these names, or a file called as none is.
+    """
+    if format is not None:
+        refuse_unknown(format, names)
+        if output is None:
+            refuse_screen(format)
+        return format
+    told = None if output is None else _SUFFIXES.get(output.suffix.lower())
+    if told is None:
+        return default
+    if told not in names:
+        raise StabdiagError(
+            f"{output}: {told} is none of the formats of this command; name one by --format "
+            f"({', '.join(names)}), or the file otherwise"
+        )
+    return told
+
+
+def refuse_screen(format: str) -> None:
+    """Raise an error for what nobody can read on a terminal."""
+    if format in ("html", "svg") and sys.stdout.isatty():
+        raise StabdiagError(f"{format} is for a file, not for a terminal: -o report.{format}")
 
 
 def limits_of(flags: list[str] | None, config: Path | None) -> Limits:

@@ -42,7 +42,10 @@ def postmortem(
     format: Annotated[
         str | None,
         typer.Option(
-            "--format", "-f", help="markdown or html; by default as the output file is called."
+            "--format",
+            "-f",
+            metavar="FORMAT",
+            help="markdown or html. By default as the file of `--output` is called, else markdown.",
         ),
     ] = None,
     output: options.Output = None,
@@ -78,6 +81,8 @@ def postmortem(
 
 def _format_of(format: str | None, output: Path | None) -> str:
     """Return the format: the one that is named, else that of the file, else Markdown."""
+    if output is None and format is not None:
+        options.refuse_screen(format)
     if format is not None or output is None:
         return format or "markdown"
     chosen = _SUFFIXES.get(output.suffix.lower())

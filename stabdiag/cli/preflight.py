@@ -20,7 +20,7 @@ EPILOG = """
 
 `stabdiag preflight training_args.json --set total_steps=100000`
 
-`stabdiag preflight config.yaml --fail-on warning --format json -o preflight.json`
+`stabdiag preflight config.yaml --fail-on warning -o preflight.json`
 
 **Exit codes**: 0 nothing at or above `--fail-on`; 1 something; 2 unreadable input or usage.
 """
@@ -39,22 +39,21 @@ def preflight(
     settings: options.Settings = None,
     limit: options.LimitFlags = None,
     config: options.ConfigFile = None,
-    format: options.SheetFormat = "terminal",
+    format: options.SheetFormat = None,
     output: options.Output = None,
     fail_on: options.Severe = options.FailOn.ERROR,
     color: options.Color = None,
 ) -> None:
     """Check a configuration before the launch, and say what to try first."""
-    from stabdiag.errors import refuse_unknown
     from stabdiag.preflight import preflight as run
     from stabdiag.tick_formats import FORMATS, render_sheet
     from stabdiag.ticks import State
 
-    refuse_unknown(format, FORMATS)
     check_outputs([output], [manifest], config)
+    chosen = options.format_of(format, output, FORMATS)
     told = _told(manifest).override(options.settings_of(settings, dtype))
     sheet = run(told, options.limits_of(limit, config))
-    write(render_sheet(sheet, format, **terminal(output, color)), output)
+    write(render_sheet(sheet, chosen, **terminal(output, color)), output)
     crossed = (tick for tick in sheet.ticks if tick.state is State.CROSSED)
     raise typer.Exit(options.exit_code(crossed, fail_on))
 

@@ -22,7 +22,7 @@ THRESHOLDS = """
 
 `stabdiag thresholds`
 
-`stabdiag thresholds --format toml -o limits.toml  # edit it, then: --config limits.toml`
+`stabdiag thresholds -o limits.toml  # edit it, then: --config limits.toml`
 
 `stabdiag thresholds --limit spike.sigma=4`
 """
@@ -41,31 +41,40 @@ EXPLAIN = """
 
 
 def formats(
-    format: options.SheetFormat = "terminal",
+    format: options.SheetFormat = None,
     output: options.Output = None,
     color: options.Color = None,
 ) -> None:
     """List the formats of logs that can be read, and how each is recognised."""
-    from stabdiag.log_formats import formats_table
+    from stabdiag.log_formats import FORMATS, formats_table
 
     check_outputs([output], [], None)
-    write(formats_table(format, **terminal(output, color)), output)
+    chosen = options.format_of(format, output, FORMATS)
+    write(formats_table(chosen, **terminal(output, color)), output)
 
 
 def thresholds(
     limit: options.LimitFlags = None,
     config: options.ConfigFile = None,
     format: Annotated[
-        str, typer.Option("--format", "-f", help="terminal, markdown, json or toml.")
-    ] = "terminal",
+        str | None,
+        typer.Option(
+            "--format",
+            "-f",
+            metavar="FORMAT",
+            help=f"terminal, markdown, json or toml. {options.BY_NAME}",
+        ),
+    ] = None,
     output: options.Output = None,
     color: options.Color = None,
 ) -> None:
     """Print the quick-reference table and every threshold in force."""
+    from stabdiag.thresholds import FORMATS
     from stabdiag.thresholds import thresholds as table
 
     check_outputs([output], [], config)
-    write(table(options.limits_of(limit, config), format, **terminal(output, color)), output)
+    chosen = options.format_of(format, output, FORMATS)
+    write(table(options.limits_of(limit, config), chosen, **terminal(output, color)), output)
 
 
 def explain(
@@ -80,21 +89,26 @@ def explain(
     limit: options.LimitFlags = None,
     config: options.ConfigFile = None,
     format: Annotated[
-        str, typer.Option("--format", "-f", help="terminal or markdown.")
-    ] = "terminal",
+        str | None,
+        typer.Option(
+            "--format",
+            "-f",
+            metavar="FORMAT",
+            help=f"terminal or markdown. {options.BY_NAME}",
+        ),
+    ] = None,
     output: options.Output = None,
     color: options.Color = None,
 ) -> None:
     """Say what a finding, a question or a threshold means, and what to do."""
-    from stabdiag.errors import refuse_unknown
     from stabdiag.explain import contents
     from stabdiag.explain import explain as page
 
-    refuse_unknown(format, ("terminal", "markdown"))
     check_outputs([output], [], config)
+    chosen = options.format_of(format, output, ("terminal", "markdown"))
     limits = options.limits_of(limit, config)
     text = contents(limits) if name is None else page(name, limits)
-    if format == "terminal":
+    if chosen == "terminal":
         from stabdiag.formats.terminal.markdown import markdown_page
 
         text = markdown_page(text, **terminal(output, color))

@@ -34,7 +34,7 @@ EPILOG = """
 
 `stabdiag watch run.jsonl --pid $JOB; [ $? -eq 1 ] && kill $JOB  # stop the job that fails`
 
-`stabdiag watch slurm-101.out --until-idle 3600 --format json -o report.json`
+`stabdiag watch slurm-101.out --until-idle 3600 -o report.json`
 
 `python train.py 2>&1 | tee train.log | stabdiag watch -`
 
@@ -66,7 +66,9 @@ def watch(
         options.FailOn,
         typer.Option(
             "--fail-on",
-            help="The severity from which on the watch ends, as soon as the finding is certain.",
+            metavar="SEVERITY",
+            help="From which severity on a finding ends the watch, as soon as it is certain: "
+            "error, warning or never.",
         ),
     ] = options.FailOn.ERROR,
     interval: Annotated[
@@ -80,9 +82,7 @@ def watch(
     pid: Annotated[
         int | None, typer.Option(min=1, metavar="PID", help="End when this process has ended.")
     ] = None,
-    format: Annotated[
-        str, typer.Option("--format", "-f", help="Of the report, as for diagnose.")
-    ] = "terminal",
+    format: options.ReportFormat = None,
     output: options.Output = None,
     literal: options.Literal = False,
     verbose: options.Verbose = False,
@@ -95,7 +95,7 @@ def watch(
     """
     from stabdiag.cli.display import display
     from stabdiag.findings import Severity
-    from stabdiag.formats import named, render
+    from stabdiag.formats import named, names, render
     from stabdiag.given import check_options, wanted_columns
     from stabdiag.manifest import read_manifest
     from stabdiag.places import Asked
@@ -103,11 +103,12 @@ def watch(
     from stabdiag.watch import watch as run
 
     check_outputs([output], [*logs, manifest], config)
+    chosen = options.format_of(format, output, names())
     for flag, seconds in (("--interval", interval), ("--until-idle", until_idle)):
         if seconds is not None and not math.isfinite(seconds):
             raise StabdiagError(f"{flag} wants a number of seconds, not {seconds}")
     gc.enable()  # a command that is soon over does without
-    import_module(named(format).module)  # now, as at the end there is no time for it
+    import_module(named(chosen).module)  # now, as at the end there is no time for it
     ask = Ask(
         manifest=None if manifest is None else read_manifest(manifest),
         settings=options.settings_of(settings, dtype),
@@ -130,7 +131,7 @@ def watch(
     report = seen.report
     if report is None:
         raise _nothing_read(seen)
-    text = render(report, format, verbose=verbose, **terminal(output, color))
+    text = render(report, chosen, verbose=verbose, **terminal(output, color))
     _hand_over(text, output, report.history.source.files)
     if seen.end is End.STOPPED and seen.certain is None:
         raise typer.Exit(_STOPPED)

@@ -67,4 +67,7 @@ def _next(study: Study) -> str:
             "Check that the seed is used: with other seeds the losses should not be the same to "
             "the last bit."
         )
-    return "Nothing needs to be done."
+    return (
+        "Nothing needs to be done about how they differ; whether each run is well, `stabdiag check`"
+        " tells."
+    )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from stabdiag.arrays import Floats
     from stabdiag.findings import Scalar
     from stabdiag.limits import Limits
 
@@ -50,6 +51,12 @@ _NO_CHANCE: Final = 1e-12
 
 # From here on a power of ten is easier to read than all the digits.
 _WHOLE_BELOW: Final = 1e6
+
+
+def span(values: Floats) -> str:
+    """Write from where to where values go; one number where they are all the same."""
+    low, high = (number(float(end), 3) for end in (values.min(), values.max()))
+    return low if low == high else f"{low} to {high}"
 
 
 def number(value: Scalar, digits: int = 4) -> str:

@@ -74,7 +74,7 @@ def _figures(cost: Cost, *, at_least: bool) -> Iterator[list[str]]:
     least = "at least " if at_least else ""
     how = f"from {cost.step_unit} {cost.first} to {cost.last}"
     if at_least:
-        how += "; give checkpoint_every to count from the last good checkpoint"
+        how += "; --set checkpoint_every=N counts from the last good checkpoint"
     yield [f"{cost.step_unit.capitalize()}s", f"{least}{cost.steps}", escape(how)]
     yield _figure("Time", cost.hours, duration, least)
     yield _figure(cost.unit.capitalize(), cost.work, large, least)

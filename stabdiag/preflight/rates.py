@@ -32,8 +32,9 @@ def peak_rate(at: Launch) -> Tick:
         )
     kind = at.family
     if kind is None:
-        told = f"of {name!r}" if name else "where the optimizer is not told"
-        return line.unknown(f"It is {num(peak)}; the usual range {told} is not known here.")
+        if name is None:
+            return line.unknown(f"It is {num(peak)}; what is usual depends on the optimizer.")
+        return line.unknown(f"It is {num(peak)}; the usual range of {name!r} is not known here.")
     held = at.limits.preflight
     low, high = getattr(held, f"{kind}_lr_low"), getattr(held, f"{kind}_lr_high")
     usual = f"{num(low)} to {num(high)} is usual for {_TITLES[kind]}"
@@ -60,9 +61,10 @@ def warmup(at: Launch) -> Tick:
     limits = at.limits.preflight
     usual = "Warm up linearly over 1% to 5% of the run."
     if steps is None:
-        share = at.warmup_share
-        told = f"It is {share:.1%} of the run" if share else "The manifest does not say"
-        return line.unknown(f"{told}; its steps are not known.", usual)
+        if at.warmup_share:
+            told = f"It is {at.warmup_share:.1%} of the run; its steps are not known."
+            return line.unknown(told, usual)
+        return line.unknown("The manifest does not say.", usual)
     if steps == 0:
         # Plain SGD needs it with large batches alone.
         severity = Severity.NOTE if at.family == "sgd" else Severity.WARNING

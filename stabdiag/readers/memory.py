@@ -23,7 +23,10 @@ if TYPE_CHECKING:
 
     from stabdiag.readers.pieces import Piece
 
-_EXPECTED = "expected a DataFrame, an Arrow table, a mapping of arrays or a list of records"
+_EXPECTED = (
+    'expected a path, a DataFrame, an Arrow table, a mapping of arrays such as {"loss": [2.3]}, '
+    "or a list of records"
+)
 
 # Most values are of these types, and need no conversion.
 _BASIC: Final = frozenset({float, int, bool, str, type(None)})

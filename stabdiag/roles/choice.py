@@ -87,18 +87,21 @@ def may_serve(name: str) -> bool:
     )
 
 
-def assign(names: Iterable[str], chosen: Mapping[str, str] | None = None) -> Assignment:
+def assign(
+    names: Iterable[str], chosen: Mapping[str, str] | None = None, *, source: str = "the log"
+) -> Assignment:
     """Find the column of each role.
 
     Args:
         names: all columns of the log.
         chosen: columns by role that the user named; they go before everything else.
+        source: what an error calls the log.
 
     Raises:
         ColumnError: if a chosen column or role does not exist.
     """
     names = list(names)
-    columns = _check_chosen(names, chosen or {})
+    columns = _check_chosen(names, chosen or {}, source)
     choice = _Choice(names=[name for name in names if not is_setting(name)], columns=columns)
     for role in ROLES:
         if role.name not in choice.columns:
@@ -220,7 +223,7 @@ def _about_other_runs(taken: str, names: list[str]) -> list[str]:
     return [f"the table holds {len(others) + 1} runs; this is {run!r}, not {shown} ({pick})"]
 
 
-def _check_chosen(names: list[str], chosen: Mapping[str, str]) -> dict[str, str]:
+def _check_chosen(names: list[str], chosen: Mapping[str, str], source: str) -> dict[str, str]:
     known = [role.name for role in ROLES]
     for role, name in chosen.items():
         if role.partition("/")[0] not in known:
@@ -228,5 +231,5 @@ def _check_chosen(names: list[str], chosen: Mapping[str, str]) -> dict[str, str]
             raise ColumnError(f"unknown role {role!r}{hint}")
         if name not in names:
             hint = did_you_mean(name, names) or f"; it has {', '.join(names[:8])}"
-            raise ColumnError(f"the log has no column {name!r} for {role}{hint}")
+            raise ColumnError(f"{source} has no column {name!r} for {role}{hint}")
     return dict(chosen)

@@ -30,6 +30,6 @@ def not_logged(case: Case) -> tuple[NotLogged, ...]:
         cost = "fp16 and bf16 overflows (§3) cannot be told: name it in the manifest or by --dtype"
         missing.append(NotLogged(role="dtype (manifest)", cost=cost))
     if case.manifest.checkpoint_every is None:
-        cost = "the checkpoint to go back to cannot be named: give checkpoint_every"
+        cost = "the checkpoint to go back to cannot be named: give it by --set checkpoint_every=N"
         missing.append(NotLogged(role="checkpoint cadence (manifest)", cost=cost))
     return tuple(missing)

@@ -125,6 +125,21 @@ def test_a_warning_fails_the_check_where_it_is_asked_to(
     assert hook(log, "--fail-on", "warning")[0] == 1
 
 
+def test_a_check_takes_what_the_logs_do_not_tell(
+    hook: Callable[..., tuple[int, str, str]], tmp_path: Path
+):
+    """A log without a known name of the loss asks for one, so that there has to be a way."""
+    log = tmp_path / "log.csv"
+    losses = [2.0 + (i % 7) / 100 for i in range(60)] + ["nan"] * 20
+    log.write_text("step,goal\n" + "".join(f"{i},{x}\n" for i, x in enumerate(losses)))
+    assert "--column loss=NAME" in hook(log)[2]
+    assert "[nan-dtype-unknown]" in hook(log, "--column", "loss=goal")[1]
+    assert "[nan-fp32]" in hook(log, "--column", "loss=goal", "--dtype", "fp32")[1]
+    code, out, err = hook(log, "--column", "los=goal")
+    assert (code, out) == (2, "")
+    assert "did you mean loss?" in err
+
+
 def test_a_log_that_cannot_be_read_does_not_end_the_check(
     hook: Callable[..., tuple[int, str, str]], tmp_path: Path
 ):

@@ -51,6 +51,12 @@ def test_unlike_strides_are_compared_at_the_steps_they_share() -> None:
     assert "All 30 common losses are equal" in found.diagnosis.summary
 
 
+def test_that_runs_agree_is_not_that_they_are_well() -> None:
+    broken = shifted(run(), 150, 3.0)
+    found = stabdiag.compare([broken, broken]).diagnosis
+    assert (found.slug, "`stabdiag check`" in found.first_action) == ("agree", True)
+
+
 def test_a_single_common_loss_is_told_in_the_singular() -> None:
     found = stabdiag.compare([run(n=1), run(n=1)])
     assert found.common == 1

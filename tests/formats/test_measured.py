@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from stabdiag.findings import Scalar
-from stabdiag.formats.measured import in_words, label, number
+from stabdiag.formats.measured import in_words, label, number, span
 
 
 def test_a_name_that_says_enough_is_kept() -> None:
     assert [label(name) for name in ("bar", "lr_before")] == ["a rise counts from", "lr before"]
+
+
+def test_values_that_are_all_the_same_are_one_number() -> None:
+    assert [span(np.array(values)) for values in ([3e-4, 3e-4], [2.0, 1.5])] == [
+        "0.0003",
+        "1.5 to 2",
+    ]
 
 
 @pytest.mark.parametrize(

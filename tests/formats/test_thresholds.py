@@ -58,12 +58,21 @@ def test_overrides_are_shown_with_their_default():
     assert "default 3; source" in thresholds(CHANGED, "toml")
 
 
-@pytest.mark.parametrize("width", [60, 80, 100, 140])
+@pytest.mark.parametrize("width", [40, 60, 80, 100, 140])
 @pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
 def test_the_terminal_page_fits(width: int, encoding: str):
     text = thresholds(CHANGED, "terminal", width=width, encoding=encoding)
     assert all(cell_len(line) <= width and line == line.rstrip() for line in text.splitlines())
     text.encode(encoding)
+
+
+def test_on_a_narrow_page_the_cells_of_a_row_stand_below_its_first():
+    lines = thresholds(CHANGED, "terminal", width=40).splitlines()
+    at = lines.index("Q1.1")
+    assert lines[at + 1 : at + 3] == [
+        "  loss NaN or infinite; any; §1: find",
+        "  the layer that it came from; tree",
+    ]
 
 
 def test_colour_is_asked_for():

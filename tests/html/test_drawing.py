@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from stabdiag.formats import render
 from stabdiag.formats.html.drawing import Drawing, Node, draw
 from stabdiag.tree import QUESTIONS
 from stabdiag.tree.edges import EDGES, END, SECTIONS
@@ -91,3 +92,19 @@ def test_where_a_section_ended_at_a_leaf_the_walk_goes_on(report_of: Callable[..
     assert len([edge for edge in drawing.edges if edge.state == "onward"]) == 1
     literal, _ = drawn(report_of("spike-persistent-fp16", literal=True))
     assert [edge for edge in literal.edges if edge.state == "onward"] == []
+
+
+def test_no_label_stands_where_the_title_of_a_lane_does(report_of: Callable[..., Report]):
+    drawing, _ = drawn(report_of("healthy-fp32"))
+    for lane in drawing.lanes:
+        end = 40 + 8 * len(f"{lane.section} {lane.title}")
+        for edge in drawing.edges:
+            beside = edge.y - 10 > lane.y + 22 or edge.y < lane.y + 6
+            begin = edge.x - 6 * len(edge.label) if edge.anchor == "end" else edge.x
+            assert not edge.label or beside or begin > end
+
+
+def test_an_answer_is_called_as_in_the_list_below(report_of: Callable[..., Report]):
+    page = render(report_of("spike-lr-jump"), "html")
+    assert 'aria-label="Q2.3, found: ' in page
+    assert 'aria-label="Q2.2, yes: ' in page

@@ -110,7 +110,7 @@ def test_without_a_cadence_the_cost_is_a_lower_bound(broken: Callable[..., Repor
     assert cost_of(report).first == 500
     text = postmortem(report)
     assert "| Steps | at least 99 |" in text
-    assert "give checkpoint_every" in text
+    assert "--set checkpoint_every=N counts from" in text
 
 
 def test_a_checkpoint_later_than_the_onset_is_none(broken: Callable[..., Report]) -> None:

@@ -136,6 +136,12 @@ def test_what_the_manifest_does_not_tell_is_unknown(slug: str, changes: dict[str
     assert tick(slug, **changes).state is State.UNKNOWN
 
 
+def test_a_rate_without_an_optimizer_says_what_is_missing():
+    sheet = preflight(parse_manifest({"lr": 3e-4}), Limits())
+    (told,) = (one.because for one in sheet.ticks if one.slug == "peak-lr")
+    assert told == "It is 0.0003; what is usual depends on the optimizer."
+
+
 def test_nested_keys_of_frameworks_are_found():
     raw = {"trainer": {"max_steps": 1000, "val_check_interval": 500}, "optim": {"warmup_ratio": 1}}
     sheet = preflight(parse_manifest(raw), Limits())
@@ -168,7 +174,7 @@ def test_a_null_says_that_gradients_are_not_clipped():
 
 
 def test_a_single_step_is_told_in_the_singular():
-    assert tick("checkpoints", checkpoint_every=1).because.startswith("One every 1 step;")
+    assert tick("checkpoints", checkpoint_every=1).because.startswith("One every step;")
     assert "1 steps" not in tick("warmup", warmup_steps=1).because
 
 

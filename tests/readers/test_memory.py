@@ -95,7 +95,9 @@ def test_a_mapping_of_series_and_arrow_arrays():
 
 
 def test_a_single_series_is_no_log():
-    with pytest.raises(LogError, match=r"cannot read a Series; expected a DataFrame"):
+    with pytest.raises(
+        LogError, match=r"cannot read a Series; expected .* mapping of arrays such as"
+    ):
         from_object(pd.Series([2.0, 1.9]))
 
 

@@ -115,7 +115,8 @@ def _across(node: Node, target: Node, label: str, state: str) -> Edge:
     if target.x - node.x > WIDTH + ACROSS:
         x, y, end = node.x + WIDTH - 16, node.y - 12, target.x + 16
         path = f"M{x} {node.y}V{y}H{end}V{target.y}"
-        return Edge(path=path, label=label, x=x + 8, y=y - 4, state=state)
+        # At its end: above its beginning stands the title of the lane.
+        return Edge(path=path, label=label, x=end - 5, y=y - 4, state=state, anchor="end")
     x, y = node.x + WIDTH, node.y + HEIGHT // 2
     end, level = target.x, target.y + target.height // 2
     middle = (x + end) // 2

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from stabdiag.formats.canvas import View, bad_columns, strip
 from stabdiag.formats.markdown_text import block
-from stabdiag.formats.measured import number
+from stabdiag.formats.measured import span
 from stabdiag.words import clipped
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def chart(plot: Plot) -> str:
     labels = [clipped(one.role, _LABEL) for one in series]
     width = max(map(len, labels))
     rows = [
-        f"{label:<{width}}  {_bars(one, view)}  {_range(one)}"
+        f"{label:<{width}}  {_bars(one, view)}  {span(one.finite().values)}"
         for label, one in zip(labels, series, strict=True)
     ]
     return block("\n".join([*rows, f"{'step':<{width}}  {_axis(plot, view)}".rstrip()]), "text")
@@ -37,11 +37,6 @@ def _bars(series: Series, view: View) -> str:
     bad = bad_columns(series, view)
     drawn = strip(series, view, ascii=False)
     return "".join("×" if b else char for char, b in zip(drawn, bad, strict=True))
-
-
-def _range(series: Series) -> str:
-    good = series.finite().values
-    return f"{number(float(good.min()), 3)} to {number(float(good.max()), 3)}"
 
 
 def _axis(plot: Plot, view: View) -> str:

@@ -8,7 +8,7 @@ import numpy as np
 from rich.text import Text
 
 from stabdiag.formats.canvas import BLANK, Scale, View, bad_columns, curve, round_numbers, strip
-from stabdiag.formats.measured import number
+from stabdiag.formats.measured import number, span
 from stabdiag.formats.subject import Plot, group
 from stabdiag.formats.terminal.frame import LABEL, room, row, step_axis, styled
 from stabdiag.formats.terminal.page import Page
@@ -46,9 +46,7 @@ def _title(plot: Plot, scale: Scale, page: Page) -> Iterator[Text]:
     if plot.series.column != name:
         name += f" ({plot.series.column})"
     told = [f"{name}{', log scale' if scale.log else ''}"]
-    for series in plot.companions:
-        low, high = series.finite().values.min(), series.finite().values.max()
-        told.append(f"{series.role} {number(float(low), 3)} to {number(float(high), 3)}")
+    told += [f"{one.role} {span(one.finite().values)}" for one in plot.companions]
     yield from page.wrap("; ".join(told), "  ")
 
 
