@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 import sys
+import textwrap
 from contextlib import chdir
 from dataclasses import dataclass
 from pathlib import Path
@@ -115,6 +116,16 @@ def generated() -> Iterable[tuple[Path, str]]:
     for name, table in (("roles", roles), ("manifest", manifest)):
         names = _put(names, name, table)
     yield ROOT / "docs" / "names.md", names
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    yield ROOT / "README.md", _put(readme, "names", in_short)
+
+
+def in_short() -> str:
+    """Return the roles and the manifest's fields, without their other names."""
+    columns = ", ".join(f"`{role.name}{'/<group>' if role.prefixes else ''}`" for role in ROLES)
+    fields = ", ".join(f"`{key.name}`" for key in KEYS)
+    items = (f"- {what}: {names}." for what, names in (("Columns", columns), ("Manifest", fields)))
+    return "\n".join(textwrap.fill(item, 118, subsequent_indent="  ") for item in items)
 
 
 def roles() -> str:
