@@ -10,7 +10,7 @@ from stabdiag.tree.gradients import is_the_grad_norm_rising
 from stabdiag.tree.question import Question, Reply, no, unknown, yes
 from stabdiag.tree.rates import is_the_lr_rising
 from stabdiag.tree.reward import no_harm
-from stabdiag.tree.rises import best_step, climb, is_clear, material_bar
+from stabdiag.tree.rises import best_step, climb, is_clear, last_window, material_bar
 from stabdiag.tree.weights import did_a_weight_norm_change
 from stabdiag.words import num, plural
 
@@ -111,11 +111,14 @@ def _monotone(case: Case) -> Reply:
             "needed",
             measured={"logged": len(loss)},
         )
-    window = loss.between(last - wanted, last)
-    steps = f"at every step of the last {wanted}"
-    if len(window) > 1 and (np.diff(window.values) > 0).all():
-        return yes(f"the loss rose {steps}", branch="material")
-    return no(f"the loss did not rise {steps}")
+    window = last_window(case)
+    told = f"at every step of the last {wanted}"
+    if last - int(window.steps[0]) > wanted:
+        told = f"at each of the last {len(window)} losses (the log is sparse)"
+    ends = (int(window.steps[0]), last)
+    if (np.diff(window.values) > 0).all():
+        return yes(f"the loss rose {told}", *ends, branch="material")
+    return no(f"the loss did not rise {told}")
 
 
 QUESTIONS: tuple[Question, ...] = (

@@ -147,7 +147,9 @@ def _too_often(case: Case, found: Overflows) -> Reply:
     if found.later > allowed or crowded:
         first = found.first_unexplained(factor)
         return yes(told, first, branch="overflow", measured=measured)
-    return no(f"{told}: the scaler is working", measured=measured)
+    if "loss_scale" in case.history.series:
+        return no(f"{told}: the scaler is working", measured=measured)
+    return no(f"{told}: no more than a working scaler has", measured=measured)
 
 
 QUESTIONS: tuple[Question, ...] = (

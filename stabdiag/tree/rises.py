@@ -13,6 +13,7 @@ from stabdiag.tree.lr_over import lr_over
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from stabdiag.history import Series
     from stabdiag.stats.shape import Spike
     from stabdiag.tree.case import Case
 
@@ -54,11 +55,19 @@ def climb(case: Case) -> tuple[int, int]:
     of the last window.
     """
     if case.literal:
-        last = int(case.loss.steps[-1])
-        return last - case.limits.divergence.window, last
+        window = last_window(case)
+        return int(window.steps[0]), int(window.steps[-1])
     rise, begin = found_rise(case), case.settled.start
     first, last = case.at(begin + rise.onset), case.at(begin + rise.crest)
     return first, max(last, first + 1)
+
+
+def last_window(case: Case) -> Series:
+    """Return the losses of the last window of §4; on a sparse log, as many as it takes at least."""
+    loss, limits = case.loss, case.limits.divergence
+    fewest = loss.steps[-min(limits.min_points, len(loss))]
+    last = int(loss.steps[-1])
+    return loss.between(min(last - limits.window, int(fewest)), last)
 
 
 def found_rise(case: Case) -> Rise:

@@ -41,11 +41,9 @@ def _is_there_a_spike(case: Case) -> Reply:
             measured={"logged": n},
         )
     counted, measured = _exceedances(case)
-    measured |= {
-        "family_size": scan.tested,
-        "family_limit": scan.limit,
-        "window_points": case.spike_window,
-    }
+    if not case.literal:
+        measured |= {"family_size": scan.tested, "family_limit": scan.limit}
+    measured["window_points"] = case.spike_window
     wide = _width(case)
     if worst is None:
         return no(
@@ -53,10 +51,12 @@ def _is_there_a_spike(case: Case) -> Reply:
             case.at(scan.largest_at),
             measured={"largest_score": scan.largest, **measured},
         )
-    # To the letter, the losses of the first window are not tested: a spike there is none of these.
+    # Of the first window the letter tests nothing: a spike there is none of these.
     rose = f"{counted}; " if measured["exceedances"] else ""
     rose += _rose(case, worst)
-    if worst.score > scan.limit:
+    if case.literal:
+        why = ""
+    elif worst.score > scan.limit:
         why = f", and this run's own noise reaches {sigmas(scan.limit)}"
     else:
         noise = f"single steps of this run's noise reach {sigmas(scan.limit)}"
@@ -122,6 +122,8 @@ def _why_none(case: Case) -> str:
         f"the highest, at step {case.at(scan.largest_at)}, is {sigmas(scan.largest)} above the "
         "steps just before it"
     )
+    if case.literal:
+        return highest
     if scan.largest <= scan.limit:
         reach = _HEAVY if _is_drawn_out(case) else f"reaches {sigmas(scan.limit)}"
         return f"{highest}; this run's own noise {reach}"

@@ -36,7 +36,7 @@ def did_a_weight_norm_change(case: Case) -> Reply:
     }
     if not logged:
         return unknown("too few weight norms were logged over the climb")
-    within = {name: _within(span, window, case) for name, span in logged.items()}
+    within = {name: _within(span, window) for name, span in logged.items()}
     changes = {name: _largest_change(span, within[name]) for name, span in logged.items()}
     name = max(changes, key=lambda group: abs(np.log(changes[group])))
     ratio, limit = changes[name], case.limits.divergence.weight_norm_ratio
@@ -59,10 +59,8 @@ def did_a_weight_norm_change(case: Case) -> Reply:
     return yes(told, first, last, branch=branch, measured=measured)
 
 
-def _within(series: Series, window: int, case: Case) -> int:
+def _within(series: Series, window: int) -> int:
     """Return the steps over which a change counts: enough of them to hold three values."""
-    if case.literal:
-        return window
     return max(window, round(2 * usual_gap(series.steps)))
 
 

@@ -52,7 +52,8 @@ def climb_facts(case: Case, cause: str = "", answer: Answer | None = None) -> Cl
     """Tell of a climb, and of the series behind it if that shows when it turned."""
     first, last = climb(case)
     if case.literal:
-        what = f"The loss rose at every step from {first} to {last}."
+        every = "step" if case.stride == 1 else "logged step"
+        what = f"The loss rose at every {every} from {first} to {last}."
     else:
         rise = found_rise(case)
         what = (
