@@ -17,6 +17,12 @@ def plural(count: int | str, one: str, many: str | None = None) -> str:
     return f"{count} {one if str(count) == '1' else many or one + 's'}"
 
 
+def every(steps: float | str) -> str:
+    """Return ``every step`` or ``every 50 steps``; the number may be written already."""
+    told = steps if isinstance(steps, str) else num(steps)
+    return "every step" if told == "1" else f"every {told} steps"
+
+
 # A step or several, by number, and so many of them; what comes every so many is set in steps.
 _NUMBERED = re.compile(r"\b([Ss])tep(?=s? \d)")
 _COUNTED = re.compile(r"(?<!every )(\b\d+ )step(?=s?\b)")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stabdiag.words import in_epochs, num, plural, sigmas, times
+from stabdiag.words import every, in_epochs, num, plural, sigmas, times
 
 
 @pytest.mark.parametrize(
@@ -64,3 +64,11 @@ def test_deviations_that_mean_nothing_any_more_are_not_counted() -> None:
 )
 def test_texts_about_epochs_say_so(text: str, told: str) -> None:
     assert in_epochs(text) == told
+
+
+@pytest.mark.parametrize(
+    ("steps", "told"),
+    [(1, "every step"), (1.0, "every step"), (2, "every 2 steps"), (0.5, "every 0.5 steps")],
+)
+def test_what_comes_at_each_step_comes_every_step(steps: float, told: str) -> None:
+    assert every(steps) == told

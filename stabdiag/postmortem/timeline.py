@@ -50,7 +50,7 @@ def _beginning(report: Report, incident: Incident) -> Iterator[Moment]:
     )
     saved = incident.checkpoint
     if saved.step and saved.step >= incident.first:
-        what = f"The last one from before the onset (one is written every {saved.every} steps)"
+        what = f"The last one from before the onset ({saved.cadence})"
         yield Moment(step=saved.step, name="Last good checkpoint", what=what)
 
 

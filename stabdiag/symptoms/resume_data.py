@@ -8,7 +8,7 @@ import numpy as np
 
 from stabdiag.findings import Remedy, Severity
 from stabdiag.symptoms.symptom import Evidence, Symptom
-from stabdiag.words import plural, whole
+from stabdiag.words import every, whole
 
 if TYPE_CHECKING:
     from stabdiag.arrays import Floats
@@ -95,8 +95,8 @@ def resume_step_gap(case: Case) -> Evidence | None:
         first, last = int(steps[at]), int(steps[at + 1])
         lost = last - first - int(case.stride)
         return Evidence(
-            because=f"No step is logged between {first} and {last}, where one is logged every "
-            f"{plural(round(case.stride), 'step')} before and after.",
+            because=f"No step is logged between {first} and {last}, where one is logged "
+            f"{every(round(case.stride))} before and after.",
             step=first,
             measured={"from": first, "to": last, "missing": lost},
             first=f"Look for the log of the steps {first} to {last}, and for a resume from a "

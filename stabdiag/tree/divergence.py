@@ -10,7 +10,7 @@ from stabdiag.tree.gradients import is_the_grad_norm_rising
 from stabdiag.tree.question import Question, Reply, no, unknown, yes
 from stabdiag.tree.rates import is_the_lr_rising
 from stabdiag.tree.reward import no_harm
-from stabdiag.tree.rises import best_step, climb, is_clear, last_window, material_bar
+from stabdiag.tree.rises import best_step, climb, is_clear, last_window, material_bar, mean_of
 from stabdiag.tree.weights import did_a_weight_norm_change
 from stabdiag.words import num, plural
 
@@ -83,7 +83,9 @@ def _ends(case: Case, rise: Rise) -> str:
         since = f" since the jump at step {jumps[-1]}"
     ends += f" at {num(rise.last_level)}"
     if rise.points > 1:
-        ends += f" (mean of {rise.points})"
+        since_then = settled.stop - rise.points
+        out = any(spike.recovered and spike.end > since_then for spike in case.spikes)
+        ends += f" ({mean_of(rise.points)}{', spikes left out' if out else ''})"
     if rise.amount <= 0:
         return f"{ends}, its best level{since}"
     return (

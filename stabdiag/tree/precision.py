@@ -49,7 +49,8 @@ def _is_there_an_overflow(case: Case) -> Reply:
     found = overflows(case)
     if not len(found.steps):
         return no(" and ".join(logged) + moves, measured={"overflows": 0})
-    told = f"{plural(len(found.steps), 'overflow')}, the first at step {int(found.steps[0])}"
+    first = "" if len(found.steps) == 1 else "the first "
+    told = f"{plural(len(found.steps), 'overflow')}, {first}at step {int(found.steps[0])}"
     measured = {"overflows": len(found.steps)}
     if dtype == "fp16" and not _is_constant(scale):
         told += f"; {found.calibrating} while the scaler was calibrating at the start"

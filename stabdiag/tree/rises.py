@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stabdiag.stats.blocks import is_trimmed
 from stabdiag.stats.quantiles import medians
 from stabdiag.stats.rise import Rise, net_rise
 from stabdiag.tree.lr_over import lr_over
@@ -75,6 +76,11 @@ def found_rise(case: Case) -> Rise:
     if case.rise is None:
         raise LookupError("Q4.2 to Q4.4 are asked of a loss that rises")
     return case.rise
+
+
+def mean_of(points: int) -> str:
+    """Return what the level is that so many points at the end have, which are two blocks."""
+    return f"{'trimmed mean' if is_trimmed(points // 2) else 'mean'} of {points}"
 
 
 def best_step(case: Case) -> int:

@@ -9,7 +9,7 @@ import numpy as np
 from stabdiag.stats.quantiles import usual_gap
 from stabdiag.tree.question import Reply, no, unknown, yes
 from stabdiag.tree.rises import best_step, climb
-from stabdiag.tree.turns import logarithms, turned_to
+from stabdiag.tree.turns import at_or_near, logarithms, turned_to
 from stabdiag.words import times
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def did_a_weight_norm_change(case: Case) -> Reply:
         # What came later than the climb did not begin it, however much larger it was.
         turned = turned_to(case, groups[name], first, began + window, falling=ratio < 1)
     if turned is not None:
-        told += f"; the change began at step {turned}"
+        told += f"; the change began {at_or_near(groups[name], turned)}"
         measured["turned"] = turned
     return yes(told, first, last, branch=branch, measured=measured)
 

@@ -168,7 +168,7 @@ def test_a_null_says_that_gradients_are_not_clipped():
 
 
 def test_a_single_step_is_told_in_the_singular():
-    assert tick("checkpoints", checkpoint_every=1).because.startswith("One every 1 step;")
+    assert tick("checkpoints", checkpoint_every=1).because.startswith("One every step;")
     assert "1 steps" not in tick("warmup", warmup_steps=1).because
 
 

@@ -281,7 +281,7 @@ def test_a_skipped_step_and_the_fall_of_the_scale_are_one_overflow(told_at: int)
     log = {"step": np.arange(400), "loss": np.linspace(3, 2, 400), "loss_scale": scale}
     report = stabdiag.diagnose(log | {"skipped": skipped}, manifest={"dtype": "fp16"})
     answers = {answer.question: answer for answer in report.trail}
-    assert answers["Q3.1"].because.startswith("1 overflow, the first at step 100")
+    assert answers["Q3.1"].because.startswith("1 overflow, at step 100")
 
 
 def test_a_count_of_skipped_steps_that_holds_no_number_tells_nothing() -> None:
