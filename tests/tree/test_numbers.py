@@ -138,3 +138,24 @@ def test_one_overflow_is_not_the_first_of_several(calm: Callable[..., Log]) -> N
     norms[200] = np.inf
     report = stabdiag.diagnose(calm(400) | {"grad_norm": norms}, manifest={"dtype": "bf16"})
     assert answer_of(report, "Q3.1").because == "1 overflow, at step 200"
+
+
+def test_a_climb_that_a_jump_ends_does_not_end_where_the_log_does(
+    calm: Callable[..., Log],
+) -> None:
+    log = calm(1200)
+    log["loss"][600:1160] += np.linspace(0, 3, 560)
+    log["loss"][1160:] = 4e4
+    report = stabdiag.diagnose(log)
+    found = next(one for one in report.findings if one.slug == "divergence-unexplained")
+    level = answer_of(report, "Q4.1").measured["last"]
+    assert isinstance(level, float)
+    assert f"and stood at a level of {level:.4g} before the jump at step 1160, " in found.summary
+    assert "the loss stood at" in answer_of(report, "Q4.1").because
+
+
+def test_a_climb_without_a_jump_ends_at_a_level(calm: Callable[..., Log]) -> None:
+    log = calm(1200)
+    log["loss"][600:] += np.linspace(0, 3, 600)
+    report = stabdiag.diagnose(log)
+    assert "and ends at a level of " in report.diagnosis.summary
