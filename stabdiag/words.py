@@ -23,9 +23,9 @@ def every(steps: float | str) -> str:
     return "every step" if told == "1" else f"every {told} steps"
 
 
-# A step or several, by number, and so many of them; what comes every so many is set in steps.
+# A step or several, by number, and so many of them; a scaler counts the optimizer's steps.
 _NUMBERED = re.compile(r"\b([Ss])tep(?=s? \d)")
-_COUNTED = re.compile(r"(?<!every )(\b\d+ )step(?=s?\b)")
+_COUNTED = re.compile(r"(?<!probe every )(\b\d+ |\bwritten every )step(?=s?\b)")
 
 
 def in_epochs(text: str) -> str:

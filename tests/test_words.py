@@ -58,6 +58,8 @@ def test_deviations_that_mean_nothing_any_more_are_not_counted() -> None:
         ("from step -1 on", "from step -1 on"),
         ("within 10 steps of step 4", "within 10 epochs of epoch 4"),
         ("a probe every 2000 steps", "a probe every 2000 steps"),
+        ("spiked 9 times, every 15 steps", "spiked 9 times, every 15 epochs"),
+        ("one is written every step", "one is written every epoch"),
         ("step one batch forward; every step", "step one batch forward; every step"),
         ("misstep 3, 4 stepped", "misstep 3, 4 stepped"),
     ],
