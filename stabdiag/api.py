@@ -12,7 +12,7 @@ from stabdiag.assemble import build_history
 from stabdiag.errors import StabdiagError
 from stabdiag.given import limits_from, loaded_run, manifest_from, raw_columns
 from stabdiag.history import History
-from stabdiag.infer import infer
+from stabdiag.infer import in_its_steps, infer
 from stabdiag.limits import Limits
 from stabdiag.manifest import Manifest
 from stabdiag.report import Report
@@ -102,6 +102,7 @@ def diagnose(
 
 def report_on(history: History, told: Manifest, limits: Limits, *, literal: bool = False) -> Report:
     """Diagnose a history as it is, with all that is told of its run."""
+    told, history = in_its_steps(told, history)
     known = infer(told, history)
     case = Case(history=history, manifest=known, limits=limits, literal=literal)
 

@@ -5,12 +5,18 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from stabdiag.history import Event, EventKind
 from stabdiag.manifest.other import other_number, saves_by_epoch
 from stabdiag.words import plural
 
 if TYPE_CHECKING:
     from stabdiag.history import History
     from stabdiag.manifest import Manifest
+
+
+# Counts of a manifest, and how many times as many epochs as were logged they may be if they are of
+# epochs: a run may break off early.
+_COUNTS = {"warmup_steps": 1, "total_steps": 10, "checkpoint_every": 1}
 
 
 def infer(manifest: Manifest, history: History) -> Manifest:
@@ -20,6 +26,29 @@ def infer(manifest: Manifest, history: History) -> Manifest:
     values: dict[str, Any] = {name: value for name, (value, _) in new.items()}
     grounds = {name: why for name, (_, why) in new.items()}
     return replace(manifest, **values, inferred={**manifest.inferred, **grounds})
+
+
+def in_its_steps(manifest: Manifest, history: History) -> tuple[Manifest, History]:
+    """Leave out what a manifest counts in steps where the log counts epochs, and tell of it.
+
+    A warm-up of 500 is none of 500 epochs in a log of 60: all of the counts are in steps then. What
+    is given by hand is in the log's own steps, and so is what was read off the log.
+    """
+    kept = {*manifest.overridden, *manifest.inferred}
+    told = {name: getattr(manifest, name) for name in _COUNTS if name not in kept}
+    counts = {name: count for name, count in told.items() if count is not None}
+    logged = history.last_step
+    if history.unit != "epoch" or logged is None:
+        return manifest, history
+    if all(count <= _COUNTS[name] * (logged + 1) for name, count in counts.items()):
+        return manifest, history
+    event = Event(
+        kind=EventKind.STEPS,
+        message="the log counts epochs and the manifest steps: what it says of "
+        f"{', '.join(counts)} is left out (--set gives it in epochs)",
+    )
+    left: dict[str, Any] = dict.fromkeys(counts)
+    return replace(manifest, **left), replace(history, events=(*history.events, event))
 
 
 def _dtype(history: History) -> tuple[str, str] | None:

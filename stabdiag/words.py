@@ -17,14 +17,15 @@ def plural(count: int | str, one: str, many: str | None = None) -> str:
     return f"{count} {one if str(count) == '1' else many or one + 's'}"
 
 
-def at_every(count: int | str, one: str) -> str:
-    """Return ``every step`` or ``every 2 steps``."""
-    return f"every {one}" if str(count) == "1" else f"every {plural(count, one)}"
+def every(steps: float | str) -> str:
+    """Return ``every step`` or ``every 50 steps``; the number may be written already."""
+    told = steps if isinstance(steps, str) else num(steps)
+    return "every step" if told == "1" else f"every {told} steps"
 
 
-# A step or several, by number, and so many of them; what comes every so many is set in steps.
+# A step or several, by number, and so many of them; a scaler counts the optimizer's steps.
 _NUMBERED = re.compile(r"\b([Ss])tep(?=s? \d)")
-_COUNTED = re.compile(r"(?<!every )(\b\d+ )step(?=s?\b)")
+_COUNTED = re.compile(r"(?<!probe every )(\b\d+ |\bwritten every )step(?=s?\b)")
 
 
 def in_epochs(text: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stabdiag.words import at_every, in_epochs, num, plural, sigmas, times
+from stabdiag.words import every, in_epochs, num, plural, sigmas, times
 
 
 @pytest.mark.parametrize(
@@ -12,14 +12,6 @@ from stabdiag.words import at_every, in_epochs, num, plural, sigmas, times
 )
 def test_plurals(count: int | str, text: str) -> None:
     assert plural(count, "step") == text
-
-
-def test_every_one_is_told_without_its_number() -> None:
-    assert [at_every(count, "step") for count in (1, "1", 20)] == [
-        "every step",
-        "every step",
-        "every 20 steps",
-    ]
 
 
 def test_a_count_that_is_written_already() -> None:
@@ -66,9 +58,25 @@ def test_deviations_that_mean_nothing_any_more_are_not_counted() -> None:
         ("from step -1 on", "from step -1 on"),
         ("within 10 steps of step 4", "within 10 epochs of epoch 4"),
         ("a probe every 2000 steps", "a probe every 2000 steps"),
+        ("spiked 9 times, every 15 steps", "spiked 9 times, every 15 epochs"),
+        ("one is written every step", "one is written every epoch"),
         ("step one batch forward; every step", "step one batch forward; every step"),
         ("misstep 3, 4 stepped", "misstep 3, 4 stepped"),
     ],
 )
 def test_texts_about_epochs_say_so(text: str, told: str) -> None:
     assert in_epochs(text) == told
+
+
+@pytest.mark.parametrize(
+    ("steps", "told"),
+    [
+        (1, "every step"),
+        (1.0, "every step"),
+        (2, "every 2 steps"),
+        ("20", "every 20 steps"),
+        (0.5, "every 0.5 steps"),
+    ],
+)
+def test_what_comes_at_each_step_comes_every_step(steps: float | str, told: str) -> None:
+    assert every(steps) == told

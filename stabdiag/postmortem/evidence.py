@@ -39,7 +39,13 @@ def moments(told: Study) -> Iterator[str]:
     """Yield the timeline."""
     yield "## Timeline"
     clock = told.clock
-    head = ["Step", *([] if clock is None else [clock.heading]), "Event", "What happened"]
+    unit = told.report.history.unit
+    head = [
+        unit.capitalize(),
+        *([] if clock is None else [clock.heading]),
+        "Event",
+        "What happened",
+    ]
     yield table(
         head,
         [
@@ -53,7 +59,7 @@ def moments(told: Study) -> Iterator[str]:
         ],
     )
     if clock is None:
-        yield "The log holds no time stamps, so that the timeline is in steps alone."
+        yield f"The log holds no time stamps, so that the timeline is in {unit}s alone."
     elif clock.calendar:
         yield "Times are the log's own time stamps in UTC; a log does not tell its machine's zone."
 

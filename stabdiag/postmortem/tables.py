@@ -39,7 +39,7 @@ def around(history: History, main: Series, event: int) -> str:
         points = (one.between(step, step).values for one in series)
         cells = [str(step), *(number(float(p[0])) if len(p) else "" for p in points)]
         rows.append([f"**{cell}**" if cell else "" for cell in cells] if step == event else cells)
-    return table(["Step", *(escape(one.role) for one in series)], rows)
+    return table([history.unit.capitalize(), *(escape(one.role) for one in series)], rows)
 
 
 def course(plot: Plot) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from stabdiag.findings import AskedOf, Severity, Verdict
 from stabdiag.history import EventKind
 from stabdiag.postmortem.incident import asked
-from stabdiag.words import num, plural
+from stabdiag.words import in_epochs, num, plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -50,7 +50,8 @@ def _beginning(report: Report, incident: Incident) -> Iterator[Moment]:
     )
     saved = incident.checkpoint
     if saved.step and saved.step >= incident.first:
-        what = f"The last one from before the onset (one is written every {saved.every} steps)"
+        what = f"The last one from before the onset ({saved.cadence})"
+        what = in_epochs(what) if report.history.unit == "epoch" else what
         yield Moment(step=saved.step, name="Last good checkpoint", what=what)
 
 
@@ -137,7 +138,8 @@ def _words(event: Event) -> str:
 
 def _end(report: Report, incident: Incident) -> Iterator[Moment]:
     total = report.manifest.total_steps
-    planned = f"; {plural(total, 'step was', 'steps were')} planned" if total is not None else ""
+    unit = report.history.unit
+    planned = f"; {plural(total, f'{unit} was', f'{unit}s were')} planned" if total else ""
     what = f"The log ends{_loss(report, first=False)}{planned}"
     yield Moment(step=incident.last, name="End", what=what)
 

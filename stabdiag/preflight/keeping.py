@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from stabdiag import words
 from stabdiag.findings import Severity
 from stabdiag.ticks import Line
-from stabdiag.words import at_every, num
 
 if TYPE_CHECKING:
     from stabdiag.preflight.settings import Launch
@@ -22,19 +22,19 @@ def checkpoints(at: Launch) -> Tick:
             "The manifest does not say how often.",
             "Write one as often as you can afford to lose the steps between two.",
         )
-    often = f"One {at_every(every, 'step')}"
+    often = f"One {words.every(every)}"
     if total is None:
         return line.ticked(f"{often}.")
     if every > total:
         return line.crossed(
             f"{often}, and the run has {total}: there would be none.",
-            f"Write one {at_every(_often(at, total), 'step')}.",
+            f"Write one {words.every(_often(at, total))}.",
             severity=Severity.ERROR,
         )
     if every > at.limits.preflight.checkpoint_share * total:
         return line.crossed(
             f"{often}: a failure costs up to {every / total:.0%} of the run.",
-            f"Write one {at_every(_often(at, total), 'step')}.",
+            f"Write one {words.every(_often(at, total))}.",
             severity=Severity.WARNING,
         )
     return line.ticked(f"{often}; a failure costs {every / total:.1%} at most.")
@@ -62,14 +62,14 @@ def evaluations(at: Launch) -> Tick:
             f"Evaluate at regular steps, {least} times or more in the run.",
         )
     # Lightning takes a share of an epoch as well.
-    often = f"One {at_every(num(every), 'step')}"
+    often = f"One {words.every(every)}"
     if total is None or every < 1:
         return line.ticked(f"{often}.")
     count = int(total // every)
     if count < least:
         return line.crossed(
             f"{often}, {count} in the run: fewer than {least} show no trend.",
-            f"Evaluate {at_every(max(total // (4 * least), 1), 'step')}.",
+            f"Evaluate {words.every(max(total // (4 * least), 1))}.",
             severity=Severity.WARNING,
         )
     return line.ticked(f"{often}, {count} in the run.")

@@ -11,6 +11,9 @@ from stabdiag.stats.quantiles import MAD_TO_SIGMA, median
 if TYPE_CHECKING:
     from stabdiag.arrays import Floats, Ints
 
+# Of each block a tenth at either end is left out: of fewer points than these, none.
+_TENTH = 10
+
 # So many levels before a rise are enough to know their noise by.
 CALM_LEVELS = 8
 
@@ -28,10 +31,15 @@ def block_levels(x: Floats, size: int) -> tuple[Floats, Ints]:
     A level is a mean without the lowest and the highest tenth: single spikes do not move it, and a
     loss that bursts ever higher from the same floor does.
     """
-    spare, cut = len(x) % size, size // 10
+    spare, cut = len(x) % size, size // _TENTH
     starts = np.arange(spare, len(x), size)
     blocks = np.sort(x[spare:].reshape(-1, size), axis=1)
     return blocks[:, cut : size - cut].mean(axis=1), starts
+
+
+def is_trimmed(size: int) -> bool:
+    """Tell whether the level of a block of so many points leaves the outermost of them out."""
+    return size >= _TENTH
 
 
 def pair_means(levels: Floats) -> Floats:

@@ -28,8 +28,8 @@ def memory_growth(case: Case) -> Evidence | None:
     first, last, growth = float(most.levels[1]), float(most.levels[-1]), _growth(most.levels)
     what = "The memory in use" if most.name == "all" else f"The memory {most.name!r}"
     return Evidence(
-        because=f"{what} grew from {num(first)} at step {most.step(1)} to {num(last)} "
-        f"({growth:+.0%}), steadily to the end.",
+        because=f"{what} grew from {num(first)}, from step {most.step(1)} on, to {num(last)} "
+        f"({growth:+.0%}; medians of a tenth of the run), steadily to the end.",
         step=most.step(1),
         measured={"first": first, "last": last, "growth": growth},
         first="Look for tensors that are kept from step to step: a loss added up without .item(), "

@@ -8,7 +8,7 @@ import numpy as np
 
 from stabdiag.findings import Remedy, Severity
 from stabdiag.symptoms.symptom import Evidence, Symptom
-from stabdiag.words import at_every, whole
+from stabdiag.words import every, whole
 
 if TYPE_CHECKING:
     from stabdiag.arrays import Floats
@@ -96,7 +96,7 @@ def resume_step_gap(case: Case) -> Evidence | None:
         lost = last - first - int(case.stride)
         return Evidence(
             because=f"No step is logged between {first} and {last}, where one is logged "
-            f"{at_every(round(case.stride), 'step')} before and after.",
+            f"{every(round(case.stride))} before and after.",
             step=first,
             measured={"from": first, "to": last, "missing": lost},
             first=f"Look for the log of the steps {first} to {last}, and for a resume from a "

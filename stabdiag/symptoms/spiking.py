@@ -14,7 +14,7 @@ import numpy as np
 from stabdiag.findings import Remedy, Severity
 from stabdiag.stats.quantiles import MAD_TO_SIGMA, median, medians
 from stabdiag.symptoms.symptom import Evidence, Symptom
-from stabdiag.words import num
+from stabdiag.words import every, num
 
 if TYPE_CHECKING:
     from stabdiag.arrays import Floats, Ints
@@ -35,20 +35,20 @@ def frequent_spikes(case: Case) -> Evidence | None:
         return None
     at, heights, noise = found
     gaps = np.diff(case.loss.steps[at]).astype(np.float64)
-    every, height = median(gaps), median(heights)
-    regular = median(np.abs(gaps - every)) <= _REGULAR * every
+    gap, height = median(gaps), median(heights)
+    regular = median(np.abs(gaps - gap)) <= _REGULAR * gap
     mark = _mark(case.loss.values, at, noise)
     if not regular and mark < case.limits.data.spike_mark:
         return None
     steps = case.loss.steps[at]
-    rhythm = f"every {num(every)} steps" if regular else f"{num(every)} steps apart or so"
+    rhythm = every(gap) if regular else f"{num(gap)} steps apart or so"
     after = (
         "came down again"
         if mark < case.limits.data.spike_mark
         else f"was still {num(mark)} deviations above its level just after"
     )
     hint = (
-        f"Find out what happens every {num(every)} steps: one hard shard or batch, an epoch's "
+        f"Find out what happens {every(gap)}: one hard shard or batch, an epoch's "
         "first batch, an update of something else."
         if regular
         else f"Save the batches of the spikes (the first at step {int(steps[0])}) and look for "
@@ -60,7 +60,7 @@ def frequent_spikes(case: Case) -> Evidence | None:
         step=int(steps[0]),
         measured={
             "spikes": len(at),
-            "apart": every,
+            "apart": gap,
             "height": height,
             "regular": bool(regular),
             "mark": mark,

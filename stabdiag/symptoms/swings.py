@@ -88,7 +88,7 @@ def _above_start(case: Case) -> Evidence | None:
     step = int(case.loss.steps[len(x) // 2])
     return Evidence(
         because=f"The loss began at {num(began)}, and from step {step} on it swings about "
-        f"{num(level)}, between {num(low)} and {num(high)}: worse than before any training.",
+        f"{num(level)}, mostly between {num(low)} and {num(high)}: worse than before any training.",
         step=int(case.loss.steps[0]),
         measured={"first_loss": began, "level": level, "low": low, "high": high},
         first=_first(case),

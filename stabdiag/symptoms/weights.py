@@ -105,8 +105,9 @@ def _evidence(group: Group, doing: str, *, first: str, then: tuple[str, ...]) ->
     begun = _begun(group)
     begin, last, ratio = float(group.levels[begun]), float(group.levels[-1]), _ratio(group, begun)
     return Evidence(
-        because=f"The weight norm of {group.name!r} went from {num(begin)} at step "
-        f"{group.step(begun)} to {num(last)} ({times(ratio)}), and was still {doing} at the end.",
+        because=f"The weight norm of {group.name!r} went from {num(begin)}, from step "
+        f"{group.step(begun)} on, to {num(last)} ({times(ratio)}; medians of a tenth of the run), "
+        f"and was still {doing} at the end.",
         step=group.step(begun),
         measured={"group": group.name, "first": begin, "last": last, "ratio": ratio},
         first=first,

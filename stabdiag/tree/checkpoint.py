@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from stabdiag import words
+
 if TYPE_CHECKING:
     from stabdiag.manifest import Manifest
 
@@ -25,7 +27,7 @@ class Checkpoint:
     @property
     def cadence(self) -> str:
         """How often a checkpoint is written, in words."""
-        return f"one is written every {'step' if self.every == 1 else f'{self.every} steps'}"
+        return "" if self.every is None else f"one is written {words.every(self.every)}"
 
     def reload(self, what: str, how: str = "") -> str:
         """Return an imperative clause: reload the last checkpoint before ``what``, at its step.

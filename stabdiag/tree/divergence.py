@@ -11,7 +11,7 @@ from stabdiag.tree.loss_weight import weighed_until
 from stabdiag.tree.question import Question, Reply, no, unknown, yes
 from stabdiag.tree.rates import is_the_lr_rising
 from stabdiag.tree.reward import no_harm
-from stabdiag.tree.rises import best_step, climb, is_clear, material_bar
+from stabdiag.tree.rises import best_step, climb, is_clear, last_window, material_bar, mean_of
 from stabdiag.tree.weights import did_a_weight_norm_change
 from stabdiag.words import num, plural
 
@@ -92,7 +92,9 @@ def _ends(case: Case, rise: Rise) -> str:
         since = f" since the jump at step {jumps[-1]}"
     ends += f" at {num(rise.last_level)}"
     if rise.points > 1:
-        ends += f" (mean of {rise.points})"
+        since_then = settled.stop - rise.points
+        out = any(spike.recovered and spike.end > since_then for spike in case.spikes)
+        ends += f" ({mean_of(rise.points)}{', spikes left out' if out else ''})"
     if rise.amount <= 0:
         return f"{ends}, its best level{since}"
     return (
@@ -124,11 +126,14 @@ def _monotone(case: Case) -> Reply:
             "needed",
             measured={"logged": len(loss)},
         )
-    window = loss.between(last - wanted, last)
-    steps = f"at every step of the last {wanted}"
-    if len(window) > 1 and (np.diff(window.values) > 0).all():
-        return yes(f"the loss rose {steps}", branch="material")
-    return no(f"the loss did not rise {steps}")
+    window = last_window(case)
+    told = f"at every step of the last {wanted}"
+    if last - int(window.steps[0]) > wanted:
+        told = f"at each of the last {len(window)} losses (the log is sparse)"
+    ends = (int(window.steps[0]), last)
+    if (np.diff(window.values) > 0).all():
+        return yes(f"the loss rose {told}", *ends, branch="material")
+    return no(f"the loss did not rise {told}")
 
 
 QUESTIONS: tuple[Question, ...] = (

@@ -45,8 +45,9 @@ def lr_over(case: Case, first: int, last: int) -> LrOver | None:
     begin, middle, end = (float(over.values[i]) for i in (0, len(over) // 2, -1))
     before = lr.values[lr.steps < first]
     highest = -np.inf if case.literal else float(before.max(initial=-np.inf))
+    rises = end > begin * limits.lr_rise
     # A warm-up that ends before the climb, or early in it, is no schedule that never ends.
-    rises = end > begin * limits.lr_rise and begin < middle < end and climbing[0] < end
+    rises &= case.literal or (begin < middle < end and float(climbing[0]) < end)
     return LrOver(
         first=int(over.steps[0]),
         begin=begin,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from stabdiag.findings import Answer, Finding, Verdict
 from stabdiag.stats.rise import FEWEST
 from stabdiag.tree.outcomes import BY_SLUG
-from stabdiag.words import plural
+from stabdiag.words import num, plural
 
 if TYPE_CHECKING:
     from stabdiag.tree.case import Case
@@ -56,6 +56,12 @@ def _healthy(case: Case, open_: set[str]) -> str:
         return f"no NaN, and {case.reward.column!r} has not fallen{unclear}"
     if open_.intersection(("Q2.1", "Q4.1")):
         return f"nothing wrong in what could be tested{unclear}"
+    if case.literal:
+        limits = case.limits
+        return (
+            f"no NaN, no loss above μ+{num(limits.spike.sigma)}σ, no rise at every step of the "
+            f"last {limits.divergence.window}{unclear}"
+        )
     return f"no NaN, no spike beyond this run's own noise, no climb{unclear}"
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from stabdiag.stats.quantiles import median, usual_gap
 from stabdiag.tree.batches import USUAL_REPEATS
 from stabdiag.tree.lr_jumps import steepest_rise
-from stabdiag.words import num, plural, whole
+from stabdiag.words import every, num, plural, whole
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -161,7 +161,7 @@ def grad_panel(case: Case, spike: Spike) -> Panel:
         because = f"{beyond}; around it, it {because.removeprefix('the gradient norm ')}"
     elif not holds and sparse(case, finite):
         because += (
-            f"; it was logged every {num(usual_gap(finite.steps))} steps, and where the "
+            f"; it was logged {every(usual_gap(finite.steps))}, and where the "
             "loss is a mean over them, it need not be that of the step that spiked"
         )
     measured["grad_ratio"] = ratio

@@ -49,7 +49,8 @@ def _is_there_an_overflow(case: Case) -> Reply:
     found = overflows(case)
     if not len(found.steps):
         return no(" and ".join(logged) + moves, measured={"overflows": 0})
-    told = f"{plural(len(found.steps), 'overflow')}, the first at step {int(found.steps[0])}"
+    first = "" if len(found.steps) == 1 else "the first "
+    told = f"{plural(len(found.steps), 'overflow')}, {first}at step {int(found.steps[0])}"
     measured = {"overflows": len(found.steps)}
     if dtype == "fp16" and not _is_constant(scale):
         told += f"; {found.calibrating} while the scaler was calibrating at the start"
@@ -147,7 +148,9 @@ def _too_often(case: Case, found: Overflows) -> Reply:
     if found.later > allowed or crowded:
         first = found.first_unexplained(factor)
         return yes(told, first, branch="overflow", measured=measured)
-    return no(f"{told}: the scaler is working", measured=measured)
+    if "loss_scale" in case.history.series:
+        return no(f"{told}: the scaler is working", measured=measured)
+    return no(f"{told}: no more than a working scaler has", measured=measured)
 
 
 QUESTIONS: tuple[Question, ...] = (

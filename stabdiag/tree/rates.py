@@ -9,7 +9,7 @@ from stabdiag.stats.quantiles import median
 from stabdiag.tree.lr_over import lr_over
 from stabdiag.tree.question import Reply, no, unknown, yes
 from stabdiag.tree.rises import best_step, climb
-from stabdiag.tree.turns import turned_to
+from stabdiag.tree.turns import at_or_near, turned_to
 from stabdiag.words import num
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def is_the_lr_rising(case: Case) -> Reply:
         return no(told, since, last, measured=measured)
     turned = turned_to(case, case.history.series["lr"], first, last)
     if turned is not None:
-        told += f"; the rise began at step {turned}"
+        told += f"; the rise began {at_or_near(case.history.series['lr'], turned)}"
         measured["turned"] = turned
     return yes(told, since, last, measured=measured)
 

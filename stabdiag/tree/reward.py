@@ -10,7 +10,7 @@ import numpy as np
 from stabdiag.stats.quantiles import median, usual_gap
 from stabdiag.stats.rise import net_rise
 from stabdiag.tree.question import Reply, no
-from stabdiag.tree.rises import is_clear
+from stabdiag.tree.rises import is_clear, mean_of
 from stabdiag.words import num
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ def no_harm(reward: Reward) -> Reply:
     if reward.last >= reward.best:
         best = "its best level"
     return no(
-        f"the run is trained for a reward, and {reward.column!r} ends at {num(reward.last)} (mean "
-        f"of {reward.points}), {best}: its loss may jump and rise meanwhile",
+        f"the run is trained for a reward, and {reward.column!r} ends at {num(reward.last)} "
+        f"({mean_of(reward.points)}), {best}: its loss may jump and rise meanwhile",
         measured={"reward_best": reward.best, "reward_last": reward.last},
     )

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stabdiag.stats.blocks import is_trimmed
 from stabdiag.stats.quantiles import medians
 from stabdiag.stats.rise import Rise, net_rise
 from stabdiag.tree.lr_over import lr_over
@@ -13,6 +14,7 @@ from stabdiag.tree.lr_over import lr_over
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from stabdiag.history import Series
     from stabdiag.stats.shape import Spike
     from stabdiag.tree.case import Case
 
@@ -54,11 +56,19 @@ def climb(case: Case) -> tuple[int, int]:
     of the last window.
     """
     if case.literal:
-        last = int(case.loss.steps[-1])
-        return last - case.limits.divergence.window, last
+        window = last_window(case)
+        return int(window.steps[0]), int(window.steps[-1])
     rise, begin = found_rise(case), case.settled.start
     first, last = case.at(begin + rise.onset), case.at(begin + rise.crest)
     return first, max(last, first + 1)
+
+
+def last_window(case: Case) -> Series:
+    """Return the losses of the last window of §4; on a sparse log, as many as it takes at least."""
+    loss, limits = case.loss, case.limits.divergence
+    fewest = loss.steps[-min(limits.min_points, len(loss))]
+    last = int(loss.steps[-1])
+    return loss.between(min(last - limits.window, int(fewest)), last)
 
 
 def found_rise(case: Case) -> Rise:
@@ -66,6 +76,11 @@ def found_rise(case: Case) -> Rise:
     if case.rise is None:
         raise LookupError("Q4.2 to Q4.4 are asked of a loss that rises")
     return case.rise
+
+
+def mean_of(points: int) -> str:
+    """Return what the level is that so many points at the end have, which are two blocks."""
+    return f"{'trimmed mean' if is_trimmed(points // 2) else 'mean'} of {points}"
 
 
 def best_step(case: Case) -> int:

@@ -25,6 +25,11 @@ if TYPE_CHECKING:
 # The tail of the noise is drawn out to where one step of the whole log would lie: so many times as
 # far as the largest score that was seen, it tells of the tail's shape and not of the run.
 _FAR = 5.0
+
+# Where a loss blows up to 1e20, deviations have a floor far above the noise until then: of this the
+# scores tell nothing.
+_LEAST_NOISE = 1e-3
+
 _HEAVY = "has so heavy a tail that no single step stands out from it"
 
 
@@ -42,11 +47,9 @@ def _is_there_a_spike(case: Case) -> Reply:
             measured={"logged": n},
         )
     counted, measured = _exceedances(case)
-    measured |= {
-        "family_size": scan.tested,
-        "family_limit": scan.limit,
-        "window_points": case.spike_window,
-    }
+    if not case.literal and scan.limit >= _LEAST_NOISE:
+        measured |= {"family_size": scan.tested, "family_limit": scan.limit}
+    measured["window_points"] = case.spike_window
     wide = _width(case)
     if worst is None:
         return no(
@@ -54,10 +57,12 @@ def _is_there_a_spike(case: Case) -> Reply:
             case.at(scan.largest_at),
             measured={"largest_score": scan.largest, **measured},
         )
-    # To the letter, the losses of the first window are not tested: a spike there is none of these.
+    # Of the first window the letter tests nothing: a spike there is none of these.
     rose = f"{counted}; " if measured["exceedances"] else ""
     rose += _rose(case, worst)
-    if worst.score > scan.limit:
+    if case.literal or scan.limit < min(worst.score, _LEAST_NOISE):
+        why = ""
+    elif worst.score > scan.limit:
         why = f", and this run's own noise reaches {sigmas(scan.limit)}"
     else:
         noise = f"single steps of this run's noise reach {sigmas(scan.limit)}"
@@ -123,6 +128,8 @@ def _why_none(case: Case) -> str:
         f"the highest, at step {case.at(scan.largest_at)}, is {sigmas(scan.largest)} above the "
         "steps just before it"
     )
+    if case.literal:
+        return highest
     if scan.largest <= scan.limit:
         reach = _HEAVY if _is_drawn_out(case) else f"reaches {sigmas(scan.limit)}"
         return f"{highest}; this run's own noise {reach}"
@@ -142,10 +149,11 @@ def _is_drawn_out(case: Case) -> bool:
 
 def _did_it_recover(case: Case) -> Reply:
     spike, limits = focus(case), case.limits.spike
-    bound = spike.base + limits.recovery_sigma * spike.sigma
+    sigma = _deviation(case, spike)
+    bound = spike.base + limits.recovery_sigma * sigma
     measured = {
         "base": spike.base,
-        "sigma": spike.sigma,
+        "sigma": sigma,
         "bound": bound,
         "peak": spike.height + spike.base,
     }
@@ -174,6 +182,18 @@ def _did_it_recover(case: Case) -> Reply:
         onset,
         measured=measured,
     )
+
+
+def _deviation(case: Case, spike: Spike) -> float:
+    """Return the deviation that a loss which is not back is held against.
+
+    One above all differences that there were before is a floor, set by what the run blew up to: a
+    loss that is not back by it is not back by the deviation of what was before either.
+    """
+    before = case.loss.values[max(spike.onset - case.spike_window, 0) : spike.onset]
+    if not spike.recovered and len(before) and spike.sigma > np.ptp(before) > 0:
+        return float(before.std())
+    return spike.sigma
 
 
 def _what_caused_it(case: Case) -> Reply:

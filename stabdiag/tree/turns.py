@@ -30,6 +30,11 @@ def turned_to(
     return None if found is None else round(found)
 
 
+def at_or_near(series: Series, step: int) -> str:
+    """Return ``at step 600``, or ``near step 600`` where the series has no record of that step."""
+    return f"{'at' if (series.steps == step).any() else 'near'} step {step}"
+
+
 def logarithms(series: Series) -> tuple[Ints, Floats]:
     """Return the steps of positive values, and the values' logarithms."""
     good = series.values > 0

@@ -9,7 +9,7 @@ import numpy as np
 from stabdiag.stats.quantiles import usual_gap
 from stabdiag.tree.question import Reply, no, unknown, yes
 from stabdiag.tree.rises import best_step, climb
-from stabdiag.tree.turns import logarithms, turned_to
+from stabdiag.tree.turns import at_or_near, logarithms, turned_to
 from stabdiag.words import times
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def did_a_weight_norm_change(case: Case) -> Reply:
     }
     if not logged:
         return unknown("too few weight norms were logged over the climb")
-    within = {name: _within(span, window, case) for name, span in logged.items()}
+    within = {name: _within(span, window) for name, span in logged.items()}
     changes = {name: _largest_change(span, within[name]) for name, span in logged.items()}
     name = max(changes, key=lambda group: abs(np.log(changes[group])))
     ratio, limit = changes[name], case.limits.divergence.weight_norm_ratio
@@ -54,15 +54,13 @@ def did_a_weight_norm_change(case: Case) -> Reply:
         # What came later than the climb did not begin it, however much larger it was.
         turned = turned_to(case, groups[name], first, began + window, falling=ratio < 1)
     if turned is not None:
-        told += f"; the change began at step {turned}"
+        told += f"; the change began {at_or_near(groups[name], turned)}"
         measured["turned"] = turned
     return yes(told, first, last, branch=branch, measured=measured)
 
 
-def _within(series: Series, window: int, case: Case) -> int:
+def _within(series: Series, window: int) -> int:
     """Return the steps over which a change counts: enough of them to hold three values."""
-    if case.literal:
-        return window
     return max(window, round(2 * usual_gap(series.steps)))
 
 

@@ -132,3 +132,53 @@ def test_to_the_letter_a_loss_that_stands_still_has_a_score_of_zero() -> None:
     answer = next(one for one in report.trail if one.question == "Q2.1")
     assert answer.measured["largest_score"] == 0
     assert "none lies above the steps just before it" in answer.because
+
+
+def rising(after_dip: int, stride: int = 100) -> Log:
+    """Sixty losses, far apart, of which so many in a row rise at the end."""
+    n = 60
+    loss = 3.0 - 0.01 * np.arange(n)
+    loss[-after_dip:] = loss[-after_dip] + 0.01 * np.arange(after_dip)
+    return {"step": 17 + stride * np.arange(n), "loss": loss}
+
+
+@pytest.mark.parametrize(("count", "verdict"), [(3, "no"), (19, "no"), (20, "yes")])
+def test_on_a_sparse_log_the_last_window_holds_enough_losses(count: int, verdict: str) -> None:
+    report = literal(rising(count))
+    answer = next(a for a in report.trail if a.question == "Q4.1")
+    assert answer.verdict == verdict
+    assert "at each of the last 20 losses (the log is sparse)" in answer.because
+
+
+def test_a_climb_is_told_by_steps_that_the_log_holds() -> None:
+    log = rising(30, stride=30) | {"lr": np.linspace(1e-4, 1e-2, 60)}
+    report = literal(log)
+    assert report.diagnosis.slug == "divergence-lr-rising"
+    told = "The loss rose at every logged step from 1217 to 1787."
+    assert report.diagnosis.summary.startswith(told)
+    assert {17 + 30 * 40, 17 + 30 * 59} == {1217, 1787} <= set(log["step"].tolist())
+
+
+def test_a_learning_rate_that_is_higher_at_the_end_of_the_window_has_increased() -> None:
+    log = {"step": np.arange(400), "loss": 2.0 + 1e-3 * np.arange(400)}
+    log["lr"] = np.where(np.arange(400) < 350, 1e-3, 2e-3)
+    assert literal(log).diagnosis.slug == "divergence-lr-rising"
+
+
+def test_weight_norms_that_are_logged_too_seldom_for_the_window_get_a_longer_one() -> None:
+    log = {"step": 300 * np.arange(60), "loss": 2.0 + 1e-3 * np.arange(60)}
+    log["weight_norm/a"] = np.geomspace(1, 1e9, 60)
+    assert literal(log).diagnosis.slug == "divergence-weight-norm-climbing"
+
+
+def test_to_the_letter_nothing_is_said_of_the_noise(calm: Callable[..., Log]) -> None:
+    spiky, still = literal(calm(3000, seed=1)), literal(quiet(), dtype="fp32")
+    assert spiky.diagnosis.slug.startswith("spike-")
+    for report in (spiky, still):
+        answer = next(one for one in report.trail if one.question == "Q2.1")
+        assert "noise" not in answer.because
+        assert not {"family_size", "family_limit"} & set(answer.measured)
+    assert still.diagnosis.summary == (
+        "800 losses from step 0 to 799: no NaN, no loss above μ+3σ, no rise at every step of the "
+        "last 200."
+    )

@@ -281,7 +281,7 @@ def test_a_skipped_step_and_the_fall_of_the_scale_are_one_overflow(told_at: int)
     log = {"step": np.arange(400), "loss": np.linspace(3, 2, 400), "loss_scale": scale}
     report = stabdiag.diagnose(log | {"skipped": skipped}, manifest={"dtype": "fp16"})
     answers = {answer.question: answer for answer in report.trail}
-    assert answers["Q3.1"].because.startswith("1 overflow, the first at step 100")
+    assert answers["Q3.1"].because.startswith("1 overflow, at step 100")
 
 
 def test_a_count_of_skipped_steps_that_holds_no_number_tells_nothing() -> None:
@@ -560,3 +560,13 @@ def test_an_overflow_is_counted_once_where_the_scale_is_logged_less_often(
     for scales in (log["loss_scale"], rare):
         evidence = diagnose(log | {"loss_scale": scales}).diagnosis.evidence
         assert evidence["overflows"] == overflows
+
+
+def test_of_a_scale_that_was_not_logged_it_is_not_said_that_the_scaler_works() -> None:
+    norms = np.ones(400)
+    norms[200] = np.inf
+    log = {"step": np.arange(400), "loss": np.linspace(3, 2, 400), "grad_norm": norms}
+    report = stabdiag.diagnose(log, manifest={"dtype": "fp16"})
+    answer = next(one for one in report.trail if one.question == "Q3.2")
+    assert answer.verdict == "no"
+    assert answer.because.endswith("explains 0.2: no more than a working scaler has")

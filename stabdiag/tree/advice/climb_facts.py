@@ -13,6 +13,7 @@ from stabdiag.words import num
 
 if TYPE_CHECKING:
     from stabdiag.findings import Answer, Remedy
+    from stabdiag.stats.rise import Rise
     from stabdiag.tree.case import Case
 
 
@@ -48,17 +49,25 @@ class ClimbFacts:
         )
 
 
+def _ended(case: Case, rise: Rise) -> str:
+    """Return where a climb led to: the level at the end, or before the jump that it ended in."""
+    ended = f"at {'a level of ' if rise.points > 1 else ''}{num(rise.last_level)}"
+    if case.settled.stop == len(case.loss):
+        return f"ends {ended}"
+    return f"stood {ended} before the jump at step {case.at(case.settled.stop)}"
+
+
 def climb_facts(case: Case, cause: str = "", answer: Answer | None = None) -> ClimbFacts:
     """Tell of a climb, and of the series behind it if that shows when it turned."""
     first, last = climb(case)
     if case.literal:
-        what = f"The loss rose at every step from {first} to {last}."
+        every = "step" if case.stride == 1 else "logged step"
+        what = f"The loss rose at every {every} from {first} to {last}."
     else:
         rise = found_rise(case)
         what = (
-            f"The loss climbed from step {first} on and ends at {num(rise.last_level)}, "
-            f"{num(rise.amount)} above its best level ({num(rise.best_level)} near step "
-            f"{best_step(case)})."
+            f"The loss climbed from step {first} on and {_ended(case, rise)}, {num(rise.amount)} "
+            f"above its best level ({num(rise.best_level)} near step {best_step(case)})."
         )
     since = f"the climb from {first} on"
     turned = answer.measured.get("turned") if answer else None

@@ -14,6 +14,7 @@ from stabdiag.tree.advice.words import Advice, clip, less_decay, more_decay, now
 from stabdiag.tree.checkpoint import checkpoint_before
 from stabdiag.tree.reward import Reward, lost_reward
 from stabdiag.tree.rises import found_rise
+from stabdiag.tree.turns import at_or_near
 from stabdiag.words import num, sentence, uncapitalised
 
 if TYPE_CHECKING:
@@ -35,9 +36,10 @@ def lr_rising(case: Case, answers: Mapping[str, Answer]) -> Advice:
     if answer.branch == "jump":
         return _lr_jump(case, answer)
     facts = climb_facts(case, "the rise of the learning rate", answer)
-    since = f"; its rise began at step {facts.began}" if "turned" in answer.measured else ""
     begin, end = (shown(answer.measured.get(key)) for key in ("lr_first", "lr_last"))
     lr = case.history.series["lr"].finite()
+    turned = "turned" in answer.measured
+    since = f"; its rise began {at_or_near(lr, facts.began)}" if turned else ""
     highest = int(lr.steps[np.argmax(lr.values)])
     turning = num(
         float(lr.values[max(int(np.searchsorted(lr.steps, facts.first, "right")) - 1, 0)])

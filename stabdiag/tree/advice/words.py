@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import isclose
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -35,9 +34,6 @@ RESTORE_SCHEDULE = (
 # What the tree lowers the clip threshold to (Q2.4).
 _CLIP = 0.5
 
-# A learning rate that differs by more from the last one logged is not that of now.
-_MOVED_ON = 0.1
-
 
 @dataclass(frozen=True, kw_only=True)
 class Advice:
@@ -68,17 +64,17 @@ def shown(value: Scalar) -> str:
 def now_lr(case: Case, step: int) -> str:
     """Return `` (now 0.003)``, the learning rate in force at a step, if it was logged.
 
-    A rate that has moved on since is not that of now. Of a rate that has come down to 0 no half
-    can be taken: then its peak is told.
+    A rate that has moved on since is not that of now, nor is one from before a NaN, after which the
+    log may go on. Of a rate that has come down to 0 no half can be taken: then its peak is told.
     """
     logged = case.history.finite("lr")
-    rates = logged.until(step).values
+    rates = logged.until(step)
     if not len(rates):
         return ""
-    now, peak = float(rates[-1]), float(rates.max())
-    if now:
-        moved_on = not isclose(now, float(logged.values[-1]), rel_tol=_MOVED_ON)
-        return f" ({num(now)} at step {step})" if moved_on else f" (now {num(now)})"
+    now, peak = num(float(rates.values[-1])), float(rates.values.max())
+    if float(rates.values[-1]):
+        is_now = now == num(float(logged.values[-1])) and not case.before_nan
+        return f" (now {now})" if is_now else f" ({now} at step {int(rates.steps[-1])})"
     return f" ({num(peak)} at its peak, 0 by then)" if peak > 0 else ""
 
 

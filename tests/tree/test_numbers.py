@@ -1,0 +1,161 @@
+"""The numbers of a sentence: each can be worked out from the log."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+import stabdiag
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from stabdiag.findings import Answer
+    from stabdiag.report import Report
+
+    Log = dict[str, Any]
+
+
+def answer_of(report: Report, question: str) -> Answer:
+    return next(one for one in report.trail if one.question == question)
+
+
+def blown_up(log: Log) -> Log:
+    """A calm run that goes up to 1e30 at once, and then to NaN."""
+    log["loss"][500:504] = [1e3, 1e9, 1e20, 1e30]
+    log["loss"][504:] = np.nan
+    return log
+
+
+def test_what_a_run_blows_up_to_is_no_deviation_of_what_was_before(
+    calm: Callable[..., Log],
+) -> None:
+    log = blown_up(calm(700))
+    answer = answer_of(stabdiag.diagnose(log), "Q2.2")
+    before = log["loss"][400:500]
+    assert answer.measured["sigma"] == pytest.approx(before.std(), rel=0.01)
+    bound = float(re.findall(r"= ([\d.e+]+) ?;?", answer.because.replace(";", " ;"))[0])
+    assert bound == pytest.approx(before.mean() + 0.5 * before.std(), rel=0.01)
+
+
+def test_of_a_run_that_blows_up_it_is_not_said_that_its_noise_is_nothing(
+    calm: Callable[..., Log],
+) -> None:
+    answer = answer_of(stabdiag.diagnose(blown_up(calm(700))), "Q2.1")
+    assert "far beyond all noise" in answer.because
+    assert "0σ" not in answer.because
+    assert "family_limit" not in answer.measured
+
+
+def trimmed(x: np.ndarray[Any, np.dtype[np.float64]]) -> float:
+    cut = len(x) // 10
+    return float(np.sort(x)[cut : len(x) - cut].mean())
+
+
+def test_the_level_at_the_end_is_called_what_it_is(calm: Callable[..., Log]) -> None:
+    log = calm(1200)
+    log["loss"] += np.random.default_rng(0).exponential(0.3, 1200)  # a mean is not a trimmed one
+    answer = answer_of(stabdiag.diagnose(log), "Q4.1")
+    told = re.search(r"ends at ([\d.]+) \(trimmed mean of (\d+)\)", answer.because)
+    assert told is not None
+    half = int(told[2]) // 2
+    level = (trimmed(log["loss"][-half:]) + trimmed(log["loss"][-2 * half : -half])) / 2
+    assert float(told[1]) == pytest.approx(level, rel=1e-3)
+
+
+def test_spikes_that_are_left_out_of_the_level_are_told(calm: Callable[..., Log]) -> None:
+    log = calm(1200)
+    log["loss"][1185:1188] += 8.0
+    report = stabdiag.diagnose(log)
+    assert report.diagnosis.slug.startswith("spike-")
+    assert "trimmed mean of" in answer_of(report, "Q4.1").because
+    assert ", spikes left out)" in answer_of(report, "Q4.1").because
+
+
+@pytest.mark.parametrize(
+    ("last", "told"), [(1e-3, "(now 0.001)"), (0.95e-3, "(0.001 at step 147)")]
+)
+def test_a_rate_is_that_of_now_if_it_is_the_last_one(
+    calm: Callable[..., Log], last: float, told: str
+) -> None:
+    log = calm(800)
+    norms = np.ones(800)
+    norms[[147, 148, 150, 152, 154, 156, 158]] = np.inf
+    rates = np.full(800, 1e-3)
+    rates[400:] = last
+    report = stabdiag.diagnose(log | {"grad_norm": norms, "lr": rates}, manifest={"dtype": "fp16"})
+    assert report.diagnosis.slug == "gradient-overflow"
+    assert f"halve the learning rate {told}" in report.diagnosis.first_action
+
+
+def test_a_rate_from_before_a_nan_is_not_that_of_now(calm: Callable[..., Log]) -> None:
+    log = calm(800)
+    log["loss"][500:] = np.nan
+    norms = np.ones(800)
+    norms[[147, 148, 150, 152, 154, 156, 158]] = np.inf
+    rates = np.where(np.arange(800) < 500, 1e-3, 1e-5)
+    report = stabdiag.diagnose(log | {"grad_norm": norms, "lr": rates}, manifest={"dtype": "fp16"})
+    found = next(one for one in report.findings if one.slug == "gradient-overflow")
+    assert "(0.001 at step 147)" in found.first_action
+
+
+def test_a_rate_is_told_with_a_step_that_has_one(calm: Callable[..., Log]) -> None:
+    log = calm(800)
+    norms = np.ones(800)
+    norms[[147, 148, 150, 152, 154, 156, 158]] = np.inf
+    rates = np.linspace(1e-3, 1e-5, 800)
+    seldom = [rate if i % 10 == 0 else None for i, rate in enumerate(rates.tolist())]
+    table = {
+        "step": np.arange(800),
+        "loss": log["loss"],
+        "grad_norm": norms,
+        "lr": seldom,
+    }
+    report = stabdiag.diagnose(table, manifest={"dtype": "fp16"})
+    assert "at step 140)" in report.diagnosis.first_action
+
+
+def test_a_turn_between_two_records_is_near_a_step_and_not_at_one() -> None:
+    steps = 9 + 10 * np.arange(150)
+    rng = np.random.default_rng(3)
+    since = np.maximum(steps - 900, 0)
+    log = {
+        "step": steps,
+        "loss": 2.0 + 3.0 * np.exp(-steps / 150) + 0.02 * rng.normal(size=150) + 4e-3 * since,
+        "weight_norm/mlp": 10.0 * np.exp(since / 150),
+    }
+    answer = answer_of(stabdiag.diagnose(log), "Q4.3")
+    turned = answer.measured["turned"]
+    assert turned not in steps.tolist()
+    assert answer.because.endswith(f"the change began near step {turned}")
+
+
+def test_one_overflow_is_not_the_first_of_several(calm: Callable[..., Log]) -> None:
+    norms = np.ones(400)
+    norms[200] = np.inf
+    report = stabdiag.diagnose(calm(400) | {"grad_norm": norms}, manifest={"dtype": "bf16"})
+    assert answer_of(report, "Q3.1").because == "1 overflow, at step 200"
+
+
+def test_a_climb_that_a_jump_ends_does_not_end_where_the_log_does(
+    calm: Callable[..., Log],
+) -> None:
+    log = calm(1200)
+    log["loss"][600:1160] += np.linspace(0, 3, 560)
+    log["loss"][1160:] = 4e4
+    report = stabdiag.diagnose(log)
+    found = next(one for one in report.findings if one.slug == "divergence-unexplained")
+    level = answer_of(report, "Q4.1").measured["last"]
+    assert isinstance(level, float)
+    assert f"and stood at a level of {level:.4g} before the jump at step 1160, " in found.summary
+    assert "the loss stood at" in answer_of(report, "Q4.1").because
+
+
+def test_a_climb_without_a_jump_ends_at_a_level(calm: Callable[..., Log]) -> None:
+    log = calm(1200)
+    log["loss"][600:] += np.linspace(0, 3, 600)
+    report = stabdiag.diagnose(log)
+    assert "and ends at a level of " in report.diagnosis.summary
