@@ -100,6 +100,8 @@ def test_it_is_found(symptom, slug: str, log: Log, manifest: dict[str, object], 
         pytest.param(
             "eval-gap-from-start", run(GROKKED / 40, GROKKED), {}, id="learned in the end"
         ),
+        pytest.param("overfitting", run(TRAIN - 1.0, TURNED), {}, id="training below zero"),
+        pytest.param("overfitting", run(TRAIN, TURNED - 3.0), {}, id="evaluations below zero"),
         pytest.param("eval-nonfinite", run(TRAIN, TURNED), {}, id="all are finite"),
         pytest.param("underfitting", run(falling(5.5, 2.0), falling(5.5, 2.1)), K, id="it learned"),
         pytest.param(

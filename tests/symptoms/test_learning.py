@@ -227,6 +227,7 @@ def test_it_is_found(symptom, slug: str, run: Log, manifest: dict[str, object], 
         ),
         pytest.param("too-good", LEAK, {"num_classes": 10}, id="ten classes"),
         pytest.param("too-good", log(np.abs(noise(0.01)) + 1e-3), WORDS, id="rewards all along"),
+        pytest.param("too-good", log(falling(10.8, -2.0)), WORDS, id="below zero: no distance"),
         pytest.param(
             "too-good",
             {**LEAK, "eval_loss": falling(10.8, 4.0)},

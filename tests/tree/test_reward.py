@@ -68,6 +68,13 @@ def test_a_reward_that_sags_a_little_has_not_fallen(
     assert stabdiag.diagnose(log).diagnosis.slug == slug
 
 
+def test_a_reward_that_is_noisy_has_not_fallen(calm: Callable[..., Log]) -> None:
+    log = calm()
+    climbs(log)
+    log["reward"] = np.random.default_rng(2).standard_t(2, 800)
+    assert stabdiag.diagnose(log).diagnosis.slug == "healthy"
+
+
 def test_a_reward_that_never_rose_excuses_no_explosion(calm: Callable[..., Log]) -> None:
     log = calm()
     log["reward"] = 50 + np.random.default_rng(1).normal(0, 5, 800)
