@@ -108,7 +108,7 @@ def _clearest(rises: list[Rise], significance: float) -> Rise:
         steady = min(clear, key=lambda rise: rise.p_value)
         if steady.p_value < significance:
             return steady
-    return max(clear or rises, key=lambda rise: rise.amount / rise.bar)
+    return max(rises, key=lambda rise: rise.amount / rise.bar)
 
 
 def _left_behind(x: Floats) -> Rise | None:
