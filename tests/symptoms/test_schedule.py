@@ -78,6 +78,9 @@ def test_it_is_found(symptom, slug: str, log: Log, manifest: dict[str, object], 
             {},
             id="one bad batch",
         ),
+        pytest.param(
+            "lr-no-warmup", run([None] * 100 + [PEAK] * 700, SURGING), {}, id="logged from 100 on"
+        ),
         pytest.param("lr-warmup-mismatch", run(WELL), {"warmup_steps": 60}, id="a few steps off"),
         pytest.param(
             "lr-warmup-mismatch",

@@ -110,6 +110,16 @@ def test_a_gradient_norm_that_ended_before_a_nan_did_not_lead_to_it(
     assert (found.slug, found.evidence["first_series"]) == ("nan-bf16", "loss")
 
 
+def test_gradient_norms_that_were_never_finite_do_not_tell_of_clipping(
+    calm: Callable[..., Log],
+) -> None:
+    log = calm()
+    log["loss"][500:] = np.nan
+    log["grad_norm"][:] = np.inf
+    report = stabdiag.diagnose(log, manifest={"dtype": "bf16", "grad_clip": 1.0})
+    assert "too few finite gradient norms were logged" in answer(report, "Q1.3").because
+
+
 @pytest.mark.parametrize("classes", [1, 2])
 def test_a_vocabulary_of_one_has_no_chance_to_be_above(
     calm: Callable[..., Log], classes: int
