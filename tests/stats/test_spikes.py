@@ -390,6 +390,13 @@ def test_to_the_letter_one_lucky_point_is_a_recovery() -> None:
     assert found.spikes[0].end == 230
 
 
+def test_to_the_letter_what_is_high_before_a_spike_is_over_belongs_to_it() -> None:
+    x = calm()
+    x[500:510] += 3.0
+    spikes = literal_spikes(x, 100, REACH, 3.0).spikes
+    assert [spike.onset for spike in spikes if 500 <= spike.onset < 510] == [500]
+
+
 def test_to_the_letter_recovery_has_fifty_points() -> None:
     x = np.tile([1.0, 1.1], 200)
     x[200:] += 5.0
