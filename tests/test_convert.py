@@ -45,6 +45,14 @@ def test_how_far_the_attempt_before_a_resume_came_is_kept(tmp_path):
     assert diagnose(tmp_path / "run.parquet").history.events[1:] == diagnose(log).history.events
 
 
+def test_what_is_asked_of_a_converted_log_is_asked_of_its_columns(tmp_path):
+    convert({"step": range(9), "loss": [2.0] * 9, "eval_loss": [3.0] * 9}, tmp_path / "a.parquet")
+    chosen = read(tmp_path / "a.parquet", columns={"loss": "eval_loss"})
+    assert set(chosen.series["loss"].values) == {3.0}
+    with pytest.raises(LogError, match="there is no attempt 2"):
+        read(tmp_path / "a.parquet", attempt=2)
+
+
 def climbing(**more):
     """Return a loss that comes down and then climbs, with other columns."""
     steps = np.arange(600)

@@ -96,8 +96,6 @@ class Residuals:
         Where a steep descent ends, the baseline overshoots downwards: points above it there are no
         noise.
         """
-        if not len(where):
-            return np.empty(0, dtype=bool)
         values = self.level[: len(self.heights)] + self.heights
         before = np.maximum(where[:, np.newaxis] - self.width * _BEFORE, 0)
         return values[where] - medians(values[before]) > _UP * self.heights[where]

@@ -108,7 +108,7 @@ def _clearest(rises: list[Rise], significance: float) -> Rise:
         steady = min(clear, key=lambda rise: rise.p_value)
         if steady.p_value < significance:
             return steady
-    return max(clear or rises, key=lambda rise: rise.amount / rise.bar)
+    return max(rises, key=lambda rise: rise.amount / rise.bar)
 
 
 def _left_behind(x: Floats) -> Rise | None:
@@ -142,7 +142,7 @@ def _left_behind(x: Floats) -> Rise | None:
         best_level=float(x[best]),
         last_level=float(x[-1]),
         bar=max(float(span[first - 1]), _LEAST),
-        progress=max(float(x[0] - x[best]), 0.0),
+        progress=float(x[0] - x[best]),
         points=1,
         p_value=chance,
         recent_p_value=chance,
@@ -150,7 +150,6 @@ def _left_behind(x: Floats) -> Rise | None:
 
 
 def _at_scale(x: Floats, window: int, size: int, recent: float) -> Rise:
-    n = len(x)
     levels, starts = block_levels(x, size)
     low = pair_means(levels)
     best = int(np.argmin(low))
@@ -173,7 +172,7 @@ def _at_scale(x: Floats, window: int, size: int, recent: float) -> Rise:
     bar = max(_LEVEL_SIGMAS * level_noise(calm), _WANDERS * float(drawup.max(initial=0.0)))
     # What ends a million times as high had left its level long before a fifth of that.
     onset = best + _last_near(up[: near - best + 1], max(0.2 * progress, bar))
-    begin, end = int(starts[onset]), min(int(starts[crest]) + 2 * size, n)
+    begin, end = int(starts[onset]), int(starts[crest]) + 2 * size
     trends = (mann_kendall(x[begin:end]), mann_kendall(x[max(end - window, 0) : end]))
     return Rise(
         best=int(starts[best]),

@@ -80,7 +80,7 @@ def describe(x: Floats, base: Baseline, at: int, reach: Reach, atypical: Mask | 
     stop = min(at + reach.recovery, len(x))
     back = _recovery(x, at, mean, reach.recovery_sigma * sigma, reach.recovery)
     end = stop if back is None else back
-    peak = at + int(np.argmax(x[at : max(end, at + 1)]))
+    peak = at + int(np.argmax(x[at:end]))
     complete = at + reach.recovery <= len(x)
     lately = x[max(at - reach.window, 0) : at]
     return Spike(

@@ -78,7 +78,7 @@ def _chances(medians: Floats, points: Floats, width: int) -> Floats:
         return medians
     high = np.sort(points[points >= medians.min()])
     above = len(high) - np.searchsorted(high, medians)
-    share = np.maximum(above - width, 0.5) / max(len(points), 1)
+    share = np.maximum(above - width, 0.5) / len(points)
     chances = np.zeros(len(medians))
     for count in range(width // 2, width + 1):
         chances += math.comb(width, count) * share**count * (1 - share) ** (width - count)

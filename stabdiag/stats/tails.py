@@ -60,7 +60,7 @@ class UpperTail:
     def exceeded_with_chance(self, chance: float) -> float:
         """Return the value that one draw exceeds with the given chance (0 < chance < 0.5)."""
         z = -_NORMAL.inv_cdf(chance)
-        stretch = math.exp(min(self.skew * z + self.weight * z * z / 2, 300.0))
+        stretch = math.exp(self.skew * z + self.weight * z * z / 2)
         return self.centre + self.scale * z * stretch
 
 
@@ -84,7 +84,7 @@ def upper_tail(ordered: Floats, deepest: int | None = None) -> UpperTail:
     number of points.
     """
     n = len(ordered)
-    depth = max(2, math.floor(math.log2(max(n / _POINTS_BEYOND, 4.0))))
+    depth = max(2, math.floor(math.log2(n / _POINTS_BEYOND)))
     if deepest is not None:
         depth = min(depth, max(deepest, 3))
     chances = 0.5 ** np.arange(2, depth + 1)

@@ -50,7 +50,7 @@ def _variance_stretch(x: Floats) -> float:
     power = float(ranks @ ranks)
     stretch = 0.0
     for lag in range(1, n - 2):
-        rho = float(ranks[lag:] @ ranks[:-lag]) / power if power else 0.0
+        rho = float(ranks[lag:] @ ranks[:-lag]) / power
         if rho < 1.645 / math.sqrt(n):
             break
         stretch += (n - lag) * (n - lag - 1) * (n - lag - 2) * rho

@@ -52,7 +52,7 @@ def turn(at: Floats, x: Floats, span: float, first: float = -np.inf) -> float | 
     if slow_slope >= _SLOW * fast_slope:
         return None
     crossing = (slow_level - fast_level) / (fast_slope - slow_slope)
-    return float(at[last] + np.clip(crossing, 0.0, near[min(fast_from + 1, len(at) - 1)]))
+    return float(at[last] + np.clip(crossing, 0.0, near[fast_from + 1]))
 
 
 def _line(at: Floats, x: Floats, first: int, end: int) -> tuple[float, float]:

@@ -67,8 +67,8 @@ def _got_worse(case: Case) -> bool:
     loss = levels(case.loss.values, STRETCHES)
     best = float(loss.min())
     worse = median(case.loss.values[-_END:]) - best
-    usual = median(np.abs(np.diff(loss))) if len(loss) > 1 else 0.0
-    least = case.limits.divergence.material * max(float(loss[0]) - best, 0.0)
+    usual = median(np.abs(np.diff(loss)))
+    least = case.limits.divergence.material * (float(loss[0]) - best)
     return worse > max(least, _USUAL * usual)
 
 

@@ -41,7 +41,7 @@ def lr_decays_early(case: Case) -> Evidence | None:
     above = np.flatnonzero(lr.values > limits.floor * peak)
     at = int(above[-1]) + 1
     start, begin, end = int(lr.steps[at]), int(lr.steps[0]), int(lr.steps[-1])
-    share = (end - start) / max(end - begin, 1)
+    share = (end - start) / (end - begin)
     if share < limits.at_floor:
         return None
     # A cosine is below the floor for its last few steps; one that ended stays where it is.

@@ -91,7 +91,7 @@ def plateau_at_chance(case: Case) -> Evidence | None:
     for classes in (told,) if told else _USUAL_CLASSES:
         level = chance(classes)
         above = _ABOVE * band if told else band
-        if classes < 2 or late.min() < level * (1 - band) or late.max() > level * (1 + above):
+        if late.min() < level * (1 - band) or late.max() > level * (1 + above):
             continue
         if best_evaluation(case) < level * (1 - 2 * band):
             return None

@@ -93,9 +93,7 @@ def _noise_at(begun: float, early: Floats, late: Floats) -> float:
 
     A loss that surges is noisy for that reason; one that has come down is less so, by its share.
     """
-    settled = median(late)
-    usual = _noise(late) * begun / settled if settled > 0 else float("inf")
-    return min(_noise(early), usual)
+    return min(_noise(early), _noise(late) * begun / median(late))
 
 
 def _noise(x: Floats) -> float:
@@ -122,7 +120,7 @@ def _warmup(case: Case) -> int:
 def lr_warmup_mismatch(case: Case) -> Evidence | None:
     """Is the logged warm-up of another length than the manifest's?"""
     lr, told = rates(case), case.manifest.warmup_steps
-    if lr is None or told is None or int(lr.steps[0]) > max(case.stride, 1.0):
+    if lr is None or told is None or int(lr.steps[0]) > case.stride:
         return None
     # After the warm-up comes the first fall, or the end of the first rise.
     falls = np.flatnonzero(np.diff(lr.values) <= 0)

@@ -21,7 +21,7 @@ def any_repeat(case: Case) -> bool:
     if batches is None or len(batches) < 2:
         return False
     # Batches may be logged more often than losses are.
-    gap = max(usual_gap(batches.steps), 1.0)
+    gap = usual_gap(batches.steps)
     return any_again(batches.values, max(round(case.limits.spike.batch_lookback / gap), 1))
 
 

@@ -56,7 +56,7 @@ def checkpoint_before(manifest: Manifest, step: int, stride: float = 1.0) -> Che
     if every is None:
         return Checkpoint(step=0 if step <= 0 else None, every=None)
     last = (max(step - 1, 0) // every) * every
-    since = step - round(max(stride, 1.0))
+    since = step - round(stride)
     close = last > min(since, step - 2)
     return Checkpoint(
         step=last, every=every, older=max(since - 1, 0) // every * every if close else 0

@@ -61,14 +61,13 @@ def jumps(case: Case) -> Ints:
         return nothing
     lr = lr.finite()
     low, high = lr.values[:-1], lr.values[1:]
-    up = (low >= 0) & (high > 0) & (high >= case.limits.spike.lr_jump * low)
-    at = np.flatnonzero(up) + 1
+    at = np.flatnonzero(high >= case.limits.spike.lr_jump * low) + 1
     found = at[_are_jumps(case, lr.values, at, _ratios(case, lr.values, at), _unit(lr.values))]
     if len(found) > _FEW_JUMPS:
         # A schedule with restarts jumps as a rule, but no higher than it had been.
         peak = np.maximum.accumulate(low) * case.limits.spike.lr_jump
         found = found[high[found - 1] >= peak[found - 1]]
-    return lr.steps[found] if 0 < len(found) <= _FEW_JUMPS else nothing
+    return lr.steps[found] if len(found) <= _FEW_JUMPS else nothing
 
 
 def _ratios(case: Case, values: Floats, at: Ints) -> Floats:

@@ -105,7 +105,7 @@ def batch_panel(case: Case, first: int, last: int) -> Panel:
         return panel(holds=None, because=because)
     # A loader that is stuck was so from the first of the repeats in a row.
     new = np.flatnonzero(since[: found[0]] > case.limits.spike.batch_lookback)
-    at = int(new[-1]) + 1 if len(new) else int(found[0])
+    at = int(new[-1]) + 1
     name, step, ago = whole(float(batches.values[at])), int(batches.steps[at]), int(since[at])
     because = f"batch {name} of step {step} had been seen {plural(ago, 'step')} before"
     return panel(

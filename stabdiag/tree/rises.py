@@ -123,7 +123,7 @@ def climbs_on(case: Case, jump: Spike, spikes: Iterable[Spike]) -> bool:
     """
     span = case.points(2 * case.limits.spike.recovery_steps, _LEAST_SPAN)
     after = case.loss.values[jump.onset :]
-    if jump.recovered is None or len(after) < 2 * span:
+    if len(after) < 2 * span:
         return False
     levels = medians(after[: len(after) // span * span].reshape(-1, span)) - jump.base
     first = max(levels[0], 0.0)

@@ -77,7 +77,7 @@ def _largest(case: Case, norm: Series, step: int) -> Surge | None:
 def _is_clipped(case: Case, norm: Series, step: int) -> bool:
     """Tell whether norms just before a step were cut off at the threshold of clipping."""
     clip, logged = case.manifest.grad_clip, norm.finite().until(step).values
-    if not clip or clip < 0 or not len(logged):
+    if not clip or not len(logged):
         return False
     near = float(logged[-_NEAR:].max())
     return near >= clip * (1 - _CLIPPED) and float(logged.max()) <= clip * (1 + _CLIPPED)

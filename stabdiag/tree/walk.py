@@ -69,7 +69,7 @@ def _damage(lead_up: tuple[Finding, ...]) -> list[tuple[int, Finding]]:
 
 def _damaged(case: Case, errors: list[tuple[int, Finding]]) -> Case:
     """Return the case with what is known of the errors before its NaN."""
-    sound = (step if one.began is None else min(step, one.began) for step, one in errors)
+    sound = (step if one.began is None else one.began for step, one in errors)
     return replace(case, damaged=tuple(step for step, _ in errors), unsound_from=min(sound))
 
 

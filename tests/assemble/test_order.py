@@ -156,6 +156,13 @@ def test_the_last_of_several_appended_runs_is_taken(build: Build) -> None:
     assert "holds 3 runs" in messages(history, EventKind.ATTEMPT)[0]
 
 
+@pytest.mark.parametrize(("first", "attempts"), [(8, 2), (40, 1)])
+def test_a_new_run_may_log_its_first_loss_a_little_later(
+    build: Build, first: int, attempts: int
+) -> None:
+    assert build([*falling(range(1000)), *falling(range(first, 900))]).source.attempts == attempts
+
+
 @pytest.mark.parametrize(("attempt", "points"), [(1, 50), (2, 70), (3, 40)])
 def test_another_attempt_may_be_picked(build: Build, attempt: int, points: int) -> None:
     log = [*falling(range(50)), *falling(range(70), mark=1), *falling(range(40), mark=2)]

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import stabdiag
 from stabdiag.history import EventKind
 
 if TYPE_CHECKING:
@@ -63,6 +64,12 @@ def test_a_step_column_without_numbers(build: Build, values: list[Any]) -> None:
     assert notes(history)[0] == "the step column 'step' holds no numbers"
 
 
+def test_steps_that_were_logged_are_not_counted_by_the_manifest() -> None:
+    log = {"step": range(40), "loss": [2.0] * 40}
+    history = stabdiag.diagnose(log, manifest={"logging_steps": 10}).history
+    assert history.series["loss"].steps.tolist() == list(range(40))
+
+
 def test_no_step_at_all(build: Build) -> None:
     history = build([{"loss": 3.0}, {"loss": 2.0}])
     assert history.series["loss"].steps.tolist() == [0, 1]
@@ -108,6 +115,15 @@ def test_epochs_that_a_resume_goes_over_again(build: Build) -> None:
     assert history.source.attempts == 1
     assert history.series["loss"].steps.tolist() == list(range(14))
     assert notes(history)[1:] == ["4 losses are superseded by later ones"]
+
+
+@pytest.mark.parametrize(("times", "serves"), [(20, True), (22, False)])
+def test_what_starts_again_too_often_counts_within_something_else(
+    build: Build, times: int, serves: bool
+) -> None:
+    runs = [(range(6 + i % 2), 3.0 - i / 10) for i in range(times)]
+    told = "'epoch' serves" if serves else "the record's number serves"
+    assert told in notes(build(epochs(*runs)))[0]
 
 
 @pytest.mark.parametrize("again", [3, 8])

@@ -104,6 +104,15 @@ def test_the_farthest_of_squared_heavy_tailed_errors_is_seldom_a_spike(freedom: 
     assert flagged <= 12
 
 
+@pytest.mark.parametrize(("count", "found"), [(3, 3), (12, 12), (18, 0)])
+def test_in_a_long_log_more_spikes_are_single_events_but_not_any_number(
+    count: int, found: int
+) -> None:
+    x = noise(15_000)
+    x[np.linspace(500, 14_500, count).astype(int)] += 1.5
+    assert len(onsets(x)) == found
+
+
 @pytest.mark.parametrize("at", [6, 15, 29])
 def test_an_early_point_beyond_comparison_is_a_spike(at: int) -> None:
     x = noise()

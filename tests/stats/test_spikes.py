@@ -118,6 +118,8 @@ def test_an_epoch_unlike_all_others_is_a_spike(at: int) -> None:
     assert towers(epochs((at, 6.0))) == [at]
     # The loss of a single batch may do so.
     assert onsets(epochs((at, 6.0))) == []
+    # However little those before it vary.
+    assert towers(np.where(np.arange(30) == at, 6.0, 1.0)) == [at]
 
 
 @pytest.mark.parametrize(
@@ -352,6 +354,13 @@ def test_the_largest_score_is_told_even_where_it_is_no_spike() -> None:
     assert 30 <= found.largest_at < 1000
 
 
+@pytest.mark.parametrize("seed", [3, 6, 25, 33, 42])
+def test_a_last_digit_that_moves_is_no_spike(seed: int) -> None:
+    at, draw = np.arange(600), np.random.default_rng(seed)
+    x = 2 + np.exp(-at / 150) + 0.03 * draw.standard_normal(600) + 0.05 * np.sin(at / 40)
+    assert onsets(np.round(x, 1)) == []
+
+
 def test_a_baseline_follows_a_falling_loss_without_lag() -> None:
     base = baseline(np.linspace(10.0, 0.0, 500), 100)
     assert np.allclose(base.level[200:], np.linspace(10.0, 0.0, 500)[200:], atol=0.1)
@@ -379,6 +388,13 @@ def test_to_the_letter_one_lucky_point_is_a_recovery() -> None:
     found = literal_spikes(x, 100, REACH, 3.0)
     assert found.spikes[0].recovered is True
     assert found.spikes[0].end == 230
+
+
+def test_to_the_letter_what_is_high_before_a_spike_is_over_belongs_to_it() -> None:
+    x = calm()
+    x[500:510] += 3.0
+    spikes = literal_spikes(x, 100, REACH, 3.0).spikes
+    assert [spike.onset for spike in spikes if 500 <= spike.onset < 510] == [500]
 
 
 def test_to_the_letter_recovery_has_fifty_points() -> None:
@@ -425,6 +441,12 @@ def test_in_a_short_log_losses_in_a_row_are_told_by_those_just_before() -> None:
         assert onsets(x) == [at]
     assert onsets(epochs((24, 2.0), (25, 2.0), n=60)) == []
     assert onsets(epochs(*((6 + i, 5.0) for i in range(4)), n=15)) == [6]
+
+
+@pytest.mark.parametrize(("sigmas", "found"), [(3.0, [24]), (1000.0, [])])
+def test_an_abrupt_rise_is_held_against_the_limit_as_well(sigmas: float, found: list[int]) -> None:
+    x = epochs(*((24 + i, 3.0) for i in range(3)), n=60)
+    assert [spike.onset for spike in find_spikes(x, REACH, sigmas, 0.01, 0.02).spikes] == found
 
 
 def test_what_rose_as_high_among_the_first_losses_is_no_spike_later() -> None:

@@ -62,6 +62,8 @@ PASSED = [
     ("epoch-boundary-jump", log(FALLING, epoch=EPOCHS)),
     # Warm restarts of the learning rate with each epoch.
     ("epoch-boundary-jump", log(SAW, epoch=EPOCHS, lr=1e-3 * (1.01 - WITHIN))),
+    # A saw that is small beside the noise.
+    ("epoch-boundary-jump", log(FALLING - 0.07 * WITHIN, epoch=EPOCHS)),
     # A saw with another rhythm than the epochs'.
     ("epoch-boundary-jump", log(FALLING - 0.5 * (STEPS % 70) / 70, epoch=EPOCHS)),
     ("batch-repeats", log(FALLING, batch_id=ids())),

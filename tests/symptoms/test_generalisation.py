@@ -52,6 +52,18 @@ HEART = 3.0 + AT / 400
 GROKKED = 40 * falling(5.0, 1e-3, 60)
 
 
+def every(points: int) -> list[Log]:
+    """Return the records of a run that overfits, its training loss logged now and then."""
+    log = run(TRAIN, TURNED)
+    return [
+        {"step": at}
+        | ({"loss": float(log["loss"][at])} if at % points == 0 else {})
+        | ({"eval_loss": log["eval_loss"][at]} if at % EVERY == 0 else {})
+        for at in range(N)
+        if at % points == 0 or at % EVERY == 0
+    ]
+
+
 @pytest.mark.parametrize(
     ("slug", "log", "manifest", "first"),
     [
@@ -100,6 +112,8 @@ def test_it_is_found(symptom, slug: str, log: Log, manifest: dict[str, object], 
         pytest.param(
             "eval-gap-from-start", run(GROKKED / 40, GROKKED), {}, id="learned in the end"
         ),
+        pytest.param("overfitting", run(TRAIN - 1.0, TURNED), {}, id="training below zero"),
+        pytest.param("overfitting", run(TRAIN, TURNED - 3.0), {}, id="evaluations below zero"),
         pytest.param("eval-nonfinite", run(TRAIN, TURNED), {}, id="all are finite"),
         pytest.param("underfitting", run(falling(5.5, 2.0), falling(5.5, 2.1)), K, id="it learned"),
         pytest.param(
@@ -117,6 +131,10 @@ def test_a_near_miss_is_not(symptom, slug: str, log: Log, manifest: dict[str, ob
 )
 def test_without_evaluations_it_is_unknown(symptom, slug: str) -> None:
     assert symptom(slug, {"step": AT, "loss": TRAIN}, K) == ("eval_loss",)
+
+
+def test_training_losses_may_be_farther_apart_than_evaluations(symptom) -> None:
+    assert symptom("overfitting", every(60)).step == 320
 
 
 def test_what_is_told_of_an_evaluation_was_logged(symptom) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -30,6 +32,7 @@ def with_bad(norm, *places):
 RISING = NORM * np.where(STEPS < 540, 1, 1000)
 WORSE = FALLING + np.where(STEPS < 540, 0, 3)
 GONE = NORM * np.exp(-STEPS / 40)
+OUTLIER = "grad-layer-outlier"
 GROUPS = {f"grad_norm/block{i}": NORM * (1 + i / 10) for i in range(6)}
 
 FOUND = [
@@ -88,6 +91,12 @@ PASSED = [
         FP32,
     ),
     ("grad-layer-outlier", {"step": STEPS, "loss": FALLING, **GROUPS}, FP32),
+    # A layer that is frozen has no gradient.
+    (
+        "grad-layer-outlier",
+        {"step": STEPS, "loss": FALLING, **GROUPS, "grad_norm/head": NORM * (STEPS < 9)},
+        FP32,
+    ),
 ]
 
 
@@ -99,6 +108,20 @@ def test_it_is_found(symptom, slug, run, manifest, says):
 @pytest.mark.parametrize(("slug", "run", "manifest"), PASSED)
 def test_a_near_miss_is_none(symptom, slug, run, manifest):
     assert symptom(slug, run, manifest) is None
+
+
+@pytest.mark.parametrize(("share", "side"), [(5e-5, "below"), (5000.0, "above")])
+def test_it_is_told_on_which_side_a_layer_lies(symptom, share, side):
+    run = {"step": STEPS, "loss": FALLING, **GROUPS, "grad_norm/head": share * NORM}
+    told = re.search(r"is \S+, (\d+) x (\w+) the median", symptom(OUTLIER, run).summary)
+    assert int(told[1]) > 3000
+    assert told[2] == side
+
+
+@pytest.mark.parametrize("losses", [[np.nan] * N, [2.0] * 5 + [np.nan] * (N - 5)])
+def test_gradients_that_explode_without_a_loss_prove_nothing(symptom, losses):
+    run = log(np.array(losses), NORM * np.exp(STEPS / 60))
+    assert symptom("grad-exploding", run, FP32) is None
 
 
 @pytest.mark.parametrize("slug", sorted({case[0] for case in FOUND}))

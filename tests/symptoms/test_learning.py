@@ -227,6 +227,7 @@ def test_it_is_found(symptom, slug: str, run: Log, manifest: dict[str, object], 
         ),
         pytest.param("too-good", LEAK, {"num_classes": 10}, id="ten classes"),
         pytest.param("too-good", log(np.abs(noise(0.01)) + 1e-3), WORDS, id="rewards all along"),
+        pytest.param("too-good", log(falling(10.8, -2.0)), WORDS, id="below zero: no distance"),
         pytest.param(
             "too-good",
             {**LEAK, "eval_loss": falling(10.8, 4.0)},
@@ -283,7 +284,9 @@ def test_a_loss_that_is_a_multiple_of_the_evaluations_is_a_sum(symptom) -> None:
     found = symptom("initial-loss-off", run, WORDS)
     assert found.summary.endswith(" x the evaluation loss.")
     assert "micro-batches" in found.first_action
-    # Here the loss comes down to that of the evaluation.
+    # Here the loss is nearer to that of the evaluation than it was, or comes down to it.
+    nears = log(8 * falling(10.8, 2.0, 60) + noise(0.02), eval_loss=held)
+    assert "micro-batches" not in symptom("initial-loss-off", nears, WORDS).first_action
     falls = log(falling(86.4, 4.0) + noise(0.02), eval_loss=held)
     assert "initialisation" in symptom("initial-loss-off", falls, WORDS).first_action
 

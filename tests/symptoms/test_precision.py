@@ -30,7 +30,14 @@ def test_a_counter_of_all_skips_is_understood(symptom):
 
 @pytest.mark.parametrize(
     "skipped",
-    [SELDOM, np.cumsum(SELDOM), (STEPS < 40).astype(float), np.where(STEPS < 90, OFTEN, 0.0)],
+    [
+        SELDOM,
+        np.cumsum(SELDOM),
+        (STEPS < 40).astype(float),
+        np.where(STEPS < 90, OFTEN, 0.0),
+        (STEPS % 120 == 0).astype(float),
+        np.tile([3.0, 1.0], N // 2),  # more than one a step: something else is counted
+    ],
 )
 def test_a_scaler_that_works_is_none(symptom, skipped):
     assert symptom("overflow-rate-high", log(skipped=skipped)) is None

@@ -78,6 +78,9 @@ def test_it_is_found(symptom, slug: str, log: Log, manifest: dict[str, object], 
             {},
             id="one bad batch",
         ),
+        pytest.param(
+            "lr-no-warmup", run([None] * 100 + [PEAK] * 700, SURGING), {}, id="logged from 100 on"
+        ),
         pytest.param("lr-warmup-mismatch", run(WELL), {"warmup_steps": 60}, id="a few steps off"),
         pytest.param(
             "lr-warmup-mismatch",
@@ -118,6 +121,10 @@ def test_it_is_found(symptom, slug: str, log: Log, manifest: dict[str, object], 
         pytest.param(
             "lr-discontinuity", run(np.where(AT < 100, 1e-5, WELL)), {"lr": PEAK}, id="to its peak"
         ),
+        pytest.param(
+            "lr-discontinuity", run(np.where(AT < 2, 1e-5, PEAK)), {}, id="up after two records"
+        ),
+        pytest.param("lr-discontinuity", run(np.where(AT < 100, 0.0, PEAK)), {}, id="up from 0"),
     ],
 )
 def test_a_near_miss_is_not(symptom, slug: str, log: Log, manifest: dict[str, object]) -> None:

@@ -447,6 +447,15 @@ def test_a_jump_at_the_end_of_a_climb_belongs_to_the_climb(calm: Callable[..., L
     assert stabdiag.diagnose(log).diagnosis.slug == "divergence-unexplained"
 
 
+def test_a_loss_that_wandered_before_it_jumped_was_not_climbing() -> None:
+    draw, at = np.random.default_rng(141), np.arange(400)
+    wander = draw.standard_normal(400)
+    for i in range(1, 400):
+        wander[i] += 0.995 * wander[i - 1]
+    loss = 2.0 + 2.0 * np.exp(-at / 50) + 0.02 * wander + 1.0 * (at >= 320)
+    assert stabdiag.diagnose({"step": at, "loss": loss}).diagnosis.slug == "spike-persistent"
+
+
 @pytest.mark.parametrize(
     ("name", "told"),
     [

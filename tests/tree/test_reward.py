@@ -68,11 +68,39 @@ def test_a_reward_that_sags_a_little_has_not_fallen(
     assert stabdiag.diagnose(log).diagnosis.slug == slug
 
 
+@pytest.mark.parametrize(("end", "slug"), [(170.0, "healthy"), (120.0, "divergence-unexplained")])
+def test_a_fall_is_held_against_the_reward_and_not_only_what_was_won(
+    calm: Callable[..., Log], end: float, slug: str
+) -> None:
+    log = calm()
+    climbs(log)
+    log["reward"] = np.interp(log["step"], [0, 400, 799], [180.0, 200.0, end])
+    assert stabdiag.diagnose(log).diagnosis.slug == slug
+
+
+def test_a_reward_may_be_logged_for_the_last_time_a_little_before_the_loss(
+    calm: Callable[..., Log],
+) -> None:
+    log = calm()
+    climbs(log)
+    log["reward"] = [*EARNED[:760].tolist(), *[None] * 40]
+    assert stabdiag.diagnose(log).diagnosis.slug == "healthy"
+
+
+def test_a_reward_that_is_noisy_has_not_fallen(calm: Callable[..., Log]) -> None:
+    log = calm()
+    climbs(log)
+    log["reward"] = np.random.default_rng(2).standard_t(2, 800)
+    assert stabdiag.diagnose(log).diagnosis.slug == "healthy"
+
+
 def test_a_reward_that_never_rose_excuses_no_explosion(calm: Callable[..., Log]) -> None:
     log = calm()
     log["reward"] = 50 + np.random.default_rng(1).normal(0, 5, 800)
     log["loss"] *= np.exp(np.linspace(0, 12, 800))
-    assert stabdiag.diagnose(log).diagnosis.slug == "divergence-unexplained"
+    found = stabdiag.diagnose(log).diagnosis
+    assert found.slug == "divergence-unexplained"
+    assert "reward" not in found.summary
     log["reward"] = EARNED
     assert stabdiag.diagnose(log).diagnosis.slug == "healthy"
 

@@ -121,6 +121,19 @@ def test_a_scale_pinned_at_its_floor_has_collapsed(
     )
 
 
+def test_a_scale_that_left_its_floor_again_has_not_collapsed(calm: Callable[..., Log]) -> None:
+    log = calm()
+    at = log["step"]
+    log["loss_scale"] = 2.0 ** np.select(
+        [at < 200, at < 216, at < 770], [16, 216 - at, 0], at - 769
+    )
+    log["grad_norm"][200:216] = np.inf
+    log["grad_norm"][[400, 600]] = np.inf
+    slug = "loss-scale-collapsed"
+    assert diagnose({name: values[:770] for name, values in log.items()}).diagnosis.slug == slug
+    assert diagnose(log).diagnosis.slug != slug
+
+
 def test_the_manifest_names_another_floor(calm: Callable[..., Log]) -> None:
     pinned = Scaler(start=65536.0, window=1000, floor=64.0)
     log = train(calm(), pinned, lambda at: 2.0**17 if at < 300 else 0.0)

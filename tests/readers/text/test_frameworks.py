@@ -937,6 +937,11 @@ class TestCounted:
         assert found.diagnosis.step == 310
         assert "the checkpoint of step 300," in found.diagnosis.first_action
 
+    def test_a_share_of_the_run_is_no_number_of_steps(self, tmp_path):
+        path = self.log(tmp_path, [n / 100 for n in range(1, 41)])
+        history = stabdiag.diagnose(path, manifest={"logging_steps": 0.05}).history
+        assert history.series["loss"].steps.tolist() == list(range(40))
+
     def test_a_resume_goes_back_to_its_checkpoint(self, tmp_path):
         epochs = [n / 100 for n in (*range(1, 31), *range(21, 61))]
         path = self.log(tmp_path, epochs)

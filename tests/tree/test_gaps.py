@@ -1,0 +1,149 @@
+"""Series that are there in part, or at the edge of a rule: what is not known is said, and no more.
+
+Each of these logs asks for a number that is not there; a diagnosis is given all the same.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+import stabdiag
+from stabdiag.findings import Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from stabdiag.findings import Answer
+    from stabdiag.report import Report
+
+    Log = dict[str, Any]
+
+
+@pytest.fixture
+def spiking(calm: Callable[..., Log]) -> Log:
+    log = calm()
+    log["loss"][500:505] += 4.0
+    return log
+
+
+@pytest.fixture
+def climbing(calm: Callable[..., Log]) -> Log:
+    log = calm()
+    log["loss"][700:] += np.linspace(0.0, 3.0, 100)
+    return log
+
+
+def answer(report: Report, question: str) -> Answer:
+    return next(one for one in report.trail if one.question == question)
+
+
+def between(values: Any, first: int, end: int) -> list[float | None]:
+    """The values of some records; in the others there is none."""
+    return [float(x) if first <= at < end else None for at, x in enumerate(values)]
+
+
+def without(log: Log, name: str, first: int, end: int) -> list[Log]:
+    """The records of a log, some of which lack a field."""
+    return [
+        {key: float(x[at]) for key, x in log.items() if key != name or not first <= at < end}
+        for at in range(len(log["step"]))
+    ]
+
+
+def test_a_single_batch_id_is_no_repeat(spiking: Log) -> None:
+    spiking["batch_id"] = between(spiking["batch_id"], 500, 501)
+    assert stabdiag.diagnose(spiking).diagnosis.slug == "spike-recovered"
+
+
+def test_batch_ids_farther_apart_than_they_are_looked_back_for(calm: Callable[..., Log]) -> None:
+    log = calm(stride=1000)
+    log["batch_id"] = np.random.default_rng(0).permutation(800)
+    assert stabdiag.diagnose(log).diagnosis.slug == "healthy"
+
+
+def test_batch_ids_that_were_logged_around_a_spike_alone_tell_of_it(spiking: Log) -> None:
+    spiking["batch_id"][500] = 499
+    spiking["batch_id"] = between(spiking["batch_id"], 496, 504)
+    assert stabdiag.diagnose(spiking).diagnosis.slug == "spike-duplicate-batch"
+
+
+def test_a_gradient_norm_that_was_logged_from_a_spike_on_has_no_mean_before(spiking: Log) -> None:
+    told = answer(stabdiag.diagnose(without(spiking, "grad_norm", 0, 500)), "Q2.3").because
+    assert "no gradient norm was logged around it" in told
+
+
+def test_a_learning_rate_that_ends_before_a_climb_does_not_tell_of_it(climbing: Log) -> None:
+    climbing["lr"] = between(np.linspace(1e-4, 1e-3, 800), 0, 650)
+    found = answer(stabdiag.diagnose(climbing), "Q4.2")
+    assert found.verdict is Verdict.UNKNOWN
+    assert "too few learning rates were logged over the climb" in found.because
+
+
+def test_two_learning_rates_do_not_tell_what_it_did_in_between(climbing: Log) -> None:
+    climbing["lr"] = [1e-3 if at % 150 == 0 else None for at in range(800)]
+    assert answer(stabdiag.diagnose(climbing), "Q4.2").verdict is Verdict.UNKNOWN
+
+
+def test_a_learning_rate_that_hardly_rises_does_not_explain_a_climb(climbing: Log) -> None:
+    climbing["lr"] = np.linspace(1e-3, 1.01e-3, 800)
+    assert stabdiag.diagnose(climbing).diagnosis.slug == "divergence-unexplained"
+
+
+def test_weights_that_are_all_zero_were_not_shrinking(calm: Callable[..., Log]) -> None:
+    log = calm()
+    log["loss"][500:] += 4.0
+    log["weight_norm/attn"][:] = 0.0
+    assert stabdiag.diagnose(log).diagnosis.slug == "spike-persistent"
+
+
+def test_a_gradient_norm_that_ended_before_a_nan_did_not_lead_to_it(
+    calm: Callable[..., Log],
+) -> None:
+    log = calm()
+    log["loss"][500:] = np.nan
+    log["grad_norm"][100] = np.inf
+    records = without(log, "grad_norm", 300, 800)
+    found = stabdiag.diagnose(records, manifest={"dtype": "bf16"}).diagnosis
+    assert (found.slug, found.evidence["first_series"]) == ("nan-bf16", "loss")
+
+
+def test_gradient_norms_that_were_never_finite_do_not_tell_of_clipping(
+    calm: Callable[..., Log],
+) -> None:
+    log = calm()
+    log["loss"][500:] = np.nan
+    log["grad_norm"][:] = np.inf
+    report = stabdiag.diagnose(log, manifest={"dtype": "bf16", "grad_clip": 1.0})
+    assert "too few finite gradient norms were logged" in answer(report, "Q1.3").because
+
+
+@pytest.mark.parametrize("classes", [1, 2])
+def test_a_vocabulary_of_one_has_no_chance_to_be_above(
+    calm: Callable[..., Log], classes: int
+) -> None:
+    report = stabdiag.diagnose(calm(), manifest={"vocab_size": classes})
+    found = [finding.slug for finding in report.findings]
+    assert ("initial-loss-off" in found) == (classes > 1)
+
+
+def test_any_chance_of_a_false_alarm_that_may_be_asked_for_gives_a_limit(
+    calm: Callable[..., Log],
+) -> None:
+    log = calm(stride=20)
+    log["loss"][500:505] += 4.0
+    log["lr"][500:] = 1e-2
+    report = stabdiag.diagnose(log, limits={"spike.false_alarm": 0.5})
+    assert report.diagnosis.slug == "spike-lr-jump"
+
+
+def test_overflows_that_keep_to_a_third_of_the_interval_are_too_many(
+    calm: Callable[..., Log],
+) -> None:
+    log = calm(1961)
+    log["loss_scale"] = np.where(log["step"] < 60, 2048.0, 1024.0)
+    log["grad_norm"][60::100] = np.inf
+    report = stabdiag.diagnose(log, manifest={"dtype": "fp16", "loss_scale_window": 300})
+    assert report.diagnosis.slug == "gradient-overflow"
