@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import io
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from stabdiag.errors import ColumnError, LogError, NoUsableRecord
 from stabdiag.readers.bombs import refuse_bomb
-from stabdiag.readers.columns import Columns
+from stabdiag.readers.columns import Columns, every_column
 from stabdiag.words import plural
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from stabdiag.readers.columns import Column
     from stabdiag.readers.source import Stream
 
@@ -54,6 +57,9 @@ def read(stream: Stream) -> Columns:
         raise NoUsableRecord(f"{name}: no record could be read; the Parquet file holds no rows")
 
     index = counted_index(schema.metadata, rows, places)
+    wanted = {path[0] for column, path in places.items() if stream.wanted(column)}
+    of_all = stream.wanted is every_column
+    read_field = _reader(file, set() if of_all else {schema.field(at).name for at in wanted})
 
     def load(column: str) -> Column:
         if column in index:
@@ -61,18 +67,18 @@ def read(stream: Stream) -> Columns:
         path = places[column]
         told = f"{name}: column {' '.join(column.split())}"
         try:
-            table = file.read(columns=[schema.field(path[0]).name])
+            cells = read_field(schema.field(path[0]).name)
             chunks = [
                 Rows.of({column: piece_of_array(leaf(part, path[1:]), missing=NULL)})
-                for part in table.column(0).chunks
+                for part in cells.chunks
             ]
         except (pa.ArrowException, OSError) as error:
             raise ColumnError(
                 f"{told} cannot be read ({_first_line(error)}); is the file whole?"
             ) from error
-        if len(table) != rows:
+        if len(cells) != rows:
             raise ColumnError(
-                f"{told} has {plural(len(table), 'row')} where the file tells of {rows}; is the "
+                f"{told} has {plural(len(cells), 'row')} where the file tells of {rows}; is the "
                 "file whole?"
             )
         return join(chunks, column)
@@ -89,6 +95,28 @@ def read(stream: Stream) -> Columns:
         config=kept.config if kept else {},
         settled=kept if places.get("step") == (0,) else None,
     )
+
+
+def _reader(file: Any, together: set[str]) -> Callable[[str], Any]:
+    """Return what reads a field of a file: the first of several with the others.
+
+    Arrow reads several fields on all cores, and one on one of them.
+    """
+    import pyarrow as pa
+
+    waiting: dict[str, Any] = {}
+
+    def read_field(name: str) -> Any:
+        if name in together:
+            # What cannot be read is told of when its turn comes.
+            with suppress(pa.ArrowException, OSError):
+                table = file.read(columns=sorted(together))
+                waiting.update(zip(table.column_names, table.columns, strict=True))
+            together.clear()
+        found = waiting.pop(name, None)
+        return file.read(columns=[name]).column(0) if found is None else found
+
+    return read_field
 
 
 def _unpacked(metadata: Any) -> int:

@@ -13,6 +13,7 @@ from pyarrow import parquet
 
 from stabdiag.errors import LogError, NoUsableRecord
 from stabdiag.readers import from_object, read_columns, read_stream
+from stabdiag.readers.columns import every_column
 from stabdiag.readers.source import Stream
 
 
@@ -166,6 +167,21 @@ def test_a_damaged_column(tmp_path):
     columns = read_columns(path)
     with pytest.raises(LogError, match="column step cannot be read"):
         columns.load("step")
+
+
+@pytest.mark.parametrize("wanted", [every_column, {"step", "loss"}.__contains__])
+def test_columns_beside_a_damaged_one_are_read(tmp_path, wanted):
+    path = tmp_path / "run.parquet"
+    numbers = np.random.default_rng(0).normal(size=5000)
+    parquet.write_table(pa.table({"step": numbers, "loss": numbers + 1, "note": numbers}), path)
+    whole = bytearray(path.read_bytes())
+    whole[4:2000] = b"\xff" * 1996
+    columns = read_stream(Stream("run", io.BytesIO(bytes(whole))), wanted=wanted)
+    for name, values in (("note", numbers), ("loss", numbers + 1), ("loss", numbers + 1)):
+        assert np.array_equal(columns.load(name).values, values)
+    with pytest.raises(LogError, match="column step cannot be read"):
+        columns.load("step")
+    assert np.array_equal(columns.load("loss").values, numbers + 1)
 
 
 def test_a_flipped_bit_never_makes_a_column_of_another_length():
