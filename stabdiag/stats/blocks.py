@@ -14,6 +14,11 @@ if TYPE_CHECKING:
 # Of each block a tenth at either end is left out: of fewer points than these, none.
 _TENTH = 10
 
+# The mean distance from the mean in deviations, for normal noise, as a factor; so many points are
+# enough to know it by.
+_MEAN_TO_SIGMA = float(np.sqrt(np.pi / 2))
+_ENOUGH = 100_000
+
 # So many levels before a rise are enough to know their noise by.
 CALM_LEVELS = 8
 
@@ -61,6 +66,24 @@ def level_noise(levels: Floats) -> float:
     """
     bend = levels[1:-1] - (levels[:-2] + levels[2:]) / 2
     return median(np.abs(bend)) * MAD_TO_SIGMA / float(np.sqrt(1.5))
+
+
+def noise_of_means(x: Floats, size: int, which: slice) -> float:
+    """Return the deviation that the mean of two blocks has if their points are independent.
+
+    Args:
+        x: shape (n,), finite, n a multiple of ``size``.
+        size: how many points make a block.
+        which: the blocks whose points are asked how far they lie from the mean of their block.
+
+    Where a loss repeats itself in each epoch, the levels of blocks may be nearly the same by chance
+    and then move with the part of an epoch that the last of them holds: their own noise, by
+    ``level_noise``, is too small then.
+    """
+    blocks = x.reshape(-1, size)[which]
+    blocks = blocks[:: -(-blocks.size // _ENOUGH)]
+    apart = np.abs(blocks - blocks.mean(axis=1, keepdims=True)).mean()
+    return float(apart) * _MEAN_TO_SIGMA / float(np.sqrt(2 * size))
 
 
 def moving_means(x: Floats, size: int) -> Floats:

@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.stats.blocks import CALM_LEVELS, block_levels, level_noise, pair_means
+from stabdiag.stats.blocks import (
+    CALM_LEVELS,
+    block_levels,
+    level_noise,
+    noise_of_means,
+    pair_means,
+)
 from stabdiag.stats.onset import climb_onset
 from stabdiag.stats.quantiles import median
 from stabdiag.stats.trend import mann_kendall
@@ -159,17 +165,18 @@ def _at_scale(x: Floats, window: int, size: int, recent: float) -> Rise:
     near = best + _last_near(up[: crest - best + 1], 0.2 * high)
     drawup = levels[: best + 1] - np.minimum.accumulate(levels[: best + 1])
     # The noise of a run that diverges grows with it: the part before tells what is usual.
-    calm = levels[: near + 1] if near >= CALM_LEVELS else levels
+    calm = slice(0, near + 1 if near >= CALM_LEVELS else len(levels))
     # While it comes down from above where it ends, a loss bends more than its noise does.
     down = int(np.argmax(levels <= low[-1]))
-    if len(calm) - down >= CALM_LEVELS:
-        calm = calm[down:]
+    if calm.stop - down >= CALM_LEVELS:
+        calm = slice(down, calm.stop)
     progress = max(median(x[: max(window // 20, 3)]) - float(low[best]), 0.0)
     # What blew up bursts as low as it likes: only what came before it left for good is usual.
     left = best + _last_near(up, progress)
     if float(up[-1]) > _BLOWN * progress > 0 and CALM_LEVELS <= left < near:
-        calm, near = levels[: left + 1], left
-    bar = max(_LEVEL_SIGMAS * level_noise(calm), _WANDERS * float(drawup.max(initial=0.0)))
+        calm, near = slice(0, left + 1), left
+    noise = max(level_noise(levels[calm]), noise_of_means(x[starts[0] :], size, calm))
+    bar = max(_LEVEL_SIGMAS * noise, _WANDERS * float(drawup.max(initial=0.0)))
     # What ends a million times as high had left its level long before a fifth of that.
     onset = best + _last_near(up[: near - best + 1], max(0.2 * progress, bar))
     begin, end = int(starts[onset]), int(starts[crest]) + 2 * size

@@ -125,3 +125,14 @@ def test_the_bends_of_a_descent_are_no_noise() -> None:
     assert rise is not None
     # Ten of the noise's deviations, and it stays: that many times the bar no trend is asked for.
     assert rise.amount > 2.5 * rise.bar
+
+
+@pytest.mark.parametrize("noise", [0.0, 1e-3, 0.01])
+@pytest.mark.parametrize(("points", "period"), [(60, 7), (100, 9), (200, 25), (300, 7), (1000, 9)])
+def test_a_loss_that_repeats_itself_does_not_climb(points: int, period: int, noise: float) -> None:
+    # The mean of 20 points moves with what they hold of a period of 9, and that of 18 does not.
+    x = np.arange(points) % period / period
+    x += np.random.default_rng(points).normal(0.0, noise, points)
+    rise = net_rise(x, min(points, 200), 0.001)
+    assert rise is not None
+    assert rise.amount < 2.5 * rise.bar
