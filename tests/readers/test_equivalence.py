@@ -267,14 +267,19 @@ OTHERS = [
     st.integers(1, 90),
     st.lists(st.tuples(st.integers(0, 90), st.sampled_from(OTHERS)), max_size=5),
     st.none() | st.tuples(st.integers(0, 90), st.sampled_from(BROKEN + GLUED)),
+    st.none() | st.tuples(st.integers(0, 3000), st.sampled_from(["\r", "\n", "}", "{", ",", ":"])),
     st.sampled_from(["\n", "\r\n"]),
     st.sampled_from([1 << 22, 1000]),
 )
-def test_json_lines_with_a_few_other_ones(rows, others, broken, end, size):
+def test_json_lines_with_a_few_other_ones(rows, others, broken, added, end, size):
     lines = [f'{{"step": {row}, "loss": {row / 7}, "lr": 1e-3}}' for row in range(rows)]
     for place, line in [*others, *([] if broken is None else [broken])]:
         lines.insert(place, line)
-    assert_ways_agree(jsonl, "".join(line + end for line in lines).encode(), size)
+    text = "".join(line + end for line in lines)
+    if added is not None:
+        place, mark = added
+        text = text[:place] + mark + text[place:]
+    assert_ways_agree(jsonl, text.encode(), size)
 
 
 cells = st.one_of(

@@ -86,6 +86,16 @@ def test_no_other_line_passes_for_such_a_record(line):
     assert read_block(f"{LINES}{line}\n{LINES}".encode()) is None
 
 
+@pytest.mark.parametrize(
+    "line", ['{"step": 3,\r"loss": 2.5}', '{"step": 3, "loss": 2.5}\r7', "\r7"]
+)
+@pytest.mark.parametrize("blank", ["", "\n", "\n\n"])
+@pytest.mark.parametrize("after", [0, 40])
+def test_a_line_that_arrow_ends_elsewhere_is_left_to_others(line, blank, after):
+    lines = LINES * 20 + blank + f"{line}\n" + LINES * after
+    assert read_block(lines.encode()) is None
+
+
 @pytest.mark.parametrize("line", ['"loss": 1}', '{{"loss": 1}', '{"a": 1, {"b": 1}', "{}", "", "x"])
 def test_a_first_line_that_is_no_record_is_left_to_others(line):
     assert read_block(f"{line}\n".encode()) is None

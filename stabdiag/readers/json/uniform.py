@@ -46,7 +46,7 @@ def read_block(block: bytes) -> Chunk | None:
         return None
     text = np.frombuffer(block, dtype=np.uint8)
     ends = np.append(np.flatnonzero(text[:-1] == ord("\n")), len(block) - 1)
-    others: list[int] = []
+    others: dict[int, str] = {}
     try:
         cells = _parse(_colons(block), keys, others, most=len(ends) // _OTHERS)
         numbers = cells.select(range(1, 2 * len(keys), 2))
@@ -56,12 +56,15 @@ def read_block(block: bytes) -> Chunk | None:
     if not all(_is_always(cells.column(2 * at), key) for at, key in enumerate(keys)):
         return None
     table = Table(numbers, numbers.column_names)
-    lines = [block[ends[at - 1] + 1 : ends[at] + 1] for at in others]
+    lines = [block[ends[at - 1] + 1 : ends[at] + 1] for at in others if at < len(ends)]
+    # Arrow knows other ends of a line, and no blank line: then its count of them is not ours.
+    if [_colons(line).rstrip(b"\r\n").decode() for line in lines] != list(others.values()):
+        return None
     left = b"".join(lines)
     commas, braces = (np.count_nonzero(text == mark) - left.count(mark) for mark in b",}")
     if not len(ends) - len(lines) == table.rows == braces or commas != braces * (len(keys) - 1):
         return None
-    return _with_others(table, lines, np.array(others)) if others else table
+    return _with_others(table, lines, np.array(list(others))) if others else table
 
 
 def _names(keys: list[bytes]) -> list[bytes]:
@@ -95,17 +98,17 @@ def _colons(text: bytes) -> bytes:
     return text.replace(b",", b":").replace(b"}", b":")
 
 
-def _parse(block: bytes, keys: list[bytes], others: list[int], *, most: int) -> pa.Table:
+def _parse(block: bytes, keys: list[bytes], others: dict[int, str], *, most: int) -> pa.Table:
     """Parse lines of key, number, key, number, … and nothing; keys are as long as the first.
 
-    The places of lines that have more or fewer cells, up to so many of them, go to ``others``.
+    Lines that have more or fewer cells, up to so many of them, go to ``others`` by their places.
     """
     kinds = [kind for key in keys for kind in (pa.binary(len(key)), pa.float64())]
     columns = {f"{at}": kind for at, kind in enumerate([*kinds, pa.binary(0)])}
     source: Any = pa.BufferReader(block)
 
     def pass_over(row: arrow_csv.InvalidRow) -> Literal["skip", "error"]:
-        others.append((row.number or 0) - 1)
+        others[(row.number or 0) - 1] = row.text
         return "skip" if len(others) <= most else "error"
 
     return arrow_csv.read_csv(
