@@ -31,9 +31,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-_OBJECT_FIRST: Final = re.compile(rb"\s*\{")
 _NULL_RECORD: Final = re.compile(rb"[\n}]\s*null")
-_BLANK_LINE: Final = re.compile(rb"^[ \t\r]*\n", re.MULTILINE)
 
 # Two of these in length, and a line may be nested so deeply that Arrow's recursion is at risk.
 _SHORT_LINE: Final = 1 << 11
@@ -91,8 +89,7 @@ class Table:
     def _nulls(self, name: str, path: tuple[int, ...], array: Array) -> NDArray[np.intp] | None:
         """Return the rows in which a key is written as null, or None if the bytes do not show it.
 
-        They do where each name stands for one column only and is written without escapes, and where
-        no blank line makes up for one with two records.
+        They do where each name stands for one column only and is written without escapes.
         """
         block = self._block
         if len(path) > 1 or len(self._leaves) != len(self._table.schema) or b"\\" in block:
@@ -101,8 +98,6 @@ class Table:
         found = [match.start() for match in re.finditer(key + rb"\s*:\s*null", block)]
         if not found:
             return np.empty(0, dtype=np.intp)
-        if _BLANK_LINE.search(block):
-            return None
         ends = np.flatnonzero(np.frombuffer(block, dtype=np.uint8) == ord("\n"))
         rows = np.unique(np.searchsorted(ends, found)).astype(np.intp)
         return None if valid(array)[rows].any() else rows
@@ -110,7 +105,7 @@ class Table:
 
 def read_block(block: bytes) -> Table | None:
     """Return the block as Arrow reads it, or None if the tolerant reader has to read it."""
-    if _OBJECT_FIRST.match(block) is None or _deep(block) or _sparse(block):
+    if not _objects(block) or _deep(block) or _sparse(block):
         return None
     try:
         table = _parse(block)
@@ -165,6 +160,16 @@ def _has_gaps(table: pa.Table) -> bool:
 
 def _has_time(schema: pa.Schema) -> bool:
     return any(types.is_temporal(kind) for _, _, kind in every_leaf(schema))
+
+
+def _objects(block: bytes) -> bool:
+    """Return whether each line begins as an object does: none is blank, or goes on with another.
+
+    Such a line would make up for one with two records.
+    """
+    text = np.frombuffer(block, dtype=np.uint8)
+    begins = np.append(0, np.flatnonzero(text[:-1] == ord("\n")) + 1)
+    return bool(len(text)) and bool((text[begins] == ord("{")).all())
 
 
 def _deep(block: bytes) -> bool:
