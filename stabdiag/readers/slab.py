@@ -1,4 +1,4 @@
-"""Where the numbers of a long CSV log are gathered while it is read."""
+"""Where the numbers of a long log, CSV or JSON lines, are gathered while it is read."""
 
 from __future__ import annotations
 

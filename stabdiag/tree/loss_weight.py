@@ -17,7 +17,10 @@ _JUMP = 0.1
 
 
 def weighed_until(case: Case) -> int:
-    """Return from which position on the losses are comparable: no part's weight grows any more."""
+    """Return from which position on the losses are comparable: no part's weight grows any more.
+
+    It is 0 where none grew or none is logged, and the number of losses where one grew beyond them.
+    """
     weight = case.history.finite("loss_weight")
     if case.literal or len(weight) < 2:
         return 0

@@ -140,9 +140,8 @@ def read(stream: Stream, *, small: int = SMALL, size: int = BLOCK) -> Columns:
 def _slab(stream: Stream) -> Gathered:
     from stabdiag.readers.slab import Slab, room_for
 
-    return Slab(
-        room=room_for(stream, columns=max(stream.head()[0].split(b"\n", 1)[0].count(b":"), 1))
-    )
+    first, _, _ = stream.head()[0].partition(b"\n")
+    return Slab(room=room_for(stream, columns=first.count(b":") or 1))
 
 
 def _nothing(name: str, bad: list[BadLine]) -> str:
