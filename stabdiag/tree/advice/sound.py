@@ -23,13 +23,13 @@ def left_its_best(case: Case) -> int:
     A climb is told once it stands out from all the run's ups and downs; a slow one has come a good
     way by then. Here a level is high if it lies above the best by a deviation of single losses.
     """
-    rise, x = found_rise(case), case.loss.values[case.settled]
+    rise, x = found_rise(case), case.loss.values
     if rise.onset - rise.best < LEVEL:
-        return case.at(case.settled.start + rise.onset)
-    before = x[max(rise.best - _NOISE, 0) : rise.best + 1]
+        return case.at(rise.onset)
+    before = x[max(rise.best - _NOISE, case.settled.start) : rise.best + 1]
     if len(before) < 2:
-        return case.at(case.settled.start + rise.onset)
+        return case.at(rise.onset)
     smooth = medians(np.lib.stride_tricks.sliding_window_view(x[rise.best : rise.onset], LEVEL))
     low = np.flatnonzero(smooth <= rise.best_level + diff_sigma(before))
     last = rise.best + (int(low[-1]) + LEVEL // 2 if len(low) else 0)
-    return case.at(case.settled.start + last)
+    return case.at(last)
