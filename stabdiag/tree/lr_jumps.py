@@ -62,6 +62,8 @@ def jumps(case: Case) -> Ints:
     lr = lr.finite()
     low, high = lr.values[:-1], lr.values[1:]
     at = np.flatnonzero(high >= case.limits.spike.lr_jump * low) + 1
+    if not len(at):
+        return nothing
     found = at[_are_jumps(case, lr.values, at, _ratios(case, lr.values, at), _unit(lr.values))]
     if len(found) > _FEW_JUMPS:
         # A schedule with restarts jumps as a rule, but no higher than it had been.
@@ -115,11 +117,17 @@ def _are_jumps(case: Case, values: Floats, at: Ints, ratios: Floats, unit: float
     During a warm-up each step is a rise by a factor: one more of the same size is the schedule's.
     Of one that is written with few digits each digit is a rise: it takes more than the last.
     """
-    none = np.zeros(_SLOPE)
-    changes = np.concatenate([none, np.diff(values), none])
-    # Those before the change at each position, and those after it.
-    windows = np.lib.stride_tricks.sliding_window_view(changes, _SLOPE)
-    usual = np.maximum(np.abs(windows[at - 1]).max(axis=1), windows[at + _SLOPE].max(axis=1))
+    before = np.abs(_changes(values, at[:, np.newaxis] - 1 - np.arange(1, _SLOPE + 1)))
+    after = _changes(values, at[:, np.newaxis] + np.arange(_SLOPE))
+    usual = np.maximum(before.max(axis=1), after.max(axis=1))
     rises: Floats = values[at] - values[at - 1]
     are: Mask = (ratios >= case.limits.spike.lr_jump) & (rises > np.maximum(3 * usual, 1.5 * unit))
     return are
+
+
+def _changes(values: Floats, where: Ints) -> Floats:
+    """Return the changes from positions on to the next ones; beyond either end there is none."""
+    within = (where >= 0) & (where < len(values) - 1)
+    begin = np.where(within, where, 0)
+    changes: Floats = np.where(within, values[begin + 1] - values[begin], 0.0)
+    return changes
