@@ -176,8 +176,8 @@ class DivergenceLimits:
         0.1,
         unit="of the progress made",
         at_most=10.0,
-        why="A rise that single losses vary more than gives back at least this share of the "
-        "progress, or it is a plateau.",
+        why="A rise that has come to rest, and by which single losses vary as well, gives back at "
+        "least this share of the progress, or it is a plateau.",
     )
     lr_rise: float = limit(
         1.05,

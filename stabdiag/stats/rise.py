@@ -57,9 +57,9 @@ class Rise:
     where most of the way up was made. ``bar`` is what the run's own noise, ups and downs explain,
     ``progress`` the distance from the first level to the best; both, and the levels, are in units
     of the loss, and a level is a mean of ``points`` losses; single ones vary by ``deviation`` from
-    one to the next. ``p_value`` is that of a rising trend
-    on the way up or, if that is clearer, over the last window; ``recent_p_value`` that of the
-    latter.
+    one to the next. ``p_value`` is that of a rising trend on the way up or, if that is clearer,
+    over the last window; ``recent_p_value`` that of the latter, ``late_p_value`` that of the second
+    half of all that follows the onset.
     """
 
     best: int
@@ -73,6 +73,7 @@ class Rise:
     deviation: float
     p_value: float
     recent_p_value: float
+    late_p_value: float
 
     @property
     def amount(self) -> float:
@@ -103,9 +104,9 @@ def net_rise(x: Floats, window: int, significance: float) -> Rise | None:
             return left
     if len(x) < max(window, FEWEST):
         return None
-    recent = mann_kendall(x[-window:])
+    recent, deviation = mann_kendall(x[-window:]), diff_sigma(x)
     sizes = [max(round(window * share), 2) for share in _SHARES]
-    rises = [_at_scale(x, window, size, recent) for size in sizes if len(x) >= 5 * size]
+    rises = [_at_scale(x, window, size, recent, deviation) for size in sizes if len(x) >= 5 * size]
     clearest = _clearest(rises, significance)
     return replace(clearest, onset=climb_onset(x, clearest, sizes[0]))
 
@@ -155,10 +156,11 @@ def _left_behind(x: Floats) -> Rise | None:
         deviation=diff_sigma(x),
         p_value=chance,
         recent_p_value=chance,
+        late_p_value=chance,
     )
 
 
-def _at_scale(x: Floats, window: int, size: int, recent: float) -> Rise:
+def _at_scale(x: Floats, window: int, size: int, recent: float, deviation: float) -> Rise:
     levels, starts = block_levels(x, size)
     low = pair_means(levels)
     best = int(np.argmin(low))
@@ -193,9 +195,10 @@ def _at_scale(x: Floats, window: int, size: int, recent: float) -> Rise:
         bar=max(bar, _EPSILON * float(np.abs(levels).max()), _LEAST),
         progress=progress,
         points=2 * size,
-        deviation=diff_sigma(x),
+        deviation=deviation,
         p_value=min(recent, *trends),
         recent_p_value=recent,
+        late_p_value=mann_kendall(x[(begin + len(x)) // 2 :]),
     )
 
 

@@ -25,6 +25,9 @@ _OBVIOUS = 2.5
 # A rise of fewer deviations of single losses than this cannot be seen among them.
 _SEEN = 4.0
 
+# It has not come to rest if its second half rises, but for this chance.
+_GOES_ON_WITH = 0.01
+
 # A jump is but the beginning of a climb whose level is so many times as high as at first, already
 # over the next steps, and in the end.
 _GOES_ON = 1.5
@@ -148,12 +151,12 @@ def material_bar(case: Case, rise: Rise) -> float:
     """Return the height, in units of the loss, from which on a rise is material.
 
     Of a loss that first fell far, a small share is a rise that anybody sees. One that drowns among
-    the single losses is material only if it gives back more: data that get a little harder, or a
-    schedule that ends, shift a level by as much.
+    the single losses and has come to rest is material only if it gives back more: data that get a
+    little harder, or a schedule that ends, shift a level by as much.
     """
     limits = case.limits.divergence
     least = limits.material * rise.progress
-    if _has_rising_lr(case, rise):
+    if rise.late_p_value < _GOES_ON_WITH or _has_rising_lr(case, rise):
         return max(least, rise.bar)
     drowned = max(least, limits.material_if_drowned * rise.progress)
     return max(min(drowned, max(least, _SEEN * rise.deviation)), rise.bar)

@@ -42,20 +42,21 @@ def test_where_the_height_convicts_no_chance_is_told() -> None:
 
 
 @pytest.mark.parametrize(
-    ("rise", "noise", "lr", "branch"),
+    ("rise", "over", "noise", "lr", "branch"),
     [
-        (0.07, 0.015, 1.0, "material"),
-        (0.07, 0.027, 1.0, None),
-        (0.13, 0.15, 1.0, "material"),
-        (0.07, 0.027, 2.0, "material"),
+        (0.07, 500, 0.015, 1.0, "material"),
+        (0.07, 500, 0.027, 1.0, None),
+        (0.13, 500, 0.15, 1.0, "material"),
+        (0.07, 2000, 0.027, 1.0, "material"),
+        (0.07, 500, 0.027, 2.0, "material"),
     ],
-    ids=["seen", "drowned", "drowned but large", "beside a rate that rises"],
+    ids=["seen", "drowned", "drowned but large", "going on", "beside a rate that rises"],
 )
 def test_a_rise_that_drowns_among_the_losses_has_to_be_larger(
-    rise: float, noise: float, lr: float, branch: str | None
+    rise: float, over: int, noise: float, lr: float, branch: str | None
 ) -> None:
     at = np.arange(4000)
-    up = np.clip((at - 2000) / 1500, 0, 1)
+    up = np.clip((at - 2000) / over, 0, 1)
     loss = 2 + np.exp(-at / 100) + rise * up
     loss += noise * np.random.default_rng(3).standard_normal(4000)
     answer = asked({"step": at, "loss": loss, "lr": 1e-3 * lr**up})
