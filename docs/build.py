@@ -122,7 +122,7 @@ def generated() -> Iterable[tuple[Path, str]]:
 
 def in_short() -> str:
     """Return the roles and the manifest's fields, without their other names."""
-    columns = ", ".join(f"`{role.name}{'/<group>' if role.prefixes else ''}`" for role in ROLES)
+    columns = ", ".join(f"`{role.shown}`" for role in ROLES)
     fields = ", ".join(f"`{key.name}`" for key in KEYS)
     items = (f"- {what}: {names}." for what, names in (("Columns", columns), ("Manifest", fields)))
     return "\n".join(textwrap.fill(item, 118, subsequent_indent="  ") for item in items)
@@ -130,10 +130,7 @@ def in_short() -> str:
 
 def roles() -> str:
     """Return the table of roles."""
-    rows = [
-        (f"`{role.name}{'/<group>' if role.prefixes else ''}`", role.meaning, _names(role.names))
-        for role in ROLES
-    ]
+    rows = [(f"`{role.shown}`", role.meaning, _names(role.names)) for role in ROLES]
     return _table(("role", "what it is", "found by, among others"), rows)
 
 

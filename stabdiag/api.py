@@ -18,6 +18,7 @@ from stabdiag.manifest import Manifest
 from stabdiag.report import Report
 from stabdiag.symptoms.check import Checked, check_symptoms
 from stabdiag.threads import both
+from stabdiag.tree.advice.changed import with_changes
 from stabdiag.tree.case import Case
 from stabdiag.tree.unlogged import not_logged
 from stabdiag.tree.walk import walk
@@ -113,7 +114,7 @@ def report_on(history: History, told: Manifest, limits: Limits, *, literal: bool
         found, (baseline, symptoms) = both(partial(walk, case), beside)
     else:
         found, (baseline, symptoms) = walk(case), beside()
-    findings, trail = symptoms.beside(found.findings), found.trail
+    findings, trail = symptoms.beside(with_changes(case, found.findings)), found.trail
     if history.unit == "epoch":
         findings = tuple(finding.in_epochs() for finding in findings)
         trail = tuple(answer.in_epochs() for answer in trail)

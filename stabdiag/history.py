@@ -42,13 +42,15 @@ _EVALUATED = 0.9
 class Series:
     """One role's logged points: ``steps`` and ``values`` of equal length, steps rising.
 
-    A point that was not logged is not in the series. NaN and ±inf are values.
+    A point that was not logged is not in the series. NaN and ±inf are values. Where words were
+    logged, as for a setting, ``words`` has the word of each value.
     """
 
     role: str
     column: str
     steps: Ints
     values: Floats
+    words: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.steps)

@@ -51,6 +51,7 @@ def write_parquet(history: History, manifest: Manifest, output: Path) -> None:
         events=history.events,
         columns={role: one.column for role, one in history.series.items() if one.column != role},
         contested=history.contested,
+        words={role: one.words for role, one in history.series.items() if one.words},
     )
     table = pa.table(columns).replace_schema_metadata({KEY: as_metadata(told, name)})
     with written_whole(output) as part, part.open("wb") as file:

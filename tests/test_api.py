@@ -312,7 +312,7 @@ SPECIAL = [
 ]
 ROLES = [
     *("grad_norm", "lr", "loss_scale", "weight_norm/a", "weight_norm/b", "batch_id", "epoch"),
-    *("eval_loss", "skipped", "activation_norm/x", "grad_norm/l0"),
+    *("eval_loss", "skipped", "activation_norm/x", "grad_norm/l0", "batch_size", "stage"),
 ]
 MANIFESTS: list[dict[str, Any]] = [
     {},

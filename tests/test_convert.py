@@ -259,3 +259,15 @@ def test_the_log_that_is_found_in_a_folder_is_not_written_over(tmp_path):
     with pytest.raises(StabdiagError, match="is read as well"):
         convert(tmp_path, log)
     assert log.read_bytes() == before
+
+
+def test_settings_are_kept_with_their_words(tmp_path):
+    log = climbing(loss=lambda loss: loss + (np.arange(600) >= 300))
+    log["dataset"] = np.where(log["step"] < 300, "wiki", "code")
+    log["batch_size"] = np.where(log["step"] < 298, 64, 8)
+    convert(log, tmp_path / "run.parquet")
+    before, after = diagnose(log), diagnose(tmp_path / "run.parquet")
+    assert after.findings == before.findings
+    assert after.trail == before.trail
+    assert after.history.series["setting/dataset"].words == ("wiki", "code")
+    assert after.history.series["setting/batch_size"].words == ()

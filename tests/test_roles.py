@@ -7,7 +7,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stabdiag.errors import ColumnError
-from stabdiag.roles import ROLES, assign, contested, is_evaluation, may_serve, normal, stand_ins
+from stabdiag.roles import (
+    ROLES,
+    assign,
+    contested,
+    is_evaluation,
+    is_measured_on,
+    may_serve,
+    normal,
+    setting_of,
+    settings_of,
+    stand_ins,
+)
 
 NAMES = {
     "step": (
@@ -584,3 +595,58 @@ def test_what_is_said_of_a_reward_is_none(name: str) -> None:
 
 def test_a_reward_by_name_goes_before_one_by_its_looks() -> None:
     assert assign(["loss", "reward_per_game", "reward"]).columns["reward"] == "reward"
+
+
+@pytest.mark.parametrize(
+    ("name", "setting"),
+    [
+        ("batch_size", "batch_size"),
+        ("train/batch_size", "train_batch_size"),
+        ("global batch size", "global_batch_size"),
+        ("curriculum_seqlen", "seqlen"),
+        ("current_seq_len", "seq_len"),
+        ("optim/weight_decay/group0", "weight_decay"),
+        ("config/dropout", "dropout"),
+        ("hparams.seqLen", "seq_len"),
+        ("Stage", "stage"),
+        ("phase_id", "phase"),
+        ("kd_temperature", "temperature"),
+        ("teacher_forcing_ratio", "teacher_forcing"),
+        ("oak-1 - momentum", "momentum"),
+        ("aux_loss_weight", "aux_loss_weight"),
+        ("lambda_gp", "lambda_gp"),
+        ("val/stage", None),
+        ("gpu_temperature", None),
+        ("system/gpu.0.temp", None),
+        ("grad_norm/block0.weight", None),
+        ("gradients/layer.0.weight", None),
+        ("consumed samples", None),
+        ("epoch", None),
+        ("batch_id", None),
+        ("loss_scale", None),
+    ],
+)
+def test_a_setting_is_told_by_its_name(name: str, setting: str | None) -> None:
+    assert setting_of(name) == setting
+    assert settings_of([name], ()) == ({f"setting/{name}": name} if setting else {})
+    assert setting is None or may_serve(name)
+    assert settings_of([name], {name}) == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "holds"),
+    [
+        ("seq_len", True),
+        ("data_source", True),
+        ("train/resolution", True),
+        ("entropy_coef", True),
+        ("dropout", True),
+        ("batch_size", False),
+        ("weight_decay", False),
+        ("num_workers", False),
+        ("max_grad_norm", False),
+        ("loss", False),
+    ],
+)
+def test_what_a_loss_is_measured_on(name: str, holds: bool) -> None:
+    assert is_measured_on(name) is holds

@@ -13,6 +13,7 @@ from stabdiag.assemble.load import load
 from stabdiag.assemble.losses import read_losses
 from stabdiag.assemble.naming import name_columns
 from stabdiag.assemble.order import find_order
+from stabdiag.assemble.settings import settings
 from stabdiag.assemble.several_a_step import with_nan_of_any
 from stabdiag.assemble.steps import read_steps
 from stabdiag.errors import LogError, NoUsableRecord
@@ -60,7 +61,7 @@ def build_history(
         if settled is not None:
             return settled
     named = name_columns(columns, chosen)
-    columns, names = named.columns, named.names
+    columns, names, picked = named.columns, *_without_settings(named.names)
     clock = read_steps(columns, names)
     events = [*_unreadable(columns), *clock.events]
     events += [Event(kind=EventKind.COLUMN, message=note) for note in named.notes]
@@ -95,6 +96,8 @@ def build_history(
         events.append(_several(order.runs, number, lost))
     series, placed = with_epochs_placed(dict(_series(data, names, losses, order.steps, run)))
     events += placed
+    taken = set(names.values())
+    series |= {one.role: one for one in settings(columns, picked, taken, order.steps, run)}
     return History(
         series=series,
         events=(*columns.events, *events),
@@ -111,6 +114,12 @@ def build_history(
             parts=tuple(_parts(columns, order.steps, run)),
         ),
     )
+
+
+def _without_settings(names: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+    """Return the columns that are measured, and those of settings that the user named, by role."""
+    picked = {role: name for role, name in names.items() if role.partition("/")[0] == "setting"}
+    return {role: name for role, name in names.items() if role not in picked}, picked
 
 
 def _series(

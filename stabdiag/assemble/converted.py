@@ -39,7 +39,8 @@ def converted_history(columns: Columns, told: Told) -> History | None:
         values = column.logged
         at = steps if len(values) == len(steps) else steps[column.present]
         was = told.columns.get(role, role)
-        series[role] = Series(role=role, column=was, steps=at, values=values)
+        words = told.words.get(role, ())
+        series[role] = Series(role=role, column=was, steps=at, values=values, words=words)
     source = Source(
         name=columns.source, format=columns.format, records=columns.rows, files=columns.files
     )

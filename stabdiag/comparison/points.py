@@ -21,7 +21,7 @@ _CLOCKS: Final = frozenset(
 )
 
 # Values that are chosen, not measured: any difference is one.
-_EXACT: Final = frozenset({"batch_id", "loss_scale"})
+_EXACT: Final = frozenset({"batch_id", "loss_scale", "setting"})
 
 # A loss has moved when it has changed by this share.
 _MOVED: Final = 0.01
@@ -76,11 +76,16 @@ def begin_alike(both: Common, limits: CompareLimits, least: int) -> bool:
 
 
 def partings(one: Run, other: Run, limits: CompareLimits) -> list[Parting]:
-    """Return for every role that both runs logged where they part, the earliest first."""
+    """Return for every role that both runs logged where they part, the earliest first.
+
+    Words were given numbers in each log by itself.
+    """
     found = [
         parting(series, there, (one.label, other.label), limits)
         for role, series in one.history.series.items()
-        if role.partition("/")[0] not in _CLOCKS and (there := other.history.get(role)) is not None
+        if role.partition("/")[0] not in _CLOCKS
+        and not series.words
+        and (there := other.history.get(role)) is not None
     ]
     return sorted((p for p in found if p.points), key=_first)
 
@@ -88,7 +93,7 @@ def partings(one: Run, other: Run, limits: CompareLimits) -> list[Parting]:
 def parting(one: Series, other: Series, runs: tuple[str, str], limits: CompareLimits) -> Parting:
     """Return where two series of a role part."""
     both, role = common(one, other), one.role
-    exact = role in _EXACT
+    exact = role.partition("/")[0] in _EXACT
     found = part(
         both.one,
         both.other,

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Final
 
 from stabdiag.findings import Verdict
 from stabdiag.postmortem.incident import Incident, asked
+from stabdiag.tree.advice.changed import changes_at
 from stabdiag.tree.case import Case
+from stabdiag.tree.changes import Change, went
 from stabdiag.tree.panels import Panel, panels
 
 if TYPE_CHECKING:
@@ -59,11 +61,23 @@ _LEAVES: Final[Mapping[str, tuple[Sureness, tuple[str, ...]]]] = {
 }
 
 
-def cause_of(report: Report, panels: tuple[Panel, ...]) -> Cause:
+def cause_of(report: Report, panels: tuple[Panel, ...], changes: tuple[Change, ...]) -> Cause:
     """Return what the log says of the cause of a diagnosis, given the panels of its spike.
 
-    Of a symptom a log shows that it holds, and not why.
+    Of a symptom a log shows that it holds, and not why. A setting that changed where it began is a
+    cause that the log points at.
     """
+    cause = _as_told(report, panels)
+    if not changes:
+        return cause
+    hidden = cause.sureness is Sureness.HIDDEN
+    return Cause(
+        sureness=Sureness.POINTS if hidden else cause.sureness,
+        because=(f"{went(changes)}, near where the trouble began", *cause.because),
+    )
+
+
+def _as_told(report: Report, panels: tuple[Panel, ...]) -> Cause:
     sureness, questions = _LEAVES.get(report.diagnosis.slug, (Sureness.HIDDEN, ()))
     if report.diagnosis.section == "§2" and panels:
         # The tree asks for the cause of a spike only where it recovered; the panels always tell.
@@ -107,3 +121,16 @@ def panels_of(report: Report, incident: Incident) -> tuple[Panel, ...]:
         if case.at(one.onset) == spike.step:
             return panels(case.about(one), one)
     return ()
+
+
+def changes_of(report: Report, incident: Incident) -> tuple[Change, ...]:
+    """Return the settings that changed where the diagnosis began, or what led up to a NaN."""
+    case = Case(
+        history=report.history,
+        manifest=report.manifest,
+        limits=report.limits,
+        literal=report.literal,
+    )
+    begun = (report.diagnosis, incident.lead_up)
+    found = (changes_at(case, one)[0] for one in begun if one is not None)
+    return next((changes for changes in found if changes), ())

@@ -55,7 +55,7 @@ def moments(told: Study) -> Iterator[str]:
                 f"**{one.name}**",
                 escape(one.what),
             ]
-            for one in timeline(told.report, told.incident, told.alarm)
+            for one in timeline(told.report, told.incident, told.alarm, told.changes)
         ],
     )
     if clock is None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 def ruled_out(told: Study) -> Iterator[str]:
     """Yield what was tested and not found, with the numbers; then what could not be tested."""
-    all_ = tuple(suspects(told.report, told.panels))
+    all_ = tuple(suspects(told))
     out = [one for one in all_ if one.verdict is Verdict.NO]
     not_out = [one for one in all_ if one.verdict is Verdict.UNKNOWN]
     yield "## What was ruled out, and how"
@@ -45,7 +45,7 @@ def ruled_out(told: Study) -> Iterator[str]:
 
 
 def _suspect(one: Suspect) -> str:
-    return f"{escape(one.what)} ({one.question})"
+    return escape(one.what) + (f" ({one.question})" if one.question else "")
 
 
 def _symptoms_not_found(told: Study) -> list[str]:

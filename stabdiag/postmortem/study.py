@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 from stabdiag.formats.subject import Plot, choose
 from stabdiag.postmortem.alarm import Alarm, first_alarm
 from stabdiag.postmortem.blanks import blanks
-from stabdiag.postmortem.causes import Cause, cause_of, panels_of
+from stabdiag.postmortem.causes import Cause, cause_of, changes_of, panels_of
 from stabdiag.postmortem.clock import Clock, clock_of
 from stabdiag.postmortem.incident import Incident, incident_of
 from stabdiag.postmortem.lost import Lost, lost_by
 
 if TYPE_CHECKING:
     from stabdiag.report import Report
+    from stabdiag.tree.changes import Change
     from stabdiag.tree.panels import Panel
 
 
@@ -22,7 +23,8 @@ if TYPE_CHECKING:
 class Study:
     """A report, and what a post-mortem adds to it.
 
-    ``panels`` are those of Q2.3 if there was a spike, whether the tree asked for them or not.
+    ``panels`` are those of Q2.3 if there was a spike, whether the tree asked for them or not, and
+    ``changes`` the settings that changed where the trouble began.
     """
 
     report: Report
@@ -32,6 +34,7 @@ class Study:
     lost: Lost
     plot: Plot | None
     panels: tuple[Panel, ...]
+    changes: tuple[Change, ...]
     cause: Cause
     blanks: tuple[str, ...]
 
@@ -39,7 +42,7 @@ class Study:
 def study(report: Report) -> Study:
     """Work out what a post-mortem of a report says."""
     incident, clock = incident_of(report), clock_of(report.history)
-    panels = panels_of(report, incident)
+    panels, changes = panels_of(report, incident), changes_of(report, incident)
     return Study(
         report=report,
         incident=incident,
@@ -48,6 +51,7 @@ def study(report: Report) -> Study:
         lost=lost_by(report, incident, clock),
         plot=choose(report),
         panels=panels,
-        cause=cause_of(report, panels),
+        changes=changes,
+        cause=cause_of(report, panels, changes),
         blanks=blanks(report, incident),
     )

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Final
 
 from stabdiag.findings import Answer, AskedOf, Scalar, Verdict
 from stabdiag.postmortem.incident import asked
+from stabdiag.tree.changes import went
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from stabdiag.postmortem.study import Study
     from stabdiag.report import Report
     from stabdiag.tree.panels import Panel
 
@@ -52,8 +54,9 @@ _HOLDS: Final = {True: Verdict.YES, False: Verdict.NO, None: Verdict.UNKNOWN}
 _OF_A_CLIMB: Final = ("Q4.2", "Q4.3", "Q4.4")
 
 
-def suspects(report: Report, panels: tuple[Panel, ...]) -> Iterator[Suspect]:
+def suspects(told: Study) -> Iterator[Suspect]:
     """Yield all suspects in the order of the tree; those of a NaN's lead-up count as well."""
+    report, panels = told.report, told.panels
     climbs = _answer(report, "Q4.1")
     for question, what in _ASKED.items():
         answer = _answer(report, question)
@@ -71,6 +74,23 @@ def suspects(report: Report, panels: tuple[Panel, ...]) -> Iterator[Suspect]:
             verdict=Verdict.UNKNOWN,
             because="not asked: the dtype is not known",
         )
+
+    yield from _settings(told)
+
+
+def _settings(told: Study) -> Iterator[Suspect]:
+    """Yield whether a setting changed where the trouble began, if any changes in this log."""
+    settings = told.report.history.group("setting").values()
+    if not settings or told.report.literal or told.report.diagnosis.step is None:
+        return
+    names = ", ".join(one.column for one in settings)
+    none = f"no change lies within a few logged points of where it began (of {names})"
+    yield Suspect(
+        question="",
+        what="A setting that changed where it began",
+        verdict=Verdict.YES if told.changes else Verdict.NO,
+        because=went(told.changes) or none,
+    )
 
 
 def _answer(report: Report, question: str) -> Answer | None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from stabdiag.findings import AskedOf, Severity, Verdict
 from stabdiag.history import EventKind
 from stabdiag.postmortem.incident import asked
+from stabdiag.tree.changes import Change, went
 from stabdiag.words import in_epochs, num, plural
 
 if TYPE_CHECKING:
@@ -31,10 +32,13 @@ class Moment:
     what: str
 
 
-def timeline(report: Report, incident: Incident, alarm: Alarm | None) -> tuple[Moment, ...]:
+def timeline(
+    report: Report, incident: Incident, alarm: Alarm | None, changes: tuple[Change, ...]
+) -> tuple[Moment, ...]:
     """Return what happened, by step; of one step in the order in which it is told here."""
     moments = [
         *_beginning(report, incident),
+        *(Moment(step=one.step, name="Setting changed", what=went([one])) for one in changes),
         *_trouble(report, incident),
         *_alarm(report, incident, alarm),
         *_afterwards(report, incident),

@@ -6,7 +6,7 @@ It lies in the metadata of the Parquet file, as one JSON object under the key ``
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from stabdiag.history import Event, EventKind
@@ -23,13 +23,15 @@ class Told:
     """What a converted log says about the run: its configuration, and what happened to its log.
 
     ``columns`` has the original name of each role's column, which may tell a unit or an evaluation.
-    ``contested`` is the field of the same name of the history.
+    ``contested`` is the field of the same name of the history, and ``words`` that of each series
+    which has any.
     """
 
     config: Mapping[str, object]
     events: tuple[Event, ...]
     columns: Mapping[str, str]
     contested: str | None
+    words: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 def as_metadata(told: Told, source: str) -> bytes:
@@ -51,6 +53,7 @@ def as_metadata(told: Told, source: str) -> bytes:
         "events": events,
         "columns": dict(told.columns),
         "contested": told.contested,
+        "words": {role: list(words) for role, words in told.words.items()},
     }
     return json.dumps(content).encode()
 
@@ -64,9 +67,12 @@ def from_metadata(metadata: Mapping[bytes, bytes]) -> Told | None:
             return None
         told = [Event(kind=EventKind.PLACE, message=f"converted from {source}")]
         told += map(_event, events)
-        # Logs converted by earlier versions have neither of these.
+        # Logs converted by earlier versions have none of these.
         columns = {str(role): str(name) for role, name in content.get("columns", {}).items()}
         contested = content.get("contested")
+        words = {
+            str(role): tuple(map(str, all_)) for role, all_ in content.get("words", {}).items()
+        }
     except (AttributeError, KeyError, TypeError, ValueError, RecursionError):
         return None
     return Told(
@@ -74,6 +80,7 @@ def from_metadata(metadata: Mapping[bytes, bytes]) -> Told | None:
         events=tuple(told),
         columns=columns,
         contested=contested if isinstance(contested, str) else None,
+        words=words,
     )
 
 

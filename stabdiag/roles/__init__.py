@@ -17,6 +17,7 @@ from stabdiag.roles.names import (
     tells_split,
     words_of,
 )
+from stabdiag.roles.settings import is_measured_on, setting_of, settings_of
 from stabdiag.roles.standin import StandIn, stand_ins
 from stabdiag.roles.table import ROLES, Role
 
@@ -33,10 +34,13 @@ __all__ = [
     "flagged_split",
     "is_auxiliary",
     "is_evaluation",
+    "is_measured_on",
     "may_serve",
     "names_measurements",
     "names_results",
     "normal",
+    "setting_of",
+    "settings_of",
     "split_of",
     "stand_ins",
     "tells_split",

@@ -27,13 +27,14 @@ from stabdiag.roles.names import (
     without_run,
 )
 from stabdiag.roles.parts import about_opponents, opponent_of, parts_of
+from stabdiag.roles.settings import setting_of
 from stabdiag.roles.standin import may_stand_in
 from stabdiag.roles.table import ROLES, Role
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-_NAMES = frozenset(name for role in ROLES for name in role.names)
+_NAMES = frozenset(name for role in ROLES if not role.several for name in role.names)
 _PREFIXES = tuple(f"{prefix}_" for role in ROLES for prefix in role.prefixes)
 
 # A column of this name beside the parts of a loss is their sum.
@@ -84,6 +85,7 @@ def may_serve(name: str) -> bool:
         or names_measurements(name)
         or names_results(name)
         or key == _SUM
+        or setting_of(name) is not None
     )
 
 
@@ -104,7 +106,7 @@ def assign(
     columns = _check_chosen(names, chosen or {}, source)
     choice = _Choice(names=[name for name in names if not is_setting(name)], columns=columns)
     for role in ROLES:
-        if role.name not in choice.columns:
+        if role.name not in choice.columns and not role.several:
             choice.choose(role)
     columns = {**choice.columns, **groups_of(choice.names, choice.taken)}
     free = [name for name in choice.names if name not in choice.taken]

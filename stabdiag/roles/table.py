@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from stabdiag.roles.settings import MEASURED_ON, OTHER_SETTINGS
+
+_BEST_KNOWN = ("seq_len", "stage", "dataset", "batch_size", "weight_decay", "dropout")
+
 
 @dataclass(frozen=True, kw_only=True)
 class Role:
@@ -12,7 +16,8 @@ class Role:
     Names are compared in lower case, with each run of other characters as one ``_``. A role with
     groups (``weight_norm/<group>``) also takes any name that begins with one of ``prefixes``.
     ``training`` roles are measured in a training step, unlike those of an evaluation, or of what
-    only watches the run: a clock goes on whether there is a loss or not.
+    only watches the run: a clock goes on whether there is a loss or not. Of a role that takes
+    ``several`` columns each is one series, under its own name: ``setting/seq_len``.
     """
 
     name: str
@@ -20,6 +25,14 @@ class Role:
     names: tuple[str, ...]
     prefixes: tuple[str, ...] = ()
     training: bool = True
+    several: bool = False
+
+    @property
+    def shown(self) -> str:
+        """The role as it is written where columns are named: ``weight_norm/<group>``."""
+        if self.several:
+            return f"{self.name}/<name>"
+        return f"{self.name}/<group>" if self.prefixes else self.name
 
 
 ROLES: tuple[Role, ...] = (
@@ -234,5 +247,12 @@ ROLES: tuple[Role, ...] = (
             *("lm_loss_value", "tel", "validate_loss", "evaluation_loss"),
         ),
         training=False,
+    ),
+    Role(
+        name="setting",
+        meaning="what the run is trained with or on, where it changes on the way",
+        names=tuple(dict.fromkeys((*_BEST_KNOWN, *MEASURED_ON, *OTHER_SETTINGS))),
+        training=False,
+        several=True,
     ),
 )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from stabdiag.findings import Finding, Severity
 from stabdiag.report import Unchecked
 from stabdiag.symptoms import SYMPTOMS
+from stabdiag.tree.advice.changed import with_changes_at
 from stabdiag.words import uncapitalised
 
 if TYPE_CHECKING:
@@ -46,8 +47,14 @@ def check_symptoms(case: Case) -> Checked:
             continue
         evidence = symptom.check(case)
         if evidence is not None:
-            held.append((symptom, evidence))
+            held.append((symptom, _with_changes(case, evidence)))
     return Checked(held=tuple(held), unchecked=tuple(unchecked))
+
+
+def _with_changes(case: Case, evidence: Evidence) -> Evidence:
+    """Return the evidence with the settings that changed where the symptom begins."""
+    because, first, more = with_changes_at(case, evidence.step, evidence.because, evidence.first)
+    return replace(evidence, because=because, first=first, measured={**evidence.measured, **more})
 
 
 def _finding(symptom: Symptom, evidence: Evidence) -> Finding:

@@ -18,9 +18,11 @@ from stabdiag.stats.rolling import trailing_moments
 from stabdiag.stats.shape import Reach, Spike
 from stabdiag.stats.spikes import SpikeScan, find_spikes
 from stabdiag.tree.batches import any_repeat, few_repeats
+from stabdiag.tree.changes import Moves, moves_of
 from stabdiag.tree.lr_jumps import jumps
 from stabdiag.tree.reward import Reward, held_reward
 from stabdiag.tree.rises import rise_of
+from stabdiag.tree.shifts import Shift, shifts_of
 from stabdiag.tree.spike_or_climb import proper_spikes, settled_part
 
 if TYPE_CHECKING:
@@ -209,6 +211,16 @@ class Case:
     def reward(self) -> Reward | None:
         """The reward, if the run is trained for one and it holds: then the loss says little."""
         return held_reward(self)
+
+    @cached_property
+    def moves(self) -> tuple[Moves, ...]:
+        """Where the settings changed that were logged beside the loss."""
+        return moves_of(self)
+
+    @cached_property
+    def shifts(self) -> tuple[Shift, ...]:
+        """The lasting jumps that began where what the loss is measured on changed."""
+        return shifts_of(self)
 
     @cached_property
     def spikes(self) -> tuple[Spike, ...]:

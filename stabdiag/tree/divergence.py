@@ -12,6 +12,7 @@ from stabdiag.tree.question import Question, Reply, no, unknown, yes
 from stabdiag.tree.rates import is_the_lr_rising
 from stabdiag.tree.reward import no_harm
 from stabdiag.tree.rises import best_step, climb, is_clear, last_window, material_bar, mean_of
+from stabdiag.tree.spike_or_climb import jumps_that_stay
 from stabdiag.tree.weights import did_a_weight_norm_change
 from stabdiag.words import num, plural
 
@@ -84,7 +85,7 @@ def _measured(rise: Rise, bar: float) -> dict[str, Scalar]:
 def _ends(case: Case, rise: Rise) -> str:
     """Tell where the loss ended, or stood before it jumped, and how that compares with its best."""
     settled = case.settled
-    jumps = [case.at(spike.onset) for spike in case.spikes if not spike.recovered]
+    jumps = [case.at(spike.onset) for spike in jumps_that_stay(case)]
     ends, since = "the loss ends", ""
     if settled.stop < len(case.loss):
         ends = f"before the jump at step {jumps[0]} the loss stood"

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from stabdiag.findings import Answer, Finding, Verdict
 from stabdiag.stats.rise import FEWEST
+from stabdiag.tree.changes import went
 from stabdiag.tree.outcomes import BY_SLUG
 from stabdiag.words import num, plural
 
@@ -35,7 +36,7 @@ def nothing_found(case: Case, trail: tuple[Answer, ...]) -> Finding:
         section=outcome.section,
         question=trail[-1].question,
         title=outcome.title,
-        summary=f"{_logged(case)}: {summary}.",
+        summary=f"{_logged(case)}: {summary}.{_shifted(case)}",
         first_action=first,
     )
 
@@ -63,6 +64,19 @@ def _healthy(case: Case, open_: set[str]) -> str:
             f"last {limits.divergence.window}{unclear}"
         )
     return f"no NaN, no spike beyond this run's own noise, no climb{unclear}"
+
+
+def _shifted(case: Case) -> str:
+    """Return where the loss rose for good as it is measured on something else since."""
+    if not case.shifts:
+        return ""
+    shift, more = case.shifts[-1], len(case.shifts) - 1
+    others = f" The same holds of {plural(more, 'earlier rise')}." if more else ""
+    return (
+        f" From step {case.at(shift.spike.onset)} on the loss is higher, {num(shift.spike.level)} "
+        f"before and {num(shift.level)} after, as {went(shift.changes)}: the two are not "
+        f"comparable.{others}"
+    )
 
 
 def _too_little(case: Case, open_: set[str]) -> str:

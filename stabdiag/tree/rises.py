@@ -111,13 +111,23 @@ def is_clear(case: Case, rise: Rise) -> bool:
     return significant or rise.amount > _OBVIOUS * rise.bar
 
 
+def comparable_from(case: Case, position: int) -> int:
+    """Return from which position on losses can be compared with the one at a position.
+
+    Before a shift the loss was measured on something else.
+    """
+    ends = (shift.spike.end for shift in case.shifts if shift.spike.onset < position)
+    return min(max(ends, default=0), position)
+
+
 def climbs_before(case: Case, jump: Spike, spikes: Iterable[Spike]) -> bool:
     """Tell whether the loss was already climbing materially before it jumped.
 
     Where the learning rate rose as long as the loss did, and beyond where it had been, the two have
     a cause in common: then the climb needs no test, however small it is beside the jump.
     """
-    rise = rise_of(case, slice(0, jump.onset), spikes)
+    begin = comparable_from(case, jump.onset)
+    rise = rise_of(case, slice(begin, jump.onset), spikes)
     if rise is None or not _is_material(case, rise):
         return False
     if _has_rising_lr(case, rise):
@@ -139,7 +149,7 @@ def climbs_on(case: Case, jump: Spike, spikes: Iterable[Spike]) -> bool:
     first = max(levels[0], 0.0)
     if levels[1] <= _GOES_ON * first or levels.max() <= _TO_COME * first:
         return False
-    rise = rise_of(case, slice(0, len(case.loss)), spikes)
+    rise = rise_of(case, slice(comparable_from(case, jump.onset), len(case.loss)), spikes)
     return rise is not None and is_clear(case, rise)
 
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from stabdiag.roles import OF_OPPONENTS
 from stabdiag.stats.abrupt import BEFORE
+from stabdiag.tree.changes import went
 from stabdiag.tree.checkpoint import checkpoint_before
 from stabdiag.tree.loss_weight import jumps_by_weight
 from stabdiag.tree.onset import focus, start, time_to_recover
@@ -138,6 +139,11 @@ def _why_none(case: Case) -> str:
     if any(jumps_by_weight(case, spike) for spike in scan.spikes):
         column = case.history.series["loss_weight"].column
         return f"{highest}: there {column!r} grew, by which a part of the loss is weighed"
+    if case.shifts:
+        return (
+            f"{highest}; the loss rose for good where {went(case.shifts[0].changes)}: it is "
+            "measured on something else since, and not comparable"
+        )
     if scan.spikes:
         return f"{highest}: it belongs to a climb, which section 4 is asked about"
     return f"{highest}, but does not stand apart from what else this run does"

@@ -25,7 +25,7 @@ def proper_spikes(case: Case) -> tuple[Spike, ...]:
     A loss that rises slowly and stays up is a climb, and §4's, unless a logged cause came just
     before. So is a jump of a loss that was climbing already: it is the climb's end, not its cause.
     A run whose reward holds has no spikes, the loss of one of two opponents may shift, and so may
-    one of which a part comes to weigh more.
+    one of which a part comes to weigh more, or one that is measured on something else from then on.
     """
     if case.literal:
         return case.scan.spikes
@@ -43,6 +43,8 @@ def proper_spikes(case: Case) -> tuple[Spike, ...]:
         if spike.recovered or caused[spike.onset] or is_sudden(spike)
     ]
     proper = [spike for spike in proper if spike.explodes or not jumps_by_weight(case, spike)]
+    shifted = [shift.spike for shift in case.shifts]
+    proper = [spike for spike in proper if spike not in shifted]
     if case.history.contested == OF_OPPONENTS:
         proper = [spike for spike in proper if spike.recovered or spike.explodes]
     stayed = next((spike for spike in proper if not spike.recovered), None)
@@ -55,15 +57,21 @@ def proper_spikes(case: Case) -> tuple[Spike, ...]:
     return tuple(proper)
 
 
+def jumps_that_stay(case: Case) -> list[Spike]:
+    """Return the jumps that stayed up, or may stay, whatever they are owed to."""
+    stayed = [spike for spike in case.spikes if not spike.recovered]
+    return sorted((*stayed, *(one.spike for one in case.shifts)), key=lambda one: one.onset)
+
+
 def settled_part(case: Case) -> slice:
     """Return the losses, as positions, in which §4 looks for a climb.
 
-    A loss that jumped and stayed up is §2's: the part after the jump counts if it is long enough,
-    else the part before. As long as a part of the loss comes to weigh more, its losses cannot be
-    compared.
+    A loss that jumped and stayed up is §2's, or is measured on something else since: the part after
+    the jump counts if it is long enough, else the part before. As long as a part of the loss comes
+    to weigh more, its losses cannot be compared.
     """
     n, begin = len(case.loss), weighed_until(case)
-    stayed = [spike for spike in case.spikes if not spike.recovered]
+    stayed = jumps_that_stay(case)
     if case.literal or not stayed:
         return slice(begin, n)
     after = max(stayed[-1].end, begin)

@@ -356,3 +356,18 @@ def test_a_chain_of_resumes() -> None:
     parts = [{k: v[i : i + 330] for k, v in whole.items()} for i in (0, 300, 600)]
     found = stabdiag.compare(parts)
     assert (found.kind, found.diagnosis.slug) == ("resume", "agree")
+
+
+def test_words_of_settings_are_not_compared_by_their_numbers() -> None:
+    steps = np.arange(N)
+    ones, others = (np.where(steps < N // 2, *words) for words in (("a", "b"), ("b", "a")))
+    report = stabdiag.compare([{**run(), "stage": ones}, {**run(), "stage": others}])
+    assert not any(one.role.startswith("setting") for one in report.partings)
+
+
+def test_a_setting_that_parts_is_told_exactly() -> None:
+    steps = np.arange(N)
+    ones, others = (np.where(steps < at, 64.0, 8.0) for at in (N // 2, N // 2 + 10))
+    report = stabdiag.compare([{**run(), "batch_size": ones}, {**run(), "batch_size": others}])
+    (parting,) = (one for one in report.partings if one.role == "setting/batch_size")
+    assert parting.step == N // 2

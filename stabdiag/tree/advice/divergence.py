@@ -10,6 +10,7 @@ import numpy as np
 from stabdiag.findings import Remedy
 from stabdiag.tree.advice.climb_facts import ClimbFacts, climb_facts
 from stabdiag.tree.advice.meanwhile import drift, evaluated
+from stabdiag.tree.advice.sound import near_climb
 from stabdiag.tree.advice.words import Advice, clip, less_decay, more_decay, now_lr, shown, to_log
 from stabdiag.tree.checkpoint import checkpoint_before
 from stabdiag.tree.reward import Reward, lost_reward
@@ -138,6 +139,8 @@ def unexplained(case: Case, answers: Mapping[str, Answer]) -> Advice:
     data = facts.check_data
     smaller = f"halve the learning rate{now_lr(case, facts.first)}"
     what, act, remedy = "No logged series explains it.", f"and {data}", Remedy.DATA
+    if near_climb(case, facts.unsound, facts.first):
+        what = "Nothing else that was logged explains it."
     other: tuple[str, ...] = (smaller,)
     if _stood_still(answers):
         what, other = _STOOD_STILL, ()

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stabdiag.stats.quantiles import diff_sigma, medians
+from stabdiag.tree.changes import changes_near
 from stabdiag.tree.rises import found_rise
 
 if TYPE_CHECKING:
     from stabdiag.tree.case import Case
+    from stabdiag.tree.changes import Change
 
 # A level is the median of so many losses, and the noise is taken from so many before the best.
 LEVEL = 21
@@ -33,3 +35,13 @@ def left_its_best(case: Case) -> int:
     low = np.flatnonzero(smooth <= rise.best_level + diff_sigma(before))
     last = rise.best + (int(low[-1]) + LEVEL // 2 if len(low) else 0)
     return case.at(last)
+
+
+def near_climb(case: Case, began: int, first: int) -> tuple[Change, ...]:
+    """Return the settings that changed where a climb began.
+
+    That is somewhere between ``began``, where the loss left its best level or its cause turned, and
+    ``first``, where it stands out; medians of so many losses know both to half as many.
+    """
+    slack = round(LEVEL // 2 * case.stride)
+    return changes_near(case, min(began, first) - slack, max(began, first) + slack)

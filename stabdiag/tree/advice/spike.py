@@ -14,6 +14,8 @@ from stabdiag.tree.advice.words import (
     shown,
     to_log,
 )
+from stabdiag.tree.changes import near_spike
+from stabdiag.tree.onset import focus
 from stabdiag.words import num
 
 if TYPE_CHECKING:
@@ -87,7 +89,8 @@ def recovered(case: Case, answers: Mapping[str, Answer]) -> Advice:
     look = f"look at {batches_at(case, facts.onset, and_before=True)}"
     if facts.resumed is not None:
         look = f"see that the next resume loads {STATE}"
-    why = "Nothing that was logged shows why."
+    other = "else " if near_spike(case, focus(case)) else ""
+    why = f"Nothing {other}that was logged shows why."
     ratio, limit = answers["Q2.3"].measured.get("grad_ratio"), case.limits.spike.grad_ratio
     if isinstance(ratio, float) and ratio > _NEARLY * limit:
         why = (

@@ -1,0 +1,114 @@
+"""Columns of what a run is trained with or on, which may change in the course of it."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final
+
+from stabdiag.roles.names import is_evaluation, normal, without_run
+
+if TYPE_CHECKING:
+    from collections.abc import Container, Iterable
+
+# With these the loss is that of other data, with other noise on them, or another quantity: what it
+# was before tells nothing of what it ought to be after. A batch size or a weight decay changes none
+# of this.
+MEASURED_ON: Final = (
+    *("seq_len", "seq_length", "seqlen", "sequence_length", "sequence_len", "context_len"),
+    *("context_length", "context_size", "context_window", "ctx_len", "block_size", "max_len"),
+    *("max_seq_len", "max_seq_length", "max_sequence_length", "max_seqlen", "max_length"),
+    *("curriculum", "stage", "phase", "difficulty", "curriculum_level"),
+    *("dataset", "data_source", "datasource", "source", "domain", "task", "corpus"),
+    *("data_mix", "data_mixture", "mixture", "resolution", "image_resolution", "image_size"),
+    *("img_size", "image_res", "crop_size", "input_size", "n_frames", "num_frames"),
+    *("temperature", "label_smoothing", "mask_ratio", "masking_ratio", "teacher_forcing"),
+    *("dropout", "drop_path", "attention_dropout", "attn_dropout", "layer_dropout", "mixup"),
+    *("mixup_alpha", "cutmix_alpha", "noise_std", "noise_level", "scheduled_sampling"),
+    *("distill_alpha", "kd_alpha"),
+)
+
+OTHER_SETTINGS: Final = (
+    *("batch_size", "global_batch_size", "micro_batch_size", "total_batch_size", "batchsize"),
+    *("train_batch_size", "per_device_batch_size", "per_device_train_batch_size", "bsz"),
+    *("effective_batch_size", "minibatch_size", "mini_batch_size", "patch_size"),
+    *("grad_accum", "gradient_accumulation", "grad_accumulation", "accumulate_grad_batches"),
+    *("gradient_accumulation_steps", "grad_accum_steps", "accumulation_steps"),
+    *("weight_decay", "wd", "momentum", "beta1", "beta2", "beta_1", "beta_2", "betas"),
+    *("adam_beta1", "adam_beta2", "epsilon", "adam_eps", "adam_epsilon", "optimizer"),
+    *("tau", "alpha", "ema_decay"),
+    *("num_workers", "workers", "world_size", "num_gpus", "n_gpus", "num_devices"),
+    *("num_nodes", "dp_size", "tp_size", "pp_size", "data_parallel_size", "dtype"),
+    *("frozen", "frozen_layers", "frozen_stages", "frozen_params", "unfrozen", "freeze"),
+    *("unfrozen_layers", "trainable_layers", "trainable_params", "trainable_parameters"),
+    *("freeze_backbone", "backbone_frozen", "encoder_frozen", "freeze_encoder"),
+    *("param_groups", "num_param_groups", "n_param_groups", "optimizer_groups"),
+    *("grad_clip", "gradient_clip", "gradient_clip_val", "max_grad_norm", "clip_value"),
+    *("clip_grad", "clip_norm", "clip_grad_norm", "clip_threshold", "clip"),
+)
+
+_MEASURED_ON: Final = frozenset(MEASURED_ON)
+_NAMES: Final = _MEASURED_ON.union(OTHER_SETTINGS)
+
+# Words before and after the name of a setting that say whose it is, or how it is counted.
+_BEFORE: Final = re.compile(
+    r"^(train|training|trainer|current|cur|curr|data|loader|dataloader|model|optim|optimizer|adam|"
+    r"adamw|sgd|hparams?|hyperparameters|hp|config|cfg|args|params?|settings?|curriculum|schedule|"
+    r"kd|distill|distillation|student|num|n|number_of|group_?\d*|pg_?\d*|param_groups?_?\d*|\d+)_"
+)
+_AFTER: Final = re.compile(
+    r"_(id|idx|index|no|num|number|name|value|ratio|rate|prob|p|now|current|group_?\d*|"
+    r"pg_?\d*|param_group_?\d*|\d+)$"
+)
+
+# The weight of a part of the loss: aux_loss_weight, entropy_coef, lambda_gp, w_adv.
+_PART: Final = (
+    r"(aux|adv|ce|kd|kl|l1|l2|gan|gp|reg|mse|vf|ent|entropy|value|policy|recon|reconstruction|"
+    r"perceptual|contrastive|distill|distillation|consistency|penalty|z)"
+)
+_WEIGHT: Final = re.compile(
+    rf"^(\w+_loss_(weight|coeff?|lambda)|{_PART}_(weight|coeff?|lambda)|(lambda|w)_{_PART})$"
+)
+
+
+@lru_cache(maxsize=1 << 14)
+def setting_of(name: str) -> str | None:
+    """Return which setting a column may hold, in its plain form; None if its name tells of none.
+
+    Whether it is one shows in its values: what changes all along is something else.
+    """
+    if is_evaluation(name):
+        return None
+    whole = normal(without_run(name))
+    found = (_plain(key) for key in (whole, normal(re.split(r"[/.]", name)[-1])))
+    return next((key for key in found if key is not None), None)
+
+
+def _plain(key: str) -> str | None:
+    """Return a name without what says whose setting it is, if one that is known is left."""
+    while key:
+        if key in _NAMES or _WEIGHT.match(key):
+            return key
+        bare = _AFTER.sub("", key)
+        if bare in _NAMES:
+            return bare
+        shorter = _BEFORE.sub("", key)
+        if shorter == key:
+            return None
+        key = shorter
+    return None
+
+
+def is_measured_on(name: str) -> bool:
+    """Tell whether a column holds a setting that changes what the loss is measured on."""
+    plain = setting_of(name)
+    return plain is not None and (plain in _MEASURED_ON or _WEIGHT.match(plain) is not None)
+
+
+def settings_of(names: Iterable[str], taken: Container[str]) -> dict[str, str]:
+    """Return the columns of ``setting/<name>`` that serve no other role."""
+    return {
+        f"setting/{name}": name
+        for name in names
+        if name not in taken and setting_of(name) is not None
+    }

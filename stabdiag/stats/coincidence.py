@@ -1,0 +1,88 @@
+"""How near a change lies to something else, and how likely it would come so near by chance."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from stabdiag.arrays import Ints, Mask
+
+# A value is constant if it stays for so many points, before a change and after it.
+_HELD = 3
+
+# How often something changes is told by so many points on either side, and by so many times as many
+# as lie as near as the change does.
+_AROUND = 100
+_TIMES = 30
+
+
+@dataclass(frozen=True, kw_only=True)
+class Near:
+    """The change that lies nearest to an onset: its number, and by how many points it is off.
+
+    ``chance`` is that of so near a change by mere chance, as told by the points from ``begin`` to
+    before ``end``, and ``overall`` as told by all points.
+    """
+
+    number: int
+    off: int
+    chance: float
+    overall: float
+    begin: int
+    end: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Onset:
+    """The points, of ``points`` in all, at one of which something began.
+
+    A cause lies at one of them, or up to ``late`` points before the first.
+    """
+
+    first: int
+    last: int
+    late: int
+    points: int
+
+
+def nearest(low: Ints, high: Ints, onset: Onset) -> Near | None:
+    """Return the nearest change from one constant value to another; None if none is near.
+
+    The chance is that of a place thrown anywhere in this part of the log, or in all of it: the
+    share of its points that lie as near to one of the changes there. It is bounded by their sum
+    (Boole's inequality).
+
+    Args:
+        low: shape (n,), the first point at which each change may have happened.
+        high: shape (n,), the last one, rising.
+        onset: where what may be its consequence began.
+    """
+    off = np.maximum(onset.first - high, 0)
+    near = (off <= onset.late) & (low <= onset.last) & _is_step(low, high)
+    if not near.any():
+        return None
+    number = int(np.flatnonzero(near & (off == off[near].min()))[-1])
+    least = int(off[number])
+    width = onset.last - onset.first + 1 + int(high[number] - low[number]) + least
+    reach = max(_AROUND, _TIMES * width)
+    begin, end = max(onset.first - reach, 0), min(onset.last + reach + 1, onset.points)
+    around = int(((high >= begin) & (high < end)).sum())
+    return Near(
+        number=number,
+        off=least,
+        chance=around * width / (end - begin),
+        overall=len(high) * width / onset.points,
+        begin=begin,
+        end=end,
+    )
+
+
+def _is_step(low: Ints, high: Ints) -> Mask:
+    """Tell which changes part two constant values; the last one may lie at the very end."""
+    before = np.diff(high, prepend=0) >= _HELD
+    after = np.append(np.diff(low) >= _HELD, True)
+    both: Mask = before & after
+    return both

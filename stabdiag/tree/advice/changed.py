@@ -1,0 +1,110 @@
+"""What a finding says of the settings that changed where it began."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from stabdiag.findings import Remedy, Severity
+from stabdiag.tree.advice.sound import near_climb
+from stabdiag.tree.advice.spike import GO_ON
+from stabdiag.tree.changes import MOST, changes_near, listed, near_spike, went
+from stabdiag.words import plural, uncapitalised
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from stabdiag.findings import Finding, Scalar
+    from stabdiag.tree.case import Case
+    from stabdiag.tree.changes import Change
+
+# The log shows another cause of these.
+_EXPLAINED: Final = ("spike-lr-jump", "spike-duplicate-batch", "divergence-lr-rising", "plateau")
+
+# The first action of these begins with a look at the data.
+_LOOK: Final = f"{GO_ON}look at "
+
+
+def with_changes(case: Case, findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
+    """Return the findings, each with the settings that changed where it began."""
+    return tuple(_with_changes(case, finding) for finding in findings)
+
+
+def changes_at(case: Case, finding: Finding) -> tuple[tuple[Change, ...], int]:
+    """Return the settings that changed where a finding began, and the step that is meant by that.
+
+    A NaN began at the first loss that is one, or with what led up to it.
+    """
+    if finding.step is None or finding.severity is Severity.OK:
+        return (), 0
+    began = finding.step if finding.began is None else finding.began
+    if finding.section == "§4":
+        return near_climb(case, began, finding.step), finding.step
+    if finding.section == "§2":
+        found = (near_spike(case, one) for one in case.spikes if case.at(one.onset) == finding.step)
+        return next(found, ()), finding.step
+    near = changes_near(case, finding.step, finding.step)
+    return (near, finding.step) if near else (changes_near(case, began, began), began)
+
+
+def with_changes_at(
+    case: Case, step: int | None, because: str, first: str
+) -> tuple[str, str, dict[str, Scalar]]:
+    """Return why something holds from a step on, the first action, and evidence of what changed."""
+    changes = () if step is None else changes_near(case, step, step)
+    if step is None or not changes:
+        return because, first, {}
+    sentence = f"{went(changes)}, {_distance(step, changes[0])}."
+    return f"{because} {sentence}", _look_first(first, changes), _evidence(changes)
+
+
+def _with_changes(case: Case, finding: Finding) -> Finding:
+    changes, step = changes_at(case, finding)
+    if not changes:
+        return finding
+    return replace(
+        finding,
+        summary=f"{finding.summary} {went(changes)}, {_where(step, finding, changes[0])}.",
+        first_action=_look_there(finding, changes),
+        evidence={**finding.evidence, **_evidence(changes)},
+    )
+
+
+def _evidence(changes: Sequence[Change]) -> dict[str, Scalar]:
+    return {"changed": went(changes), "changed_step": changes[0].step}
+
+
+def _where(step: int, finding: Finding, change: Change) -> str:
+    """Return where a change lies, as seen from the step at which a finding began."""
+    if step != finding.step:
+        return _distance(step, change, "the trouble", f"the trouble began at {step}")
+    if finding.section == "§4" and change.since > step:
+        return "just after it seems to begin"
+    if finding.section == "§4" and change.step < step:
+        return f"{plural(step - change.step, 'step')} before it begins to show"
+    return _distance(step, change)
+
+
+def _distance(step: int, change: Change, it: str = "it", began: str = "it") -> str:
+    """Return how far a change is off from a step at which something began."""
+    if change.since <= step <= change.step:
+        return f"right where {it} began"
+    if step > change.step:
+        return f"{plural(step - change.step, 'step')} before {began}"
+    return f"{plural(change.since - step, 'step')} after {began}"
+
+
+def _look_there(finding: Finding, changes: Sequence[Change]) -> str:
+    """Return the first action, with a look at the change unless the log shows another cause."""
+    rate = Remedy.RATE in finding.remedies and finding.section == "§2"
+    if rate or finding.slug in _EXPLAINED:
+        return finding.first_action
+    return _look_first(finding.first_action, changes)
+
+
+def _look_first(act: str, changes: Sequence[Change]) -> str:
+    names = listed([one.name for one in changes[:MOST]])
+    look = f"look first at the change of {names} at step {changes[0].step}"
+    if act.startswith(_LOOK):
+        return f"{GO_ON}{look}, then at {act.removeprefix(_LOOK)}"
+    return f"L{look[1:]}; then {uncapitalised(act)}" if act else f"L{look[1:]}."

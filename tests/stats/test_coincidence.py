@@ -1,0 +1,66 @@
+"""A change near to an onset: which one, and how likely by chance."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from stabdiag.stats.coincidence import Near, Onset, nearest
+
+
+def near(changes: list[int], at: int, *, last: int | None = None, n: int = 1000) -> Near | None:
+    where = np.array(changes)
+    onset = Onset(first=at, last=at if last is None else last, late=20, points=n)
+    return nearest(where, where, onset)
+
+
+def test_the_nearest_change_up_to_an_onset() -> None:
+    found = near([100, 490, 700], 500)
+    assert found is not None
+    assert (found.number, found.off) == (1, 10)
+    exact = near([500], 500)
+    assert exact is not None
+    assert exact.off == 0
+    assert exact.chance == pytest.approx(1 / 201)
+
+
+def test_what_comes_later_or_long_before_is_not_near() -> None:
+    assert near([501], 500) is None
+    assert near([479], 500) is None
+    assert near([505], 500, last=510) is not None
+    assert near([], 500) is None
+
+
+def test_a_value_is_constant_before_a_change_and_after_it() -> None:
+    assert near([498, 500], 500) is None
+    assert near([500, 501, 502], 500) is None
+    assert near([2], 3) is None
+    # At the very end of a log nothing may follow.
+    assert near([999], 999) is not None
+
+
+def test_a_change_that_was_logged_late_may_have_come_at_any_point_before() -> None:
+    found = nearest(
+        np.array([491]), np.array([500]), Onset(first=495, last=495, late=0, points=999)
+    )
+    assert found is not None
+    assert found.chance == pytest.approx(10 / 601)
+
+
+@pytest.mark.parametrize("points", [40, 300, 3000])
+@pytest.mark.parametrize("count", [1, 5, 30])
+def test_by_chance_alone_a_change_is_seldom_told(points: int, count: int) -> None:
+    rng, told = np.random.default_rng(points + count), 0
+    for _ in range(1500):
+        changes = np.sort(rng.choice(points, min(count, points // 4), replace=False))
+        at, wide = int(rng.integers(points)), int(rng.choice([0, 0, 3, 30]))
+        onset = Onset(first=at, last=min(at + wide, points - 1), late=20, points=points)
+        found = nearest(changes, changes, onset)
+        told += found is not None and found.chance < 0.05
+    assert told < 0.05 * 1500
+
+
+def test_what_changes_all_along_is_near_to_everything() -> None:
+    found = near(list(range(10, 990, 10)), 500)
+    assert found is not None
+    assert found.chance > 0.05

@@ -1,0 +1,309 @@
+"""Settings that changed where something began: told of, if it is no chance, and what follows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import stabdiag
+from stabdiag import formats
+from stabdiag.findings import Verdict
+from stabdiag.history import History, Series, Source
+from stabdiag.limits import Limits
+from stabdiag.manifest import Manifest
+from stabdiag.tree.case import Case
+from stabdiag.tree.changes import changes_near
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from stabdiag.report import Report
+
+    Log = dict[str, Any]
+
+AT = 400
+
+
+def switched(log: Log, at: int, before: Any, after: Any) -> Any:
+    """Return a setting that changes at a step."""
+    return np.where(log["step"] < at, before, after)
+
+
+def jumping(calm: Callable[..., Log], height: float = 1.0) -> Log:
+    """Return a log whose loss goes up for good."""
+    log = calm()
+    log["loss"] = log["loss"] + np.where(log["step"] >= AT, height, 0.0)
+    return log
+
+
+def q(report: Report, question: str) -> Any:
+    return next(one for one in report.trail if one.question == question)
+
+
+@pytest.mark.parametrize(
+    ("at", "told"),
+    [
+        (400, "batch_size went from 64 to 8 at step 400, right where it began."),
+        (399, "batch_size went from 64 to 8 at step 399, 1 step before it."),
+        (393, "batch_size went from 64 to 8 at step 393, 7 steps before it."),
+    ],
+)
+def test_a_jump_where_a_setting_changed(calm: Callable[..., Log], at: int, told: str) -> None:
+    log = jumping(calm)
+    found = stabdiag.diagnose({**log, "batch_size": switched(log, at, 64, 8)}).diagnosis
+    assert found.slug == "spike-persistent"
+    assert found.summary.endswith(told)
+    assert found.first_action.startswith(
+        f"Look first at the change of batch_size at step {at}; then reload the last checkpoint"
+    )
+    assert found.evidence["changed_step"] == at
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        pytest.param(lambda n: np.where(n < 300, 64, 8), id="away"),
+        pytest.param(lambda n: np.where(n < 405, 64, 8), id="afterwards"),
+        pytest.param(lambda n: np.full(len(n), 64), id="constant"),
+        pytest.param(lambda n: n + 1, id="a counter"),
+        pytest.param(lambda n: 64 + n % 2, id="to and fro"),
+        pytest.param(lambda n: 64 + n // 10, id="again and again"),
+        pytest.param(lambda n: np.clip(n - 380, 0, 200), id="smooth"),
+        pytest.param(lambda n: np.where(n == 400, 8, 64), id="once only"),
+        pytest.param(lambda n: np.full(len(n), np.nan), id="never a number"),
+    ],
+)
+def test_what_is_not_told(calm: Callable[..., Log], setting: Callable[[Any], Any]) -> None:
+    log = jumping(calm)
+    plain = stabdiag.diagnose(log)
+    report = stabdiag.diagnose({**log, "batch_size": setting(log["step"]) * 1.0})
+    assert report.findings == plain.findings
+
+
+def test_to_the_letter_no_setting_is_told_of(calm: Callable[..., Log]) -> None:
+    log = jumping(calm)
+    more = {**log, "batch_size": switched(log, AT, 64, 8), "stage": switched(log, AT, 1, 2)}
+    plain = stabdiag.diagnose(log, literal=True)
+    assert stabdiag.diagnose(more, literal=True).findings == plain.findings
+
+
+def test_several_that_changed_together(calm: Callable[..., Log]) -> None:
+    log = jumping(calm)
+    log["train/batch_size"] = switched(log, AT, 64, 8)
+    log["optim/weight_decay"] = switched(log, AT, 0.1, 0.01)
+    log["num workers"] = switched(log, AT - 3, 4, 8)
+    log["momentum"] = switched(log, 700, 0.9, 0.99)
+    summary = stabdiag.diagnose(log).diagnosis.summary
+    assert summary.endswith(
+        "train/batch_size went from 64 to 8 and optim/weight_decay from 0.1 to 0.01 at step 400; "
+        "'num workers' from 4 to 8 at step 397, right where it began."
+    )
+
+
+@settings(max_examples=25, deadline=None)
+@given(shift=st.integers(0, 10**6), stride=st.sampled_from([1, 2, 10]))
+def test_only_the_distance_of_steps_counts(shift: int, stride: int) -> None:
+    rng = np.random.default_rng(3)
+    n = np.arange(600)
+    loss = 3 + 4 * np.exp(-n / 60) + 0.05 * rng.standard_normal(600) + (n >= 350)
+    log = {"step": n * stride + shift, "loss": loss, "batch_size": np.where(n < 349, 64, 8)}
+    found = stabdiag.diagnose(log).diagnosis
+    assert found.evidence["changed_step"] == 349 * stride + shift
+    since = "1 step" if stride == 1 else f"{stride} steps"
+    assert found.summary.endswith(f"at step {349 * stride + shift}, {since} before it.")
+
+
+def test_a_nan_where_the_data_changed(calm: Callable[..., Log]) -> None:
+    log = calm()
+    log["loss"] = np.where(log["step"] < AT, log["loss"], np.nan)
+    log["dataset"] = switched(log, AT, "wiki", "code")
+    found = stabdiag.diagnose(log).diagnosis
+    assert found.summary.endswith(
+        "dataset went from 'wiki' to 'code' at step 400, right where it began."
+    )
+    assert found.first_action.startswith("Look first at the change of dataset at step 400; then")
+    # What changes in reaction to a NaN did not cause it.
+    log["dataset"] = switched(log, AT + 1, "wiki", "code")
+    assert "dataset" not in stabdiag.diagnose(log).diagnosis.summary
+
+
+def test_a_climb_where_a_setting_changed(calm: Callable[..., Log]) -> None:
+    log = calm(3000)
+    log["loss"] = log["loss"] + np.clip((log["step"] - 1500) * 0.005, 0, None)
+    log["weight_decay"] = switched(log, 1500, 0.1, 3.0)
+    found = stabdiag.diagnose(log).diagnosis
+    assert found.slug == "divergence-unexplained"
+    assert "Nothing else that was logged explains it." in found.summary
+    assert "weight_decay went from 0.1 to 3 at step 1500" in found.summary
+    assert found.first_action.startswith("Look first at the change of weight_decay at step 1500;")
+
+
+def test_a_spike_that_came_back_where_a_setting_changed(calm: Callable[..., Log]) -> None:
+    log = calm()
+    log["loss"] = log["loss"] + np.where((log["step"] >= AT) & (log["step"] < AT + 8), 2.0, 0.0)
+    log["frozen_layers"] = switched(log, AT, 2, 0)
+    found = stabdiag.diagnose(log).diagnosis
+    assert found.slug == "spike-recovered"
+    assert "Nothing else that was logged shows why. frozen_layers went" in found.summary
+    assert found.first_action.startswith(
+        "Keep the run going, and look first at the change of frozen_layers at step 400, then at "
+        "the batch of step 400"
+    )
+
+
+def test_a_jump_of_the_learning_rate_is_the_cause_before_any_setting(
+    calm: Callable[..., Log],
+) -> None:
+    log = calm()
+    up = (log["step"] >= AT) & (log["step"] < AT + 8)
+    log["loss"] = log["loss"] + np.where(up, 2.0, 0.0)
+    log["lr"] = np.where(up, 0.1, 0.001)
+    log["batch_size"] = switched(log, AT, 64, 8)
+    found = stabdiag.diagnose(log).diagnosis
+    assert found.slug == "spike-lr-jump"
+    assert "batch_size went from 64 to 8" in found.summary
+    assert found.first_action.startswith("Fix the schedule")
+
+
+@pytest.mark.parametrize("name", ["seq_len", "curriculum/stage", "dataset", "img_size"])
+def test_a_jump_where_the_loss_is_measured_on_something_else(
+    calm: Callable[..., Log], name: str
+) -> None:
+    log = jumping(calm)
+    assert stabdiag.diagnose(log).diagnosis.slug == "spike-persistent"
+    report = stabdiag.diagnose({**log, name: switched(log, AT, 1, 2)})
+    assert report.diagnosis.slug == "healthy"
+    assert f"{name} went from 1 to 2 at step 400: the two are not comparable" in (
+        report.diagnosis.summary
+    )
+    assert "the loss rose for good where" in q(report, "Q2.1").because
+    assert q(report, "Q4.1").verdict is Verdict.NO
+
+
+def test_a_loss_that_has_lost_what_was_learned_is_excused_by_nothing(
+    calm: Callable[..., Log],
+) -> None:
+    log = jumping(calm, 50.0)
+    log["stage"] = switched(log, AT, 1, 2)
+    found = stabdiag.diagnose(log).diagnosis
+    assert found.slug == "spike-persistent"
+    assert "stage went from 1 to 2 at step 400" in found.summary
+
+
+@pytest.mark.parametrize("at", [390, 410])
+def test_a_change_beside_the_jump_excuses_nothing(calm: Callable[..., Log], at: int) -> None:
+    log = jumping(calm)
+    report = stabdiag.diagnose({**log, "stage": switched(log, at, 1, 2)})
+    assert report.diagnosis.slug == "spike-persistent"
+
+
+@pytest.mark.parametrize(
+    ("more", "slug"),
+    [
+        (lambda n: np.where(n >= 800, 0.7, 0.0), "spike-persistent"),
+        (lambda n: np.clip((n - 800) * 0.005, 0, None), "divergence-unexplained"),
+    ],
+)
+def test_what_goes_wrong_after_a_new_stage_is_found(
+    calm: Callable[..., Log], more: Callable[[Any], Any], slug: str
+) -> None:
+    log = calm(1200)
+    n = log["step"]
+    log["loss"] = log["loss"] + np.where(n >= AT, 1.0, 0.0) + more(n)
+    found = stabdiag.diagnose({**log, "stage": switched(log, AT, 1, 2)}).diagnosis
+    assert found.slug == slug
+    assert found.step is not None
+    assert 795 <= found.step <= 850
+
+
+def test_a_noise_that_lifts_the_loss_too_soon(calm: Callable[..., Log]) -> None:
+    log = jumping(calm)
+    log["loss"][396:400] += 0.25
+    report = stabdiag.diagnose({**log, "stage": switched(log, AT, 1, 2)})
+    assert report.diagnosis.slug == "healthy"
+
+
+def test_a_setting_that_is_logged_only_where_it_changes(
+    calm: Callable[..., Log], tmp_path: Path
+) -> None:
+    log = jumping(calm)
+    rows = [f'"step": {n}, "loss": {x:.5f}' for n, x in zip(log["step"], log["loss"], strict=True)]
+    rows[0] += ', "batch_size": 64'
+    rows[AT] += ', "batch_size": 8'
+    path = tmp_path / "log.jsonl"
+    path.write_text("".join(f"{{{row}}}\n" for row in rows))
+    assert "from 64 to 8 at step 400" in stabdiag.diagnose(path).diagnosis.summary
+
+
+def test_a_setting_that_is_logged_beside_some_losses_only(
+    calm: Callable[..., Log], tmp_path: Path
+) -> None:
+    log, path = jumping(calm), tmp_path / "log.jsonl"
+    rows = [f'"step": {n}, "loss": {x:.5f}' for n, x in zip(log["step"], log["loss"], strict=True)]
+    for n in range(7, 800, 16):
+        rows[n] += f', "batch_size": {64 if n < AT else 8}'
+    path.write_text("".join(f"{{{row}}}\n" for row in rows))
+    told = "from 64 to 8 between steps 392 and 407, right where it began."
+    assert told in stabdiag.diagnose(path).diagnosis.summary
+
+
+def test_a_symptom_where_a_setting_changed(calm: Callable[..., Log]) -> None:
+    log = calm()
+    noise = np.random.default_rng(5).normal(0, 1e3, 800)
+    log["tokens_per_second"] = 1e5 * np.where(log["step"] < AT, 1, 0.4) + noise
+    plain = stabdiag.diagnose(log)
+    assert plain.also_found[0].slug == "throughput-drop"
+    report = stabdiag.diagnose({**log, "seq_len": switched(log, AT, 512, 1024)})
+    found = report.also_found[0]
+    assert found.summary.endswith(
+        "seq_len went from 512 to 1024 at step 400, right where it began."
+    )
+    assert found.first_action.startswith("Look first at the change of seq_len at step 400; then")
+    assert report.diagnosis.first_action == found.first_action
+
+
+def test_every_format_tells_of_it(calm: Callable[..., Log]) -> None:
+    log = jumping(calm)
+    report = stabdiag.diagnose({**log, "batch_size": switched(log, AT, 64, 8)})
+    for name in formats.names():
+        text = " ".join(formats.render(report, name).replace("\\_", "_").split())
+        assert "batch_size" in text, name
+
+
+def test_a_column_that_the_user_names(calm: Callable[..., Log]) -> None:
+    log = jumping(calm)
+    log["knob"] = switched(log, AT, 1, 2)
+    assert "knob" not in stabdiag.diagnose(log).diagnosis.summary
+    report = stabdiag.diagnose(log, columns={"setting/knob": "knob"})
+    assert "knob went from 1 to 2 at step 400" in report.diagnosis.summary
+    # What it is called tells what it is.
+    report = stabdiag.diagnose(log, columns={"setting/stage": "knob"})
+    assert report.diagnosis.slug == "healthy"
+
+
+def test_only_settings_that_change_are_kept(calm: Callable[..., Log]) -> None:
+    log = calm()
+    log |= {"batch_size": np.full(800, 64), "stage": np.where(log["step"] < 90, 1, 2)}
+    log |= {"phase": np.where(log["step"] < 700, "train", "val"), "momentum": log["loss"]}
+    assert [*stabdiag.read(log).group("setting")] == ["stage"]
+
+
+def test_by_chance_alone_settings_are_seldom_told() -> None:
+    rng, told, steps = np.random.default_rng(0), 0, np.arange(800)
+    for _ in range(400):
+        series = {"loss": Series(role="loss", column="loss", steps=steps, values=steps * 1.0)}
+        for role in (f"setting/{n}" for n in range(4)):
+            at = np.sort(rng.integers(1, 800, 3))
+            values = np.searchsorted(at, steps, side="right") * 1.0
+            series[role] = Series(role=role, column="wd", steps=steps, values=values)
+        source = Source(name="", format="", records=800)
+        history = History(series=series, source=source)
+        case = Case(history=history, manifest=Manifest(), limits=Limits())
+        at_step = int(rng.integers(800))
+        told += bool(changes_near(case, at_step, at_step))
+    assert told < 0.05 * 400
