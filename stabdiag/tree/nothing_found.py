@@ -27,7 +27,7 @@ def nothing_found(case: Case, trail: tuple[Answer, ...]) -> Finding:
     slug = "insufficient-data" if "Q2.1" in open_ and (few or "Q4.1" in open_) else "healthy"
     outcome = BY_SLUG[slug]
     if slug == "healthy":
-        summary, first = _healthy(case, open_), "Nothing needs to be done."
+        summary, first = _healthy(case, open_), f"Nothing needs to be done{_if_meant(case)}."
     else:
         summary, first = _too_little(case, open_), _log_more(case)
     return Finding(
@@ -77,6 +77,14 @@ def _shifted(case: Case) -> str:
         f"before and {num(shift.level)} after, as {went(shift.changes)}: the two are not "
         f"comparable.{others}"
     )
+
+
+def _if_meant(case: Case) -> str:
+    """Return on what condition a loss that rose for good is well: the log cannot tell it."""
+    if not case.shifts:
+        return ""
+    change = case.shifts[-1].changes[0]
+    return f", if the change of {change.name} {change.place} was meant"
 
 
 def _too_little(case: Case, open_: set[str]) -> str:

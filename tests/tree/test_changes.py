@@ -183,6 +183,7 @@ def test_a_jump_where_the_loss_is_measured_on_something_else(
     )
     assert "the loss rose for good where" in q(report, "Q2.1").because
     assert q(report, "Q4.1").verdict is Verdict.NO
+    assert report.diagnosis.first_action.endswith(f"if the change of {name} at step 400 was meant.")
 
 
 def test_a_loss_that_has_lost_what_was_learned_is_excused_by_nothing(
