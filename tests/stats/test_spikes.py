@@ -11,6 +11,7 @@ from stabdiag.stats.baseline import baseline
 from stabdiag.stats.jump import stays_up
 from stabdiag.stats.literal import literal_spikes
 from stabdiag.stats.shape import Reach, rise_points
+from stabdiag.stats.shifts import change_point
 from stabdiag.stats.spikes import SpikeScan, find_spikes
 
 if TYPE_CHECKING:
@@ -456,3 +457,17 @@ def test_what_rose_as_high_among_the_first_losses_is_no_spike_later() -> None:
     x[12] = 2.0
     x[17] = 1.35
     assert onsets(x) == []
+
+
+@pytest.mark.parametrize("top", [1e4, 1e8, 1e12, 1e20])
+def test_what_a_run_blows_up_to_hides_no_spike_before(top: float) -> None:
+    x = calm(noise=0.002)
+    x[500:505] += [0.8, 0.6, 0.4, 0.2, 0.1]
+    x[-40:] *= np.geomspace(1, top, 40)
+    assert onsets(x)[0] == 500
+
+
+def test_a_loss_that_explodes_within_a_few_points_begins_where_it_left_its_level() -> None:
+    x = np.append(calm(), [2.0, 2.1, 1.9, 2.0, 2e3, 2e9, 2e18, 2e27, 2e36, 2e36])
+    base = baseline(x, REACH.window)
+    assert change_point(x, base, 1000, 5) == 1004
