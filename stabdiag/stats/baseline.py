@@ -21,9 +21,9 @@ _MOST_SORTED = 1_000_000
 # The level follows at least so many points: fewer are noisier than what they follow.
 _SHORTEST = 12
 
-# A deviation is at least this share of what the level has spanned so far, and of the point's own
-# distance from it. What the run blows up to later tells nothing of the noise before.
-_NOUGHT = 1e-9
+# A deviation is at least this share of what the level has spanned so far, or while it stood still
+# of the point's distance from it. What the run blows up to later tells nothing of the noise before.
+NOUGHT = 1e-9
 
 # Values were rounded if at most this share of the last so many are distinct.
 _SAMPLE = 10_000
@@ -61,7 +61,7 @@ def baseline(x: Floats, window: int) -> Baseline:
     sigma = median_before(np.abs(x - level), window) * MAD_TO_SIGMA
     floor = max(0.1 * typical(sigma[1:]), rounding(x), 1e-300)
     so_far = np.maximum.accumulate(level) - np.minimum.accumulate(level)
-    nought = _NOUGHT * np.maximum(so_far, np.abs(x - level))
+    nought = NOUGHT * np.where(so_far > 0, so_far, np.abs(x - level))
     return Baseline(level=level, sigma=np.fmax(sigma, np.maximum(floor, nought)))
 
 
