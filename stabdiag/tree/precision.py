@@ -8,7 +8,7 @@ import numpy as np
 
 from stabdiag.tree.fingerprint import is_it_the_fp16_fingerprint
 from stabdiag.tree.question import Question, Reply, no, unknown, yes
-from stabdiag.tree.scale import fall_to_floor, is_averaged, last_fall
+from stabdiag.tree.scale import fall_to_floor, is_averaged, last_fall, went_on
 from stabdiag.tree.scaler import Overflows, overflows
 from stabdiag.words import num, plural
 
@@ -16,13 +16,9 @@ if TYPE_CHECKING:
     from stabdiag.findings import Scalar
     from stabdiag.history import Series
     from stabdiag.tree.case import Case
-    from stabdiag.tree.scale import Fall
 
 # Once or twice is nothing to be alarmed by, however short the log.
 _FEW_OVERFLOWS = 2
-
-# A scale that was not raised for so many of the scaler's intervals is kept low by overflows.
-_SURE_TO_GROW = 2
 
 # What each series says where nothing overflowed.
 _FINE = {
@@ -90,10 +86,10 @@ def _collapsed(case: Case, scale: Series, found: Overflows) -> Reply | None:
             told += f", and was half of the way back at step {fall.back}"
     else:
         fall = fall_to_floor(scale, case.manifest.loss_scale_min)
-        went_on = None if fall is None else _went_on(case, scale, found, fall)
-        if fall is None or went_on is None:
+        why = None if fall is None else went_on(case, scale, found, fall)
+        if fall is None or why is None:
             return None
-        told = f"to the scaler's floor, {num(fall.low)}, at step {fall.since} and {went_on}"
+        told = f"to the scaler's floor, {num(fall.low)}, at step {fall.since} and {why}"
     measured: dict[str, Scalar] = {
         "lowest": fall.low,
         "highest": fall.top,
@@ -107,23 +103,6 @@ def _collapsed(case: Case, scale: Series, found: Overflows) -> Reply | None:
         branch="collapsed",
         measured=measured,
     )
-
-
-def _went_on(case: Case, scale: Series, found: Overflows, fall: Fall) -> str | None:
-    """Return what tells that gradients overflow at the scaler's floor as well, or None.
-
-    The last of those that led there tells nothing of it: a scaler that rests there is at work.
-    """
-    if (found.steps > fall.since).any():
-        return "overflows went on"
-    logged = case.history.series
-    if "skipped" in logged or ("grad_norm" in logged and case.stride == 1):
-        return None  # each overflow would be seen
-    rest = int(scale.steps[-1]) - fall.since
-    grew = (scale.values[scale.steps >= fall.since] > fall.low).any()
-    if grew or rest < _SURE_TO_GROW * found.interval:
-        return None
-    return f"overflows kept it from growing for {plural(rest, 'step')}"
 
 
 def _static(scale: Series, found: Overflows) -> Reply | None:

@@ -152,8 +152,10 @@ def test_a_scaler_that_rests_at_its_floor_is_at_work(
     resting = Scaler(start=65536.0, window=500, floor=128.0)
     log = train(calm(), resting, lambda at: 2.0**20 if at < start else 2.0**7)
     assert log["loss_scale"][-1] == 128.0
-    told = {name: log[name][: start + 400] for name in ("step", "loss", *logged)}
-    assert diagnose(told, **FLOOR).diagnosis.slug != "loss-scale-collapsed"
+    for rest, is_at_work in ((400, True), (20, False)):
+        told = {name: log[name][: start + 9 + rest] for name in ("step", "loss", *logged)}
+        slug = diagnose(told, **FLOOR).diagnosis.slug
+        assert (slug != "loss-scale-collapsed") == is_at_work
 
 
 def test_a_scale_that_never_grows_from_its_floor_is_kept_there() -> None:
