@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
+from stabdiag.stats.abrupt import abrupt_rise
 from stabdiag.stats.baseline import baseline
 from stabdiag.stats.jump import stays_up
 from stabdiag.stats.literal import literal_spikes
-from stabdiag.stats.shape import Reach, rise_points
+from stabdiag.stats.shape import Reach, Spike, back_after_all, rise_points
 from stabdiag.stats.shifts import change_point
 from stabdiag.stats.spikes import SpikeScan, find_spikes
 
@@ -448,6 +449,34 @@ def test_in_a_short_log_losses_in_a_row_are_told_by_those_just_before() -> None:
 def test_an_abrupt_rise_is_held_against_the_limit_as_well(sigmas: float, found: list[int]) -> None:
     x = epochs(*((24 + i, 3.0) for i in range(3)), n=60)
     assert [spike.onset for spike in find_spikes(x, REACH, sigmas, 0.01, 0.02).spikes] == found
+
+
+@pytest.mark.parametrize(("up", "at"), [(0.8, None), (1.1, None), (1.5, 30), (2.3, 30)])
+def test_an_abrupt_rise_is_many_times_the_range_of_what_was_before(
+    up: float, at: int | None
+) -> None:
+    x = np.where(np.arange(60) % 2, 1.4, 1.0)  # a range of 0.4 beside its line
+    x[30:33] = 1.4 + up
+    assert abrupt_rise(x, 3) == at
+
+
+@pytest.mark.parametrize(("high", "back"), [(1, 259), (2, 259), (5, None), (10, None)])
+def test_a_loss_that_is_back_late_stays_so_nearly_all_the_time(high: int, back: int | None) -> None:
+    x = np.ones(450)
+    x[200:250] = 3.0
+    x[260 : 260 + 10 * high] = 3.0  # of twenty levels of ten points
+    spike = Spike(
+        onset=200,
+        peak=200,
+        end=250,
+        base=1.0,
+        sigma=0.1,
+        level=1.0,
+        height=2.0,
+        score=20.0,
+        recovered=False,
+    )
+    assert back_after_all(x, spike, 0.5) == back
 
 
 def test_what_rose_as_high_among_the_first_losses_is_no_spike_later() -> None:
