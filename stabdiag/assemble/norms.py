@@ -30,9 +30,10 @@ def hidden_norms(
 ) -> Mask:
     """Find the records whose gradient norm is missing because it was not finite.
 
-    A null that was written counts, unless nulls fill every gap of the log; so does a gap of a few
-    records in a norm that is otherwise logged with every loss. A key that is not there counts only
-    where the record is complete but for it: fairseq drops a norm that is not finite.
+    A null that was written counts once there was a norm, unless nulls fill every gap of the log; so
+    does a gap of a few records in a norm that is otherwise logged with every loss. A key that is
+    not there counts only where the record is complete but for it: fairseq drops a norm that is not
+    finite.
     """
     missing = loss.present & ~norm.present
     records = np.zeros_like(missing)
@@ -41,6 +42,7 @@ def hidden_norms(
     logged = np.flatnonzero(loss.present)
     if null_is_nan and not is_filled(others) and not has_a_rhythm(norm.present[logged]):
         records |= missing & norm.null
+        records[: int(np.argmax(norm.present))] = False
     if (norm.present & loss.present).sum() < WITH_LOSS * len(logged):
         return records
     usual = [c for c in others.values() if often_with(loss, c)]

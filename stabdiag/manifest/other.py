@@ -25,6 +25,10 @@ NUMBERS: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "warmup_share": ("warmup_ratio", "lr_warmup_fraction", "warmup_fraction", "pct_start"),
     "epochs": ("num_train_epochs", "max_epochs", "num_epochs", "epochs"),
+    "steps_per_epoch": (
+        *("steps_per_epoch", "num_steps_per_epoch", "iters_per_epoch", "iterations_per_epoch"),
+        *("batches_per_epoch", "num_batches_per_epoch", "num_update_steps_per_epoch"),
+    ),
     # The number of tokens in one sequence.
     "sequence_length": (
         *("seq_len", "seq_length", "sequence_length", "max_seq_len", "max_seq_length"),

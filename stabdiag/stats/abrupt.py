@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.stats.baseline import Baseline, rounding
+from stabdiag.stats.baseline import NOUGHT, Baseline, rounding
 from stabdiag.stats.excursions import ALONE
 from stabdiag.stats.shape import Reach, Spike, describe
 
@@ -63,7 +63,7 @@ def abrupt_spikes(
     if at is None:
         return ()
     before, same = x[at - BEFORE : at], np.ones(len(x))
-    sigma = max(float(before.std(ddof=1)), rounding(x), 1e-9 * float(np.ptp(x)))
+    sigma = max(float(before.std(ddof=1)), rounding(x), NOUGHT * float(np.ptp(x[: at + 1])))
     base = Baseline(level=before.mean() * same, sigma=sigma * same)
     spike = describe(x, base, at, replace(reach, window=BEFORE, least=BEFORE), atypical)
     return (spike,) if spike.score > sigmas else ()

@@ -21,6 +21,10 @@ _MOST_SORTED = 1_000_000
 # The level follows at least so many points: fewer are noisier than what they follow.
 _SHORTEST = 12
 
+# A deviation is at least this share of what the level has spanned so far, or while it stood still
+# of the point's distance from it. What the run blows up to later tells nothing of the noise before.
+NOUGHT = 1e-9
+
 # Values were rounded if at most this share of the last so many are distinct.
 _SAMPLE = 10_000
 _FEW_VALUES = 0.2
@@ -55,8 +59,10 @@ def baseline(x: Floats, window: int) -> Baseline:
     lag[0] = 0.0
     level = level + lag
     sigma = median_before(np.abs(x - level), window) * MAD_TO_SIGMA
-    floor = max(0.1 * typical(sigma[1:]), rounding(x), 1e-9 * float(np.ptp(x)), 1e-300)
-    return Baseline(level=level, sigma=np.fmax(sigma, floor))
+    floor = max(0.1 * typical(sigma[1:]), rounding(x), 1e-300)
+    so_far = np.maximum.accumulate(level) - np.minimum.accumulate(level)
+    nought = NOUGHT * np.where(so_far > 0, so_far, np.abs(x - level))
+    return Baseline(level=level, sigma=np.fmax(sigma, np.maximum(floor, nought)))
 
 
 def rounding(x: Floats) -> float:

@@ -94,5 +94,6 @@ def change_point(x: Floats, base: Baseline, at: int, lasting: int) -> int:
     ahead = x[at : at + 2 * lasting]
     level = float(base.level[at])
     height = median(ahead[lasting // 2 :]) - level
-    gain = np.cumsum((ahead - level - height / 2)[::-1])[::-1]
-    return at + int(np.argmax(gain[:lasting]))
+    # Summed up from the front: beside what a loss explodes to, the points before it are rounding.
+    lost = np.cumsum(ahead[: lasting - 1] - level - height / 2)
+    return at + int(np.argmin(np.append(0.0, lost)))

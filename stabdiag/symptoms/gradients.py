@@ -21,8 +21,11 @@ if TYPE_CHECKING:
 def grad_nonfinite(case: Case) -> Evidence | None:
     """Is a gradient norm NaN or infinite beside a finite loss, where §3 does not look?"""
     norm, loss = case.history.get("grad_norm"), case.loss
-    reduced = case.manifest.dtype in ("fp16", "bf16") or case.history.get("loss_scale") is not None
-    if norm is None or reduced:
+    if norm is None or case.manifest.dtype in ("fp16", "bf16"):
+        return None
+    # A scale that never moves is no scaler's, and absorbs nothing; some write 1 whatever the dtype.
+    scale = case.history.finite("loss_scale").values
+    if len(scale) and np.ptp(scale):
         return None
     bad = ~np.isfinite(norm.values)
     # So few points of a run whose dtype is not known may be means over epochs, overflows among

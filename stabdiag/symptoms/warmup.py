@@ -136,7 +136,10 @@ def lr_warmup_mismatch(case: Case) -> Evidence | None:
 
 
 def _endless(case: Case, lr: Series, told: int) -> Evidence | None:
-    """Tell of a learning rate that still rises long after its warm-up should have ended."""
+    """Tell of a learning rate that still rises long after its warm-up should have ended.
+
+    Where none is configured, one that rises all along may rise by design, as to find a rate.
+    """
     last = int(lr.steps[-1])
     rising = bool((np.diff(lr.values) > 0).all())
     if not rising or told < 1 or last <= case.limits.schedule.warmup_tolerance * told:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stabdiag.tree.gradients import is_the_grad_norm_rising
-from stabdiag.tree.loss_weight import weighed_until
+from stabdiag.tree.loss_weight import is_cut_by_weight, weighed_until, what_ended
 from stabdiag.tree.question import Question, Reply, no, unknown, yes
 from stabdiag.tree.rates import is_the_lr_rising
 from stabdiag.tree.reward import no_harm
@@ -57,6 +57,9 @@ def _is_the_loss_rising(case: Case) -> Reply:
             branch="slight",
             measured=measured,
         )
+    if is_cut_by_weight(case) and len(case.loss) - case.settled.stop >= case.rise_window:
+        told = "whether it climbed since cannot be told: log that part of it unweighted, too"
+        return unknown(f"{ends}; {told}", measured=measured)
     if rise.amount > bar:
         ends += (
             f"; that is {num(rise.amount / rise.bar)} times what its noise and its usual ups and "
@@ -88,7 +91,7 @@ def _ends(case: Case, rise: Rise) -> str:
     jumps = [case.at(spike.onset) for spike in jumps_that_stay(case)]
     ends, since = "the loss ends", ""
     if settled.stop < len(case.loss):
-        ends = f"before the jump at step {jumps[0]} the loss stood"
+        ends = f"before {what_ended(case)} the loss stood"
     elif settled.start and settled.start == weighed_until(case):
         since = f" since {_weight(case)!r} stopped growing at step {case.at(settled.start)}"
     elif settled.start:

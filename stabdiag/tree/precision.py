@@ -8,7 +8,7 @@ import numpy as np
 
 from stabdiag.tree.fingerprint import is_it_the_fp16_fingerprint
 from stabdiag.tree.question import Question, Reply, no, unknown, yes
-from stabdiag.tree.scale import fall_to_floor, is_averaged, last_fall
+from stabdiag.tree.scale import fall_to_floor, is_averaged, last_fall, went_on
 from stabdiag.tree.scaler import Overflows, overflows
 from stabdiag.words import num, plural
 
@@ -86,9 +86,10 @@ def _collapsed(case: Case, scale: Series, found: Overflows) -> Reply | None:
             told += f", and was half of the way back at step {fall.back}"
     else:
         fall = fall_to_floor(scale, case.manifest.loss_scale_min)
-        if fall is None or not (found.steps >= fall.since).any():
+        why = None if fall is None else went_on(case, scale, found, fall)
+        if fall is None or why is None:
             return None
-        told = f"to the scaler's floor, {num(fall.low)}, at step {fall.since} and overflows went on"
+        told = f"to the scaler's floor, {num(fall.low)}, at step {fall.since} and {why}"
     measured: dict[str, Scalar] = {
         "lowest": fall.low,
         "highest": fall.top,

@@ -9,10 +9,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stabdiag.stats.quantiles import median
+from stabdiag.tree.probes import PAUSE
+from stabdiag.words import plural
 
 if TYPE_CHECKING:
     from stabdiag.arrays import Floats, Mask
     from stabdiag.history import Series
+    from stabdiag.tree.case import Case
+    from stabdiag.tree.scaler import Overflows
 
 # Scales that a scaler does not go below: Megatron and DeepSpeed 1, fairseq 1e-4.
 _KNOWN_FLOORS = (1.0, 1e-4)
@@ -20,6 +24,9 @@ _KNOWN_FLOORS = (1.0, 1e-4)
 # A scale is at its floor if it mostly stays within one probe of it, having been so much higher.
 _PROBE = 2.0
 _FROM = 8.0
+
+# A scale that was not raised for so many of the scaler's intervals is kept low by overflows.
+_SURE_TO_GROW = 2
 
 # Scales below 1 may be written with so many decimals, and any with three digits: 6.55e+04.
 _DECIMALS = 4
@@ -86,6 +93,25 @@ def fall_to_floor(scale: Series, told: float | None) -> Fall | None:
         return None
     pinned = median(values[scale.steps >= fall.since]) <= _PROBE * floor
     return fall if pinned else None
+
+
+def went_on(case: Case, scale: Series, found: Overflows, fall: Fall) -> str | None:
+    """Return what tells that gradients overflow at the scaler's floor as well, or None.
+
+    The last of those that led there tells nothing of it: a scaler that rests there is at work.
+    """
+    if (found.steps > fall.since).any():
+        return "overflows went on"
+    rest = int(scale.steps[-1]) - fall.since
+    if rest < max(PAUSE, 3 * case.stride):
+        return "was not seen to rest there"
+    logged = case.history.series
+    if "skipped" in logged or ("grad_norm" in logged and case.stride == 1):
+        return None  # each overflow would be seen
+    grew = (scale.values[scale.steps >= fall.since] > fall.low).any()
+    if grew or rest < _SURE_TO_GROW * found.interval:
+        return None
+    return f"overflows kept it from growing for {plural(rest, 'step')}"
 
 
 def is_averaged(scale: Series) -> bool:

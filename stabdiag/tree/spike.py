@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 # far as the largest score that was seen, it tells of the tail's shape and not of the run.
 _FAR = 5.0
 
-# Where a loss blows up to 1e20, deviations have a floor far above the noise until then: of this the
-# scores tell nothing.
+# Where a loss stood still, or fell from 1e20, deviations have a floor far above its noise: of this
+# the scores tell nothing.
 _LEAST_NOISE = 1e-3
 
 _HEAVY = "has so heavy a tail that no single step stands out from it"
@@ -155,11 +155,10 @@ def _is_drawn_out(case: Case) -> bool:
 
 def _did_it_recover(case: Case) -> Reply:
     spike, limits = focus(case), case.limits.spike
-    sigma = _deviation(case, spike)
-    bound = spike.base + limits.recovery_sigma * sigma
+    bound = spike.base + limits.recovery_sigma * spike.sigma
     measured = {
         "base": spike.base,
-        "sigma": sigma,
+        "sigma": spike.sigma,
         "bound": bound,
         "peak": spike.height + spike.base,
     }
@@ -188,18 +187,6 @@ def _did_it_recover(case: Case) -> Reply:
         onset,
         measured=measured,
     )
-
-
-def _deviation(case: Case, spike: Spike) -> float:
-    """Return the deviation that a loss which is not back is held against.
-
-    One above all differences that there were before is a floor, set by what the run blew up to: a
-    loss that is not back by it is not back by the deviation of what was before either.
-    """
-    before = case.loss.values[max(spike.onset - case.spike_window, 0) : spike.onset]
-    if not spike.recovered and len(before) and spike.sigma > np.ptp(before) > 0:
-        return float(before.std())
-    return spike.sigma
 
 
 def _what_caused_it(case: Case) -> Reply:

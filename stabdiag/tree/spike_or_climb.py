@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from stabdiag.roles import OF_OPPONENTS
 from stabdiag.stats.shape import rise_points
-from stabdiag.tree.loss_weight import jumps_by_weight, weighed_until
+from stabdiag.tree.loss_weight import jumps_by_weight, weighed_alike
 from stabdiag.tree.rises import climbs_before, climbs_on
 from stabdiag.tree.shrinking import weights_were_shrinking
 
@@ -67,14 +67,14 @@ def settled_part(case: Case) -> slice:
     """Return the losses, as positions, in which §4 looks for a climb.
 
     A loss that jumped and stayed up is §2's, or is measured on something else since: the part after
-    the jump counts if it is long enough, else the part before. As long as a part of the loss comes
-    to weigh more, its losses cannot be compared.
+    the jump counts if it is long enough, else the part before. While a part of the loss comes to
+    weigh more, its losses cannot be compared.
     """
-    n, begin = len(case.loss), weighed_until(case)
-    stayed = jumps_that_stay(case)
+    part = weighed_alike(case)
+    stayed = [spike for spike in jumps_that_stay(case) if spike.onset < part.stop]
     if case.literal or not stayed:
-        return slice(begin, n)
-    after = max(stayed[-1].end, begin)
-    if n - after >= case.rise_window:
-        return slice(after, n)
-    return slice(begin, max(stayed[0].onset, begin))
+        return part
+    after = max(stayed[-1].end, part.start)
+    if part.stop - after >= case.rise_window:
+        return slice(after, part.stop)
+    return slice(part.start, max(stayed[0].onset, part.start))

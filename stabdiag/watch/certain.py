@@ -6,8 +6,9 @@ finding is acted on only if it is certain:
 - a NaN that was written, at once. One that a missing value tells, once the window in which a spike
   has to recover has passed since;
 - a spike that did not recover, at once: it is called so only after that window;
-- one whose window is still open, never, nor one that begins with an epoch of many records: where
-  the data come in one order each time, the next epoch shows it to be this run's habit;
+- one whose window is still open, never, nor one that begins with an epoch of many records, as the
+  log, the manifest or batches that come round tell: where the data come in one order each time, the
+  next epoch shows it to be this run's habit;
 - a climb, if it would have been found one window of the climb ago as well, and half a window ago,
   from what the log held then;
 - anything else in the same way, with the window of the spike.
@@ -23,10 +24,12 @@ import numpy as np
 
 from stabdiag.api import report_on
 from stabdiag.history import EventKind
+from stabdiag.manifest.other import other_number
 from stabdiag.stats.quantiles import usual_gap
 
 if TYPE_CHECKING:
     from stabdiag.findings import Finding, Severity
+    from stabdiag.history import Series
     from stabdiag.report import Report
 
 # So many windows ago; the longest first, as it is what a young finding fails at.
@@ -34,6 +37,9 @@ _AGO = (1.0, 0.5)
 
 # Where the loss is logged seldom, a span of steps is to hold so many points at least.
 _FEWEST_POINTS = 10
+
+# So many batches in a row that are those of the beginning are another epoch's first.
+_SAME_BATCHES = 3
 
 
 def certain(report: Report, fail_on: Severity) -> Finding | None:
@@ -75,14 +81,47 @@ def _at_once(found: Finding, report: Report) -> bool:
 
 
 def _begins_an_epoch(found: Finding, report: Report) -> bool:
-    """Tell whether a spike that lasts begins with the first record of an epoch."""
-    epoch = report.history.get("epoch")
-    if found.slug != "spike-persistent" or found.step is None or epoch is None:
+    """Tell whether a spike that lasts begins with the first record of an epoch of many records."""
+    if found.slug != "spike-persistent" or found.step is None:
         return False
-    at = int(np.searchsorted(epoch.steps, found.step))
+    epoch = report.history.get("epoch")
+    if epoch is not None:
+        return _turns(epoch, found.step)
+    return _by_the_manifest(found.step, report) or _batches_come_round(found.step, report)
+
+
+def _turns(epoch: Series, step: int) -> bool:
+    """Tell whether the number of the epoch is another from about a step on."""
+    at = int(np.searchsorted(epoch.steps, step))
     turns = np.diff(np.floor(epoch.values[max(at - _FEWEST_POINTS, 0) : at + 1]))
     # The record that completes an epoch may bear the number of the next.
     return len(turns) == _FEWEST_POINTS and turns[-2:].sum() == 1 and not turns[:-2].any()
+
+
+def _by_the_manifest(step: int, report: Report) -> bool:
+    """Tell whether an epoch ends between a record and the one before it, by what is configured.
+
+    That is the steps of an epoch, or of the run and how many epochs these are.
+    """
+    told = report.manifest.others(report.history.config)
+    length, epochs = other_number(told, "steps_per_epoch"), other_number(told, "epochs")
+    if not length and epochs and report.manifest.total_steps:
+        length = report.manifest.total_steps / epochs
+    stride = _stride(report)
+    if not length or length < _FEWEST_POINTS * stride:
+        return False
+    # An epoch's first step is a multiple of its length, or the next where steps count from 1.
+    return step > stride and step % length <= stride
+
+
+def _batches_come_round(step: int, report: Report) -> bool:
+    """Tell whether the batches from a step on are those that the log begins with."""
+    batches = report.history.get("batch_id")
+    if batches is None:
+        return False
+    at, first = int(np.searchsorted(batches.steps, step)), batches.values[:_SAME_BATCHES]
+    again = batches.values[at : at + _SAME_BATCHES]
+    return at >= _FEWEST_POINTS and np.array_equal(first, again) and bool(np.ptp(first))
 
 
 def _section(found: Finding) -> str:
@@ -100,7 +139,10 @@ def _earlier(report: Report, steps: float) -> Report:
 
 def _span(report: Report, steps: float) -> float:
     """Return so many steps, or more where the loss is logged seldom."""
+    return max(steps, _FEWEST_POINTS * _stride(report))
+
+
+def _stride(report: Report) -> float:
+    """Return the usual number of steps between two losses."""
     loss = report.history.get("loss")
-    if loss is None or len(loss) < 2:
-        return steps
-    return max(steps, _FEWEST_POINTS * usual_gap(loss.steps))
+    return 1.0 if loss is None or len(loss) < 2 else usual_gap(loss.steps)

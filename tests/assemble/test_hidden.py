@@ -323,6 +323,12 @@ def test_a_null_gradient_norm(build: Build, rows: Rows, format: str) -> None:
     ]
 
 
+@pytest.mark.parametrize("format", ["jsonl", "memory"])
+def test_nulls_before_the_first_norm_prove_nothing(build: Build, rows: Rows, format: str) -> None:
+    log = [{**r, "grad_norm": None} if r["step"] in (0, 1, 2, 7) else r for r in rows(30)]
+    assert nan_steps(build(log, format), "grad_norm") == [7]
+
+
 @pytest.mark.parametrize("format", ["jsonl", "csv", "memory"])
 def test_a_dropped_gradient_norm_in_a_record_that_is_complete_but_for_it(
     build: Build, rows: Rows, format: str

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from stabdiag.stats.jump import level_jump
+from stabdiag.stats.jump import jump_up, level_jump
 
 BEFORE = 2.0 + np.random.default_rng(0).normal(0, 0.1, 400)
 AFTER = 2.0 + np.random.default_rng(1).normal(0, 0.1, 10)
@@ -23,3 +23,13 @@ def test_a_jump_is_a_rise_beyond_the_noise(rise: float, jumped: bool) -> None:
 def test_too_few_points_tell_nothing() -> None:
     assert level_jump(BEFORE[:39], AFTER, 10) is None
     assert level_jump(BEFORE, AFTER[:9], 10) is None
+
+
+@pytest.mark.parametrize(("restless_until", "jumped"), [(500, True), (700, False)])
+def test_what_the_level_did_lately_is_what_a_jump_is_held_against(
+    restless_until: int, jumped: bool
+) -> None:
+    old = 2.0 + np.random.default_rng(0).normal(0, 0.01, 1000)
+    old[:restless_until] += np.arange(restless_until) // 10 % 2
+    new = np.full(10, old[-10:].mean() + 1.5)
+    assert (jump_up(old, new, 10, sigmas=6.0, least_share=0.1) is not None) is jumped

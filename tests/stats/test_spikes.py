@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
+from stabdiag.stats.abrupt import abrupt_rise
 from stabdiag.stats.baseline import baseline
 from stabdiag.stats.jump import stays_up
 from stabdiag.stats.literal import literal_spikes
-from stabdiag.stats.shape import Reach, rise_points
+from stabdiag.stats.shape import Reach, Spike, back_after_all, rise_points
+from stabdiag.stats.shifts import change_point
 from stabdiag.stats.spikes import SpikeScan, find_spikes
 
 if TYPE_CHECKING:
@@ -449,6 +451,34 @@ def test_an_abrupt_rise_is_held_against_the_limit_as_well(sigmas: float, found: 
     assert [spike.onset for spike in find_spikes(x, REACH, sigmas, 0.01, 0.02).spikes] == found
 
 
+@pytest.mark.parametrize(("up", "at"), [(0.8, None), (1.1, None), (1.5, 30), (2.3, 30)])
+def test_an_abrupt_rise_is_many_times_the_range_of_what_was_before(
+    up: float, at: int | None
+) -> None:
+    x = np.where(np.arange(60) % 2, 1.4, 1.0)  # a range of 0.4 beside its line
+    x[30:33] = 1.4 + up
+    assert abrupt_rise(x, 3) == at
+
+
+@pytest.mark.parametrize(("high", "back"), [(1, 259), (2, 259), (5, None), (10, None)])
+def test_a_loss_that_is_back_late_stays_so_nearly_all_the_time(high: int, back: int | None) -> None:
+    x = np.ones(450)
+    x[200:250] = 3.0
+    x[260 : 260 + 10 * high] = 3.0  # of twenty levels of ten points
+    spike = Spike(
+        onset=200,
+        peak=200,
+        end=250,
+        base=1.0,
+        sigma=0.1,
+        level=1.0,
+        height=2.0,
+        score=20.0,
+        recovered=False,
+    )
+    assert back_after_all(x, spike, 0.5) == back
+
+
 def test_what_rose_as_high_among_the_first_losses_is_no_spike_later() -> None:
     x = 1.0 + 0.05 * np.random.default_rng(3).standard_normal(45)
     x[36] = 2.0
@@ -456,3 +486,17 @@ def test_what_rose_as_high_among_the_first_losses_is_no_spike_later() -> None:
     x[12] = 2.0
     x[17] = 1.35
     assert onsets(x) == []
+
+
+@pytest.mark.parametrize("top", [1e4, 1e8, 1e12, 1e20])
+def test_what_a_run_blows_up_to_hides_no_spike_before(top: float) -> None:
+    x = calm(noise=0.002)
+    x[500:505] += [0.8, 0.6, 0.4, 0.2, 0.1]
+    x[-40:] *= np.geomspace(1, top, 40)
+    assert onsets(x)[0] == 500
+
+
+def test_a_loss_that_explodes_within_a_few_points_begins_where_it_left_its_level() -> None:
+    x = np.append(calm(), [2.0, 2.1, 1.9, 2.0, 2e3, 2e9, 2e18, 2e27, 2e36, 2e36])
+    base = baseline(x, REACH.window)
+    assert change_point(x, base, 1000, 5) == 1004

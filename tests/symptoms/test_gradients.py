@@ -38,6 +38,9 @@ GROUPS = {f"grad_norm/block{i}": NORM * (1 + i / 10) for i in range(6)}
 FOUND = [
     ("grad-nonfinite", log(FALLING, with_bad(NORM, 200, 300)), FP32, "step 200"),
     ("grad-nonfinite", log(FALLING[:9], with_bad(NORM[:9], 7, 8)), {}, "step 7"),
+    # Megatron writes a scale of 1 whatever the dtype.
+    ("grad-nonfinite", log(FALLING, with_bad(NORM, 200), loss_scale=np.ones(N)), {}, "step 200"),
+    ("grad-nonfinite", log(FALLING, with_bad(NORM, 200), loss_scale=np.ones(N)), FP32, "step 200"),
     ("grad-exploding", log(WORSE, RISING), FP32, "learning rate"),
     ("grad-exploding", log(FLAT, NORM * np.exp(STEPS / 60)), FP32, "learning rate"),
     ("grad-vanishing", log(FLAT, GONE), FP32, "each layer"),
@@ -56,6 +59,8 @@ PASSED = [
     # Section 3 of the tree has fp16 and bf16.
     ("grad-nonfinite", log(FALLING, with_bad(NORM, 200, 300)), {"dtype": "bf16"}),
     ("grad-nonfinite", log(FALLING, with_bad(NORM, 200), loss_scale=np.full(N, 64.0)), {}),
+    # A scaler is at work, whatever the manifest says.
+    ("grad-nonfinite", log(FALLING, with_bad(NORM, 200), loss_scale=2.0 ** (STEPS < 201)), FP32),
     # Nothing was measured before the first update.
     ("grad-nonfinite", log(FALLING, with_bad(NORM, 0)), FP32),
     # Means over epochs: one overflow is enough for a mean that is not finite.

@@ -48,6 +48,7 @@ JUMPED = np.where(AT < 400, WELL, 20 * WELL)
         ("lr-no-warmup", run(cosine(0, N), SURGING), {}, "at least 80 steps"),
         ("lr-warmup-mismatch", run(cosine(200, N)), {"warmup_steps": 50}, "its warm-up of 50"),
         ("lr-warmup-mismatch", run(cosine(10, N)), {"warmup_steps": 200}, "its warm-up of 200"),
+        ("lr-warmup-mismatch", run(cosine(200, N)), {"warmup_steps": 0}, "its warm-up of 0"),
         (
             "lr-warmup-mismatch",
             run(PEAK * (AT + 1) / N),
@@ -82,6 +83,12 @@ def test_it_is_found(symptom, slug: str, log: Log, manifest: dict[str, object], 
             "lr-no-warmup", run([None] * 100 + [PEAK] * 700, SURGING), {}, id="logged from 100 on"
         ),
         pytest.param("lr-warmup-mismatch", run(WELL), {"warmup_steps": 60}, id="a few steps off"),
+        pytest.param(
+            "lr-warmup-mismatch",
+            run(1e-6 * 1.01**AT),
+            {"warmup_steps": 0},
+            id="no warm-up, but a rate that rises by design",
+        ),
         pytest.param(
             "lr-warmup-mismatch",
             {"step": 5000 + AT, "loss": LOSS, "lr": WELL},

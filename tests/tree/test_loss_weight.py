@@ -48,11 +48,38 @@ def test_without_its_weight_the_loss_is_told_to_climb(calm: Callable[..., Log]) 
 
 
 def test_while_it_grows_no_climb_can_be_told(calm: Callable[..., Log]) -> None:
-    report = diagnosed(calm(), [0.0, 1.0], [200, 799])
+    report = diagnosed(calm(), [0.0, 1.0], [100, 799])
     assert report.diagnosis.slug == "healthy"
     climb = answer(report, "Q4.1")
     assert climb.verdict is Verdict.UNKNOWN
     assert "'beta' grew, by which a part of the loss is weighed" in climb.because
+
+
+def test_a_weight_that_grows_at_the_end_takes_nothing_from_what_was_before(
+    calm: Callable[..., Log],
+) -> None:
+    log = calm()
+    climb = answer(diagnosed(log, [0.0, 1.0], [790, 799]), "Q4.1")
+    assert climb.verdict is Verdict.NO
+    assert "before 'beta' grew at step 791 the loss stood at 2." in climb.because
+    log["loss"] = log["loss"] + np.interp(log["step"], [400, 700], [0.0, 3.0])
+    for weight, at in (([0.0, 1.0], [790, 799]), ([0.0, 0.5, 0.5, 1.0], [0, 90, 790, 799])):
+        report = diagnosed(log, weight, at)
+        found = next(one for one in report.findings if one.section == "§4")
+        assert "before 'beta' grew at step 791" in found.summary
+        assert found.step is not None
+        assert 400 <= found.step <= 500
+
+
+def test_what_was_before_a_long_growth_tells_nothing_of_the_rest(
+    calm: Callable[..., Log],
+) -> None:
+    log = calm()
+    climb = answer(diagnosed(log, [0.0, 1.0], [300, 799]), "Q4.1")
+    assert climb.verdict is Verdict.UNKNOWN
+    assert "; whether it climbed since cannot be told: log that part" in climb.because
+    log["loss"] = log["loss"] + np.interp(log["step"], [200, 400], [0.0, 3.0])
+    assert diagnosed(log, [0.0, 1.0], [500, 799]).diagnosis.section == "§4"
 
 
 def test_a_climb_after_it_has_grown_is_found(calm: Callable[..., Log]) -> None:

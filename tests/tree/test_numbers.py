@@ -41,12 +41,21 @@ def test_what_a_run_blows_up_to_is_no_deviation_of_what_was_before(
     assert bound == pytest.approx(before.mean() + 0.5 * before.std(), rel=0.01)
 
 
-def test_of_a_run_that_blows_up_it_is_not_said_that_its_noise_is_nothing(
+def test_of_a_run_that_blows_up_it_is_said_how_far_its_noise_reached(
     calm: Callable[..., Log],
 ) -> None:
     answer = answer_of(stabdiag.diagnose(blown_up(calm(700))), "Q2.1")
     assert "far beyond all noise" in answer.because
-    assert "0σ" not in answer.because
+    assert "noise reaches 6." in answer.because
+    assert answer.measured["family_limit"] < 10
+
+
+def test_of_a_loss_that_stood_still_it_is_not_said_how_far_its_noise_reached() -> None:
+    loss = np.full(400, 2.0)
+    loss[300:] = np.linspace(5.0, 6.0, 100)
+    answer = answer_of(stabdiag.diagnose({"loss": loss}), "Q2.1")
+    assert "far beyond all noise" in answer.because
+    assert "noise reaches" not in answer.because
     assert "family_limit" not in answer.measured
 
 

@@ -141,6 +141,32 @@ def test_the_manifest_names_another_floor(calm: Callable[..., Log]) -> None:
     assert diagnose(log, loss_scale_min=64).diagnosis.slug == "loss-scale-collapsed"
 
 
+FLOOR = {"loss_scale_min": 128, "loss_scale_window": 500}
+
+
+@pytest.mark.parametrize("logged", [("step", "loss", "loss_scale", "grad_norm"), ("loss_scale",)])
+@pytest.mark.parametrize("start", [0, 300])
+def test_a_scaler_that_rests_at_its_floor_is_at_work(
+    calm: Callable[..., Log], logged: tuple[str, ...], start: int
+) -> None:
+    resting = Scaler(start=65536.0, window=500, floor=128.0)
+    log = train(calm(), resting, lambda at: 2.0**20 if at < start else 2.0**7)
+    assert log["loss_scale"][-1] == 128.0
+    for rest, is_at_work in ((400, True), (20, False)):
+        told = {name: log[name][: start + 9 + rest] for name in ("step", "loss", *logged)}
+        slug = diagnose(told, **FLOOR).diagnosis.slug
+        assert (slug != "loss-scale-collapsed") == is_at_work
+
+
+def test_a_scale_that_never_grows_from_its_floor_is_kept_there() -> None:
+    log = scales(*halving(65536.0, 128.0), (2000, 128.0))
+    report = diagnose(log, **FLOOR)
+    assert report.diagnosis.slug == "loss-scale-collapsed"
+    assert "overflows kept it from growing for 2029 steps" in report.diagnosis.summary
+    seen = log | {"grad_norm": np.ones(len(log["step"]))}
+    assert diagnose(seen, **FLOOR).diagnosis.slug != "loss-scale-collapsed"
+
+
 def test_overflows_under_a_constant_scale_are_a_static_scale(calm: Callable[..., Log]) -> None:
     log = calm()
     log["loss_scale"] = np.full(800, 1024.0)

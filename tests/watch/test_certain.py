@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -117,6 +117,35 @@ def test_a_spike_that_begins_with_an_epoch_is_not_certain(
     noise = np.random.default_rng(8).normal(0.0, 0.05, 300)
     log = {"step": STEPS, "loss": np.where(STEPS < 200, 2.0, 3.0) + noise}
     report = stabdiag.diagnose(log if epochs is None else {**log, "epoch": epochs})
+    assert report.diagnosis.slug == "spike-persistent"
+    assert (certain(report, Severity.ERROR) is not None) == is_certain
+
+
+@pytest.mark.parametrize(
+    ("logged", "told", "is_certain"),
+    [
+        ({}, {"steps_per_epoch": 100}, False),
+        ({}, {"steps_per_epoch": 200}, False),
+        ({}, {"total_steps": 1000, "num_train_epochs": 10}, False),
+        ({}, {"total_steps": 1999, "epochs": 30}, False),  # 66.6 steps, the third ends at 199.9
+        ({"step": STEPS + 1}, {"steps_per_epoch": 100}, False),
+        ({"step": 10 * STEPS}, {"steps_per_epoch": 1000}, False),
+        ({"step": 10 * STEPS + 9}, {"steps_per_epoch": 1000}, False),
+        ({}, {"steps_per_epoch": 130}, True),
+        ({}, {"steps_per_epoch": 5}, True),
+        ({}, {"total_steps": 1000}, True),
+        ({"epoch": (STEPS + 30) // 100}, {"steps_per_epoch": 100}, True),
+        ({"batch_id": STEPS % 200 * 7}, {}, False),
+        ({"batch_id": STEPS % 150 * 7}, {}, True),
+        ({"batch_id": np.full(300, 7)}, {}, True),
+    ],
+)
+def test_where_epochs_end_is_told_by_the_manifest_and_by_the_batches_as_well(
+    logged: dict[str, Any], told: dict[str, Any], is_certain: bool
+) -> None:
+    noise = np.random.default_rng(8).normal(0.0, 0.05, 300)
+    log = {"step": STEPS, "loss": np.where(STEPS < 200, 2.0, 3.0) + noise, **logged}
+    report = stabdiag.diagnose(log, manifest=told)
     assert report.diagnosis.slug == "spike-persistent"
     assert (certain(report, Severity.ERROR) is not None) == is_certain
 

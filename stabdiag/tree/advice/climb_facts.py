@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from stabdiag.tree.advice.sound import LEVEL, left_its_best
 from stabdiag.tree.advice.words import Advice
 from stabdiag.tree.checkpoint import checkpoint_before
+from stabdiag.tree.loss_weight import what_ended
 from stabdiag.tree.rises import best_step, climb, found_rise
 from stabdiag.words import num
 
@@ -54,7 +55,7 @@ def _ended(case: Case, rise: Rise) -> str:
     ended = f"at {'a level of ' if rise.points > 1 else ''}{num(rise.last_level)}"
     if case.settled.stop == len(case.loss):
         return f"ends {ended}"
-    return f"stood {ended} before the jump at step {case.at(case.settled.stop)}"
+    return f"stood {ended} before {what_ended(case)}"
 
 
 def climb_facts(case: Case, cause: str = "", answer: Answer | None = None) -> ClimbFacts:
