@@ -31,9 +31,8 @@ def infer(manifest: Manifest, history: History) -> Manifest:
 def in_its_steps(manifest: Manifest, history: History) -> tuple[Manifest, History]:
     """Leave out what a manifest counts in steps where the log counts epochs, and tell of it.
 
-    A warm-up of 500 is none of 500 epochs in a log of 60: all of the counts are in steps then, as
-    where one is called so (``save_steps``). What is given by hand is in the log's own steps, and so
-    is what was read off the log.
+    A warm-up of 500 is none of 500 epochs in a log of 60: all of the counts are in steps then. What
+    is given by hand is in the log's own steps, and so is what was read off the log.
     """
     kept = {*manifest.overridden, *manifest.inferred}
     told = {name: getattr(manifest, name) for name in _COUNTS if name not in kept}
@@ -41,8 +40,7 @@ def in_its_steps(manifest: Manifest, history: History) -> tuple[Manifest, Histor
     logged = history.last_step
     if history.unit != "epoch" or logged is None:
         return manifest, history
-    fit = all(count <= _COUNTS[name] * (logged + 1) for name, count in counts.items())
-    if fit and not manifest.in_steps & counts.keys():
+    if all(count <= _COUNTS[name] * (logged + 1) for name, count in counts.items()):
         return manifest, history
     event = Event(
         kind=EventKind.STEPS,

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
 
 import stabdiag
 from stabdiag.postmortem import postmortem
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 COUNTS = {"warmup_steps": 500, "total_steps": 40_000, "checkpoint_every": 1000}
 
@@ -47,26 +44,11 @@ def test_a_cadence_in_steps_does_not_tell_that_no_checkpoint_was_written() -> No
         ({"checkpoint_every": 61}, True),
         ({"checkpoint_every": 10, "warmup_steps": 500}, True),
         ({"checkpoint_every": 10, "total_steps": 601}, True),
-        ({"save_every": 20}, False),
-        ({"save_steps": 20, "num_train_epochs": 60}, True),
-        ({"callbacks": {"every_n_train_steps": 20}, "warmup_steps": 5}, True),
     ],
 )
 def test_counts_that_fit_the_epochs_are_of_epochs(counts: dict[str, int], left_out: bool) -> None:
     known = stabdiag.diagnose(epochs(), manifest=counts).manifest
     assert (known.checkpoint_every is None) == left_out
-
-
-def test_a_cadence_that_the_log_tells_in_steps_is_not_of_epochs(tmp_path: Path) -> None:
-    beside, log = tmp_path / "manifest.json", tmp_path / "log.csv"
-    beside.write_text('{"checkpoint_every": 20}')
-    columns = epochs()
-    rows = zip(*columns.values(), strict=True)
-    log.write_text("\n".join([",".join(columns), *(",".join(map(str, row)) for row in rows)]))
-    assert stabdiag.diagnose(log, manifest=beside).manifest.checkpoint_every == 20
-    (tmp_path / "training_args.json").write_text('{"save_steps": 20}')
-    beside.unlink()
-    assert stabdiag.diagnose(log).manifest.checkpoint_every is None
 
 
 def test_a_cadence_given_by_hand_is_in_epochs() -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from stabdiag.errors import ManifestError, did_you_mean
 from stabdiag.manifest.fields import fields_of
-from stabdiag.manifest.keys import CADENCE_IN_STEPS, KEYS
+from stabdiag.manifest.keys import KEYS
 from stabdiag.manifest.other import others
 from stabdiag.manifest.spelling import by_spelling, spellings
 from stabdiag.manifest.text import mapping_of
@@ -34,8 +34,8 @@ class Manifest:
 
     Counts are in optimizer steps. ``inferred`` names the fields that were read off the log and on
     what grounds, ``overridden`` those given by hand, ``logged`` those that the log itself tells,
-    ``in_steps`` those whose key in the configuration says that it counts steps, ``also`` keeps the
-    keys that were understood and fill no field, ``unknown`` those that were not understood.
+    ``also`` keeps the keys that were understood and fill no field, ``unknown`` those that were not
+    understood.
     """
 
     dtype: str | None = None
@@ -60,7 +60,6 @@ class Manifest:
     inferred: Mapping[str, str] = field(default_factory=dict)
     overridden: tuple[str, ...] = ()
     logged: tuple[str, ...] = ()
-    in_steps: frozenset[str] = frozenset()
     also: Mapping[str, Any] = field(default_factory=dict)
     unknown: Mapping[str, Any] = field(default_factory=dict)
 
@@ -89,20 +88,16 @@ class Manifest:
         It counts as far as it does beside what the manifest tells: no ``save_steps`` of the log is
         the cadence of a run that is saved by the epoch.
         """
-        other = parse_manifest({**config, **self.also})
-        new = self._gaps(other)
-        in_steps = self.in_steps | (other.in_steps & new.keys())
-        return replace(self, **new, in_steps=in_steps, logged=(*self.logged, *new)) if new else self
+        new = self._gaps(parse_manifest({**config, **self.also}))
+        return replace(self, **new, logged=(*self.logged, *new)) if new else self
 
     def beside(self, other: Manifest) -> Manifest:
         """Return the manifest with its gaps filled from another one."""
         paths = [path for path in (self.path, other.path) if path]
-        new = self._gaps(other)
         return replace(
             self,
-            **new,
+            **self._gaps(other),
             path=", ".join(paths) or None,
-            in_steps=self.in_steps | (other.in_steps & new.keys()),
             also={**other.also, **self.also},
             unknown={**other.unknown, **self.unknown},
         )
@@ -132,7 +127,6 @@ def parse_manifest(raw: Mapping[str, Any], path: str | None = None) -> Manifest:
     return Manifest(
         **found.values,
         path=path,
-        in_steps=frozenset({"checkpoint_every"} if found.taken & CADENCE_IN_STEPS else ()),
         also={name: value for name, value in rest.items() if name in understood},
         unknown={name: value for name, value in rest.items() if name not in understood},
     )

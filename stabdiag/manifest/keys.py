@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from stabdiag.manifest.values import clip, count, dtype_of, flag, number, positive_count, word
 
@@ -20,11 +20,6 @@ class Key:
     parse: Callable[[object], Any]
     names: tuple[str, ...]
 
-
-# What frameworks whose steps are those of the optimizer call the cadence of their checkpoints.
-CADENCE_IN_STEPS: Final = frozenset(
-    ("save_steps", "checkpoint_every_n_steps", "every_n_train_steps", "save_interval_updates")
-)
 
 KEYS: tuple[Key, ...] = (
     Key(
