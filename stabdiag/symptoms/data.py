@@ -9,7 +9,7 @@ import numpy as np
 from stabdiag.findings import Remedy, Severity
 from stabdiag.stats.quantiles import median, medians, robust_sigma, usual_gap
 from stabdiag.symptoms.symptom import Evidence, Symptom
-from stabdiag.tree.batches import USUAL_REPEATS
+from stabdiag.tree.causes import USUAL_REPEATS
 from stabdiag.words import num, plural, whole
 
 if TYPE_CHECKING:
@@ -122,10 +122,9 @@ def _stuck(case: Case, steps: Ints, ids: Floats) -> Evidence | None:
 def _again(case: Case, steps: Ints, ids: Floats) -> Evidence | None:
     """Find batches that were seen a short while before, unless ids come back all along."""
     within = case.limits.spike.batch_lookback
-    if not case.batches_repeat:
+    if not case.causes.batches_repeat:
         return None
-    since = case.since_seen
-    soon = since <= within
+    soon = case.causes.seen_again
     count = int(soon.sum())
     if not case.limits.data.repeated_batches <= count <= USUAL_REPEATS * len(ids):
         return None
@@ -133,7 +132,7 @@ def _again(case: Case, steps: Ints, ids: Floats) -> Evidence | None:
     return _repeats(
         f"{plural(count, 'batch', 'batches')} of {len(ids)} had been seen within {within} steps, "
         f"the first at step {int(steps[at])}: batch {whole(float(ids[at]))}, "
-        f"{plural(int(since[at]), 'step')} after the last time.",
+        f"{plural(int(case.causes.since_seen[at]), 'step')} after the last time.",
         int(steps[at]),
         count,
     )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.tree.panels import sparse
+from stabdiag.tree.causes import stride_of
 from stabdiag.words import num
 
 if TYPE_CHECKING:
@@ -124,7 +124,10 @@ def to_log(case: Case, roles: Sequence[str], densely: Sequence[str] = ()) -> tup
         _SERIES[role]
         for role in roles
         if not (logged := case.history.group(role))
-        or (role in densely and any(sparse(case, series) for series in logged.values()))
+        or (
+            role in densely
+            and any(stride_of(case.history, series) > 1 for series in logged.values())
+        )
     ]
     if not lacking:
         return ()
