@@ -29,6 +29,7 @@ from stabdiag.roles.names import (
 from stabdiag.roles.parts import about_opponents, opponent_of, parts_of
 from stabdiag.roles.standin import may_stand_in
 from stabdiag.roles.table import ROLES, Role
+from stabdiag.words import listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -202,11 +203,7 @@ def _about_looks(looks: Mapping[str, Sequence[str]]) -> list[str]:
     ]
     names = "its name" if len(took) == 1 else "their names"
     also = f"; also possible: {'; '.join(others)}" if others else ""
-    return [f"took {_listed(took)}, by {names}{also}"]
-
-
-def _listed(words: Sequence[str]) -> str:
-    return f"{', '.join(words[:-1])} and {words[-1]}" if len(words) > 1 else words[0]
+    return [f"took {listed(took)}, by {names}{also}"]
 
 
 def _about_other_runs(taken: str, names: list[str]) -> list[str]:

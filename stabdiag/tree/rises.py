@@ -110,7 +110,7 @@ def climbs_before(case: Case, jump: Spike, spikes: Iterable[Spike]) -> bool:
     if rise is None or not _is_material(case, rise):
         return False
     lr = lr_over(case, case.at(rise.onset), case.at(rise.crest))
-    if lr is not None and lr.rises and not case.literal:
+    if lr is not None and lr.rises:
         return True
     return is_clear(case, rise) and rise.amount > _SHARE_OF_JUMP * jump.height
 

@@ -22,8 +22,6 @@ def weights_were_shrinking(case: Case, jump: Spike) -> bool:
     then goes up as fast as in a jump, but the weights began it. A norm that fell at once, as by a
     part of the model that was set back, had the same cause as the jump.
     """
-    if case.literal:
-        return False
     series = case.history.group("weight_norm").values()
     return any(_was_shrinking(case, norm.finite(), jump) for norm in series)
 
