@@ -222,8 +222,9 @@ def _about_other_runs(taken: str, names: list[str]) -> list[str]:
 
 def _check_chosen(names: list[str], chosen: Mapping[str, str], source: str) -> dict[str, str]:
     known = [role.name for role in ROLES]
+    grouped = {role.name for role in ROLES if role.prefixes}
     for role, name in chosen.items():
-        if role.partition("/")[0] not in known:
+        if role not in known and role.partition("/")[0] not in grouped:
             hint = did_you_mean(role, known) or f"; roles are {', '.join(known)}"
             raise ColumnError(f"unknown role {role!r}{hint}")
         if name not in names:
