@@ -204,3 +204,11 @@ def test_what_a_thousand_spikes_are_held_against_is_measured_once(
     report = literal(log | {"batch_id": random.permutation(n)}, grad_clip=0.5)
     assert report.trail[1].measured["spikes"] > 200
     assert sorted(measured) == ["steps_since_seen", "stride_of", "unit_of"]
+
+
+def test_to_the_letter_a_restart_of_the_schedule_is_a_jump() -> None:
+    n = 1000
+    log = quiet(n) | {"lr": 1e-3 * (1.02 - (np.arange(n) % 100) / 100)}
+    log["loss"][501] += 3.0
+    assert literal(log).diagnosis.slug == "spike-lr-jump"
+    assert stabdiag.diagnose(log).diagnosis.slug == "spike-recovered"
