@@ -70,7 +70,7 @@ def without_line(x: Floats) -> Floats:
 def block_means(x: Floats, most: int) -> Floats:
     """Return ``x`` averaged over equal blocks so that at most ``most`` points are left.
 
-    The last, incomplete block is dropped.
+    Of shape (n,), the last, incomplete block is dropped.
     """
     size = -(-len(x) // most)
     if size <= 1:
