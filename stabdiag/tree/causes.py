@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from stabdiag.stats.quantiles import usual_gap
 from stabdiag.stats.repeats import any_again, steps_since_seen
-from stabdiag.tree.lr_jumps import jumps, unit_of
+from stabdiag.tree.lr_jumps import highest_to_come, jumps, unit_of
 
 if TYPE_CHECKING:
     from stabdiag.arrays import Floats, Ints, Mask
@@ -42,6 +42,11 @@ class Causes:
     def lr_unit(self) -> float:
         """What learning rates that are written with few digits change by, or else 0."""
         return unit_of(self.history.finite("lr").values)
+
+    @cached_property
+    def lr_to_come(self) -> Floats:
+        """The highest learning rate from each one on."""
+        return highest_to_come(self.history.finite("lr").values)
 
     @cached_property
     def batches_repeat(self) -> bool:

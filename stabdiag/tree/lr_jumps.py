@@ -10,6 +10,7 @@ import numpy as np
 if TYPE_CHECKING:
     from stabdiag.arrays import Floats, Ints, Mask
     from stabdiag.history import Series
+    from stabdiag.tree.causes import Causes
 
 # More jumps of the learning rate than this are its schedule.
 _FEW_JUMPS = 2
@@ -35,25 +36,21 @@ class SteepestRise:
     is_jump: bool
 
 
-def steepest_rise(
-    lr: Series, first: int, last: int, *, factor: float, unit: float
-) -> SteepestRise | None:
-    """Return the steepest rise of finite learning rates between two steps; None without any.
-
-    A jump is a rise by a ``factor``; ``unit`` is that of the rates, see ``unit_of``.
-    """
+def steepest_rise(causes: Causes, first: int, last: int) -> SteepestRise | None:
+    """Return the steepest rise of the learning rate between two steps; None without any."""
+    lr, factor = causes.history.finite("lr"), causes.limits.lr_jump
     values = lr.values
     low, high = np.searchsorted(lr.steps, [first, last + 1])
     inside = np.arange(max(low, 1), high)
     if not len(inside):
         return None
-    ratios = _ratios(values, inside, factor)
+    ratios = _ratios(values, inside, factor, causes.lr_to_come)
     at, ratio = int(inside[np.argmax(ratios)]), float(ratios.max())
     # Only the neighbours count: a log may have thousands of spikes, and a million rates.
     begin = max(at - _SLOPE - 1, 0)
     around = values[begin : at + _SLOPE + 1]
     place, ratio_at = np.array([at - begin]), np.array([ratio])
-    are = _are_jumps(around, place, ratio_at, factor=factor, unit=unit)
+    are = _are_jumps(around, place, ratio_at, factor=factor, unit=causes.lr_unit)
     return SteepestRise(at=at, ratio=ratio, is_jump=bool(are[0]))
 
 
@@ -68,7 +65,7 @@ def jumps(lr: Series, factor: float) -> Ints:
     values = lr.values
     low, high = values[:-1], values[1:]
     at = np.flatnonzero(high >= factor * low) + 1
-    ratios = _ratios(values, at, factor)
+    ratios = _ratios(values, at, factor, highest_to_come(values))
     found = at[_are_jumps(values, at, ratios, factor=factor, unit=unit_of(values))]
     if len(found) > _FEW_JUMPS:
         # A schedule with restarts jumps as a rule, but no higher than it had been.
@@ -77,7 +74,13 @@ def jumps(lr: Series, factor: float) -> Ints:
     return lr.steps[found] if len(found) <= _FEW_JUMPS else nothing
 
 
-def _ratios(values: Floats, at: Ints, factor: float) -> Floats:
+def highest_to_come(values: Floats) -> Floats:
+    """Return the highest of each learning rate and those after it: shape (n,)."""
+    highest: Floats = np.maximum.accumulate(values[::-1])[::-1]
+    return highest
+
+
+def _ratios(values: Floats, at: Ints, factor: float, to_come: Floats) -> Floats:
     """Return by what factor learning rates lie above the ones before them.
 
     Above 0 that is infinite. But a rate that has only just begun at 0, or that goes on to rise by a
@@ -87,17 +90,14 @@ def _ratios(values: Floats, at: Ints, factor: float) -> Floats:
         values: all learning rates, shape (n,).
         at: the positions asked for, from 1 to n - 1, rising.
         factor: what a rate that is warming up goes on to rise by.
+        to_come: the highest rate from each one on, shape (n,).
     """
     ratios, low, high = np.ones(len(at)), values[at - 1], values[at]
     above = low > 0
     with np.errstate(over="ignore"):
         ratios[above] = high[above] / low[above]
-    from_zero = np.flatnonzero((low == 0) & (high > 0) & (at > _SLOPE))
-    if len(from_zero):
-        first = at[from_zero[0]]
-        to_come = np.maximum.accumulate(values[first:][::-1])[::-1][at[from_zero] - first]
-        stays = to_come < factor * high[from_zero]
-        ratios[from_zero[stays]] = np.inf
+        stays = to_come[at] < factor * high
+    ratios[(low == 0) & (high > 0) & (at > _SLOPE) & stays] = np.inf
     return ratios
 
 

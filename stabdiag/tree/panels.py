@@ -60,8 +60,7 @@ def lr_panel(case: Case, first: int, last: int) -> Panel:
         return panel(holds=None, because="the learning rate was not logged")
     lr = lr.finite()
     values, steps = lr.values, lr.steps
-    limit = case.limits.spike.lr_jump
-    rise = steepest_rise(lr, first, last, factor=limit, unit=case.causes.lr_unit)
+    rise = steepest_rise(case.causes, first, last)
     if rise is None:
         return panel(holds=None, because="no learning rate was logged around it")
     at, ratio = rise.at, rise.ratio
