@@ -85,7 +85,6 @@ class EventKind(StrEnum):
     PLACEHOLDER = "placeholder"
     COLUMN = "column"
     STEPS = "steps"
-    INFERRED = "inferred"
     MESSAGE = "message"
     PLACE = "place"
 
