@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import numpy as np
-
-Difficulty = Callable[[int], float]
 
 
 def plain(number: int, seed: int, steps: int) -> float:
