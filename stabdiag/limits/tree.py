@@ -172,6 +172,13 @@ class DivergenceLimits:
         why="A rise that gives back less than this share of the loss's progress so far "
         "is a plateau, not a divergence.",
     )
+    material_if_drowned: float = limit(
+        0.1,
+        unit="of the progress made",
+        at_most=10.0,
+        why="A rise that single losses vary more than gives back at least this share of the "
+        "progress, or it is a plateau.",
+    )
     lr_rise: float = limit(
         1.05,
         unit="x",

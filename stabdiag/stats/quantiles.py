@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 # The standard deviation of a normal distribution over its median absolute deviation.
 MAD_TO_SIGMA = 1.4826
 
-# `typical` looks at no more than about this many points.
+# `typical` and `diff_sigma` look at no more than about this many points.
 _ENOUGH = 20_000
 
 
@@ -50,12 +50,14 @@ def robust_sigma(x: Floats) -> float:
 def diff_sigma(x: Floats) -> float:
     """Return the robust deviation of single values, by how far each lies from the one before it.
 
-    A slope drops out. The difference of two values varies sqrt(2) times as much as one of them.
+    A slope drops out. The difference of two values varies sqrt(2) times as much as one of them. Of
+    a long series, a sample of the differences is taken.
 
     Args:
         x: shape (n,), finite, n at least 2.
     """
-    return robust_sigma(np.diff(x)) / float(np.sqrt(2))
+    steps = np.diff(x)
+    return robust_sigma(steps[:: max(len(steps) // _ENOUGH, 1)]) / float(np.sqrt(2))
 
 
 def median(x: Floats) -> float:

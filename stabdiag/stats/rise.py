@@ -16,7 +16,7 @@ from stabdiag.stats.blocks import (
     pair_means,
 )
 from stabdiag.stats.onset import climb_onset
-from stabdiag.stats.quantiles import median
+from stabdiag.stats.quantiles import diff_sigma, median
 from stabdiag.stats.trend import mann_kendall
 
 if TYPE_CHECKING:
@@ -56,7 +56,8 @@ class Rise:
     ``best``, ``onset``, ``crest`` are positions: of the best level, of the last point near it, and
     where most of the way up was made. ``bar`` is what the run's own noise, ups and downs explain,
     ``progress`` the distance from the first level to the best; both, and the levels, are in units
-    of the loss, and a level is a mean of ``points`` losses. ``p_value`` is that of a rising trend
+    of the loss, and a level is a mean of ``points`` losses; single ones vary by ``deviation`` from
+    one to the next. ``p_value`` is that of a rising trend
     on the way up or, if that is clearer, over the last window; ``recent_p_value`` that of the
     latter.
     """
@@ -69,6 +70,7 @@ class Rise:
     bar: float
     progress: float
     points: int
+    deviation: float
     p_value: float
     recent_p_value: float
 
@@ -150,6 +152,7 @@ def _left_behind(x: Floats) -> Rise | None:
         bar=max(float(span[first - 1]), _LEAST),
         progress=float(x[0] - x[best]),
         points=1,
+        deviation=diff_sigma(x),
         p_value=chance,
         recent_p_value=chance,
     )
@@ -190,6 +193,7 @@ def _at_scale(x: Floats, window: int, size: int, recent: float) -> Rise:
         bar=max(bar, _EPSILON * float(np.abs(levels).max()), _LEAST),
         progress=progress,
         points=2 * size,
+        deviation=diff_sigma(x),
         p_value=min(recent, *trends),
         recent_p_value=recent,
     )

@@ -77,13 +77,14 @@ def _above_start(case: Case) -> Evidence | None:
     limits, x = case.limits.learning, case.loss.values
     late = x[len(x) // 2 :]
     began, level = float(x[0]), typical(late)
+    if level < limits.above_start * began:
+        return None
     low, high = quantiles(late, (0.1, 0.9)).tolist()
-    is_above = level >= limits.above_start * began and low > began
     # A first batch may have been a lucky one: then the loss has fallen since.
     has_fallen = level < _FALLEN * typical(x[: len(x) // _FIRST])
     # A loss that climbs all the time diverges, which the tree tells.
     climbs = level >= limits.swing * typical(x[len(x) // 4 : len(x) // 2])
-    if not is_above or has_fallen or climbs or high < limits.swing * low:
+    if low <= began or has_fallen or climbs or high < limits.swing * low:
         return None
     step = int(case.loss.steps[len(x) // 2])
     return Evidence(

@@ -205,7 +205,7 @@ class Case:
 
     @cached_property
     def rise(self) -> Rise | None:
-        """The rise of the settled losses; its positions count from where they begin."""
+        """The rise of the settled losses."""
         return rise_of(self, self.settled, self.spikes)
 
     def at(self, position: int) -> int:

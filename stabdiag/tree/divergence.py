@@ -61,6 +61,8 @@ def _is_the_loss_rising(case: Case) -> Reply:
             f"; that is {num(rise.amount / rise.bar)} times what its noise and its usual ups and "
             f"downs explain, but no trend (p {rise.p_value:.2g})"
         )
+    elif rise.amount > rise.bar:
+        ends += f", a small rise (material from {num(bar)} on)"
     elif rise.amount > 0:
         ends += ", no more than its noise and its usual ups and downs"
     return no(ends, measured=measured)
@@ -147,6 +149,7 @@ QUESTIONS: tuple[Question, ...] = (
             "divergence.min_points",
             "divergence.significance",
             "divergence.material",
+            "divergence.material_if_drowned",
         ),
     ),
     Question(

@@ -46,12 +46,9 @@ def steepest_rise(causes: Causes, first: int, last: int) -> SteepestRise | None:
         return None
     ratios = _ratios(values, inside, factor, causes.lr_to_come)
     at, ratio = int(inside[np.argmax(ratios)]), float(ratios.max())
-    # Only the neighbours count: a log may have thousands of spikes, and a million rates.
-    begin = max(at - _SLOPE - 1, 0)
-    around = values[begin : at + _SLOPE + 1]
-    place, ratio_at = np.array([at - begin]), np.array([ratio])
-    are = _are_jumps(around, place, ratio_at, factor=factor, unit=causes.lr_unit)
-    return SteepestRise(at=at, ratio=ratio, is_jump=bool(are[0]))
+    place, unit = np.array([at]), causes.lr_unit
+    (is_jump,) = _are_jumps(values, place, np.array([ratio]), factor=factor, unit=unit)
+    return SteepestRise(at=at, ratio=ratio, is_jump=bool(is_jump))
 
 
 def jumps(lr: Series, factor: float) -> Ints:
@@ -65,6 +62,8 @@ def jumps(lr: Series, factor: float) -> Ints:
     values = lr.values
     low, high = values[:-1], values[1:]
     at = np.flatnonzero(high >= factor * low) + 1
+    if not len(at):
+        return nothing
     ratios = _ratios(values, at, factor, highest_to_come(values))
     found = at[_are_jumps(values, at, ratios, factor=factor, unit=unit_of(values))]
     if len(found) > _FEW_JUMPS:
@@ -122,11 +121,17 @@ def _are_jumps(values: Floats, at: Ints, ratios: Floats, *, factor: float, unit:
     During a warm-up each step is a rise by a factor: one more of the same size is the schedule's.
     Of one that is written with few digits each digit is a rise: it takes more than the last.
     """
-    none = np.zeros(_SLOPE)
-    changes = np.concatenate([none, np.diff(values), none])
-    # Those before the change at each position, and those after it.
-    windows = np.lib.stride_tricks.sliding_window_view(changes, _SLOPE)
-    usual = np.maximum(np.abs(windows[at - 1]).max(axis=1), windows[at + _SLOPE].max(axis=1))
+    before = np.abs(_changes(values, at[:, np.newaxis] - 1 - np.arange(1, _SLOPE + 1)))
+    after = _changes(values, at[:, np.newaxis] + np.arange(_SLOPE))
+    usual = np.maximum(before.max(axis=1), after.max(axis=1))
     rises: Floats = values[at] - values[at - 1]
     are: Mask = (ratios >= factor) & (rises > np.maximum(3 * usual, 1.5 * unit))
     return are
+
+
+def _changes(values: Floats, where: Ints) -> Floats:
+    """Return the changes from positions on to the next ones; beyond either end there is none."""
+    within = (where >= 0) & (where < len(values) - 1)
+    begin = np.where(within, where, 0)
+    changes: Floats = np.where(within, values[begin + 1] - values[begin], 0.0)
+    return changes

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
 # A rise of so many times the run's own ups and downs is obvious.
 _OBVIOUS = 2.5
 
+# A rise of fewer deviations of single losses than this cannot be seen among them.
+_SEEN = 4.0
+
 # A jump is but the beginning of a climb whose level is so many times as high as at first, already
 # over the next steps, and in the end.
 _GOES_ON = 1.5
@@ -36,7 +40,7 @@ _SHARE_OF_JUMP = 0.05
 def rise_of(case: Case, part: slice, spikes: Iterable[Spike]) -> Rise | None:
     """Return the rise over some of the losses, with spikes that recovered taken out.
 
-    Its positions count from where the part begins.
+    Its positions are those of all losses.
     """
     x, repeats = case.loss.values.copy(), case.on_repeats
     if repeats is not None and not case.literal:
@@ -46,7 +50,11 @@ def rise_of(case: Case, part: slice, spikes: Iterable[Spike]) -> Rise | None:
     for spike in spikes:
         if spike.recovered:
             x[spike.onset : spike.end] = spike.base
-    return net_rise(x[part], case.rise_window, case.limits.divergence.significance)
+    rise = net_rise(x[part], case.rise_window, case.limits.divergence.significance)
+    if rise is None:
+        return None
+    begin = part.start
+    return replace(rise, best=begin + rise.best, onset=begin + rise.onset, crest=begin + rise.crest)
 
 
 def climb(case: Case) -> tuple[int, int]:
@@ -58,8 +66,8 @@ def climb(case: Case) -> tuple[int, int]:
     if case.literal:
         window = last_window(case)
         return int(window.steps[0]), int(window.steps[-1])
-    rise, begin = found_rise(case), case.settled.start
-    first, last = case.at(begin + rise.onset), case.at(begin + rise.crest)
+    rise = found_rise(case)
+    first, last = case.at(rise.onset), case.at(rise.crest)
     return first, max(last, first + 1)
 
 
@@ -85,7 +93,7 @@ def mean_of(points: int) -> str:
 
 def best_step(case: Case) -> int:
     """Return the step at which the loss was at its best before the rise that Q4.1 has found."""
-    return case.at(case.settled.start + found_rise(case).best)
+    return case.at(found_rise(case).best)
 
 
 def is_clear(case: Case, rise: Rise) -> bool:
@@ -109,8 +117,7 @@ def climbs_before(case: Case, jump: Spike, spikes: Iterable[Spike]) -> bool:
     rise = rise_of(case, slice(0, jump.onset), spikes)
     if rise is None or not _is_material(case, rise):
         return False
-    lr = lr_over(case, case.at(rise.onset), case.at(rise.crest))
-    if lr is not None and lr.rises:
+    if _has_rising_lr(case, rise):
         return True
     return is_clear(case, rise) and rise.amount > _SHARE_OF_JUMP * jump.height
 
@@ -138,5 +145,21 @@ def _is_material(case: Case, rise: Rise) -> bool:
 
 
 def material_bar(case: Case, rise: Rise) -> float:
-    """Return the height, in units of the loss, from which on a rise is material."""
-    return max(case.limits.divergence.material * rise.progress, rise.bar)
+    """Return the height, in units of the loss, from which on a rise is material.
+
+    Of a loss that first fell far, a small share is a rise that anybody sees. One that drowns among
+    the single losses is material only if it gives back more: data that get a little harder, or a
+    schedule that ends, shift a level by as much.
+    """
+    limits = case.limits.divergence
+    least = limits.material * rise.progress
+    if _has_rising_lr(case, rise):
+        return max(least, rise.bar)
+    drowned = max(least, limits.material_if_drowned * rise.progress)
+    return max(min(drowned, max(least, _SEEN * rise.deviation)), rise.bar)
+
+
+def _has_rising_lr(case: Case, rise: Rise) -> bool:
+    """Tell whether the learning rate rose as long as the loss did, which explains a small rise."""
+    lr = lr_over(case, case.at(rise.onset), case.at(rise.crest))
+    return lr is not None and lr.rises and not case.literal

@@ -42,6 +42,29 @@ def test_where_the_height_convicts_no_chance_is_told() -> None:
 
 
 @pytest.mark.parametrize(
+    ("rise", "noise", "lr", "branch"),
+    [
+        (0.07, 0.015, 1.0, "material"),
+        (0.07, 0.027, 1.0, None),
+        (0.13, 0.15, 1.0, "material"),
+        (0.07, 0.027, 2.0, "material"),
+    ],
+    ids=["seen", "drowned", "drowned but large", "beside a rate that rises"],
+)
+def test_a_rise_that_drowns_among_the_losses_has_to_be_larger(
+    rise: float, noise: float, lr: float, branch: str | None
+) -> None:
+    at = np.arange(4000)
+    up = np.clip((at - 2000) / 1500, 0, 1)
+    loss = 2 + np.exp(-at / 100) + rise * up
+    loss += noise * np.random.default_rng(3).standard_normal(4000)
+    answer = asked({"step": at, "loss": loss, "lr": 1e-3 * lr**up})
+    assert answer.branch == branch
+    if branch is None:
+        assert "a small rise (material from " in answer.because
+
+
+@pytest.mark.parametrize(
     ("log", "slug"),
     [
         ("up = np.maximum(at - 805, 0) / 300; lr = np.where(at < 800, 1e-3, 5e-3)", "lr-rising"),

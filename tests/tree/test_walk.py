@@ -185,6 +185,7 @@ def of_rise(calm_log: Log, rise: Rise, **more: Any) -> Case:
 
 SLIGHT = Rise(
     points=40,
+    deviation=0.01,
     best=500,
     onset=600,
     crest=790,

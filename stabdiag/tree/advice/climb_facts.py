@@ -102,11 +102,11 @@ def _left_its_best(case: Case) -> int:
     A climb is told once it stands out from all the run's ups and downs; a slow one has come a good
     way by then. Here a level is high if it lies above the best by a deviation of single losses.
     """
-    rise, x = found_rise(case), case.loss.values[case.settled]
-    before = x[max(rise.best - _NOISE, 0) : rise.best + 1]
+    rise, x = found_rise(case), case.loss.values
+    before = x[max(rise.best - _NOISE, case.settled.start) : rise.best + 1]
     if rise.onset - rise.best < _LEVEL or len(before) < 2:
-        return case.at(case.settled.start + rise.onset)
+        return case.at(rise.onset)
     smooth = medians(np.lib.stride_tricks.sliding_window_view(x[rise.best : rise.onset], _LEVEL))
     low = np.flatnonzero(smooth <= rise.best_level + diff_sigma(before))
     last = rise.best + (int(low[-1]) + _LEVEL // 2 if len(low) else 0)
-    return case.at(case.settled.start + last)
+    return case.at(last)

@@ -189,7 +189,7 @@ def _grows_weights(case: Case) -> bool:
 def _exploded(case: Case) -> bool:
     """Tell whether the loss rose far beyond all that it had ever fallen, and its best level."""
     rise = found_rise(case)
-    before = case.loss.values[: case.settled.start + rise.best + 1]
+    before = case.loss.values[: rise.best + 1]
     fell = float(before.max()) - rise.best_level
     return rise.amount > _EXPLODED * max(fell, abs(rise.best_level))
 
