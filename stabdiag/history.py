@@ -87,7 +87,6 @@ class EventKind(StrEnum):
     PLACEHOLDER = "placeholder"
     COLUMN = "column"
     STEPS = "steps"
-    INFERRED = "inferred"
     MESSAGE = "message"
     PLACE = "place"
 
@@ -207,12 +206,12 @@ class History:
         kinds = (EventKind.REWIND, EventKind.STEPS)
         return [e.step for e in self.events if e.kind in kinds and e.step is not None]
 
-    @property
+    @cached_property
     def counts_epochs(self) -> bool:
         """Whether the log's steps are epochs, by what is told or as each of them is evaluated."""
         return self.unit == "epoch" or self._evaluates_each
 
-    @property
+    @cached_property
     def unit(self) -> str:
         """What a step of the log is called: ``epoch``, if a column of these serves as the step."""
         told = (e.message.lower() for e in self.events if e.kind is EventKind.STEPS)

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import math
 import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 # Deviations have a floor, so that a log which stands still has some: beyond this many it shows.
 _FAR_BEYOND = 1e4
@@ -15,6 +19,11 @@ _PLAIN_BELOW = 1e7
 def plural(count: int | str, one: str, many: str | None = None) -> str:
     """Return ``1 step`` or ``2 steps``; the count may be written already."""
     return f"{count} {one if str(count) == '1' else many or one + 's'}"
+
+
+def listed(words: Sequence[str]) -> str:
+    """Return words as an enumeration: ``A, B and C``."""
+    return f"{', '.join(words[:-1])} and {words[-1]}" if len(words) > 1 else words[0]
 
 
 def every(steps: float | str) -> str:

@@ -329,6 +329,7 @@ def test_a_chosen_column_goes_first() -> None:
     [
         ({"los": "loss"}, "unknown role 'los'; did you mean loss?"),
         ({"zzzz": "loss"}, "unknown role 'zzzz'; roles are step, epoch, loss"),
+        ({"eval_loss/a": "loss"}, "unknown role 'eval_loss/a'; did you mean eval_loss?"),
         ({"loss": "los"}, "the log has no column 'los' for loss; did you mean loss?"),
         ({"loss": "zzzz"}, "the log has no column 'zzzz' for loss; it has step, loss"),
     ],

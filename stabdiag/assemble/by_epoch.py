@@ -26,7 +26,7 @@ def with_epochs_placed(series: dict[str, Series]) -> tuple[dict[str, Series], tu
     be of equal length, and the last of them to have ended with the log.
     """
     loss, held = series.get("loss"), series.get("eval_loss")
-    if loss is None or held is None or len(held) < _FEWEST or not len(loss):
+    if loss is None or held is None or len(held) < _FEWEST:
         return series, ()
     first, last, end = int(held.steps[0]), int(held.steps[-1]), int(loss.steps[-1])
     if first not in (0, 1) or (np.diff(held.steps) != 1).any() or end < _GOES_ON * (last + 1):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from enum import Enum
-from math import isfinite, nan
+from math import nan
+from statistics import median
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -141,8 +142,5 @@ def _starts_over(old: Floats, new: Floats, *, turns: int) -> bool:
 
 
 def _level(losses: Floats) -> float:
-    finite: list[float] = sorted(filter(isfinite, losses.tolist()))
-    middle = len(finite) // 2
-    if not finite:
-        return nan
-    return finite[middle] if len(finite) % 2 else (finite[middle - 1] + finite[middle]) / 2
+    finite = losses[np.isfinite(losses)].tolist()
+    return median(finite) if finite else nan

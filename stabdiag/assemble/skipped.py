@@ -27,5 +27,5 @@ def wholly_skipped(skipped: Column | None, name: str, steps: Ints) -> Mask:
     usual = int(np.median(gaps[gaps > 0])) if (gaps > 0).any() else 1
     # The record before the first, and that before a resume, are not known.
     intervals = np.concatenate([[usual], np.where(gaps > 0, gaps, usual)])
-    records[rows] = (skipped.values[rows] > 0) & (skipped.values[rows] >= intervals)
+    records[rows] = skipped.values[rows] >= intervals
     return records

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from stabdiag.assemble.named import Named
 from stabdiag.errors import ColumnError
 from stabdiag.readers.columns import Column
+from stabdiag.words import listed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,7 +30,7 @@ def with_totals(columns: Columns, assignment: Assignment) -> Named:
     notes = list(assignment.notes)
     for role, names in assignment.parts.items():
         total = reduce(_sum, map(columns.load, names))
-        told = f"{', '.join(names[:-1])} and {names[-1]}"
+        told = listed(names)
         if total.present.any():
             roles[role] = " + ".join(names)
             totals[roles[role]] = total

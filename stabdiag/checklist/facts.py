@@ -92,7 +92,7 @@ class Facts:
     @cached_property
     def _rates(self) -> Series | None:
         """The learning rates, up to the first jump: what it jumped to was never meant."""
-        rates, jumps = self.report.history.finite("lr"), self._case.lr_jumps
+        rates, jumps = self.report.history.finite("lr"), self._case.causes.lr_jumps
         if not len(rates):
             return None
         before = rates.until(int(jumps[0]) - 1) if len(jumps) else rates

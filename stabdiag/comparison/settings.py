@@ -9,7 +9,7 @@ from stabdiag.compared import Bearing, Difference, Kind, Run
 from stabdiag.manifest.keys import KEYS
 from stabdiag.manifest.spelling import plain
 from stabdiag.manifest.values import number
-from stabdiag.words import clipped
+from stabdiag.words import clipped, listed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -141,4 +141,4 @@ def joined(words: Sequence[str]) -> str:
     """Return words as an enumeration: ``A, B and C``; of many the first ones and their number."""
     if len(words) > 6:
         return f"{', '.join(words[:5])} and {len(words) - 5} more"
-    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
+    return listed(words)

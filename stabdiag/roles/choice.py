@@ -30,6 +30,7 @@ from stabdiag.roles.parts import about_opponents, opponent_of, parts_of
 from stabdiag.roles.settings import setting_of
 from stabdiag.roles.standin import may_stand_in
 from stabdiag.roles.table import ROLES, Role
+from stabdiag.words import listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -204,11 +205,7 @@ def _about_looks(looks: Mapping[str, Sequence[str]]) -> list[str]:
     ]
     names = "its name" if len(took) == 1 else "their names"
     also = f"; also possible: {'; '.join(others)}" if others else ""
-    return [f"took {_listed(took)}, by {names}{also}"]
-
-
-def _listed(words: Sequence[str]) -> str:
-    return f"{', '.join(words[:-1])} and {words[-1]}" if len(words) > 1 else words[0]
+    return [f"took {listed(took)}, by {names}{also}"]
 
 
 def _about_other_runs(taken: str, names: list[str]) -> list[str]:
@@ -227,8 +224,9 @@ def _about_other_runs(taken: str, names: list[str]) -> list[str]:
 
 def _check_chosen(names: list[str], chosen: Mapping[str, str], source: str) -> dict[str, str]:
     known = [role.name for role in ROLES]
+    grouped = {role.name for role in ROLES if role.prefixes or role.several}
     for role, name in chosen.items():
-        if role.partition("/")[0] not in known:
+        if role not in known and role.partition("/")[0] not in grouped:
             hint = did_you_mean(role, known) or f"; roles are {', '.join(known)}"
             raise ColumnError(f"unknown role {role!r}{hint}")
         if name not in names:

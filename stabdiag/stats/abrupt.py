@@ -10,6 +10,7 @@ import numpy as np
 from stabdiag.stats.baseline import NOUGHT, Baseline, rounding
 from stabdiag.stats.excursions import ALONE
 from stabdiag.stats.shape import Reach, Spike, describe
+from stabdiag.stats.trend import without_line
 
 if TYPE_CHECKING:
     from stabdiag.arrays import Floats, Mask
@@ -40,7 +41,7 @@ def abrupt_rise(x: Floats, together: int) -> int | None:
     up = windows(x[BEFORE:], together).min(axis=1) - highest
     place = int(np.argmax(up))
     lately = before[max(place - _WINDOWS + 1, 0) : place + 1]
-    spread = max(float(np.ptp(_off_its_line(row))) for row in lately)
+    spread = max(float(np.ptp(without_line(row))) for row in lately)
     least = max(_RANGES * spread, (_TIMES - 1) * float(highest[place]))
     others = np.concatenate([up[: max(place - 1 - together, 0)], up[place + BEFORE :]])
     unlike = up[place] > least and not (others >= ALONE * up[place]).any()
@@ -67,10 +68,3 @@ def abrupt_spikes(
     base = Baseline(level=before.mean() * same, sigma=sigma * same)
     spike = describe(x, base, at, replace(reach, window=BEFORE, least=BEFORE), atypical)
     return (spike,) if spike.score > sigmas else ()
-
-
-def _off_its_line(x: Floats) -> Floats:
-    """Return the residuals of a least-squares line over the positions."""
-    t = np.arange(len(x)) - (len(x) - 1) / 2
-    residuals: Floats = x - x.mean() - t * float(t @ x) / float(t @ t)
-    return residuals

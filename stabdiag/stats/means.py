@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.stats.trend import block_means
+from stabdiag.stats.trend import block_means, without_line
 
 if TYPE_CHECKING:
     from stabdiag.arrays import Floats
@@ -60,9 +60,10 @@ def mean_and_error(x: Floats) -> Mean:
     """
     thin = block_means(x, _MOST_POINTS)
     n = len(thin)
-    rest = _without_line(thin)
+    rest = without_line(thin)
     power = float(rest @ rest)
-    deviation = float(np.sqrt(_without_line(x) @ _without_line(x) / max(len(x) - 2, 1)))
+    rests = without_line(x)
+    deviation = float(np.sqrt(rests @ rests / (len(x) - 2)))
     value = float(x.mean())
     least = _LEAST_ERROR * abs(value)
     if power <= (least * n) ** 2:
@@ -71,15 +72,8 @@ def mean_and_error(x: Floats) -> Mean:
     pairs = full[: n // 2 * 2].reshape(-1, 2).sum(axis=1)
     negative = np.flatnonzero(pairs <= 0)
     time = max(2 * float(pairs[: negative[0] if len(negative) else None].sum()) - 1, 1.0)
-    variance = power / max(n - 2, 1) * time / n
-    return Mean(value=value, error=max(math.sqrt(variance), least), deviation=deviation)
-
-
-def _without_line(x: Floats) -> Floats:
-    time = np.arange(len(x)) - (len(x) - 1) / 2
-    slope = float(time @ x) / max(float(time @ time), 1.0)
-    out: Floats = x - x.mean() - slope * time
-    return out
+    variance = power / (n - 2) * time / n
+    return Mean(value=value, error=math.sqrt(variance), deviation=deviation)
 
 
 def spread(values: Floats, errors: Floats) -> Spread:

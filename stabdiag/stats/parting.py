@@ -85,7 +85,8 @@ def part(
 def lasting(mask: Mask, points: int) -> int | None:
     """Return the first position that is marked, as are at least half of ``points`` from it on.
 
-    Near the end fewer points will do, but no fewer than three.
+    The mask has the shape (n,); None where there is no such position. Near the end fewer points
+    will do, but no fewer than three.
     """
     count = np.concatenate(([0], np.cumsum(mask)))
     ends = np.minimum(np.arange(len(mask)) + points, len(mask))

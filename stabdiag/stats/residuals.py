@@ -110,7 +110,10 @@ class Residuals:
 
 
 def point_residuals(x: Floats, base: Baseline, first: int) -> Residuals:
-    """Return how high each point lies above the baseline."""
+    """Return how high each point of ``x``, shape (n,) and finite, lies above the baseline.
+
+    Nothing before the position ``first`` can be a spike.
+    """
     heights = x - base.level
     return Residuals(
         level=base.level,

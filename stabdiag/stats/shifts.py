@@ -86,7 +86,13 @@ def _chances(medians: Floats, points: Floats, width: int) -> Floats:
 
 
 def change_point(x: Floats, base: Baseline, at: int, lasting: int) -> int:
-    """Return where the shift that is seen from position ``at`` begins.
+    """Return where the shift that is seen from position ``at`` begins, as a position.
+
+    Args:
+        x: shape (n,), finite.
+        base: level and deviation of the points before each point.
+        at: from here on the next points are too high.
+        lasting: how many points the shift lasts at least.
 
     The maximum-likelihood change point between the level before and the level after (Hinkley 1970,
     doi:10.1093/biomet/57.1.1, eq. 2.1, with the levels taken from medians).

@@ -123,7 +123,7 @@ def _line(u: Floats, y: Floats, steepest: float) -> _Line:
 
 
 def declustered(scores: Floats) -> Floats:
-    """Return the scores with the largest few excursions reduced to their highest point.
+    """Return scores, shape (n,), the largest few excursions reduced to their highest point.
 
     A spike that takes ten points to decay is one event, not ten draws of heavy-tailed noise (runs
     declustering; Smith and Weissman 1994, JRSS B 56, 515-528, section 2). Only a few are reduced:

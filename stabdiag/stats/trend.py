@@ -41,8 +41,7 @@ def mann_kendall(x: Floats) -> float:
 
 def _variance_stretch(x: Floats) -> float:
     n = len(x)
-    time = np.arange(n)
-    residual = x - np.polyval(np.polyfit(time, x, 1), time)
+    residual = without_line(x)
     if np.ptp(residual) <= 1e-9 * np.ptp(x):
         return 1.0  # a straight line leaves nothing but rounding errors, and these have a rhythm
     ranks = np.argsort(np.argsort(residual)).astype(np.float64)
@@ -57,10 +56,21 @@ def _variance_stretch(x: Floats) -> float:
     return 1.0 + 2.0 / (n * (n - 1) * (n - 2)) * stretch
 
 
+def without_line(x: Floats) -> Floats:
+    """Return the residuals of the least-squares line over the positions: shape (n,), n at least 2.
+
+    They are in the unit of ``x``, which is finite.
+    """
+    time = np.arange(len(x)) - (len(x) - 1) / 2
+    slope = float(time @ x) / float(time @ time)
+    residuals: Floats = x - x.mean() - slope * time
+    return residuals
+
+
 def block_means(x: Floats, most: int) -> Floats:
     """Return ``x`` averaged over equal blocks so that at most ``most`` points are left.
 
-    The last, incomplete block is dropped.
+    Of shape (n,), the last, incomplete block is dropped.
     """
     size = -(-len(x) // most)
     if size <= 1:

@@ -113,7 +113,7 @@ def attention_entropy_collapse(case: Case) -> Evidence | None:
         if early > 0 and last < case.limits.weights.entropy_share * early:
             collapsed.append((last / early, group.name, early, last))
     # A head that looks at one token may do so by right, as induction heads do.
-    if not groups or 2 * len(collapsed) <= len(groups):
+    if 2 * len(collapsed) <= len(groups):
         return None
     _, name, early, last = min(collapsed)
     return Evidence(

@@ -9,11 +9,12 @@ import numpy as np
 from stabdiag.findings import Remedy, Severity
 from stabdiag.stats.quantiles import median, medians, robust_sigma, usual_gap
 from stabdiag.symptoms.symptom import Evidence, Symptom
-from stabdiag.tree.batches import USUAL_REPEATS
+from stabdiag.tree.causes import USUAL_REPEATS
 from stabdiag.words import num, plural, whole
 
 if TYPE_CHECKING:
     from stabdiag.arrays import Floats, Ints
+    from stabdiag.history import Series
     from stabdiag.tree.case import Case
 
 # The loss before and after a boundary is a median of so many points, and so many boundaries and
@@ -28,8 +29,8 @@ _ENOUGH = 10_000
 
 def epoch_boundary_jump(case: Case) -> Evidence | None:
     """Does the loss jump up whenever an epoch begins?"""
-    loss, epoch = case.loss, case.history.get("epoch")
-    if epoch is None or len(loss) < _LEAST_BOUNDARIES * _LEAST_EPOCH:
+    loss, epoch = case.loss, case.history.series["epoch"]
+    if len(loss) < _LEAST_BOUNDARIES * _LEAST_EPOCH:
         return None
     at = _boundaries(loss.steps, epoch.steps, epoch.values)
     lengths = np.diff(at)
@@ -92,16 +93,15 @@ def _lr_jumps(case: Case, steps: Ints) -> bool:
 
 def batch_repeats(case: Case) -> Evidence | None:
     """Do batches come again long before the epoch is over?"""
-    batches = case.history.get("batch_id")
-    if batches is None or len(batches) < _LEAST_EPOCH:
+    batches = case.history.series["batch_id"]
+    if len(batches) < _LEAST_EPOCH:
         return None
-    return _stuck(case, batches.steps, batches.values) or _again(
-        case, batches.steps, batches.values
-    )
+    return _stuck(case, batches) or _again(case, batches)
 
 
-def _stuck(case: Case, steps: Ints, ids: Floats) -> Evidence | None:
+def _stuck(case: Case, batches: Series) -> Evidence | None:
     """Find the longest stretch of one batch, where that is not how ids are counted."""
+    steps, ids = batches.steps, batches.values
     starts = np.append(0, np.flatnonzero(ids[1:] != ids[:-1]) + 1)
     lengths = np.diff(np.append(starts, len(ids)))
     longest = int(np.argmax(lengths))
@@ -119,13 +119,13 @@ def _stuck(case: Case, steps: Ints, ids: Floats) -> Evidence | None:
     )
 
 
-def _again(case: Case, steps: Ints, ids: Floats) -> Evidence | None:
+def _again(case: Case, batches: Series) -> Evidence | None:
     """Find batches that were seen a short while before, unless ids come back all along."""
+    steps, ids = batches.steps, batches.values
     within = case.limits.spike.batch_lookback
-    if not case.batches_repeat:
+    if not case.causes.batches_repeat:
         return None
-    since = case.since_seen
-    soon = since <= within
+    soon = case.causes.seen_again
     count = int(soon.sum())
     if not case.limits.data.repeated_batches <= count <= USUAL_REPEATS * len(ids):
         return None
@@ -133,7 +133,7 @@ def _again(case: Case, steps: Ints, ids: Floats) -> Evidence | None:
     return _repeats(
         f"{plural(count, 'batch', 'batches')} of {len(ids)} had been seen within {within} steps, "
         f"the first at step {int(steps[at])}: batch {whole(float(ids[at]))}, "
-        f"{plural(int(since[at]), 'step')} after the last time.",
+        f"{plural(int(case.causes.since_seen[at]), 'step')} after the last time.",
         int(steps[at]),
         count,
     )

@@ -31,7 +31,7 @@ def grad_layer_outlier(case: Case) -> Evidence | None:
         if name != "all"
     }
     usual = {
-        name: median(series.values[-max(len(series) // _QUARTER, 1) :])
+        name: median(series.values[-(len(series) // _QUARTER) :])
         for name, series in groups.items()
         if len(series) >= _LEAST
     }

@@ -10,6 +10,7 @@ import numpy as np
 
 from stabdiag.roles import is_evaluation
 from stabdiag.stats.quantiles import median
+from stabdiag.tree.turns import half_peak_at
 
 if TYPE_CHECKING:
     from stabdiag.history import Series
@@ -55,11 +56,8 @@ def from_the_start(case: Case) -> bool:
 
 def warmed_up(case: Case) -> int:
     """Return the first step at which the learning rate is at half its peak."""
-    lr = case.history.finite("lr")
-    peak = float(lr.values.max(initial=0.0))
-    if peak <= 0:
-        return int(case.loss.steps[0]) + (case.manifest.warmup_steps or 0)
-    return int(lr.steps[np.argmax(lr.values >= peak / 2)])
+    half = half_peak_at(case.history.finite("lr"))
+    return int(case.loss.steps[0]) + (case.manifest.warmup_steps or 0) if half is None else half
 
 
 def rate_is_zero(case: Case, since: int) -> bool:
@@ -126,5 +124,4 @@ def times_the_evaluation(case: Case) -> float | None:
         return None
     train, held = pair
     ratios = np.array([near(train, step) for step in held.steps.tolist()]) / held.values
-    least, most = float(ratios.min()), float(ratios.max())
-    return median(ratios) if least > 0 and most <= _HARDLY * least else None
+    return median(ratios) if ratios.max() <= _HARDLY * ratios.min() else None

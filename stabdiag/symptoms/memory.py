@@ -21,16 +21,18 @@ _LEAST = 50
 
 def memory_growth(case: Case) -> Evidence | None:
     """Does memory grow, and go on growing?"""
-    growing = [group for group in by_tenths(case, "memory", _LEAST) if _goes_on(group.levels)]
-    most = max(growing, key=lambda group: _growth(group.levels), default=None)
-    if most is None or _growth(most.levels) <= case.limits.throughput.memory_growth:
+    memory = next(iter(by_tenths(case, "memory", _LEAST)), None)
+    if memory is None or not _goes_on(memory.levels):
         return None
-    first, last, growth = float(most.levels[1]), float(most.levels[-1]), _growth(most.levels)
-    what = "The memory in use" if most.name == "all" else f"The memory {most.name!r}"
+    first, last, since = float(memory.levels[1]), float(memory.levels[-1]), memory.step(1)
+    # Since the first tenth, in which a run allocates what it needs.
+    growth = last / first - 1 if first > 0 else 0.0
+    if growth <= case.limits.throughput.memory_growth:
+        return None
     return Evidence(
-        because=f"{what} grew from {num(first)}, from step {most.step(1)} on, to {num(last)} "
+        because=f"The memory in use grew from {num(first)}, from step {since} on, to {num(last)} "
         f"({growth:+.0%}; medians of a tenth of the run), steadily to the end.",
-        step=most.step(1),
+        step=since,
         measured={"first": first, "last": last, "growth": growth},
         first="Look for tensors that are kept from step to step: a loss added up without .item(), "
         "outputs in a list, a graph that is retained.",
@@ -40,11 +42,6 @@ def memory_growth(case: Case) -> Evidence | None:
             "Set expandable_segments:True if it is fragmentation.",
         ),
     )
-
-
-def _growth(level: Floats) -> float:
-    """Return the growth since the first tenth, in which a run allocates what it needs."""
-    return float(level[-1] / level[1] - 1) if level[1] > 0 else 0.0
 
 
 def _goes_on(level: Floats) -> bool:

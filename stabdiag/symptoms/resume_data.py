@@ -20,9 +20,7 @@ _FEW_GAPS = 3
 
 def resume_data_replayed(case: Case) -> Evidence | None:
     """Do the batches after a resume come in the order in which the run began?"""
-    batches = case.history.get("batch_id")
-    if batches is None:
-        return None
+    batches = case.history.series["batch_id"]
     width = case.limits.resume.points
     ids = batches.values
     opening = ids[:width]
@@ -65,12 +63,13 @@ def _epoch_begins(case: Case, step: int, before: Floats, width: int) -> bool:
         at = int(np.searchsorted(epoch.steps, step))
         if 0 < at < len(epoch):
             return bool(np.floor(epoch.values[at]) > np.floor(epoch.values[at - 1]))
-    rounds = [
-        int(place)
-        for place in np.flatnonzero(before[1:] == before[0]) + 1
+    comes_round = (
+        place
+        for place in (np.flatnonzero(before[1:] == before[0]) + 1).tolist()
         if np.array_equal(before[place : place + width], before[:width])
-    ]
-    return bool(rounds) and len(before) % rounds[0] == 0
+    )
+    length = next(comes_round, None)
+    return length is not None and len(before) % length == 0
 
 
 def resume_step_gap(case: Case) -> Evidence | None:

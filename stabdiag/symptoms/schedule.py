@@ -94,7 +94,7 @@ def lr_discontinuity(case: Case) -> Evidence | None:
     lr = rates(case)
     if lr is None:
         return None
-    for step in case.lr_jumps.tolist():
+    for step in case.causes.lr_jumps.tolist():
         at = int(np.searchsorted(lr.steps, step))
         peak, high = float(lr.values[:at].max()), float(lr.values[at])
         ends_warmup = at < len(lr) - 1 and _is_risen(case, at, lr)

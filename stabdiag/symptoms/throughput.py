@@ -45,7 +45,7 @@ def throughput_drop(case: Case) -> Evidence | None:
     if share >= case.limits.throughput.drop_ratio:
         return None
     fast = np.flatnonzero(speed > (usual + last) / 2)
-    since = int(steps[min(int(fast[-1]) + 1, len(steps) - 1)]) if len(fast) else int(steps[0])
+    since = int(steps[min(int(fast[-1]) + 1, len(steps) - 1)])
     return Evidence(
         because=f"The throughput fell to {share:.0%} of what it had been, from {num(usual)} to "
         f"{num(last)}, by step {since}, and stayed there.",
@@ -68,7 +68,7 @@ def throughput_sawtooth(case: Case) -> Evidence | None:
         return None
     steps, speed = found
     usual = typical(speed)
-    if usual <= 0 or len(speed) < _LEAST_SLOW:
+    if usual <= 0:
         return None
     # What a step costs, in usual ones. A machine that is shared has a slow step at any time: the
     # rhythm is that of those that cost most.

@@ -35,9 +35,6 @@ _NOISE_OF_FIRST = 3
 _TWICE = 2.0
 _AS_LOW = 0.05
 
-# Losses are above zero, but may come close to it.
-_TINY = 1e-12
-
 
 def lr_no_warmup(case: Case) -> Evidence | None:
     """Did the run begin at its peak learning rate, and did the loss go up at once?"""
@@ -58,8 +55,8 @@ def lr_no_warmup(case: Case) -> Evidence | None:
     noise, level = _noise_at(begun, early, late), median(early)
     # Under heavy tails some points in a row are as high later on, too, when nothing goes up: as
     # they are, or for the level that the loss has come down to.
-    later = float(_held(late).max(initial=0.0))
-    usual = later * max(begun / max(median(late), _TINY), 1.0)
+    later = float(_held(late).max())
+    usual = later * max(begun / median(late), 1.0)
     within_noise = high - begun <= _NOISE * noise or high <= usual
     stays = level >= risen and level - begun > _NOISE_OF_FIRST * noise
     blew_up = level >= _TWICE * begun and np.mean(early <= begun) < _AS_LOW
@@ -82,8 +79,6 @@ def lr_no_warmup(case: Case) -> Evidence | None:
 
 def _held(x: Floats) -> Floats:
     """Return the lowest of each few points in a row: how high the loss stayed."""
-    if len(x) < _ROW:
-        return np.empty(0)
     lowest: Floats = np.lib.stride_tricks.sliding_window_view(x, _ROW).min(axis=1)
     return lowest
 

@@ -12,21 +12,19 @@ from stabdiag.findings import Baseline
 from stabdiag.stats.jump import stays_up
 from stabdiag.stats.literal import literal_spikes
 from stabdiag.stats.quantiles import usual_gap
-from stabdiag.stats.repeats import steps_since_seen
 from stabdiag.stats.rise import FEWEST
 from stabdiag.stats.rolling import trailing_moments
 from stabdiag.stats.shape import Reach, Spike
 from stabdiag.stats.spikes import SpikeScan, find_spikes
-from stabdiag.tree.batches import any_repeat, few_repeats
+from stabdiag.tree.causes import Causes
 from stabdiag.tree.changes import Moves, moves_of
-from stabdiag.tree.lr_jumps import jumps
 from stabdiag.tree.reward import Reward, held_reward
 from stabdiag.tree.rises import rise_of
 from stabdiag.tree.shifts import Shift, shifts_of
 from stabdiag.tree.spike_or_climb import proper_spikes, settled_part
 
 if TYPE_CHECKING:
-    from stabdiag.arrays import Floats, Ints, Mask
+    from stabdiag.arrays import Mask
     from stabdiag.history import History, Series
     from stabdiag.limits import Limits
     from stabdiag.manifest import Manifest
@@ -58,8 +56,7 @@ class Case:
 
     def about(self, spike: Spike) -> Case:
         """Return the same case about one spike; what has been measured is kept."""
-        if "batch_id" in self.history.series:
-            self.since_seen  # noqa: B018 - measured here, once for all spikes
+        self.causes  # noqa: B018 - those of the run, which all spikes share
         other = replace(self, focus=spike)
         # Copied at once: another thread may be taking measurements meanwhile.
         other.__dict__.update(self.__dict__.copy() | {"focus": spike})
@@ -160,16 +157,17 @@ class Case:
         )
 
     @cached_property
-    def lr_jumps(self) -> Ints:
-        """The steps at which the learning rate jumps up by more than its schedule explains."""
-        return jumps(self)
+    def causes(self) -> Causes:
+        """What the log tells of the causes that spikes have."""
+        clip = self.manifest.grad_clip
+        return Causes(history=self.history, limits=self.limits.spike, grad_clip=clip)
 
     @cached_property
     def suspect(self) -> Mask:
         """The losses just after a jump of the learning rate or a repeated batch, as a mask."""
-        steps = self.lr_jumps
-        if self._repeated is not None:
-            steps = np.union1d(steps, self._repeated)
+        steps = self.causes.lr_jumps
+        if self.causes.repeated is not None:
+            steps = np.union1d(steps, self.causes.repeated)
         if not len(steps):
             return np.zeros(len(self.loss), dtype=bool)
         last = steps[np.maximum(np.searchsorted(steps, self.loss.steps, side="right") - 1, 0)]
@@ -189,23 +187,8 @@ class Case:
         A model overfits a batch that is stuck in the loader: the loss falls, and what it then jumps
         back to is its real level.
         """
-        return None if self._repeated is None else np.isin(self.loss.steps, self._repeated)
-
-    @cached_property
-    def batches_repeat(self) -> bool:
-        """Whether any batch comes again within the lookback of §2."""
-        return any_repeat(self)
-
-    @cached_property
-    def since_seen(self) -> Floats:
-        """How many steps ago the batch of each record was last seen; inf for a new one."""
-        batches = self.history.series["batch_id"]
-        return steps_since_seen(batches.steps, batches.values)
-
-    @cached_property
-    def _repeated(self) -> Ints | None:
-        """Return the steps on batches that had been seen shortly before, if these are few."""
-        return few_repeats(self)
+        repeated = self.causes.repeated
+        return None if repeated is None else np.isin(self.loss.steps, repeated)
 
     @cached_property
     def reward(self) -> Reward | None:

@@ -16,7 +16,7 @@ import numpy as np
 
 from stabdiag.roles import is_measured_on
 from stabdiag.stats.coincidence import Onset, nearest
-from stabdiag.words import clipped, num, plural
+from stabdiag.words import clipped, listed, num, plural
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -139,11 +139,6 @@ def went(changes: Sequence[Change]) -> str:
     more = len(changes) - MOST
     others = f", and {plural(more, 'more setting')}" if more > 0 else ""
     return "; ".join(told) + others
-
-
-def listed(words: Sequence[str]) -> str:
-    """Return words as they are listed in a sentence."""
-    return f"{', '.join(words[:-1])} and {words[-1]}" if len(words) > 1 else words[0]
 
 
 def moves_of(case: Case) -> tuple[Moves, ...]:

@@ -124,7 +124,7 @@ def _why_clear(case: Case, rise: Rise) -> str:
 def _monotone(case: Case) -> Reply:
     """The tree to the letter: every step of the window higher than the one before."""
     loss, wanted = case.loss, case.limits.divergence.window
-    first, last = (int(loss.steps[0]), int(loss.steps[-1])) if len(loss) else (0, 0)
+    first, last = int(loss.steps[0]), int(loss.steps[-1])
     if len(loss) < case.rise_window or last - first < wanted:
         losses = plural(len(loss), "loss", "losses")
         return unknown(

@@ -10,7 +10,7 @@ import numpy as np
 if TYPE_CHECKING:
     from stabdiag.arrays import Floats, Ints, Mask
     from stabdiag.history import Series
-    from stabdiag.tree.case import Case
+    from stabdiag.tree.causes import Causes
 
 # More jumps of the learning rate than this are its schedule.
 _FEW_JUMPS = 2
@@ -36,67 +36,71 @@ class SteepestRise:
     is_jump: bool
 
 
-def steepest_rise(case: Case, lr: Series, first: int, last: int) -> SteepestRise | None:
-    """Return the steepest rise of finite learning rates between two steps; None without any."""
+def steepest_rise(causes: Causes, first: int, last: int) -> SteepestRise | None:
+    """Return the steepest rise of the learning rate between two steps; None without any."""
+    lr, factor = causes.history.finite("lr"), causes.limits.lr_jump
     values = lr.values
     low, high = np.searchsorted(lr.steps, [first, last + 1])
     inside = np.arange(max(low, 1), high)
     if not len(inside):
         return None
-    ratios = _ratios(case, values, inside)
+    ratios = _ratios(values, inside, factor, causes.lr_to_come)
     at, ratio = int(inside[np.argmax(ratios)]), float(ratios.max())
-    # Only the neighbours count: a log may have thousands of spikes, and a million rates.
-    begin = max(at - _SLOPE - 1, 0)
-    around = values[begin : at + _SLOPE + 1]
-    place, ratio_at = np.array([at - begin]), np.array([ratio])
-    are = _are_jumps(case, around, place, ratio_at, _unit(values))
-    return SteepestRise(at=at, ratio=ratio, is_jump=bool(are[0]))
+    place, unit = np.array([at]), causes.lr_unit
+    (is_jump,) = _are_jumps(values, place, np.array([ratio]), factor=factor, unit=unit)
+    return SteepestRise(at=at, ratio=ratio, is_jump=bool(is_jump))
 
 
-def jumps(case: Case) -> Ints:
-    """Return the steps at which the learning rate jumps up, unless it keeps doing so."""
-    lr = case.history.get("lr")
+def jumps(lr: Series, factor: float) -> Ints:
+    """Return the steps at which finite learning rates jump up, unless they keep doing so.
+
+    A jump is a rise by a ``factor``.
+    """
     nothing = np.empty(0, np.int64)
-    if lr is None or len(lr) < 3:
+    if len(lr) < 3:
         return nothing
-    lr = lr.finite()
-    low, high = lr.values[:-1], lr.values[1:]
-    at = np.flatnonzero(high >= case.limits.spike.lr_jump * low) + 1
+    values = lr.values
+    low, high = values[:-1], values[1:]
+    at = np.flatnonzero(high >= factor * low) + 1
     if not len(at):
         return nothing
-    found = at[_are_jumps(case, lr.values, at, _ratios(case, lr.values, at), _unit(lr.values))]
+    ratios = _ratios(values, at, factor, highest_to_come(values))
+    found = at[_are_jumps(values, at, ratios, factor=factor, unit=unit_of(values))]
     if len(found) > _FEW_JUMPS:
         # A schedule with restarts jumps as a rule, but no higher than it had been.
-        peak = np.maximum.accumulate(low) * case.limits.spike.lr_jump
+        peak = np.maximum.accumulate(low) * factor
         found = found[high[found - 1] >= peak[found - 1]]
     return lr.steps[found] if len(found) <= _FEW_JUMPS else nothing
 
 
-def _ratios(case: Case, values: Floats, at: Ints) -> Floats:
+def highest_to_come(values: Floats) -> Floats:
+    """Return the highest of each learning rate and those after it: shape (n,)."""
+    highest: Floats = np.maximum.accumulate(values[::-1])[::-1]
+    return highest
+
+
+def _ratios(values: Floats, at: Ints, factor: float, to_come: Floats) -> Floats:
     """Return by what factor learning rates lie above the ones before them.
 
     Above 0 that is infinite. But a rate that has only just begun at 0, or that goes on to rise by a
     factor, is warming up: that counts as no rise.
 
     Args:
-        case: the case; its learning rates go before the positions.
         values: all learning rates, shape (n,).
         at: the positions asked for, from 1 to n - 1, rising.
+        factor: what a rate that is warming up goes on to rise by.
+        to_come: the highest rate from each one on, shape (n,).
     """
     ratios, low, high = np.ones(len(at)), values[at - 1], values[at]
     above = low > 0
     with np.errstate(over="ignore"):
         ratios[above] = high[above] / low[above]
-    from_zero = np.flatnonzero((low == 0) & (high > 0) & (at > _SLOPE))
-    if len(from_zero):
-        first = at[from_zero[0]]
-        to_come = np.maximum.accumulate(values[first:][::-1])[::-1][at[from_zero] - first]
-        stays = to_come < case.limits.spike.lr_jump * high[from_zero]
-        ratios[from_zero[stays]] = np.inf
+        stays = to_come[at] < factor * high
+    ratios[(low == 0) & (high > 0) & (at > _SLOPE) & stays] = np.inf
     return ratios
 
 
-def _unit(values: Floats) -> float:
+def unit_of(values: Floats) -> float:
     """Return what learning rates that are written with few digits change by, or else 0."""
     with np.errstate(over="ignore"):
         changes = np.abs(np.diff(values))
@@ -111,7 +115,7 @@ def _unit(values: Floats) -> float:
     return unit if in_units and np.sum(changes < 1.5 * unit) >= _UNITS else 0.0
 
 
-def _are_jumps(case: Case, values: Floats, at: Ints, ratios: Floats, unit: float) -> Mask:
+def _are_jumps(values: Floats, at: Ints, ratios: Floats, *, factor: float, unit: float) -> Mask:
     """Tell where a learning rate has risen by a factor, and by more than the schedule's slope.
 
     During a warm-up each step is a rise by a factor: one more of the same size is the schedule's.
@@ -121,7 +125,7 @@ def _are_jumps(case: Case, values: Floats, at: Ints, ratios: Floats, unit: float
     after = _changes(values, at[:, np.newaxis] + np.arange(_SLOPE))
     usual = np.maximum(before.max(axis=1), after.max(axis=1))
     rises: Floats = values[at] - values[at - 1]
-    are: Mask = (ratios >= case.limits.spike.lr_jump) & (rises > np.maximum(3 * usual, 1.5 * unit))
+    are: Mask = (ratios >= factor) & (rises > np.maximum(3 * usual, 1.5 * unit))
     return are
 
 

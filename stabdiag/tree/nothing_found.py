@@ -43,7 +43,7 @@ def nothing_found(case: Case, trail: tuple[Answer, ...]) -> Finding:
 
 def _logged(case: Case) -> str:
     loss = case.history.get("loss")
-    if loss is None or not len(loss):
+    if loss is None:
         return "No loss was logged"
     first, last = int(loss.steps[0]), int(loss.steps[-1])
     where = f"at step {first}" if first == last else f"from step {first} to {last}"

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.stats.quantiles import median, usual_gap
-from stabdiag.tree.batches import USUAL_REPEATS
+from stabdiag.stats.quantiles import median
+from stabdiag.tree.causes import USUAL_REPEATS
 from stabdiag.tree.lr_jumps import steepest_rise
 from stabdiag.words import every, num, plural, whole
 
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from stabdiag.findings import Scalar
-    from stabdiag.history import Series
     from stabdiag.stats.shape import Spike
     from stabdiag.tree.case import Case
 
@@ -61,7 +60,7 @@ def lr_panel(case: Case, first: int, last: int) -> Panel:
         return panel(holds=None, because="the learning rate was not logged")
     lr = lr.finite()
     values, steps = lr.values, lr.steps
-    rise = steepest_rise(case, lr, first, last)
+    rise = steepest_rise(case.causes, first, last)
     if rise is None:
         return panel(holds=None, because="no learning rate was logged around it")
     at, ratio = rise.at, rise.ratio
@@ -79,7 +78,7 @@ def lr_panel(case: Case, first: int, last: int) -> Panel:
         f"the learning rate jumped from {num(float(values[at - 1]))} to {num(float(values[at]))} "
         f"at step {int(steps[at])}"
     )
-    if not case.literal and steps[at] not in case.lr_jumps:
+    if not case.literal and steps[at] not in case.causes.lr_jumps:
         because += AGAIN
         return panel(holds=False, because=because, measured=measured)
     return panel(holds=True, because=because, measured=measured, steps=(int(steps[at]),))
@@ -91,22 +90,22 @@ def batch_panel(case: Case, first: int, last: int) -> Panel:
     batches = case.history.get("batch_id")
     if batches is None:
         return panel(holds=None, because="no batch id was logged")
-    since = case.since_seen
-    low, high = np.searchsorted(batches.steps, [first, last + 1])
+    again = case.causes.seen_again
+    low, high = (int(at) for at in np.searchsorted(batches.steps, [first, last + 1]))
     if low == high:
         return panel(holds=None, because="no batch id was logged around it")
-    found = low + np.flatnonzero(since[low:high] <= case.limits.spike.batch_lookback)
+    found = low + np.flatnonzero(again[low:high])
     if not len(found):
         return panel(holds=False, because="no batch was seen twice around it")
-    elsewhere = np.delete(since, slice(low, high)) <= case.limits.spike.batch_lookback
-    usual = float(elsewhere.mean()) if len(elsewhere) else 0.0
+    elsewhere = np.count_nonzero(again) - len(found)
+    usual = elsewhere / max(len(again) - (high - low), 1)
     if usual > USUAL_REPEATS:
         because = f"batch ids come back all along ({usual:.0%} of the steps), so they tell nothing"
         return panel(holds=None, because=because)
     # A loader that is stuck was so from the first of the repeats in a row.
-    new = np.flatnonzero(since[: found[0]] > case.limits.spike.batch_lookback)
-    at = int(new[-1]) + 1
-    name, step, ago = whole(float(batches.values[at])), int(batches.steps[at]), int(since[at])
+    at = int(found[0] - np.argmin(again[: found[0]][::-1]))
+    name, step = whole(float(batches.values[at])), int(batches.steps[at])
+    ago = int(case.causes.since_seen[at])
     because = f"batch {name} of step {step} had been seen {plural(ago, 'step')} before"
     return panel(
         holds=True,
@@ -114,11 +113,6 @@ def batch_panel(case: Case, first: int, last: int) -> Panel:
         measured={"batch_id": float(batches.values[at]), "repeats": len(found)},
         steps=(step,),
     )
-
-
-def sparse(case: Case, series: Series) -> bool:
-    """Tell whether a series was logged at some steps only, so that a step may lie between."""
-    return len(series) > 1 and not case.history.counts_epochs and usual_gap(series.steps) > 1
 
 
 def grad_panel(case: Case, spike: Spike) -> Panel:
@@ -141,7 +135,7 @@ def grad_panel(case: Case, spike: Spike) -> Panel:
         because = beyond or "no gradient norm was logged around it"
         return panel(holds=None, because=because, measured=measured)
     clip = case.manifest.grad_clip
-    if clip and finite.values.max() <= clip * 1.01:
+    if clip and case.causes.norm_is_clipped:
         because = (
             f"the gradient norm never exceeds the clip threshold {num(clip)}: it was logged after "
             "clipping"
@@ -159,9 +153,9 @@ def grad_panel(case: Case, spike: Spike) -> Panel:
     )
     if not holds and beyond:
         because = f"{beyond}; around it, it {because.removeprefix('the gradient norm ')}"
-    elif not holds and sparse(case, finite):
+    elif not holds and case.causes.norm_stride > 1:
         because += (
-            f"; it was logged {every(usual_gap(finite.steps))}, and where the "
+            f"; it was logged {every(case.causes.norm_stride)}, and where the "
             "loss is a mean over them, it need not be that of the step that spiked"
         )
     measured["grad_ratio"] = ratio

@@ -63,7 +63,7 @@ def _lr_jump(case: Case, first: int, last: int) -> _LrJump | None:
     """
     best = best_step(case)
     lr = case.history.finite("lr")
-    for step in case.lr_jumps[::-1].tolist():
+    for step in case.causes.lr_jumps[::-1].tolist():
         before, after = lr.values[lr.steps < step], lr.between(step, last).values
         if (
             best <= step <= (first + last) / 2

@@ -30,6 +30,15 @@ def turned_to(
     return None if found is None else round(found)
 
 
+def half_peak_at(series: Series) -> int | None:
+    """Return the first step at which a series is at half its peak, None where it is never above 0.
+
+    Its values are finite.
+    """
+    peak = float(series.values.max(initial=0.0))
+    return int(series.steps[np.argmax(series.values >= peak / 2)]) if peak > 0 else None
+
+
 def at_or_near(series: Series, step: int) -> str:
     """Return ``at step 600``, or ``near step 600`` where the series has no record of that step."""
     return f"{'at' if (series.steps == step).any() else 'near'} step {step}"

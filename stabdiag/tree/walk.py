@@ -13,7 +13,7 @@ from stabdiag.tree.advice.spike import GO_ON, KEEP_GOING
 from stabdiag.tree.case import Case
 from stabdiag.tree.edges import END, SECTIONS, follow
 from stabdiag.tree.nothing_found import nothing_found
-from stabdiag.tree.origin import first_bad
+from stabdiag.tree.origin import found_bad
 from stabdiag.tree.outcomes import BY_SLUG
 from stabdiag.tree.question import Question, Reply, unknown
 from stabdiag.words import capitalised, uncapitalised
@@ -41,8 +41,7 @@ def walk(case: Case) -> Walk:
     """
     trail, findings = _section(case, "§1")
     if findings:
-        bad = first_bad(case)
-        before = case.history.before(bad.step) if bad else case.history
+        before = case.history.before(found_bad(case).step)
         if "loss" in before.series:
             lead_up = _sections(replace(case, history=before, before_nan=True))
             errors = _damage(lead_up.findings)
@@ -142,7 +141,7 @@ def _sets_back(finding: Finding) -> bool:
 def _section(case: Case, section: str) -> tuple[list[Answer], list[Finding]]:
     """Walk one section. §2 is walked for each spike, and the trail tells of the worst one."""
     first = SECTIONS[section]
-    if section != "§2" or not len(case.loss) or not case.spikes:
+    if section != "§2" or not case.spikes:
         return _from(case, first)
     # A log may hold thousands of spikes to the letter: each is followed to its leaf, and only the
     # worst of each kind is told of.

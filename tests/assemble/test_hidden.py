@@ -644,3 +644,14 @@ def test_a_blank_measurement_of_a_split_counts_as_one_of_the_loss(build: Build, 
     assert nan_steps(history) == [10]
     assert "it is left blank in records named for it" in grounds(history)[-1]
     assert len(history.series["eval_loss"]) == 20
+
+
+@pytest.mark.parametrize(("kept", "lost"), [(("lr",), [10]), ((), [])])
+def test_a_key_that_is_not_there_counts_where_the_record_is_complete_but_for_it(
+    build: Build, rows: Rows, kept: tuple[str, ...], lost: list[int]
+) -> None:
+    names = ("step", "loss", "grad_norm", *kept)
+    log = [{name: record[name] for name in names} for record in rows(30)]
+    del log[10]["grad_norm"]
+    history = build(log)
+    assert nan_steps(history, "grad_norm") == lost

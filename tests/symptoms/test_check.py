@@ -7,13 +7,15 @@ import pytest
 
 import stabdiag
 from stabdiag.explain import names
-from stabdiag.findings import Severity
+from stabdiag.findings import Finding, Severity
 from stabdiag.formats import render
 from stabdiag.limits import Limits
 from stabdiag.manifest import Manifest
 from stabdiag.roles.table import ROLES
 from stabdiag.symptoms import SYMPTOMS
-from stabdiag.symptoms.symptom import MESSAGE
+from stabdiag.symptoms.check import Checked
+from stabdiag.symptoms.symptom import MESSAGE, Evidence
+from stabdiag.tree.outcomes import BY_SLUG
 
 CONSTANT = {"step": np.arange(400), "loss": np.full(400, 2.5)}
 
@@ -111,3 +113,22 @@ def test_what_a_nan_ended_did_not_merely_break_off(tmp_path):
     report = stabdiag.diagnose(path)
     assert report.diagnosis.section == "§1"
     assert "stall" not in [finding.slug for finding in report.findings]
+
+
+def test_a_symptom_that_is_an_error_goes_before_a_note_and_stands_for_healthy():
+    error = next(one for one in SYMPTOMS if one.slug == "loss-constant")
+    evidence = Evidence(because="It is.", first="Look.", then=())
+    checked = Checked(held=((error, evidence),))
+    for slug, kept in (("plateau", True), ("healthy", False)):
+        one = BY_SLUG[slug]
+        found = Finding(
+            slug=slug,
+            severity=one.severity,
+            section=one.section,
+            question="Q4.4",
+            title=one.title,
+            summary="So it is.",
+            first_action="Wait.",
+        )
+        slugs = [finding.slug for finding in checked.beside((found,))]
+        assert slugs == ["loss-constant", *([slug] if kept else [])]

@@ -66,9 +66,12 @@ PASSED = [
     ("epoch-boundary-jump", log(FALLING - 0.07 * WITHIN, epoch=EPOCHS)),
     # A saw with another rhythm than the epochs'.
     ("epoch-boundary-jump", log(FALLING - 0.5 * (STEPS % 70) / 70, epoch=EPOCHS)),
+    # Two epochs of three begin with a jump.
+    ("epoch-boundary-jump", log(FALLING - 0.5 * WITHIN * (EPOCHS % 3 > 0), epoch=EPOCHS)),
     ("batch-repeats", log(FALLING, batch_id=ids())),
     # Each batch is logged four times, as with accumulation; ids start again with each epoch.
     ("batch-repeats", log(FALLING, batch_id=STEPS // 4)),
+    ("batch-repeats", log(FALLING, batch_id=STEPS // 40)),
     ("batch-repeats", log(FALLING, batch_id=STEPS % 250)),
     # Two steps that were tried again.
     ("batch-repeats", log(FALLING, batch_id=ids((200, 2), (500, 2)))),

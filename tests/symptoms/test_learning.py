@@ -75,6 +75,7 @@ LEAK = log(falling(10.8, 0.02, 40) + np.abs(noise(0.005)))
         ("loss-oscillating", FASTER, {"lr": 0.01}, "from 0.01 to 0.002"),
         ("plateau-early", EARLY, {"target_loss": 2.5}, "step 400"),
         ("too-good", LEAK, WORDS, "Print one batch"),
+        ("too-good", {**LEAK, "eval_loss": LEAK["loss"]}, WORDS, "Print one batch"),
     ],
 )
 def test_it_is_found(symptom, slug: str, run: Log, manifest: dict[str, object], first: str) -> None:
@@ -186,6 +187,12 @@ def test_it_is_found(symptom, slug: str, run: Log, manifest: dict[str, object], 
         pytest.param("initial-loss-off", log(falling(11.5, 4.0)), WORDS, id="near chance"),
         pytest.param("initial-loss-off", log(falling(3.0, 2.0)), WORDS, id="trained before"),
         pytest.param(
+            "initial-loss-off",
+            {"step": AT, "box_loss": falling(25.0, 4.0), "cls_loss": falling(5.0, 2.0)},
+            WORDS,
+            id="a sum of parts",
+        ),
+        pytest.param(
             "loss-oscillating",
             log(falling(7.0, 1.0) * np.exp(noise(0.5))),
             {},
@@ -219,6 +226,7 @@ def test_it_is_found(symptom, slug: str, run: Log, manifest: dict[str, object], 
             id="where it began is not in the log",
         ),
         pytest.param("plateau-early", EARLY, {"target_loss": 3.9}, id="near its target"),
+        pytest.param("plateau-early", log(np.full(N, 3.0)), {"target_loss": 2.5}, id="never fell"),
         pytest.param(
             "plateau-early",
             log(falling(9.0, 4.0, 400) + noise(0.01)),

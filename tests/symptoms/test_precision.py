@@ -74,3 +74,8 @@ def test_steps_are_told_in_whole_ones(symptom):
     at = np.arange(20_001)
     run = {"step": at, "loss": 2 + 0.0 * at, "skipped": (at % 10 == 0).astype(float)}
     assert "steps of 18000 (10.0%) were" in symptom("overflow-rate-high", run).summary
+
+
+def test_few_skipped_steps_of_a_short_run_are_no_rate(symptom):
+    short = {name: values[:80] for name, values in log(skipped=OFTEN).items()}
+    assert symptom("overflow-rate-high", short) is None

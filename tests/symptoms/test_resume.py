@@ -37,6 +37,8 @@ FOUND = [
     ("resume-lr-reset", log(lr=LR * after(np.minimum((SINCE + 1) / 50, 1))), "step 500"),
     ("resume-lr-reset", log(lr=LR * after(2.0)), "step 500"),
     ("resume-data-replayed", log(batch_id=np.where(SECOND, SINCE, STEPS)), "step 500"),
+    # Of epochs of 200 batches, the third is half over.
+    ("resume-data-replayed", log(batch_id=np.where(SECOND, SINCE, STEPS) % 200), "step 500"),
     ("resume-step-gap", {"step": GAP, "loss": FALLING[:700]}, "299 to 400"),
 ]
 

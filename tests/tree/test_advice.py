@@ -953,3 +953,33 @@ def test_more_decay_alone_holds_no_weights_that_blow_up(
     assert found.slug == "divergence-weight-norm-climbing"
     assert act in found.first_action
     assert ("optimization blow-up" in found.summary) == (decay > 0)
+
+
+def test_a_checkpoint_that_is_gone_is_told_of_only_where_it_is_to_be_reloaded(
+    calm: Callable[..., Log],
+) -> None:
+    log = calm() | {"loss_scale": np.full(800, 65536.0)}
+    log["loss"][450:] = np.nan
+    manifest = {"dtype": "fp16", "save_steps": 100, "save_total_limit": 2}
+    found = stabdiag.diagnose(log, manifest=manifest).diagnosis
+    assert found.first_action.startswith("Re-run step 450 once in fp32")
+    assert "Should that checkpoint be gone" not in " ".join(found.next_actions)
+
+
+@pytest.mark.parametrize(
+    ("every", "told"),
+    [
+        (None, "or restart from the beginning if there is none, with half the learning rate"),
+        (500, "(it holds no finite loss), with half the learning rate"),
+    ],
+)
+def test_a_log_without_a_finite_loss_is_restarted_with_what_cures_the_surge(
+    calm: Callable[..., Log], every: int | None, told: str
+) -> None:
+    log = calm(300)
+    log["grad_norm"][195:] *= 1e3
+    records = [{name: log[name][at] for name in ("step", "lr", "grad_norm")} for at in range(300)]
+    for at in (200, 250, 299):
+        records[at]["loss"] = np.nan
+    report = stabdiag.diagnose(records, manifest={"dtype": "fp32", "checkpoint_every": every})
+    assert told in report.diagnosis.first_action

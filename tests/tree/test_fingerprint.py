@@ -81,3 +81,18 @@ def test_a_scale_that_falls_more_than_once_is_halving(
     at = np.minimum(np.maximum(failed["step"] - 739, 0) // 10, len(scales) - 1)
     failed["loss_scale"] = np.array(scales)[at]
     assert asked(failed).measured["scale_halving"] == "yes"
+
+
+def test_without_a_loss_beside_the_overflows_the_forward_pass_is_not_known_to_be_finite(
+    failed: Log,
+) -> None:
+    failed["loss"][1:799:2] = np.nan
+    records = [
+        {name: values[at] for name, values in failed.items() if name != "loss" or at % 2 == 0}
+        for at in range(800)
+    ]
+    records[-1]["loss"] = np.nan
+    for at in (751, 753, 755):
+        records[at]["grad_norm"] = np.inf
+    answer = asked(records)
+    assert (answer.measured["gradient_first"], answer.measured["forward_finite"]) == ("yes", "no")

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import stabdiag
+from stabdiag.tree import causes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -182,3 +183,32 @@ def test_to_the_letter_nothing_is_said_of_the_noise(calm: Callable[..., Log]) ->
         "800 losses from step 0 to 799: no NaN, no loss above μ+3σ, no rise at every step of the "
         "last 200."
     )
+
+
+def test_what_a_thousand_spikes_are_held_against_is_measured_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    n, measured = 20_000, []
+    step, random = np.arange(n), np.random.default_rng(0)
+    loss = 2.0 + 0.05 * random.standard_normal(n)
+    loss[300::20] += 3.0
+    log = {"step": step, "loss": loss, "lr": 1e-3 * (1 - step / n), "grad_norm": np.ones(n)}
+    for name in ("unit_of", "steps_since_seen", "stride_of"):
+        function = getattr(causes, name)
+
+        def counted(*given: Any, of: Any = function) -> Any:
+            measured.append(of.__name__)
+            return of(*given)
+
+        monkeypatch.setattr(causes, name, counted)
+    report = literal(log | {"batch_id": random.permutation(n)}, grad_clip=0.5)
+    assert report.trail[1].measured["spikes"] > 200
+    assert sorted(measured) == ["steps_since_seen", "stride_of", "unit_of"]
+
+
+def test_to_the_letter_a_restart_of_the_schedule_is_a_jump() -> None:
+    n = 1000
+    log = quiet(n) | {"lr": 1e-3 * (1.02 - (np.arange(n) % 100) / 100)}
+    log["loss"][501] += 3.0
+    assert literal(log).diagnosis.slug == "spike-lr-jump"
+    assert stabdiag.diagnose(log).diagnosis.slug == "spike-recovered"

@@ -504,11 +504,9 @@ def test_a_jump_above_all_restarts_is_a_cause_and_a_restart_is_none(
     log = calm()
     log["lr"] = 1e-3 * (1.02 - (log["step"] % 100) / 100)
     higher = {**log, "lr": np.where(log["step"] // 10 == 45, 0.05, log["lr"])}
-    found = [
-        jumps(Case(history=stabdiag.read(one), manifest=Manifest(), limits=stabdiag.Limits()))
-        for one in (log, higher)
-    ]
-    assert [steps.tolist() for steps in found] == [[], [450]]
+    doubles = {**log, "lr": 1e-5 * 2.0 ** (log["step"] // 100)}
+    found = [jumps(stabdiag.read(one).series["lr"], 1.5) for one in (log, higher, doubles)]
+    assert [steps.tolist() for steps in found] == [[], [450], []]
 
 
 def test_a_spike_at_one_restart_of_many_is_not_the_learning_rates(calm: Callable[..., Log]) -> None:

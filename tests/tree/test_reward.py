@@ -147,3 +147,11 @@ def test_a_reward_that_fell_tells_which_checkpoint_is_sound(calm: Callable[..., 
     assert "'reward' fell from 19" in found.summary
     assert found.first_action.startswith("Reload the checkpoint of step 400, the last before the")
     assert "halve the learning rate (now 0.001)" in found.first_action
+
+
+def test_a_reward_without_a_loss_excuses_nothing(calm: Callable[..., Log]) -> None:
+    log = calm() | {"reward": EARNED}
+    del log["loss"]
+    report = stabdiag.diagnose(log)
+    assert report.diagnosis.slug == "insufficient-data"
+    assert report.diagnosis.summary.startswith("No loss was logged")

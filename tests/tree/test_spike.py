@@ -184,3 +184,14 @@ def test_the_cause_of_an_odd_epoch_is_of_the_same_epoch() -> None:
     for at, slug in ((14, "spike-lr-jump"), (5, "spike-recovered")):
         log["lr"] = np.where(np.arange(30) < at, 1e-3, 1e-2)
         assert stabdiag.diagnose(log).diagnosis.slug == slug
+
+
+@pytest.mark.parametrize(("end", "slug"), [(-0.5, "spike-persistent"), (5.5, "divergence-")])
+def test_a_jump_that_goes_on_to_climb_is_a_climb_unless_it_comes_down(
+    calm: Callable[..., Log], end: float, slug: str
+) -> None:
+    log = calm(1200)
+    log["loss"] = 2.0 + 0.05 * np.random.default_rng(0).standard_normal(1200)
+    levels = [1.2, 1.2, 1.9, 1.9, 5.0, 5.0, end, end]
+    log["loss"][400:] += np.interp(np.arange(800), [0, 100, 110, 200, 220, 300, 330, 799], levels)
+    assert stabdiag.diagnose(log).diagnosis.slug.startswith(slug)

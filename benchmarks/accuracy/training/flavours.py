@@ -7,8 +7,6 @@ from collections.abc import Callable
 
 import numpy as np
 
-Difficulty = Callable[[int], float]
-
 
 def plain(number: int, seed: int, steps: int) -> float:
     """All batches are alike."""

@@ -6,10 +6,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from stabdiag.findings import Remedy, Severity
-from stabdiag.tree.advice.sound import near_climb
+from stabdiag.tree.advice.climb_facts import near_climb
 from stabdiag.tree.advice.spike import GO_ON
-from stabdiag.tree.changes import MOST, changes_near, listed, near_spike, went
-from stabdiag.words import plural, uncapitalised
+from stabdiag.tree.changes import MOST, changes_near, near_spike, went
+from stabdiag.words import listed, plural, uncapitalised
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

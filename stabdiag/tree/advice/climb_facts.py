@@ -5,8 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from stabdiag.tree.advice.sound import LEVEL, left_its_best
+import numpy as np
+
+from stabdiag.stats.quantiles import diff_sigma, medians
 from stabdiag.tree.advice.words import Advice
+from stabdiag.tree.changes import changes_near
 from stabdiag.tree.checkpoint import checkpoint_before
 from stabdiag.tree.loss_weight import what_ended
 from stabdiag.tree.rises import best_step, climb, found_rise
@@ -16,6 +19,12 @@ if TYPE_CHECKING:
     from stabdiag.findings import Answer, Remedy
     from stabdiag.stats.rise import Rise
     from stabdiag.tree.case import Case
+    from stabdiag.tree.changes import Change
+
+
+# A level is the median of so many losses, and the noise is taken from so many before the best.
+_LEVEL = 21
+_NOISE = 200
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,11 +89,37 @@ def climb_facts(case: Case, cause: str = "", answer: Answer | None = None) -> Cl
         return ClimbFacts(first=first, began=turned, unsound=unsound, what=what, reload=reload)
     unsound, sound = first, checkpoint_before(case.manifest, first, case.stride)
     if not case.literal:
-        left = left_its_best(case)
+        left = _left_its_best(case)
         # One from within a slow climb is no sound checkpoint; where it began is not told closer.
         named = first if sound.step is None else sound.step
-        if left + LEVEL * case.stride < named:
+        if left + _LEVEL * case.stride < named:
             sound, unsound = checkpoint_before(case.manifest, left), left
             since = f"the loss left its best level near step {left}"
     reload = sound.reload(since)
     return ClimbFacts(first=first, began=first, unsound=unsound, what=what, reload=reload)
+
+
+def _left_its_best(case: Case) -> int:
+    """Return the last step before a climb was told at which the loss was no higher than its best.
+
+    A climb is told once it stands out from all the run's ups and downs; a slow one has come a good
+    way by then. Here a level is high if it lies above the best by a deviation of single losses.
+    """
+    rise, x = found_rise(case), case.loss.values
+    before = x[max(rise.best - _NOISE, case.settled.start) : rise.best + 1]
+    if rise.onset - rise.best < _LEVEL or len(before) < 2:
+        return case.at(rise.onset)
+    smooth = medians(np.lib.stride_tricks.sliding_window_view(x[rise.best : rise.onset], _LEVEL))
+    low = np.flatnonzero(smooth <= rise.best_level + diff_sigma(before))
+    last = rise.best + (int(low[-1]) + _LEVEL // 2 if len(low) else 0)
+    return case.at(last)
+
+
+def near_climb(case: Case, began: int, first: int) -> tuple[Change, ...]:
+    """Return the settings that changed where a climb began.
+
+    That is somewhere between ``began``, where the loss left its best level or its cause turned, and
+    ``first``, where it stands out; medians of so many losses know both to half as many.
+    """
+    slack = round(_LEVEL // 2 * case.stride)
+    return changes_near(case, min(began, first) - slack, max(began, first) + slack)

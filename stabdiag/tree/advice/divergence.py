@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stabdiag.findings import Remedy
-from stabdiag.tree.advice.climb_facts import ClimbFacts, climb_facts
+from stabdiag.tree.advice.climb_facts import ClimbFacts, climb_facts, near_climb
 from stabdiag.tree.advice.meanwhile import drift, evaluated
-from stabdiag.tree.advice.sound import near_climb
 from stabdiag.tree.advice.words import Advice, clip, less_decay, more_decay, now_lr, shown, to_log
 from stabdiag.tree.checkpoint import checkpoint_before
 from stabdiag.tree.reward import Reward, lost_reward

@@ -38,9 +38,8 @@ def with_lost(case: Case, findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
 
 
 def _oldest(manifest: Manifest, last: int) -> int | None:
-    """Return the oldest checkpoint that is kept, if that is told and older ones were written."""
+    """Return the step of the oldest checkpoint that is kept, if that is told."""
     every, kept = manifest.checkpoint_every, manifest.checkpoints_kept
     if every is None or kept is None:
         return None
-    oldest = (last // every - kept + 1) * every
-    return oldest if oldest > every else None
+    return (last // every - kept + 1) * every

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from stabdiag.findings import Remedy
 from stabdiag.tree.advice.nan_words import (
     at_resume,
@@ -26,6 +24,7 @@ from stabdiag.tree.advice.words import (
 )
 from stabdiag.tree.origin import Origin, origin
 from stabdiag.tree.surge import why_not_known
+from stabdiag.tree.turns import half_peak_at
 from stabdiag.words import capitalised, num, sentence
 
 if TYPE_CHECKING:
@@ -124,11 +123,9 @@ def _suspects(case: Case, start: Origin) -> str:
 
 def _is_early(case: Case, step: int) -> bool:
     """Tell whether a warm-up may have to do with what happened: not where it was long over."""
-    lr = case.history.finite("lr")
-    peak = float(lr.values.max(initial=0.0))
-    if peak <= 0:
+    half = half_peak_at(case.history.finite("lr"))
+    if half is None:
         return True
-    half = int(lr.steps[np.argmax(lr.values >= peak / 2)])
     whole = max(case.manifest.total_steps or 0, case.history.last_step or 0)
     return step <= max(_LONG_OVER * half, _SOON * whole)
 

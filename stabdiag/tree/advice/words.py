@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.tree.panels import sparse
-from stabdiag.words import num
+from stabdiag.tree.causes import stride_of
+from stabdiag.words import listed, num
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -57,8 +57,8 @@ class Advice:
 
 
 def shown(value: Scalar) -> str:
-    """Return a measured value in words; an answer that measured nothing shows a question mark."""
-    return num(float(value)) if isinstance(value, int | float) else str(value or "?")
+    """Return a measured value in words."""
+    return num(value) if isinstance(value, int | float) else str(value)
 
 
 def now_lr(case: Case, step: int) -> str:
@@ -124,12 +124,12 @@ def to_log(case: Case, roles: Sequence[str], densely: Sequence[str] = ()) -> tup
         _SERIES[role]
         for role in roles
         if not (logged := case.history.group(role))
-        or (role in densely and any(sparse(case, series) for series in logged.values()))
+        or (
+            role in densely
+            and any(stride_of(case.history, series) > 1 for series in logged.values())
+        )
     ]
-    if not lacking:
-        return ()
-    *most, last = lacking
-    return (f"Log the {', '.join(most)}{' and ' if most else ''}{last} of every step.",)
+    return (f"Log the {listed(lacking)} of every step.",) if lacking else ()
 
 
 def first_of(case: Case, step: int) -> int:
