@@ -153,6 +153,12 @@ def climbs_on(case: Case, jump: Spike, spikes: Iterable[Spike]) -> bool:
     return rise is not None and is_clear(case, rise)
 
 
+def ends_higher(case: Case, spikes: Iterable[Spike]) -> bool:
+    """Tell whether the loss has climbed by its end, beyond what it does anyway."""
+    rise = rise_of(case, slice(0, len(case.loss)), spikes)
+    return rise is not None and is_clear(case, rise)
+
+
 def _is_material(case: Case, rise: Rise) -> bool:
     return rise.amount > material_bar(case, rise)
 

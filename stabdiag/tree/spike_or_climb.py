@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from stabdiag.roles import OF_OPPONENTS
 from stabdiag.stats.shape import rise_points
 from stabdiag.tree.loss_weight import jumps_by_weight, weighed_alike
-from stabdiag.tree.rises import climbs_before, climbs_on
+from stabdiag.tree.rises import climbs_before, climbs_on, ends_higher
 from stabdiag.tree.turns import turned_to
 
 if TYPE_CHECKING:
@@ -45,6 +45,8 @@ def proper_spikes(case: Case) -> tuple[Spike, ...]:
         for spike in case.scan.spikes
         if spike.recovered or caused[spike.onset] or is_sudden(spike)
     ]
+    if len(proper) < len(case.scan.spikes) and not ends_higher(case, proper):
+        proper = list(case.scan.spikes)
     proper = [spike for spike in proper if spike.explodes or not jumps_by_weight(case, spike)]
     shifted = [shift.spike for shift in case.shifts]
     proper = [spike for spike in proper if spike not in shifted]
