@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from stabdiag.findings import Answer, Finding, Verdict
 from stabdiag.stats.rise import FEWEST
 from stabdiag.tree.changes import went
+from stabdiag.tree.made_good import made_good
 from stabdiag.tree.outcomes import BY_SLUG
 from stabdiag.words import num, plural
 
@@ -63,7 +64,13 @@ def _healthy(case: Case, open_: set[str]) -> str:
             f"no NaN, no loss above μ+{num(limits.spike.sigma)}σ, no rise at every step of the "
             f"last {limits.divergence.window}{unclear}"
         )
-    return f"no NaN, no spike beyond this run's own noise, no climb{unclear}"
+    lasted, climbed = "", made_good(case)
+    if climbed is not None:
+        lasted = (
+            f" that lasted (it rose from {num(climbed.low)} near step {climbed.low_step} to "
+            f"{num(climbed.high)} near step {climbed.high_step}, and came back)"
+        )
+    return f"no NaN, no spike beyond this run's own noise, no climb{lasted}{unclear}"
 
 
 def _shifted(case: Case) -> str:
