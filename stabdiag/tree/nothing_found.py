@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING
 
 from stabdiag.findings import Answer, Finding, Verdict
 from stabdiag.stats.rise import FEWEST
-from stabdiag.tree.changes import went
-from stabdiag.tree.made_good import made_good
 from stabdiag.tree.outcomes import BY_SLUG
+from stabdiag.tree.remarks import climb_made_good, remark_on
 from stabdiag.words import num, plural
 
 if TYPE_CHECKING:
@@ -28,16 +27,18 @@ def nothing_found(case: Case, trail: tuple[Answer, ...]) -> Finding:
     slug = "insufficient-data" if "Q2.1" in open_ and (few or "Q4.1" in open_) else "healthy"
     outcome = BY_SLUG[slug]
     if slug == "healthy":
-        summary, first = _healthy(case, open_), f"Nothing needs to be done{_if_meant(case)}."
+        remark = remark_on(case)
+        summary = f"{_logged(case)}: {_healthy(case, open_)}.{remark.told}"
+        first = f"Nothing needs to be done{remark.provided}."
     else:
-        summary, first = _too_little(case, open_), _log_more(case)
+        summary, first = f"{_logged(case)}: {_too_little(case, open_)}.", _log_more(case)
     return Finding(
         slug=slug,
         severity=outcome.severity,
         section=outcome.section,
         question=trail[-1].question,
         title=outcome.title,
-        summary=f"{_logged(case)}: {summary}.{_shifted(case)}",
+        summary=summary,
         first_action=first,
     )
 
@@ -64,34 +65,9 @@ def _healthy(case: Case, open_: set[str]) -> str:
             f"no NaN, no loss above μ+{num(limits.spike.sigma)}σ, no rise at every step of the "
             f"last {limits.divergence.window}{unclear}"
         )
-    lasted, climbed = "", made_good(case)
-    if climbed is not None:
-        lasted = (
-            f" that lasted (it rose from {num(climbed.low)} near step {climbed.low_step} to "
-            f"{num(climbed.high)} near step {climbed.high_step}, and came back)"
-        )
+    climbed = climb_made_good(case)
+    lasted = f" that lasted ({climbed})" if climbed else ""
     return f"no NaN, no spike beyond this run's own noise, no climb{lasted}{unclear}"
-
-
-def _shifted(case: Case) -> str:
-    """Return where the loss rose for good as it is measured on something else since."""
-    if not case.shifts:
-        return ""
-    shift, more = case.shifts[-1], len(case.shifts) - 1
-    others = f" The same holds of {plural(more, 'earlier rise')}." if more else ""
-    return (
-        f" From step {case.at(shift.spike.onset)} on the loss is higher, {num(shift.spike.level)} "
-        f"before and {num(shift.level)} after, as {went(shift.changes)}: the two are not "
-        f"comparable.{others}"
-    )
-
-
-def _if_meant(case: Case) -> str:
-    """Return on what condition a loss that rose for good is well: the log cannot tell it."""
-    if not case.shifts:
-        return ""
-    change = case.shifts[-1].changes[0]
-    return f", if the change of {change.name} {change.place} was meant"
 
 
 def _too_little(case: Case, open_: set[str]) -> str:

@@ -1,0 +1,148 @@
+"""What is no fault by any question, but nobody who looks at a healthy run should miss."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stabdiag.stats.blocks import block_levels
+from stabdiag.stats.quantiles import diff_sigma, median
+from stabdiag.tree.changes import went
+from stabdiag.words import num, plural
+
+if TYPE_CHECKING:
+    from stabdiag.arrays import Floats
+    from stabdiag.tree.case import Case
+
+# A climb that was made good, by half at least, is told of if it undid this share of the progress.
+_PART = 0.25
+_BACK = 0.5
+
+# What is told of is this many deviations of single losses high.
+_SEEN = 4.0
+
+# A level is that of so many losses, and a loss that fell at once fell to less than this share.
+_LEVEL = 20
+_SHARE = 0.5
+
+# It did so from one loss to the next, but for so much, and stood as still before and after.
+_AT_ONCE = 0.8
+_STILL = 0.1
+
+# A learning rate that fell by this factor explains it.
+_DECAY = 0.7
+
+
+@dataclass(frozen=True, kw_only=True)
+class Remark:
+    """A sentence of its own, and the condition on which nothing needs to be done."""
+
+    told: str = ""
+    provided: str = ""
+
+
+def remark_on(case: Case) -> Remark:
+    """Return what is to be remarked on the losses of a healthy run; an empty one if nothing is."""
+    if case.literal or case.reward is not None or case.history.contested is not None:
+        return Remark()
+    return _shifted(case) or _fallen_at_once(case) or _not_fallen(case) or Remark()
+
+
+def climb_made_good(case: Case) -> str:
+    """Return the largest climb of the losses of section 4 that was made good; none if it is small.
+
+    A descent at the beginning is none, and what lasts less than half a window is no climb.
+    """
+    x, size = case.loss.values[case.settled], max(case.rise_window // 2, _LEVEL // 2)
+    if len(x) < 2 * size:
+        return ""
+    levels, starts = block_levels(x, size)
+    up = levels - np.minimum.accumulate(levels)
+    high = int(np.argmax(up))
+    low = int(np.argmin(levels[: high + 1]))
+    height, progress = float(up[high]), float(levels[0] - levels[low])
+    back = float(levels[-1]) < float(levels[high]) - _BACK * height
+    if not back or height <= max(_PART * progress, _SEEN * diff_sigma(x)):
+        return ""
+    middle = case.settled.start + size // 2
+    low_step, high_step = (case.at(middle + int(starts[at])) for at in (low, high))
+    return (
+        f"it rose from {num(float(levels[low]))} near step {low_step} to "
+        f"{num(float(levels[high]))} near step {high_step}, and came back"
+    )
+
+
+def _shifted(case: Case) -> Remark | None:
+    """Return where the loss rose for good as it is measured on something else since."""
+    if not case.shifts:
+        return None
+    shift, more = case.shifts[-1], len(case.shifts) - 1
+    others = f" The same holds of {plural(more, 'earlier rise')}." if more else ""
+    change = shift.changes[0]
+    return Remark(
+        told=f" From step {case.at(shift.spike.onset)} on the loss is higher, "
+        f"{num(shift.spike.level)} before and {num(shift.level)} after, as {went(shift.changes)}: "
+        f"the two are not comparable.{others}",
+        provided=f", if the change of {change.name} {change.place} was meant",
+    )
+
+
+def _fallen_at_once(case: Case) -> Remark | None:
+    """Return where the loss fell far from one step to the next and stayed there.
+
+    No step of an optimizer does that to a loss that stood still: it is measured otherwise since, or
+    a learning rate fell.
+    """
+    x = case.loss.values
+    at = _fall(x)
+    if at is None or _rate_fell(case, at):
+        return None
+    before, after = median(x[at - _LEVEL : at]), median(x[at : at + _LEVEL])
+    return Remark(
+        told=f" At step {case.at(at)} the loss fell from {num(before)} to {num(after)} at once.",
+        provided=", if it still measures the same there: the same batches, labels and mean",
+    )
+
+
+def _fall(x: Floats) -> int | None:
+    """Return the position of the first loss after a fall, shape (n,) finite; None without one."""
+    if len(x) < 5 * _LEVEL or x.min() <= 0:
+        return None
+    levels, starts = block_levels(x, _LEVEL)
+    widest = int(np.argmax(levels[:-2] - levels[2:]))
+    begin = int(starts[widest])
+    at = begin + 1 + int(np.argmin(np.diff(x[begin : begin + 3 * _LEVEL])))
+    parts = [x[at + k * _LEVEL : at + (k + 1) * _LEVEL] for k in (-2, -1, 0, 1)]
+    if at < 2 * _LEVEL or len(parts[-1]) < _LEVEL:
+        return None
+    earlier, before, after, later = map(median, parts)
+    fell = before - after
+    stood = max(abs(earlier - before), abs(later - after)) < _STILL * fell
+    far = after < _SHARE * before and fell > _SEEN * max(map(diff_sigma, parts))
+    alone = max(x[at:].max() - after, before - x[:at].min()) < _AT_ONCE * fell
+    return at if stood and far and alone and x[at - 1] - x[at] > _AT_ONCE * fell else None
+
+
+def _rate_fell(case: Case, at: int) -> bool:
+    lr = case.history.finite("lr").between(case.at(at - _LEVEL), case.at(at)).values
+    return len(lr) > 1 and bool(lr.min() < _DECAY * lr[0])
+
+
+def _not_fallen(case: Case) -> Remark | None:
+    x, size = case.loss.values, len(case.loss) // 10
+    if size < _LEVEL // 2:
+        return None
+    levels, _ = block_levels(x, size)
+    first, last = float(levels[0]), float(levels[-1])
+    noise = _SEEN * diff_sigma(x) / size**0.5
+    fell = max(first, median(x[:3]) - noise) - float(levels.min())
+    if fell > min(noise, case.limits.learning.least_fall * abs(first)):
+        return None
+    return Remark(
+        told=f" It has not fallen: {num(first)} over the first tenth of the log, {num(last)} over "
+        "the last.",
+        provided=", if this run goes on from one that has learned; if not, train on one batch "
+        "alone: any model can memorise that",
+    )

@@ -1,0 +1,94 @@
+"""What is no fault, and is told of all the same."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import stabdiag
+
+
+def hump(height: float, over: int, back: int = 200) -> dict[str, np.ndarray]:
+    """A calm run that climbs from step 1500 on, and comes back."""
+    at = np.arange(4000)
+    since = at - 1500
+    up = np.clip(since / over, 0, 1) * np.exp(-np.maximum(since - over, 0) / back)
+    noise = 0.05 * np.random.default_rng(0).standard_normal(4000)
+    return {"step": at, "loss": 2 + 2 * np.exp(-at / 300) + height * up + noise}
+
+
+def test_a_slow_climb_that_came_back_is_told_of() -> None:
+    found = stabdiag.diagnose(hump(3.0, over=400)).diagnosis
+    assert found.slug == "healthy"
+    assert (
+        "no climb that lasted (it rose from 2.019 near step 1450 to 4.626 near step 1850, and came "
+        "back)"
+    ) in found.summary
+
+
+@pytest.mark.parametrize(
+    ("height", "over", "back"),
+    [(0.15, 400, 200), (0.0, 400, 200)],
+    ids=["among the losses", "none"],
+)
+def test_a_small_one_is_not(height: float, over: int, back: int) -> None:
+    found = stabdiag.diagnose(hump(height, over, back)).diagnosis
+    assert found.slug == "healthy"
+    assert "no climb;" in found.summary
+
+
+def test_of_one_that_is_not_made_good_only_the_climb_is_told() -> None:
+    found = stabdiag.diagnose(hump(3.0, over=400, back=100_000)).diagnosis
+    assert found.slug == "divergence-unexplained"
+    assert "lasted" not in found.summary
+
+
+def test_a_faster_one_is_a_spike_although_it_climbs() -> None:
+    """No climb is left for section 4 to find: it may not be lost between the two sections."""
+    found = stabdiag.diagnose(hump(3.0, over=100)).diagnosis
+    assert found.slug == "spike-persistent"
+    assert found.step == pytest.approx(1500, abs=20)
+
+
+def calm(losses: int = 1000) -> dict[str, np.ndarray]:
+    at = np.arange(losses)
+    noise = 0.05 * np.random.default_rng(1).standard_normal(losses)
+    return {"step": at, "loss": 2 + 2 * np.exp(-at / 80) + noise, "lr": np.full(losses, 1e-3)}
+
+
+def test_a_loss_that_falls_at_once_may_be_measured_otherwise() -> None:
+    log = calm()
+    log["loss"][600:] /= 8  # as of a mean that is divided by the steps of an accumulation
+    found = stabdiag.diagnose(log).diagnosis
+    assert found.summary.endswith("At step 600 the loss fell from 1.981 to 0.2515 at once.")
+    assert found.first_action.startswith("Nothing needs to be done, if it still measures the same")
+
+
+def test_one_that_falls_with_the_rate_or_by_and_by_is_as_it_should_be() -> None:
+    decayed, learned = calm(), calm()
+    decayed["loss"][600:] /= 8
+    decayed["lr"][600:] /= 10
+    learned["loss"] *= 1 / (1 + 7 / (1 + np.exp(-(learned["step"] - 600) / 8)))
+    for log in (decayed, learned, calm()):
+        found = stabdiag.diagnose(log).diagnosis
+        assert found.slug == "healthy"
+        assert "at once" not in found.summary
+        assert found.first_action == "Nothing needs to be done."
+
+
+def test_a_loss_that_never_fell_is_told_of() -> None:
+    log = calm()
+    log["loss"] = 2 + 0.05 * np.random.default_rng(2).standard_normal(1000)
+    found = stabdiag.diagnose(log).diagnosis
+    assert (
+        " It has not fallen: 2 over the first tenth of the log, 2.004 over the last."
+        in found.summary
+    )
+    assert "if this run goes on from one that has learned" in found.first_action
+
+
+def test_nor_is_anything_else_asked_of_one_of_two_opponents() -> None:
+    log = calm()
+    flat = 2 + 0.05 * np.random.default_rng(3).standard_normal(1000)
+    found = stabdiag.diagnose({"step": log["step"], "loss_G": flat, "loss_D": flat[::-1]})
+    assert "It has not fallen" not in found.diagnosis.summary
