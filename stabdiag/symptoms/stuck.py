@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -31,6 +32,9 @@ STRETCHES = 10
 
 # The losses of a run that ends flat differ by no more digits than these.
 _FINE = 1e-4
+
+# How finely they were written is told by so many of them.
+_WRITTEN = 100
 
 # One that never came below this share of its first value did not end flat, it stands still; with so
 # many digits it is not merely rounded.
@@ -75,9 +79,17 @@ def loss_constant(case: Case) -> Evidence | None:
 
 
 def _resolution(x: Floats) -> float:
-    """Return the smallest change of a loss: how finely it was written."""
+    """Return how finely a loss was written: its smallest change, or the last decimal of any.
+
+    Few losses may all lie farther apart than they could.
+    """
     changes = np.abs(np.diff(x))
-    return float(changes[changes > 0].min(initial=np.inf))
+    some = x[-_WRITTEN:]
+    # What was stored in four bytes was written with no more digits than these hold.
+    stored = some.astype(np.float32)
+    written = map(str, stored) if (stored == some).all() else map(str, some)
+    last = min(Decimal(text).as_tuple().exponent for text in written)
+    return min(float(changes[changes > 0].min(initial=np.inf)), 10.0 ** int(last))
 
 
 def plateau_at_chance(case: Case) -> Evidence | None:

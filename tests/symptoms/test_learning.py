@@ -56,6 +56,12 @@ LEAK = log(falling(10.8, 0.02, 40) + np.abs(noise(0.005)))
             "step 400",
         ),
         ("loss-constant", log(np.append(2.0 + noise(0.1)[:400], np.zeros(400))), {}, "step 400"),
+        (
+            "loss-constant",
+            log(np.append((falling(4, 2, 5) + noise(0.1))[:36], np.full(24, 1.8731251))),
+            {},
+            "step 36",
+        ),
         ("loss-constant", log(np.zeros(N)), {}, "step 0"),
         ("loss-constant", {**log(np.zeros(N)), "grad_norm": np.zeros(N)}, {}, "print the loss"),
         ("plateau-at-chance", GUESSING, CLASSES, "6.908"),
@@ -90,6 +96,12 @@ def test_it_is_found(symptom, slug: str, run: Log, manifest: dict[str, object], 
 @pytest.mark.parametrize(
     ("slug", "run", "manifest"),
     [
+        pytest.param(
+            "loss-constant",
+            log(np.append(np.round(falling(2, 0.1, 40), 2)[:90], np.full(40, 0.31)).astype("f4")),
+            {},
+            id="written with two digits, stored in four bytes",
+        ),
         pytest.param("loss-constant", log(2.5 + noise(1e-6)), {}, id="a loss that hardly moves"),
         pytest.param(
             "loss-constant",
