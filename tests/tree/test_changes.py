@@ -196,6 +196,76 @@ def test_a_loss_that_has_lost_what_was_learned_is_excused_by_nothing(
     assert "stage went from 1 to 2 at step 400" in found.summary
 
 
+def after(fall: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Return what a loss is given from the change on, by the steps since."""
+    return lambda n: np.where(n >= AT, fall(np.maximum(n - AT, 0)), 0.0)
+
+
+@pytest.mark.parametrize(
+    ("n", "more"),
+    [
+        pytest.param(450, after(lambda k: 0.5 + 0.2 * np.exp(k / 14)), id="explodes"),
+        pytest.param(520, after(lambda k: 1 + 0.02 * k), id="goes on climbing"),
+        pytest.param(403, after(lambda k: 1.0), id="too few losses to tell"),
+        pytest.param(800, after(lambda k: 2 - 2 * np.exp(-2 - k / 200)), id="back at chance"),
+        pytest.param(
+            800, after(lambda k: 0.8 + 1.5 * (k % 4 == 3)), id="as bad as ever again and again"
+        ),
+    ],
+)
+def test_a_loss_that_does_not_come_to_rest_below_its_beginning_is_excused_by_nothing(
+    calm: Callable[..., Log], n: int, more: Callable[[Any], Any]
+) -> None:
+    log = calm(n)
+    log["loss"] = log["loss"] + more(log["step"])
+    log["stage"] = switched(log, AT, 1, 2)
+    found = stabdiag.diagnose(log).diagnosis
+    assert found.slug in ("spike-persistent", "spike-unresolved", "divergence-unexplained")
+
+
+def test_a_new_task_that_is_learned_from_worse_than_the_beginning(
+    calm: Callable[..., Log],
+) -> None:
+    log = calm()
+    log["loss"] = log["loss"] + after(lambda k: 0.5 + 6 * np.exp(-k / 15))(log["step"])
+    report = stabdiag.diagnose({**log, "stage": switched(log, AT, 1, 2)})
+    assert report.diagnosis.slug == "healthy"
+
+
+@pytest.mark.parametrize(
+    ("column", "before", "later"),
+    [
+        ("lr", 1e-3, 1e-2),
+        ("weight_norm/head", 10.0, 30.0),
+        ("weight_norm/head", 10.0, 3.0),
+        ("grad_norm", 1.0, 100.0),
+        ("grad_norm", 1.0, 0.0),
+    ],
+)
+def test_what_other_data_do_not_explain_is_excused_by_nothing(
+    calm: Callable[..., Log], column: str, before: float, later: float
+) -> None:
+    log = jumping(calm)
+    log["stage"] = switched(log, AT, 1, 2)
+    wave = 1 + 0.1 * np.sin(log["step"]) * (column == "grad_norm")
+    usual = stabdiag.diagnose({**log, column: before * wave})
+    assert usual.diagnosis.slug == "healthy"
+    found = stabdiag.diagnose({**log, column: switched(log, AT, before, later) * wave}).diagnosis
+    assert found.slug == "spike-persistent"
+    assert "stage went from 1 to 2 at step 400" in found.summary
+
+
+def test_the_gradients_of_a_loss_in_another_unit_are_as_many_times_larger(
+    calm: Callable[..., Log],
+) -> None:
+    log = calm()
+    wave = 1 + 0.1 * np.sin(log["step"])
+    log["loss"] = 0.2 * np.exp(-log["step"] / 60) + 0.002 * wave
+    log |= {"loss": log["loss"] * switched(log, AT, 1, 17), "grad_norm": wave}
+    log |= {"grad_norm": wave * switched(log, AT, 1, 40), "temperature": switched(log, AT, 4, 1)}
+    assert stabdiag.diagnose(log).diagnosis.slug == "healthy"
+
+
 @pytest.mark.parametrize("at", [390, 410])
 def test_a_change_beside_the_jump_excuses_nothing(calm: Callable[..., Log], at: int) -> None:
     log = jumping(calm)
