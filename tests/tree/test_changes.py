@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -362,6 +363,20 @@ def test_only_settings_that_change_are_kept(calm: Callable[..., Log]) -> None:
     log |= {"batch_size": np.full(800, 64), "stage": np.where(log["step"] < 90, 1, 2)}
     log |= {"phase": np.where(log["step"] < 700, "train", "val"), "momentum": log["loss"]}
     assert [*stabdiag.read(log).group("setting")] == ["stage"]
+
+
+def test_many_settings_that_change_together_take_no_longer_each() -> None:
+    steps = np.arange(800)
+    series = {"loss": Series(role="loss", column="loss", steps=steps, values=steps * 1.0)}
+    for n in range(4000):
+        role, values = f"setting/{n}", np.where(steps < AT, 1.0, 2.0)
+        series[role] = Series(role=role, column="wd", steps=steps, values=values)
+    history = History(series=series, source=Source(name="", format="", records=800))
+    case = Case(history=history, manifest=Manifest(), limits=Limits())
+    begun = time.process_time()
+    assert len(changes_near(case, AT, AT)) == 4000
+    # To compare each with all others took minutes.
+    assert time.process_time() - begun < 10
 
 
 def test_by_chance_alone_settings_are_seldom_told() -> None:
