@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.stats.quantiles import median, quantiles
+from stabdiag.stats.quantiles import median
 from stabdiag.stats.trend import mann_kendall
 from stabdiag.tree.changes import Change, near_spike
 
@@ -33,14 +33,13 @@ _BEGIN = 5
 # Fewer losses after a jump tell nothing of it.
 _FEWEST = 5
 
-# All but a tenth of the later losses have to lie below that level, by this share of what was
-# learned: a model that is back at chance does not.
-_MOST = 0.9
+# The later losses have to lie below that level by this share of what was learned: a model that is
+# back at chance does not.
 _KEPT = 0.05
 
 # The later losses go on rising if they do so by this share of the jump, but for this chance.
 _RISES = 0.1
-_BY_CHANCE = 0.01
+_BY_CHANCE = 0.001
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,7 +88,7 @@ def _keeps_and_rests(x: Floats, spike: Spike, until: int) -> bool:
         return False
     later = x[(spike.onset + until) // 2 : until]
     begin = x[:_BEGIN].max()
-    if quantiles(later, [_MOST])[0] >= begin - _KEPT * (begin - spike.base):
+    if median(later) >= begin - _KEPT * (begin - spike.base):
         return False
     half = len(later) // 2
     rise = median(later[half:]) - median(later[:half])
