@@ -289,6 +289,21 @@ def test_what_goes_wrong_after_a_new_stage_is_found(
     assert 795 <= found.step <= 850
 
 
+def test_a_climb_between_two_new_stages_is_found(calm: Callable[..., Log]) -> None:
+    log = calm(1150)
+    n = log["step"]
+    climb = np.clip((n - 600) * 0.004, 0, 1.6)
+    stages = np.where(n >= 300, 1.5, 0.0) + np.where(n >= 1060, 0.8, 0.0)
+    log["loss"] = 2 + 8 * np.exp(-n / 100) + (log["loss"] - log["loss"].mean()) * 0.05
+    log["loss"] += stages + climb
+    log["stage"] = 1 + (n >= 300) + (n >= 1060)
+    report = stabdiag.diagnose(log)
+    assert report.diagnosis.slug == "divergence-unexplained"
+    assert report.diagnosis.step is not None
+    assert 595 <= report.diagnosis.step <= 650
+    assert "before the jump at step 1060" in q(report, "Q4.1").because
+
+
 def test_a_noise_that_lifts_the_loss_too_soon(calm: Callable[..., Log]) -> None:
     log = jumping(calm)
     log["loss"][396:400] += 0.25
