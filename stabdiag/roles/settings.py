@@ -70,6 +70,14 @@ _WEIGHT: Final = re.compile(
     rf"^(\w+_loss_(weight|coeff?|lambda)|{_PART}_(weight|coeff?|lambda)|(lambda|w)_{_PART})$"
 )
 
+# Sections of what the machine or the run did: the temperature of a GPU, the norm of a stage's
+# weights, the loss on a data set, the length of what a policy wrote.
+_MEASURED: Final = re.compile(
+    r"(^|_)(system|sys|gpus?|cpus?|tpus?|npus?|hardware|hw|nvidia|nvml|rocm|host|power|timers?|"
+    r"times?|timing|perf|throughput|memory|mem|disk|io|network|loss|losses|norms?|acc|accuracy|"
+    r"completions?|responses?|generations?|generated|prompts?|rollouts?|episodes?)\d*(_|$)"
+)
+
 
 @lru_cache(maxsize=1 << 14)
 def setting_of(name: str) -> str | None:
@@ -79,9 +87,11 @@ def setting_of(name: str) -> str | None:
     """
     if is_evaluation(name):
         return None
-    whole = normal(without_run(name))
-    found = (_plain(key) for key in (whole, normal(re.split(r"[/.]", name)[-1])))
-    return next((key for key in found if key is not None), None)
+    *sections, leaf = re.split(r"[/.]", without_run(name))
+    whole, leaf = normal(without_run(name)), normal(leaf)
+    if _WEIGHT.match(leaf) is None and _MEASURED.search(normal("/".join(sections))):
+        return None
+    return next((key for key in map(_plain, (whole, leaf)) if key is not None), None)
 
 
 def _plain(key: str) -> str | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import cache
 from itertools import groupby
 from typing import TYPE_CHECKING
 
@@ -105,11 +106,16 @@ def changes_near(
         points=n,
     )
     found = ((one, near) for one in case.moves if (near := nearest(one.low, one.high, onset)))
+
+    @cache  # the parts of many settings are mostly the same
+    def kinds(begin: int, end: int) -> int:
+        return _kinds(case.moves, begin, end)
+
     told = (
         _change(one, near.number, near.off, loss.steps)
         for one, near in found
-        if near.chance * _kinds(case.moves, near.begin, near.end) < _CHANCE
-        and near.overall * _kinds(case.moves, 0, n + 1) < _CHANCE
+        if near.chance * kinds(near.begin, near.end) < _CHANCE
+        and near.overall * kinds(0, n + 1) < _CHANCE
     )
     return tuple(sorted(told, key=lambda change: (change.off, -change.step)))
 

@@ -72,8 +72,9 @@ def settled_part(case: Case) -> slice:
     """Return the losses, as positions, in which §4 looks for a climb.
 
     A loss that jumped and stayed up is §2's, or is measured on something else since: the part after
-    the jump counts if it is long enough, else the part before. While a part of the loss comes to
-    weigh more, its losses cannot be compared.
+    the jump counts if it is long enough, else the part before; of several where the loss came to be
+    measured on something else, the last that is. While a part of the loss comes to weigh more, its
+    losses cannot be compared.
     """
     part = weighed_alike(case)
     stayed = [spike for spike in jumps_that_stay(case) if spike.onset < part.stop]
@@ -82,6 +83,12 @@ def settled_part(case: Case) -> slice:
     after = max(stayed[-1].end, part.start)
     if part.stop - after >= case.rise_window:
         return slice(after, part.stop)
+    shifted = [shift.spike for shift in case.shifts]
+    while len(stayed) > 1 and stayed[-2] in shifted:
+        stop = stayed.pop().onset
+        begin = max(stayed[-1].end, part.start)
+        if stop - begin >= case.rise_window:
+            return slice(begin, stop)
     return slice(part.start, max(stayed[0].onset, part.start))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -196,6 +197,72 @@ def test_a_loss_that_has_lost_what_was_learned_is_excused_by_nothing(
     assert "stage went from 1 to 2 at step 400" in found.summary
 
 
+def after(fall: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Return what a loss is given from the change on, by the steps since."""
+    return lambda n: np.where(n >= AT, fall(np.maximum(n - AT, 0)), 0.0)
+
+
+@pytest.mark.parametrize(
+    ("n", "more"),
+    [
+        pytest.param(520, after(lambda k: 1 + 0.02 * k), id="goes on climbing"),
+        pytest.param(403, after(lambda k: 1.0), id="too few losses to tell"),
+        pytest.param(800, after(lambda k: 2 - 2 * np.exp(-2 - k / 200)), id="back at chance"),
+    ],
+)
+def test_a_loss_that_does_not_come_to_rest_below_its_beginning_is_excused_by_nothing(
+    calm: Callable[..., Log], n: int, more: Callable[[Any], Any]
+) -> None:
+    log = calm(n)
+    log["loss"] = log["loss"] + more(log["step"])
+    log["stage"] = switched(log, AT, 1, 2)
+    found = stabdiag.diagnose(log).diagnosis
+    assert found.slug in ("spike-persistent", "spike-unresolved", "divergence-unexplained")
+
+
+def test_a_new_task_that_is_learned_from_worse_than_the_beginning(
+    calm: Callable[..., Log],
+) -> None:
+    log = calm()
+    log["loss"] = log["loss"] + after(lambda k: 0.5 + 6 * np.exp(-k / 15))(log["step"])
+    report = stabdiag.diagnose({**log, "stage": switched(log, AT, 1, 2)})
+    assert report.diagnosis.slug == "healthy"
+
+
+@pytest.mark.parametrize(
+    ("column", "before", "later"),
+    [
+        ("lr", 1e-3, 1e-2),
+        ("weight_norm/head", 10.0, 30.0),
+        ("weight_norm/head", 10.0, 3.0),
+        ("grad_norm", 1.0, 100.0),
+        ("grad_norm", 1.0, 0.0),
+    ],
+)
+def test_what_other_data_do_not_explain_is_excused_by_nothing(
+    calm: Callable[..., Log], column: str, before: float, later: float
+) -> None:
+    log = jumping(calm)
+    log["stage"] = switched(log, AT, 1, 2)
+    wave = 1 + 0.1 * np.sin(log["step"]) * (column == "grad_norm")
+    usual = stabdiag.diagnose({**log, column: before * wave})
+    assert usual.diagnosis.slug == "healthy"
+    found = stabdiag.diagnose({**log, column: switched(log, AT, before, later) * wave}).diagnosis
+    assert found.slug == "spike-persistent"
+    assert "stage went from 1 to 2 at step 400" in found.summary
+
+
+def test_the_gradients_of_a_loss_in_another_unit_are_as_many_times_larger(
+    calm: Callable[..., Log],
+) -> None:
+    log = calm()
+    wave = 1 + 0.1 * np.sin(log["step"])
+    log["loss"] = 0.2 * np.exp(-log["step"] / 60) + 0.002 * wave
+    log |= {"loss": log["loss"] * switched(log, AT, 1, 17), "grad_norm": wave}
+    log |= {"grad_norm": wave * switched(log, AT, 1, 40), "temperature": switched(log, AT, 4, 1)}
+    assert stabdiag.diagnose(log).diagnosis.slug == "healthy"
+
+
 @pytest.mark.parametrize("at", [390, 410])
 def test_a_change_beside_the_jump_excuses_nothing(calm: Callable[..., Log], at: int) -> None:
     log = jumping(calm)
@@ -220,6 +287,21 @@ def test_what_goes_wrong_after_a_new_stage_is_found(
     assert found.slug == slug
     assert found.step is not None
     assert 795 <= found.step <= 850
+
+
+def test_a_climb_between_two_new_stages_is_found(calm: Callable[..., Log]) -> None:
+    log = calm(1150)
+    n = log["step"]
+    climb = np.clip((n - 600) * 0.004, 0, 1.6)
+    stages = np.where(n >= 300, 1.5, 0.0) + np.where(n >= 1060, 0.8, 0.0)
+    log["loss"] = 2 + 8 * np.exp(-n / 100) + (log["loss"] - log["loss"].mean()) * 0.05
+    log["loss"] += stages + climb
+    log["stage"] = 1 + (n >= 300) + (n >= 1060)
+    report = stabdiag.diagnose(log)
+    assert report.diagnosis.slug == "divergence-unexplained"
+    assert report.diagnosis.step is not None
+    assert 595 <= report.diagnosis.step <= 650
+    assert "before the jump at step 1060" in q(report, "Q4.1").because
 
 
 def test_a_noise_that_lifts_the_loss_too_soon(calm: Callable[..., Log]) -> None:
@@ -292,6 +374,20 @@ def test_only_settings_that_change_are_kept(calm: Callable[..., Log]) -> None:
     log |= {"batch_size": np.full(800, 64), "stage": np.where(log["step"] < 90, 1, 2)}
     log |= {"phase": np.where(log["step"] < 700, "train", "val"), "momentum": log["loss"]}
     assert [*stabdiag.read(log).group("setting")] == ["stage"]
+
+
+def test_many_settings_that_change_together_take_no_longer_each() -> None:
+    steps = np.arange(800)
+    series = {"loss": Series(role="loss", column="loss", steps=steps, values=steps * 1.0)}
+    for n in range(4000):
+        role, values = f"setting/{n}", np.where(steps < AT, 1.0, 2.0)
+        series[role] = Series(role=role, column="wd", steps=steps, values=values)
+    history = History(series=series, source=Source(name="", format="", records=800))
+    case = Case(history=history, manifest=Manifest(), limits=Limits())
+    begun = time.process_time()
+    assert len(changes_near(case, AT, AT)) == 4000
+    # To compare each with all others took minutes.
+    assert time.process_time() - begun < 10
 
 
 def test_by_chance_alone_settings_are_seldom_told() -> None:
