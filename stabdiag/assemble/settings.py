@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from stabdiag.history import Series
-from stabdiag.roles import settings_of, split_of
+from stabdiag.roles import hardens, settings_of, split_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -37,7 +37,7 @@ def settings(
     ).items():
         column = columns.load(name)
         series = None if _tells_otherwise(column) else _series(role, name, column, steps, run)
-        if series is not None and _changes(series, int(run.sum())):
+        if series is not None and _counts(series, int(run.sum())):
             yield series
 
 
@@ -62,7 +62,11 @@ def _series(role: str, name: str, column: Column, steps: Ints, run: Mask) -> Ser
     return Series(role=role, column=name, steps=at, values=values, words=words)
 
 
-def _changes(series: Series, records: int) -> bool:
-    """Tell whether a column changes, and not all along."""
-    count = int((series.values[1:] != series.values[:-1]).sum())
-    return 0 < count <= max(_OFTEN * records, _FEW)
+def _counts(series: Series, records: int) -> bool:
+    """Tell whether a column changes, and not all along unless it may make the loss harder."""
+    before, after = series.values[:-1], series.values[1:]
+    if 0 < np.count_nonzero(after != before) <= max(_OFTEN * records, _FEW):
+        return True
+    one_way = (after >= before).all() or (after <= before).all()
+    names = (series.column, series.role.partition("/")[2])
+    return bool(one_way) and any(hardens(name) is not None for name in names)
