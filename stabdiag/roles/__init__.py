@@ -17,7 +17,14 @@ from stabdiag.roles.names import (
     tells_split,
     words_of,
 )
-from stabdiag.roles.settings import hardens, is_measured_on, is_weight, setting_of, settings_of
+from stabdiag.roles.settings import (
+    hardens,
+    is_measured_on,
+    is_part,
+    is_weight,
+    setting_of,
+    settings_of,
+)
 from stabdiag.roles.standin import StandIn, stand_ins
 from stabdiag.roles.table import ROLES, Role
 
@@ -36,6 +43,7 @@ __all__ = [
     "is_auxiliary",
     "is_evaluation",
     "is_measured_on",
+    "is_part",
     "is_weight",
     "may_serve",
     "names_measurements",

@@ -6,7 +6,7 @@ import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
-from stabdiag.roles.names import is_evaluation, normal, without_run
+from stabdiag.roles.names import is_evaluation, normal, without_run, words_of
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable
@@ -131,6 +131,11 @@ def is_weight(name: str) -> bool:
     """Tell whether a column holds the weight of a part of the loss."""
     plain = setting_of(name)
     return plain is not None and _WEIGHT.match(plain) is not None
+
+
+def is_part(name: str) -> bool:
+    """Tell whether a column may hold a part of the loss: ``l1_loss``, ``train/loss_kd``."""
+    return "loss" in words_of(name) and not is_evaluation(name) and setting_of(name) is None
 
 
 def hardens(name: str) -> int | None:

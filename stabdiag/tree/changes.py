@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.roles import is_measured_on
+from stabdiag.roles import is_measured_on, is_part
 from stabdiag.stats.coincidence import Onset, nearest
 from stabdiag.words import clipped, listed, num, plural
 
@@ -198,7 +198,8 @@ def _change(one: Moves, number: int, off: int, steps: Ints) -> Change:
         before=told[0],
         after=told[1],
         measured_on=setting.role == "loss_weight"
-        or any(map(is_measured_on, (setting.column, setting.role.partition("/")[2]))),
+        or any(map(is_measured_on, (setting.column, setting.role.partition("/")[2])))
+        or is_part(setting.column),
         off=off,
     )
 
