@@ -11,8 +11,10 @@ from stabdiag.roles import (
     ROLES,
     assign,
     contested,
+    hardens,
     is_evaluation,
     is_measured_on,
+    is_weight,
     may_serve,
     normal,
     setting_of,
@@ -656,3 +658,31 @@ def test_a_setting_is_told_by_its_name(name: str, setting: str | None) -> None:
 )
 def test_what_a_loss_is_measured_on(name: str, holds: bool) -> None:
     assert is_measured_on(name) is holds
+
+
+@pytest.mark.parametrize(
+    ("name", "way", "weighs"),
+    [
+        ("train/noise_std", 1, False),
+        ("mask_ratio", 1, False),
+        ("train_eps", 1, False),
+        ("epsilon", 1, False),
+        ("stage", 1, False),
+        ("teacher_forcing_ratio", -1, False),
+        ("temperature", 0, False),
+        ("details/current_l1_coefficient", 1, True),
+        ("lambda_u", 1, True),
+        ("loss/consistency_weight", 1, True),
+        ("dataset", None, False),
+        ("batch_size", None, False),
+        ("adam_epsilon", None, False),
+        ("weight_decay", None, False),
+        ("val/mask_ratio", None, False),
+        ("gradient_noise_scale", None, False),
+        ("rewards/margins", None, False),
+        ("loss", None, False),
+    ],
+)
+def test_which_way_a_setting_makes_a_loss_harder(name: str, way: int | None, weighs: bool) -> None:
+    assert hardens(name) == way
+    assert is_weight(name) is weighs

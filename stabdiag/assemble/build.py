@@ -13,7 +13,7 @@ from stabdiag.assemble.load import load
 from stabdiag.assemble.losses import read_losses
 from stabdiag.assemble.naming import name_columns
 from stabdiag.assemble.order import find_order
-from stabdiag.assemble.settings import settings
+from stabdiag.assemble.settings import parts_switched_on, settings
 from stabdiag.assemble.several_a_step import with_nan_of_any
 from stabdiag.assemble.steps import read_steps
 from stabdiag.errors import LogError, NoUsableRecord
@@ -98,6 +98,7 @@ def build_history(
     events += placed
     taken = set(names.values())
     series |= {one.role: one for one in settings(columns, picked, taken, order.steps, run)}
+    series |= {one.role: one for one in parts_switched_on(columns, taken, order.steps, run)}
     return History(
         series=series,
         events=(*columns.events, *events),

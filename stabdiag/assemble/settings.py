@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from stabdiag.history import Series
-from stabdiag.roles import settings_of, split_of
+from stabdiag.roles import hardens, is_part, settings_of, split_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
 # What changes in more than this share of the records, and more than a few times, is no setting.
 _OFTEN: Final = 0.1
 _FEW: Final = 3
+
+# A part of the loss is switched on if it was 0 for so many records.
+_AT_FIRST: Final = 10
 
 
 def settings(
@@ -37,8 +41,28 @@ def settings(
     ).items():
         column = columns.load(name)
         series = None if _tells_otherwise(column) else _series(role, name, column, steps, run)
-        if series is not None and _changes(series, int(run.sum())):
+        if series is not None and _counts(series, int(run.sum())):
             yield series
+
+
+def parts_switched_on(
+    columns: Columns, taken: Collection[str], steps: Ints, run: Mask
+) -> Iterator[Series]:
+    """Yield the parts of the loss that are 0 at first, and never again, as settings: off, then on.
+
+    YOLOX adds an L1 loss for its last epochs, and a GAN begins after a while. The arguments are
+    those of ``settings``.
+    """
+    for name in columns.names:
+        if name in taken or not is_part(name):
+            continue
+        column = columns.load(name)
+        part = None if column.is_text else _series(f"setting/{name}", name, column, steps, run)
+        if part is None:
+            continue
+        on = part.values != 0
+        if not on[:_AT_FIRST].any() and np.count_nonzero(on[1:] != on[:-1]) == 1:
+            yield replace(part, values=on.astype(np.float64), words=("off", "on"))
 
 
 def _tells_otherwise(column: Column) -> bool:
@@ -62,7 +86,11 @@ def _series(role: str, name: str, column: Column, steps: Ints, run: Mask) -> Ser
     return Series(role=role, column=name, steps=at, values=values, words=words)
 
 
-def _changes(series: Series, records: int) -> bool:
-    """Tell whether a column changes, and not all along."""
-    count = int((series.values[1:] != series.values[:-1]).sum())
-    return 0 < count <= max(_OFTEN * records, _FEW)
+def _counts(series: Series, records: int) -> bool:
+    """Tell whether a column changes, and not all along unless it may make the loss harder."""
+    before, after = series.values[:-1], series.values[1:]
+    if 0 < np.count_nonzero(after != before) <= max(_OFTEN * records, _FEW):
+        return True
+    one_way = (after >= before).all() or (after <= before).all()
+    names = (series.column, series.role.partition("/")[2])
+    return bool(one_way) and any(hardens(name) is not None for name in names)

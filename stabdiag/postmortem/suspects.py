@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from stabdiag.findings import Answer, AskedOf, Scalar, Verdict
 from stabdiag.postmortem.incident import asked
-from stabdiag.tree.changes import went
+from stabdiag.tree.changes import stepped_settings, went
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -80,7 +80,7 @@ def suspects(told: Study) -> Iterator[Suspect]:
 
 def _settings(told: Study) -> Iterator[Suspect]:
     """Yield whether a setting changed where the trouble began, if any changes in this log."""
-    settings = told.report.history.group("setting").values()
+    settings = stepped_settings(told.report.history)
     if not settings or told.report.literal or told.report.diagnosis.step is None:
         return
     names = ", ".join(one.column for one in settings)

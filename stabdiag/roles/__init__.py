@@ -17,7 +17,14 @@ from stabdiag.roles.names import (
     tells_split,
     words_of,
 )
-from stabdiag.roles.settings import is_measured_on, setting_of, settings_of
+from stabdiag.roles.settings import (
+    hardens,
+    is_measured_on,
+    is_part,
+    is_weight,
+    setting_of,
+    settings_of,
+)
 from stabdiag.roles.standin import StandIn, stand_ins
 from stabdiag.roles.table import ROLES, Role
 
@@ -32,9 +39,12 @@ __all__ = [
     "contested",
     "counts_since_the_last",
     "flagged_split",
+    "hardens",
     "is_auxiliary",
     "is_evaluation",
     "is_measured_on",
+    "is_part",
+    "is_weight",
     "may_serve",
     "names_measurements",
     "names_results",

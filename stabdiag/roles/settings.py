@@ -6,7 +6,7 @@ import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
-from stabdiag.roles.names import is_evaluation, normal, without_run
+from stabdiag.roles.names import is_evaluation, normal, without_run, words_of
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable
@@ -25,7 +25,12 @@ MEASURED_ON: Final = (
     *("temperature", "label_smoothing", "mask_ratio", "masking_ratio", "teacher_forcing"),
     *("dropout", "drop_path", "attention_dropout", "attn_dropout", "layer_dropout", "mixup"),
     *("mixup_alpha", "cutmix_alpha", "noise_std", "noise_level", "scheduled_sampling"),
-    *("distill_alpha", "kd_alpha"),
+    *("distill_alpha", "kd_alpha", "drop_path_prob", "mask_prob", "mask_rate", "masking_prob"),
+    *("masking_rate", "mlm_probability", "mlm_prob", "noise_sigma", "noise"),
+    *("competence", "eps", "adv_eps", "margin", "arc_margin", "sparsity", "model_sparsity"),
+    *("target_sparsity", "num_scales", "num_negatives", "n_negatives", "capacity"),
+    *("kl_capacity", "teacher_temp", "teacher_temperature", "tf_ratio", "ss_prob"),
+    *("sampling_prob", "spec_augment", "specaug"),
 )
 
 OTHER_SETTINGS: Final = (
@@ -50,6 +55,23 @@ OTHER_SETTINGS: Final = (
 _MEASURED_ON: Final = frozenset(MEASURED_ON)
 _NAMES: Final = _MEASURED_ON.union(OTHER_SETTINGS)
 
+# Other data are neither harder nor easier.
+_WHICH_DATA: Final = frozenset(
+    {
+        *("dataset", "data_source", "datasource", "source", "domain", "task", "corpus"),
+        *("data_mix", "data_mixture", "mixture"),
+    }
+)
+
+# Which way these make a loss harder where they change by and by. An epsilon that grows is that of
+# an attack.
+_HARDENING: Final = (
+    {name: 1 for name in (*MEASURED_ON, "epsilon") if name not in _WHICH_DATA}
+    | dict.fromkeys(("teacher_forcing", "tf_ratio"), -1)
+    | dict.fromkeys(("temperature", "resolution", "image_resolution", "image_size", "img_size"), 0)
+    | dict.fromkeys(("image_res", "crop_size", "input_size"), 0)
+)
+
 # Words before and after the name of a setting that say whose it is, or how it is counted.
 _BEFORE: Final = re.compile(
     r"^(train|training|trainer|current|cur|curr|data|loader|dataloader|model|optim|optimizer|adam|"
@@ -64,11 +86,11 @@ _AFTER: Final = re.compile(
 # The weight of a part of the loss: aux_loss_weight, entropy_coef, lambda_gp, w_adv.
 _PART: Final = (
     r"(aux|adv|ce|kd|kl|l1|l2|gan|gp|reg|mse|vf|ent|entropy|value|policy|recon|reconstruction|"
-    r"perceptual|contrastive|distill|distillation|consistency|penalty|z)"
+    r"perceptual|contrastive|distill|distillation|consistency|cons|unsup|u|balance|sparsity|domain|"
+    r"irm|penalty|bc|ic|pde|z)"
 )
-_WEIGHT: Final = re.compile(
-    rf"^(\w+_loss_(weight|coeff?|lambda)|{_PART}_(weight|coeff?|lambda)|(lambda|w)_{_PART})$"
-)
+_TIMES: Final = r"(weight|coeff?|coefficient|lambda)"
+_WEIGHT: Final = re.compile(rf"^(\w+_loss_{_TIMES}|{_PART}_{_TIMES}|(lambda|w)_{_PART})$")
 
 # Sections of what the machine or the run did: the temperature of a GPU, the norm of a stage's
 # weights, the loss on a data set, the length of what a policy wrote.
@@ -113,6 +135,28 @@ def is_measured_on(name: str) -> bool:
     """Tell whether a column holds a setting that changes what the loss is measured on."""
     plain = setting_of(name)
     return plain is not None and (plain in _MEASURED_ON or _WEIGHT.match(plain) is not None)
+
+
+def is_weight(name: str) -> bool:
+    """Tell whether a column holds the weight of a part of the loss."""
+    plain = setting_of(name)
+    return plain is not None and _WEIGHT.match(plain) is not None
+
+
+def is_part(name: str) -> bool:
+    """Tell whether a column may hold a part of the loss: ``l1_loss``, ``train/loss_kd``."""
+    return "loss" in words_of(name) and not is_evaluation(name) and setting_of(name) is None
+
+
+def hardens(name: str) -> int | None:
+    """Return which way a setting makes a loss harder: 1 as it grows, -1 as it falls, 0 as it may.
+
+    None if it does not, as far as its name tells.
+    """
+    plain = setting_of(name)
+    if plain is None or not (plain in _HARDENING or _WEIGHT.match(plain)):
+        return None
+    return _HARDENING.get(plain, 1)
 
 
 def settings_of(names: Iterable[str], taken: Container[str]) -> dict[str, str]:

@@ -18,6 +18,7 @@ from stabdiag.stats.shape import Reach, Spike
 from stabdiag.stats.spikes import SpikeScan, find_spikes
 from stabdiag.tree.causes import Causes
 from stabdiag.tree.changes import Moves, moves_of
+from stabdiag.tree.ramps import Ramp, ramp_of, rises_beside_weight
 from stabdiag.tree.reward import Reward, held_reward
 from stabdiag.tree.rises import rise_of
 from stabdiag.tree.shifts import Shift, shifts_of
@@ -204,6 +205,16 @@ class Case:
     def shifts(self) -> tuple[Shift, ...]:
         """The lasting jumps that began where what the loss is measured on changed."""
         return shifts_of(self)
+
+    @cached_property
+    def ramp(self) -> Ramp | None:
+        """What the loss is measured on, if it got harder by and by and the loss rose with it."""
+        return ramp_of(self)
+
+    @cached_property
+    def beside_weight(self) -> bool:
+        """Whether the loss rose while a part of it came to weigh more, but not with the weight."""
+        return rises_beside_weight(self)
 
     @cached_property
     def spikes(self) -> tuple[Spike, ...]:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.roles import is_measured_on
+from stabdiag.roles import is_measured_on, is_part
 from stabdiag.stats.coincidence import Onset, nearest
 from stabdiag.words import clipped, listed, num, plural
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from stabdiag.arrays import Ints
-    from stabdiag.history import Series
+    from stabdiag.history import History, Series
     from stabdiag.stats.shape import Spike
     from stabdiag.tree.case import Case
 
@@ -35,6 +35,10 @@ _GAP = 20
 
 # What is written with fewer digits, here or there, has not changed.
 _ROUNDING = 1e-6
+
+# What changes with more than this share of the losses, and more than a few times, is no step.
+_OFTEN = 0.1
+_FEW = 3
 
 _LONGEST = 40
 
@@ -147,12 +151,22 @@ def went(changes: Sequence[Change]) -> str:
     return "; ".join(told) + others
 
 
+def stepped_settings(history: History) -> list[Series]:
+    """Return the settings but for those that change all along, and so nowhere in particular."""
+    found = []
+    for one in history.group("setting").values():
+        count = np.count_nonzero(one.values[1:] != one.values[:-1])
+        if count <= max(_OFTEN * len(history.finite("loss")), _FEW):
+            found.append(one)
+    return found
+
+
 def moves_of(case: Case) -> tuple[Moves, ...]:
     """Return where settings changed; the weight of a part of the loss is one of them."""
     history, loss = case.history, case.history.get("loss")
     if loss is None:
         return ()
-    settings = (*history.group("setting").values(), *history.group("loss_weight").values())
+    settings = (*stepped_settings(history), *history.group("loss_weight").values())
     return tuple(_moves(one.finite(), loss.steps) for one in settings)
 
 
@@ -184,13 +198,14 @@ def _change(one: Moves, number: int, off: int, steps: Ints) -> Change:
         told = (f"{before:.9g}", f"{after:.9g}")
     low, step = int(one.low[number]), int(setting.steps[place])
     return Change(
-        name=_named(setting.column),
+        name=named(setting.column),
         since=int(steps[low]) if low < one.high[number] else step,
         step=step,
         before=told[0],
         after=told[1],
         measured_on=setting.role == "loss_weight"
-        or any(map(is_measured_on, (setting.column, setting.role.partition("/")[2]))),
+        or any(map(is_measured_on, (setting.column, setting.role.partition("/")[2])))
+        or is_part(setting.column),
         off=off,
     )
 
@@ -199,7 +214,7 @@ def _word(one: Series, code: float) -> str:
     return repr(clipped(one.words[int(code)], _LONGEST))
 
 
-def _named(column: str) -> str:
+def named(column: str) -> str:
     """Return a column's name, in quotation marks unless it is plainly one."""
     return (
         column if re.fullmatch(rf"[\w./-]{{1,{_LONGEST}}}", column) else repr(clipped(column, 60))

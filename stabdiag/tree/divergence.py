@@ -9,6 +9,7 @@ import numpy as np
 from stabdiag.tree.gradients import is_the_grad_norm_rising
 from stabdiag.tree.loss_weight import is_cut_by_weight, weighed_until, what_ended
 from stabdiag.tree.question import Question, Reply, no, unknown, yes
+from stabdiag.tree.ramps import rose_with, to_compare
 from stabdiag.tree.rates import is_the_lr_rising
 from stabdiag.tree.reward import no_harm
 from stabdiag.tree.rises import best_step, climb, is_clear, last_window, material_bar, mean_of
@@ -42,6 +43,8 @@ def _is_the_loss_rising(case: Case) -> Reply:
                 f"; before step {case.at(begin)} {_weight(case)!r} grew, by which a part of the "
                 "loss is weighed: log that part unweighted, too"
             )
+        elif case.ramp is not None:
+            because += f"; {rose_with(case, case.ramp)}; {to_compare(case.ramp)}"
         return unknown(because, measured={"logged": count})
     bar, (first, last) = material_bar(case, rise), climb(case)
     ends, measured = _ends(case, rise), _measured(rise, bar)
@@ -94,6 +97,8 @@ def _ends(case: Case, rise: Rise) -> str:
         ends = f"before {what_ended(case)} the loss stood"
     elif settled.start and settled.start == weighed_until(case):
         since = f" since {_weight(case)!r} stopped growing at step {case.at(settled.start)}"
+    elif case.ramp is not None and settled.start == case.ramp.until:
+        since = f" since {case.ramp.name} settled at step {case.at(settled.start)}"
     elif settled.start:
         since = f" since the jump at step {jumps[-1]}"
     ends += f" at {num(rise.last_level)}"

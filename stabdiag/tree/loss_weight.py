@@ -19,10 +19,11 @@ _JUMP = 0.1
 def weighed_until(case: Case) -> int:
     """Return from which position on the losses are comparable: no part's weight grows any more.
 
-    It is 0 where none grew or none is logged, and the number of losses where one grew beyond them.
+    It is 0 where none grew or none is logged, or where the loss rose otherwise than the weight did,
+    and the number of losses where one grew beyond them.
     """
     weight = case.history.finite("loss_weight")
-    if case.literal or len(weight) < 2:
+    if case.literal or len(weight) < 2 or case.beside_weight:
         return 0
     final = float(weight.values[-1])
     apart = np.flatnonzero(np.abs(weight.values - final) > _NEAR * np.ptp(weight.values))

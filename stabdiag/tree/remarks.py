@@ -10,7 +10,8 @@ import numpy as np
 from stabdiag.stats.blocks import block_levels
 from stabdiag.stats.quantiles import diff_sigma, median
 from stabdiag.tree.changes import went
-from stabdiag.words import num, plural
+from stabdiag.tree.ramps import rose_with, to_compare
+from stabdiag.words import capitalised, num, plural
 
 if TYPE_CHECKING:
     from stabdiag.arrays import Floats
@@ -47,7 +48,8 @@ def remark_on(case: Case) -> Remark:
     """Return what is to be remarked on the losses of a healthy run; an empty one if nothing is."""
     if case.literal or case.reward is not None or case.history.contested is not None:
         return Remark()
-    return _shifted(case) or _fallen_at_once(case) or _not_fallen(case) or Remark()
+    found = _shifted(case) or _ramped(case) or _fallen_at_once(case) or _not_fallen(case)
+    return found or Remark()
 
 
 def climb_made_good(case: Case) -> str:
@@ -86,6 +88,18 @@ def _shifted(case: Case) -> Remark | None:
         f"{num(shift.spike.level)} before and {num(shift.level)} after, as {went(shift.changes)}: "
         f"the two are not comparable.{others}",
         provided=f", if the change of {change.name} {change.place} was meant",
+    )
+
+
+def _ramped(case: Case) -> Remark | None:
+    """Return where the loss rose with what it is measured on, and what would tell more."""
+    ramp = case.ramp
+    if ramp is None:
+        return None
+    told = (rose_with(case, ramp), to_compare(ramp))
+    return Remark(
+        told="".join(f" {capitalised(one)}." for one in told),
+        provided=f", if {ramp.name} was meant to change as it did",
     )
 
 

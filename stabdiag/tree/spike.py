@@ -15,6 +15,7 @@ from stabdiag.tree.loss_weight import jumps_by_weight
 from stabdiag.tree.onset import focus, start, time_to_recover
 from stabdiag.tree.panels import panels
 from stabdiag.tree.question import Question, Reply, no, unknown, yes
+from stabdiag.tree.ramps import is_on_ramp
 from stabdiag.tree.reward import no_harm
 from stabdiag.words import num, plural, sigmas
 
@@ -139,6 +140,8 @@ def _why_none(case: Case) -> str:
     if any(jumps_by_weight(case, spike) for spike in scan.spikes):
         column = case.history.series["loss_weight"].column
         return f"{highest}: there {column!r} grew, by which a part of the loss is weighed"
+    if any(is_on_ramp(case, spike) for spike in scan.spikes):
+        return f"{highest}: it belongs to a rise that goes with what the loss is measured on"
     if case.shifts:
         return (
             f"{highest}; the loss rose for good where {went(case.shifts[0].changes)}: it is "

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from stabdiag.roles import OF_OPPONENTS
 from stabdiag.stats.shape import rise_points
 from stabdiag.tree.loss_weight import jumps_by_weight, weighed_alike
+from stabdiag.tree.ramps import is_on_ramp
 from stabdiag.tree.rises import climbs_before, climbs_on, ends_higher
 from stabdiag.tree.turns import turned_to
 
@@ -50,6 +51,7 @@ def proper_spikes(case: Case) -> tuple[Spike, ...]:
     proper = [spike for spike in proper if spike.explodes or not jumps_by_weight(case, spike)]
     shifted = [shift.spike for shift in case.shifts]
     proper = [spike for spike in proper if spike not in shifted]
+    proper = [spike for spike in proper if caused[spike.onset] or not is_on_ramp(case, spike)]
     if case.history.contested == OF_OPPONENTS:
         proper = [spike for spike in proper if spike.recovered or spike.explodes]
     stayed = next((spike for spike in proper if not spike.recovered), None)
@@ -73,10 +75,12 @@ def settled_part(case: Case) -> slice:
 
     A loss that jumped and stayed up is §2's, or is measured on something else since: the part after
     the jump counts if it is long enough, else the part before; of several where the loss came to be
-    measured on something else, the last that is. While a part of the loss comes to weigh more, its
-    losses cannot be compared.
+    measured on something else, the last that is. While a part of the loss comes to weigh more, or
+    what it is measured on gets harder, its losses cannot be compared.
     """
     part = weighed_alike(case)
+    if case.ramp is not None:
+        part = slice(max(part.start, case.ramp.until), max(part.stop, case.ramp.until))
     stayed = [spike for spike in jumps_that_stay(case) if spike.onset < part.stop]
     if case.literal or not stayed:
         return part

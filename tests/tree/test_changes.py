@@ -404,3 +404,44 @@ def test_by_chance_alone_settings_are_seldom_told() -> None:
         at_step = int(rng.integers(800))
         told += bool(changes_near(case, at_step, at_step))
     assert told < 0.05 * 400
+
+
+def with_part(log: Log, at: int, height: float = 1.0) -> Log:
+    """Return a log of a loss to which a part is added from a step on, as YOLOX adds an L1 loss."""
+    part = np.where(log["step"] < at, 0.0, height + 0.1 * np.sin(log["step"]))
+    return {**log, "total_loss": log["loss"] + part, "iou_loss": log["loss"], "l1_loss": part}
+
+
+def of_parts(calm: Callable[..., Log], at: int = AT) -> Log:
+    log = with_part(calm(), at)
+    del log["loss"]
+    return log
+
+
+def test_a_part_of_the_loss_that_is_switched_on(calm: Callable[..., Log]) -> None:
+    log = of_parts(calm)
+    found = stabdiag.diagnose(log).diagnosis
+    assert found.slug == "healthy"
+    assert "as l1_loss went from 'off' to 'on' at step 400" in found.summary
+    assert found.first_action.endswith("if the change of l1_loss at step 400 was meant.")
+    # One that is not logged, and one that was on before, explain nothing.
+    for part in (None, log["l1_loss"] + 0.1, np.where(log["step"] < 5, 0.0, 1.0)):
+        other = {**log, "l1_loss": part} if part is not None else {**log}
+        if part is None:
+            del other["l1_loss"]
+        assert stabdiag.diagnose(other).diagnosis.slug == "spike-persistent"
+
+
+def test_what_breaks_after_a_part_was_switched_on_is_found(calm: Callable[..., Log]) -> None:
+    log = of_parts(calm, 200)
+    log["total_loss"] = log["total_loss"] + np.where(log["step"] >= 500, 2.0, 0.0)
+    found = stabdiag.diagnose(log).diagnosis
+    assert (found.slug, found.step) == ("spike-persistent", 500)
+
+
+@pytest.mark.parametrize("name", ["val/l1_loss", "l1", "aux_loss_weight", "eval_loss_l1"])
+def test_what_is_no_part_of_the_loss_is_none(calm: Callable[..., Log], name: str) -> None:
+    log = of_parts(calm)
+    log[name] = log.pop("l1_loss")
+    history = stabdiag.read(log)
+    assert all(one.words != ("off", "on") for one in history.group("setting").values())
