@@ -84,15 +84,18 @@ def settled_part(case: Case) -> slice:
     stayed = [spike for spike in jumps_that_stay(case) if spike.onset < part.stop]
     if case.literal or not stayed:
         return part
-    after = max(stayed[-1].end, part.start)
-    if part.stop - after >= case.rise_window:
-        return slice(after, part.stop)
     shifted = [shift.spike for shift in case.shifts]
+
+    def after(jump: Spike) -> int:
+        # What is measured on something else needs no time to come to rest, and may break meanwhile.
+        return max(jump.onset if jump in shifted else jump.end, int(part.start))
+
+    if part.stop - after(stayed[-1]) >= case.rise_window:
+        return slice(after(stayed[-1]), part.stop)
     while len(stayed) > 1 and stayed[-2] in shifted:
         stop = stayed.pop().onset
-        begin = max(stayed[-1].end, part.start)
-        if stop - begin >= case.rise_window:
-            return slice(begin, stop)
+        if stop - after(stayed[-1]) >= case.rise_window:
+            return slice(after(stayed[-1]), stop)
     return slice(part.start, max(stayed[0].onset, part.start))
 
 

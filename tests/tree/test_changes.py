@@ -445,3 +445,15 @@ def test_what_is_no_part_of_the_loss_is_none(calm: Callable[..., Log], name: str
     log[name] = log.pop("l1_loss")
     history = stabdiag.read(log)
     assert all(one.words != ("off", "on") for one in history.group("setting").values())
+
+
+@pytest.mark.parametrize("gap", [50, 120])
+def test_a_jump_soon_after_new_data_is_not_excused_with_them(
+    calm: Callable[..., Log], gap: int
+) -> None:
+    log = jumping(calm)
+    data = {**log, "stage": switched(log, AT, 1, 2)}
+    assert stabdiag.diagnose(data).diagnosis.slug == "healthy"
+    data["loss"] = log["loss"].copy()
+    data["loss"][AT + gap :] += 0.4
+    assert stabdiag.diagnose(data).diagnosis.severity == "error"
