@@ -10,7 +10,8 @@ finding is acted on only if it is certain:
   log, the manifest or batches that come round tell: where the data come in one order each time, the
   next epoch shows it to be this run's habit;
 - a climb, if it would have been found one window of the climb ago as well, and half a window ago,
-  from what the log held then;
+  from what the log held then; but not as long as something that is logged makes the loss harder,
+  such as the weight of a part of it: whether the loss rises with that shows only afterwards;
 - anything else in the same way, with the window of the spike.
 
 The rule looks at the log alone, not at when the log was looked at.
@@ -25,6 +26,7 @@ import numpy as np
 from stabdiag.api import report_on
 from stabdiag.history import EventKind
 from stabdiag.manifest.other import other_number
+from stabdiag.roles import hardens
 from stabdiag.stats.quantiles import usual_gap
 
 if TYPE_CHECKING:
@@ -47,7 +49,9 @@ def certain(report: Report, fail_on: Severity) -> Finding | None:
     bad = [
         found
         for found in report.findings
-        if found.severity.rank <= fail_on.rank and not _begins_an_epoch(found, report)
+        if found.severity.rank <= fail_on.rank
+        and not _begins_an_epoch(found, report)
+        and not _gets_harder(found, report)
     ]
     at_once = next((found for found in bad if _at_once(found, report)), None)
     if at_once is not None:
@@ -88,6 +92,19 @@ def _begins_an_epoch(found: Finding, report: Report) -> bool:
     if epoch is not None:
         return _turns(epoch, found.step)
     return _by_the_manifest(found.step, report) or _batches_come_round(found.step, report)
+
+
+def _gets_harder(found: Finding, report: Report) -> bool:
+    """Tell whether the loss climbs while a logged setting changes that makes it harder."""
+    if found.section != "§4" or found.step is None:
+        return False
+    history, last = report.history, report.history.last_step or 0
+    harder = [
+        *history.group("loss_weight").values(),
+        *(one for one in history.group("setting").values() if hardens(one.column) is not None),
+    ]
+    over = (one.finite().between(found.step, last).values for one in harder)
+    return any(len(values) > 1 and np.ptp(values) > 0 for values in over)
 
 
 def _turns(epoch: Series, step: int) -> bool:
