@@ -32,6 +32,9 @@ _SHARE = 0.5
 _AT_ONCE = 0.8
 _STILL = 0.1
 
+# So many losses tell whether a run ever fell.
+_ENOUGH = 20_000
+
 # A learning rate that fell by this factor explains it.
 _DECAY = 0.7
 
@@ -60,19 +63,19 @@ def climb_made_good(case: Case) -> str:
     x, size = case.loss.values[case.settled], max(case.rise_window // 2, _LEVEL // 2)
     if len(x) < 2 * size:
         return ""
-    levels, starts = block_levels(x, size)
-    up = levels - np.minimum.accumulate(levels)
+    means, starts = block_levels(x, size)
+    up = means - np.minimum.accumulate(means)
     high = int(np.argmax(up))
-    low = int(np.argmin(levels[: high + 1]))
-    height, progress = float(up[high]), float(levels[0] - levels[low])
-    back = float(levels[-1]) < float(levels[high]) - _BACK * height
+    low = int(np.argmin(means[: high + 1]))
+    height, progress = float(up[high]), float(means[0] - means[low])
+    back = float(means[-1]) < float(means[high]) - _BACK * height
     if not back or height <= max(_PART * progress, _SEEN * diff_sigma(x)):
         return ""
     middle = case.settled.start + size // 2
     low_step, high_step = (case.at(middle + int(starts[at])) for at in (low, high))
     return (
-        f"it rose from {num(float(levels[low]))} near step {low_step} to "
-        f"{num(float(levels[high]))} near step {high_step}, and came back"
+        f"it rose from {num(float(means[low]))} near step {low_step} to "
+        f"{num(float(means[high]))} near step {high_step}, and came back"
     )
 
 
@@ -124,8 +127,8 @@ def _fall(x: Floats) -> int | None:
     """Return the position of the first loss after a fall, shape (n,) finite; None without one."""
     if len(x) < 5 * _LEVEL or x.min() <= 0:
         return None
-    levels, starts = block_levels(x, _LEVEL)
-    widest = int(np.argmax(levels[:-2] - levels[2:]))
+    means, starts = block_levels(x, _LEVEL)
+    widest = int(np.argmax(means[:-2] - means[2:]))
     begin = int(starts[widest])
     at = begin + 1 + int(np.argmin(np.diff(x[begin : begin + 3 * _LEVEL])))
     parts = [x[at + k * _LEVEL : at + (k + 1) * _LEVEL] for k in (-2, -1, 0, 1)]
@@ -145,13 +148,14 @@ def _rate_fell(case: Case, at: int) -> bool:
 
 
 def _not_fallen(case: Case) -> Remark | None:
-    x, size = case.loss.values, len(case.loss) // 10
+    x = case.loss.values[:: max(len(case.loss) // _ENOUGH, 1)]
+    size = len(x) // 10
     if size < _LEVEL // 2:
         return None
-    levels, _ = block_levels(x, size)
-    first, last = float(levels[0]), float(levels[-1])
+    tenths, _ = block_levels(x, size)
+    first, last = float(tenths[0]), float(tenths[-1])
     noise = _SEEN * diff_sigma(x) / size**0.5
-    fell = max(first, median(x[:3]) - noise) - float(levels.min())
+    fell = max(first, median(x[:3]) - noise) - float(tenths.min())
     if fell > min(noise, case.limits.learning.least_fall * abs(first)):
         return None
     return Remark(
