@@ -35,8 +35,8 @@ SPLITS = {
     "sixth": "drawn with a seed of its own; 94.1 % of them were diagnosed right when they were "
     "new, but they have been looked at since",
     "tenth": "drawn with a seed of its own, trained while the rules were still being worked on, "
-    "and looked at by nobody; 95.5 % of them were diagnosed right when they were new, and the "
-    "rules that have followed since came from other runs",
+    "and no rule came from what went wrong with them; 95.5 % of them were diagnosed right when "
+    "they were new",
     "all": "all there are",
 }
 

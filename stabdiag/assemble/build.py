@@ -61,7 +61,8 @@ def build_history(
         if settled is not None:
             return settled
     named = name_columns(columns, chosen)
-    columns, names, picked = named.columns, *_without_settings(named.names)
+    columns = named.columns
+    names, picked = _without_settings(named.names)
     clock = read_steps(columns, names)
     events = [*_unreadable(columns), *clock.events]
     events += [Event(kind=EventKind.COLUMN, message=note) for note in named.notes]

@@ -36,9 +36,8 @@ def settings(
         steps: the step of each record.
         run: the records of the run.
     """
-    for role, name in (
-        settings_of(columns.names, {*taken, *chosen.values()}) | dict(chosen)
-    ).items():
+    found = settings_of(columns.names, {*taken, *chosen.values()})
+    for role, name in {**found, **chosen}.items():
         column = columns.load(name)
         series = None if _tells_otherwise(column) else _series(role, name, column, steps, run)
         if series is not None and _counts(series, int(run.sum())):

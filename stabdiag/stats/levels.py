@@ -12,6 +12,14 @@ if TYPE_CHECKING:
 # A median needs no more points than this: of longer stretches every so many-th is taken.
 _ENOUGH = 1000
 
+# The level at which a run began is the highest of so many losses: it soon falls.
+_BEGIN = 5
+
+
+def beginning(x: Floats) -> float:
+    """Return the level at which a series began, shape (n,), finite, n at least 1, in its unit."""
+    return float(x[:_BEGIN].max())
+
 
 def levels(x: Floats, stretches: int) -> Floats:
     """Return the medians of equal stretches of a series, in its own unit.

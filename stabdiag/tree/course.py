@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stabdiag.roles import hardens, is_weight
+from stabdiag.stats.levels import beginning
 from stabdiag.stats.quantiles import median
 from stabdiag.stats.spread import lag_and_lead
 from stabdiag.tree.rises import comparable_from, is_clear, rise_of
@@ -39,9 +40,6 @@ _MOST_OF_RISE = 0.75
 
 # So few losses tell of no course.
 _SHORT = 20
-
-# The level at which a run began is the highest of so many losses, as for a jump.
-_BEGIN = 5
 
 # An evaluation loss, the median of so many, follows a rise that it makes by this share.
 _FEW = 3
@@ -97,7 +95,7 @@ def goes_with(case: Case, one: RiseWith) -> bool:
 
     What gets harder lifts no loss to above where it began; what weighs more may.
     """
-    above = one.rise.last_level > case.loss.values[:_BEGIN].max()
+    above = one.rise.last_level > beginning(case.loss.values)
     if (above and not one.weighs) or not _is_spread(case, one):
         return False
     return not _has_another_cause(case, one)

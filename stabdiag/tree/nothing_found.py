@@ -28,7 +28,7 @@ def nothing_found(case: Case, trail: tuple[Answer, ...]) -> Finding:
     outcome = BY_SLUG[slug]
     if slug == "healthy":
         remark = remark_on(case)
-        summary = f"{_logged(case)}: {_healthy(case, open_)}.{remark.told}"
+        summary = f"{_logged(case)}: {_healthy(case, open_)}. {remark.told}".rstrip()
         first = f"Nothing needs to be done{remark.provided}."
     else:
         summary, first = f"{_logged(case)}: {_too_little(case, open_)}.", _log_more(case)

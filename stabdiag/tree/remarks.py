@@ -11,6 +11,7 @@ from stabdiag.stats.blocks import block_levels
 from stabdiag.stats.quantiles import diff_sigma, median
 from stabdiag.tree.changes import went
 from stabdiag.tree.ramps import rose_with, to_compare
+from stabdiag.tree.rises import SEEN
 from stabdiag.words import capitalised, num, plural
 
 if TYPE_CHECKING:
@@ -21,16 +22,12 @@ if TYPE_CHECKING:
 _PART = 0.25
 _BACK = 0.5
 
-# What is told of is this many deviations of single losses high.
-_SEEN = 4.0
-
 # A level is that of so many losses, and a loss that fell at once fell to less than this share.
 _LEVEL = 20
 _SHARE = 0.5
 
-# It did so from one loss to the next, but for so much, and stood as still before and after.
+# It did so from one loss to the next, by this share of its fall at least.
 _AT_ONCE = 0.8
-_STILL = 0.1
 
 # So many losses tell whether a run ever fell.
 _ENOUGH = 20_000
@@ -41,7 +38,10 @@ _DECAY = 0.7
 
 @dataclass(frozen=True, kw_only=True)
 class Remark:
-    """A sentence of its own, and the condition on which nothing needs to be done."""
+    """What is to be known, in sentences, and the condition on which nothing needs to be done.
+
+    The condition goes on after "Nothing needs to be done".
+    """
 
     told: str = ""
     provided: str = ""
@@ -56,7 +56,7 @@ def remark_on(case: Case) -> Remark:
 
 
 def climb_made_good(case: Case) -> str:
-    """Return the largest climb of the losses of section 4 that was made good; none if it is small.
+    """Tell in words the largest climb of section 4's losses that was made good; "" if it is small.
 
     A descent at the beginning is none, and what lasts less than half a window is no climb.
     """
@@ -69,7 +69,7 @@ def climb_made_good(case: Case) -> str:
     low = int(np.argmin(means[: high + 1]))
     height, progress = float(up[high]), float(means[0] - means[low])
     back = float(means[-1]) < float(means[high]) - _BACK * height
-    if not back or height <= max(_PART * progress, _SEEN * diff_sigma(x)):
+    if not back or height <= max(_PART * progress, SEEN * diff_sigma(x)):
         return ""
     middle = case.settled.start + size // 2
     low_step, high_step = (case.at(middle + int(starts[at])) for at in (low, high))
@@ -87,7 +87,7 @@ def _shifted(case: Case) -> Remark | None:
     others = f" The same holds of {plural(more, 'earlier rise')}." if more else ""
     change = shift.changes[0]
     return Remark(
-        told=f" From step {case.at(shift.spike.onset)} on the loss is higher, "
+        told=f"From step {case.at(shift.spike.onset)} on the loss is higher, "
         f"{num(shift.spike.level)} before and {num(shift.level)} after, as {went(shift.changes)}: "
         f"the two are not comparable.{others}",
         provided=f", if the change of {change.name} {change.place} was meant",
@@ -101,7 +101,7 @@ def _ramped(case: Case) -> Remark | None:
         return None
     told = (rose_with(case, ramp), to_compare(ramp))
     return Remark(
-        told="".join(f" {capitalised(one)}." for one in told),
+        told=" ".join(f"{capitalised(one)}." for one in told),
         provided=f", if {ramp.name} was meant to change as it did",
     )
 
@@ -118,7 +118,7 @@ def _fallen_at_once(case: Case) -> Remark | None:
         return None
     before, after = median(x[at - _LEVEL : at]), median(x[at : at + _LEVEL])
     return Remark(
-        told=f" At step {case.at(at)} the loss fell from {num(before)} to {num(after)} at once.",
+        told=f"At step {case.at(at)} the loss fell from {num(before)} to {num(after)} at once.",
         provided=", if it still measures the same there: the same batches, labels and mean",
     )
 
@@ -127,19 +127,16 @@ def _fall(x: Floats) -> int | None:
     """Return the position of the first loss after a fall, shape (n,) finite; None without one."""
     if len(x) < 5 * _LEVEL or x.min() <= 0:
         return None
-    means, starts = block_levels(x, _LEVEL)
-    widest = int(np.argmax(means[:-2] - means[2:]))
-    begin = int(starts[widest])
-    at = begin + 1 + int(np.argmin(np.diff(x[begin : begin + 3 * _LEVEL])))
-    parts = [x[at + k * _LEVEL : at + (k + 1) * _LEVEL] for k in (-2, -1, 0, 1)]
-    if at < 2 * _LEVEL or len(parts[-1]) < _LEVEL:
+    at = 1 + int(np.argmin(np.diff(x)))
+    parts = (x[max(at - _LEVEL, 0) : at], x[at : at + _LEVEL])
+    if min(map(len, parts)) < _LEVEL:
         return None
-    earlier, before, after, later = map(median, parts)
+    before, after = map(median, parts)
     fell = before - after
-    stood = max(abs(earlier - before), abs(later - after)) < _STILL * fell
-    far = after < _SHARE * before and fell > _SEEN * max(map(diff_sigma, parts))
+    far = after < _SHARE * before and fell > SEEN * max(map(diff_sigma, parts))
+    # Spikes come down as far, and data that come in blocks do so again and again.
     alone = max(x[at:].max() - after, before - x[:at].min()) < _AT_ONCE * fell
-    return at if stood and far and alone and x[at - 1] - x[at] > _AT_ONCE * fell else None
+    return at if far and alone and x[at - 1] - x[at] > _AT_ONCE * fell else None
 
 
 def _rate_fell(case: Case, at: int) -> bool:
@@ -148,18 +145,22 @@ def _rate_fell(case: Case, at: int) -> bool:
 
 
 def _not_fallen(case: Case) -> Remark | None:
+    """Return that no tenth of the log lies below the first, nor below where it began.
+
+    That is no symptom by itself: `not-learning` asks for a run long enough to have learned.
+    """
     x = case.loss.values[:: max(len(case.loss) // _ENOUGH, 1)]
     size = len(x) // 10
     if size < _LEVEL // 2:
         return None
     tenths, _ = block_levels(x, size)
     first, last = float(tenths[0]), float(tenths[-1])
-    noise = _SEEN * diff_sigma(x) / size**0.5
+    noise = SEEN * diff_sigma(x) / size**0.5
     fell = max(first, median(x[:3]) - noise) - float(tenths.min())
     if fell > min(noise, case.limits.learning.least_fall * abs(first)):
         return None
     return Remark(
-        told=f" It has not fallen: {num(first)} over the first tenth of the log, {num(last)} over "
+        told=f"It has not fallen: {num(first)} over the first tenth of the log, {num(last)} over "
         "the last.",
         provided=", if this run goes on from one that has learned; if not, train on one batch "
         "alone: any model can memorise that",

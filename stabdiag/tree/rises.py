@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _OBVIOUS = 2.5
 
 # A rise of fewer deviations of single losses than this cannot be seen among them.
-_SEEN = 4.0
+SEEN = 4.0
 
 # It has not come to rest if its second half rises, but for this chance.
 _GOES_ON_WITH = 0.01
@@ -175,7 +175,7 @@ def material_bar(case: Case, rise: Rise) -> float:
     if rise.late_p_value < _GOES_ON_WITH or _has_rising_lr(case, rise):
         return max(least, rise.bar)
     drowned = max(least, limits.material_if_drowned * rise.progress)
-    return max(min(drowned, max(least, _SEEN * rise.deviation)), rise.bar)
+    return max(min(drowned, max(least, SEEN * rise.deviation)), rise.bar)
 
 
 def _has_rising_lr(case: Case, rise: Rise) -> bool:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stabdiag.stats.levels import beginning
 from stabdiag.stats.quantiles import median
 from stabdiag.stats.trend import mann_kendall
 from stabdiag.tree.changes import Change, near_spike
@@ -27,14 +28,11 @@ if TYPE_CHECKING:
 # What is logged as a mean, or with a delay, shows a change so many points late at most.
 _FOUND_WITHIN = 2
 
-# The level at which a run began is the highest of so many losses: it soon falls.
-_BEGIN = 5
-
 # Fewer losses after a jump tell nothing of it.
 _FEWEST = 5
 
-# The later losses have to lie below that level by this share of what was learned: a model that is
-# back at chance does not.
+# The later losses have to lie below the level at which the run began, by this share of what was
+# learned: those of a model that is back at chance do not.
 _KEPT = 0.05
 
 # The later losses go on rising if they do so by this share of the jump, but for this chance.
@@ -87,7 +85,7 @@ def _keeps_and_rests(x: Floats, spike: Spike, until: int) -> bool:
     if until - spike.onset < _FEWEST:
         return False
     later = x[(spike.onset + until) // 2 : until]
-    begin = x[:_BEGIN].max()
+    begin = beginning(x)
     if median(later) >= begin - _KEPT * (begin - spike.base):
         return False
     half = len(later) // 2

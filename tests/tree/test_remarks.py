@@ -8,12 +8,12 @@ import pytest
 import stabdiag
 
 
-def hump(height: float, over: int, back: int = 200) -> dict[str, np.ndarray]:
+def hump(height: float, over: int, back: int = 200, sigma: float = 0.05) -> dict[str, np.ndarray]:
     """A calm run that climbs from step 1500 on, and comes back."""
     at = np.arange(4000)
     since = at - 1500
     up = np.clip(since / over, 0, 1) * np.exp(-np.maximum(since - over, 0) / back)
-    noise = 0.05 * np.random.default_rng(0).standard_normal(4000)
+    noise = sigma * np.random.default_rng(0).standard_normal(4000)
     return {"step": at, "loss": 2 + 2 * np.exp(-at / 300) + height * up + noise}
 
 
@@ -27,12 +27,12 @@ def test_a_slow_climb_that_came_back_is_told_of() -> None:
 
 
 @pytest.mark.parametrize(
-    ("height", "over", "back"),
-    [(0.15, 400, 200), (0.0, 400, 200)],
-    ids=["among the losses", "none"],
+    ("height", "sigma"),
+    [(0.35, 0.05), (0.7, 0.2), (0.0, 0.05)],
+    ids=["beside the progress", "among the losses", "none"],
 )
-def test_a_small_one_is_not(height: float, over: int, back: int) -> None:
-    found = stabdiag.diagnose(hump(height, over, back)).diagnosis
+def test_a_small_one_is_not(height: float, sigma: float) -> None:
+    found = stabdiag.diagnose(hump(height, over=400, sigma=sigma)).diagnosis
     assert found.slug == "healthy"
     assert "no climb;" in found.summary
 
@@ -65,15 +65,31 @@ def test_a_loss_that_falls_at_once_may_be_measured_otherwise() -> None:
 
 
 def test_one_that_falls_with_the_rate_or_by_and_by_is_as_it_should_be() -> None:
-    decayed, learned = calm(), calm()
+    decayed, learned, lower = calm(), calm(), calm()
     decayed["loss"][600:] /= 8
     decayed["lr"][600:] /= 10
-    learned["loss"] *= 1 / (1 + 7 / (1 + np.exp(-(learned["step"] - 600) / 8)))
-    for log in (decayed, learned, calm()):
+    learned["loss"] /= 1 + 7 * np.clip((learned["step"] - 600) / 5, 0, 1)
+    lower["loss"][600:] *= 0.7
+    for log in (decayed, learned, lower, calm()):
         found = stabdiag.diagnose(log).diagnosis
         assert found.slug == "healthy"
         assert "at once" not in found.summary
         assert found.first_action == "Nothing needs to be done."
+
+
+def test_nor_is_a_descent_that_is_as_steep_as_its_noise() -> None:
+    at = np.arange(200)
+    for seed in range(20):
+        noise = np.random.default_rng(seed).standard_normal(200)
+        learned = 0.8 + 1.7 * np.exp(-np.maximum(at - 30, 0) / 4)
+        log = {"step": at, "loss": learned * np.exp(0.2 * noise)}
+        assert "at once" not in stabdiag.diagnose(log).diagnosis.summary
+
+
+def test_nor_is_one_that_falls_again_and_again() -> None:
+    log = calm()
+    log["loss"][(log["step"] > 200) & (log["step"] // 100 % 2 == 0)] /= 8
+    assert "at once" not in stabdiag.diagnose(log).diagnosis.summary
 
 
 def test_a_loss_that_never_fell_is_told_of() -> None:
@@ -92,3 +108,17 @@ def test_nor_is_anything_else_asked_of_one_of_two_opponents() -> None:
     flat = 2 + 0.05 * np.random.default_rng(3).standard_normal(1000)
     found = stabdiag.diagnose({"step": log["step"], "loss_G": flat, "loss_D": flat[::-1]})
     assert "It has not fallen" not in found.diagnosis.summary
+
+
+def test_a_fall_that_a_short_log_hides_is_none_that_is_missing() -> None:
+    at, rng = np.arange(100), np.random.default_rng(4)
+    loss = 2 - 0.4 * at / 100 + 0.5 * rng.standard_normal(100)
+    assert "not fallen" not in stabdiag.diagnose({"step": at, "loss": loss}).diagnosis.summary
+
+
+def test_a_loss_that_ends_high_has_not_come_back() -> None:
+    log = calm(3000)
+    log["loss"] += np.where((log["step"] // 300) % 2 == 1, 1.0, 0.0)
+    found = stabdiag.diagnose(log).diagnosis
+    assert found.slug == "healthy"
+    assert "came back" not in found.summary
