@@ -69,7 +69,8 @@ def _take(points: Points, rows: sqlite3.Cursor) -> None:
     for metric, step, value, is_nan, time in rows:
         # Where a page is damaged anything may stand in a column, whatever its type.
         if isinstance(metric, str) and isinstance(step, int) and isinstance(value, int | float):
-            points.add(metric, step, value_of(value, is_nan=bool(is_nan)), time=time or 0)
+            at = time if isinstance(time, int) else 0
+            points.add(metric, step, value_of(value, is_nan=bool(is_nan)), time=at)
 
 
 def _about(count: int, run: str, name: str) -> tuple[Event, ...]:
