@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from stabdiag.words import in_epochs
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from stabdiag.arrays import Floats, Ints, Mask
 
@@ -56,6 +56,9 @@ class Remedy(StrEnum):
     MODEL = "model"
     DATA = "data"
 
+
+# Those about NaN, spikes and climbs: no run is called fine in which one of them is open.
+_MAIN = ("Q1.1", "Q2.1", "Q4.1")
 
 # To a question that asks which, yes is no answer.
 _OPEN = ("What", "Where", "Which")
@@ -142,6 +145,11 @@ class Finding:
             reload=in_epochs(self.reload),
             unit="epoch",
         )
+
+
+def open_questions(answers: Iterable[Answer]) -> dict[str, Answer]:
+    """Return those answers about NaN, spikes and climbs that are unknown, by question."""
+    return {a.question: a for a in answers if a.question in _MAIN and a.verdict is Verdict.UNKNOWN}
 
 
 def fails(severity: Severity, fail_on: str) -> bool:
