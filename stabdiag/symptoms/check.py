@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from stabdiag.findings import Finding, Severity
+from stabdiag.findings import Finding, Severity, as_actions
 from stabdiag.report import Unchecked
 from stabdiag.symptoms import SYMPTOMS
 from stabdiag.tree.advice.changed import with_changes_at
@@ -66,8 +66,7 @@ def _finding(symptom: Symptom, evidence: Evidence) -> Finding:
         title=evidence.title or symptom.title,
         remedies=evidence.remedies or symptom.remedies,
         summary=evidence.because,
-        first_action=evidence.first,
-        next_actions=evidence.then,
+        actions=as_actions(evidence.first, *evidence.then),
         step=evidence.step,
         evidence=evidence.measured,
     )
@@ -83,7 +82,7 @@ def _merged(found: tuple[Finding, ...], symptoms: tuple[Finding, ...]) -> tuple[
     if symptoms[0].severity is Severity.ERROR:
         return (*symptoms, *(f for f in found if f.severity is not Severity.OK))
     if symptoms[0].severity is Severity.NOTE and found[0].severity is Severity.OK:
-        return (replace(found[0], first_action=_NOTHING_URGENT), *found[1:], *symptoms)
+        return (replace(found[0], actions=as_actions(_NOTHING_URGENT)), *found[1:], *symptoms)
     if symptoms[0].severity is Severity.WARNING:
         worse = ", ".join(one.slug for one in symptoms if one.severity is Severity.WARNING)
         act = found[0].first_action
@@ -93,5 +92,5 @@ def _merged(found: tuple[Finding, ...], symptoms: tuple[Finding, ...]) -> tuple[
         elif found[0].slug == "insufficient-data":
             # A run that overfits or was killed is not merely to be let go on.
             first = f"See to {worse} first, found beside it; then {uncapitalised(act)}"
-        found = (replace(found[0], first_action=first), *found[1:])
+        found = (replace(found[0], actions=(*as_actions(first), *found[0].actions[1:])), *found[1:])
     return (*found, *symptoms)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stabdiag.findings import Answer, Finding, Verdict
+from stabdiag.findings import Answer, Finding, Verdict, as_actions
 from stabdiag.stats.rise import FEWEST
 from stabdiag.tree.outcomes import BY_SLUG
 from stabdiag.tree.remarks import climb_made_good, remark_on
@@ -39,7 +39,7 @@ def nothing_found(case: Case, trail: tuple[Answer, ...]) -> Finding:
         question=trail[-1].question,
         title=outcome.title,
         summary=summary,
-        first_action=first,
+        actions=as_actions(first),
     )
 
 
