@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -104,9 +105,8 @@ class Report:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as the JSON object, schema 2."""
-        from stabdiag.formats.json import as_json
-
-        return as_json(self)
+        found: dict[str, Any] = json.loads(self.to_json())
+        return found
 
     def to_json(self) -> str:
         """Return the report as strict JSON, schema 2."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from stabdiag.formats.json_text import dumps, escape, mapping, scalar, version
 
 if TYPE_CHECKING:
-    from stabdiag.findings import Answer, Finding
+    from stabdiag.findings import Action, Answer, Finding
     from stabdiag.formats.json_text import Json
     from stabdiag.history import Event, Series, Source
     from stabdiag.limits import Limits
@@ -97,16 +97,27 @@ def finding(found: Finding) -> Json:
         "title": escape(found.title),
         "summary": escape(found.summary),
         "step": scalar(found.step),
-        "actions": _actions(found),
+        "actions": [_action(action) for action in found.actions],
         "evidence": mapping(found.evidence),
         "asked_of": found.asked_of.value,
     }
 
 
-def _actions(found: Finding) -> list[Json]:
-    """Return what to do, in order; what does not apply is left out."""
-    actions = (found.first_action, *found.next_actions)
-    return [{"text": escape(text)} for text in actions if text]
+def _action(action: Action) -> Json:
+    """Return what to do; what does not apply is left out."""
+    told = {
+        "setting": action.setting,
+        "from": action.from_,
+        "to": action.to,
+        "step": action.step,
+        "checkpoint": action.checkpoint,
+    }
+    return {
+        "kind": action.kind.value,
+        "text": escape(action.text),
+        "also": [kind.value for kind in action.also],
+        **mapping({name: value for name, value in told.items() if value is not None}),
+    }
 
 
 def _answer(answer: Answer) -> Json:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stabdiag.findings import Answer, Finding, Verdict, open_questions
+from stabdiag.findings import Action, ActionKind, Answer, Finding, Verdict, open_questions
 from stabdiag.stats.rise import FEWEST
 from stabdiag.tree.outcomes import BY_SLUG
 from stabdiag.tree.remarks import Remark, climb_made_good, remark_on
@@ -21,10 +21,11 @@ _ABOUT = {**_MAIN, "Q3.1": "overflows"}
 def nothing_found(case: Case, answers: tuple[Answer, ...]) -> Finding:
     """Return ``healthy``, or ``insufficient-data`` where NaN, spikes or climbs are not tested."""
     open_ = open_questions(answers)
+    first: Action | None
     remark = remark_on(case) if len(case.loss) and "Q2.1" not in open_ else Remark()
     if open_:
         outcome = BY_SLUG["insufficient-data"]
-        summary, first = _too_little(case, open_), remark.first or _log_more(case, open_)
+        summary, first = _too_little(case, open_), remark.first or _log_more(case)
     else:
         outcome, summary, first = BY_SLUG["healthy"], _healthy(case, answers), remark.first
     return Finding(
@@ -34,7 +35,7 @@ def nothing_found(case: Case, answers: tuple[Answer, ...]) -> Finding:
         question=answers[-1].question,
         title=outcome.title,
         summary=f"{_logged(case)}{summary}. {remark.told}".rstrip(),
-        first_action=first,
+        actions=() if first is None else (first,),
     )
 
 
@@ -72,11 +73,14 @@ def _too_little(case: Case, open_: dict[str, Answer]) -> str:
     return f": {listed(['no NaN', *known])}, but not tested for {listed(untested)}"
 
 
-def _log_more(case: Case, open_: dict[str, Answer]) -> str:
+def _log_more(case: Case) -> Action:
     """Return what to log, and how much of it the questions about spikes and climbs need."""
     needed = f"a trend takes {FEWEST} losses, a spike {case.fewest_for_spikes}"
     if not len(case.loss):
-        return f"Log the loss of every step, and diagnose again ({needed})."
+        text = f"Log the loss of every step, and diagnose again ({needed})."
+        return Action(ActionKind.LOG_MORE, text, setting="loss")
     if case.history.contested is not None:
-        return "Judge the run by a score of what it makes: a loss with an opponent tells of none."
-    return f"Let the run go on or log the loss more often, and diagnose again ({needed})."
+        text = f"Judge the run by another score: its loss, {case.history.contested}, is none."
+        return Action(ActionKind.CHECK_EVALUATION, text)
+    text = f"Let the run go on or log the loss more often, and diagnose again ({needed})."
+    return Action(ActionKind.KEEP_GOING, text, also=(ActionKind.LOG_MORE,))

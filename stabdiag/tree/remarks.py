@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stabdiag.findings import Action, ActionKind
 from stabdiag.stats.blocks import block_levels
 from stabdiag.stats.quantiles import diff_sigma, median
 from stabdiag.tree.changes import went
@@ -38,7 +39,7 @@ class Remark:
     """What is to be known, in sentences, and what to make sure of."""
 
     told: str = ""
-    first: str = ""
+    first: Action | None = None
 
 
 def remark_on(case: Case) -> Remark:
@@ -84,7 +85,11 @@ def _shifted(case: Case) -> Remark | None:
         told=f"From step {case.at(shift.spike.onset)} on the loss is higher, "
         f"{num(shift.spike.level)} before and {num(shift.level)} after, as {went(shift.changes)}: "
         f"the two are not comparable.{others}",
-        first=f"Make sure that the change of {change.name} {change.place} was meant.",
+        first=Action(
+            ActionKind.CHECK_SETTINGS,
+            f"Make sure that the change of {change.name} {change.place} was meant.",
+            setting=change.name,
+        ),
     )
 
 
@@ -96,7 +101,11 @@ def _ramped(case: Case) -> Remark | None:
     told = (rose_with(case, ramp), to_compare(ramp))
     return Remark(
         told=" ".join(f"{capitalised(one)}." for one in told),
-        first=f"Make sure that {ramp.name} was meant to change as it did.",
+        first=Action(
+            ActionKind.CHECK_SETTINGS,
+            f"Make sure that {ramp.name} was meant to change as it did.",
+            setting=ramp.name,
+        ),
     )
 
 
@@ -113,8 +122,12 @@ def _fallen_at_once(case: Case) -> Remark | None:
     before, after = median(x[at - _LEVEL : at]), median(x[at : at + _LEVEL])
     return Remark(
         told=f"At step {case.at(at)} the loss fell from {num(before)} to {num(after)} at once.",
-        first=f"Check that the loss still measures the same from step {case.at(at)} on: the same "
-        "batches, labels and mean.",
+        first=Action(
+            ActionKind.CHECK_LOSS,
+            f"Check that the loss still measures the same from step {case.at(at)} on: the same "
+            "batches, labels and mean.",
+            step=case.at(at),
+        ),
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from stabdiag.findings import Answer, AskedOf, Finding, Remedy, Severity
+from stabdiag.findings import Answer, AskedOf, Finding, Remedy, Severity, as_actions
 from stabdiag.tree import QUESTIONS
 from stabdiag.tree.advice import ADVICE
 from stabdiag.tree.advice.kept import with_lost
@@ -83,10 +83,10 @@ def _with_hint(case: Case, finding: Finding, earlier: Finding) -> Finding:
         again = (f"If the loss goes NaN again, {step}",)
         return replace(
             finding,
-            first_action=earlier.first_action,
-            next_actions=(
-                *(() if Remedy.RATE in finding.remedies else again),
-                *finding.next_actions,
+            actions=(
+                *earlier.actions[:1],
+                *(() if Remedy.RATE in finding.remedies else as_actions(*again)),
+                *finding.actions[1:],
             ),
             reload=earlier.reload,
             began=earlier.began,
@@ -95,7 +95,7 @@ def _with_hint(case: Case, finding: Finding, earlier: Finding) -> Finding:
         f"Fix what went wrong before the NaN, from step {earlier.step} on: see {earlier.slug} "
         "below."
     )
-    return replace(finding, next_actions=(hint, *finding.next_actions))
+    return replace(finding, actions=(*finding.actions[:1], *as_actions(hint), *finding.actions[1:]))
 
 
 def _is_schedule(case: Case, earlier: Finding) -> bool:
@@ -128,7 +128,13 @@ def _beside_errors(findings: list[Finding]) -> tuple[Finding, ...]:
     if not any(_sets_back(finding) for finding in findings):
         return tuple(findings)
     return tuple(
-        replace(one, first_action=capitalised(one.first_action.removeprefix(GO_ON)))
+        replace(
+            one,
+            actions=(
+                *as_actions(capitalised(one.first_action.removeprefix(GO_ON))),
+                *one.actions[1:],
+            ),
+        )
         for one in findings
     )
 
@@ -213,8 +219,7 @@ def _finding(case: Case, slug: str, answers: dict[str, Answer]) -> Finding:
         question=last.question,
         title=advice.title or outcome.title,
         summary=advice.summary,
-        first_action=advice.first,
-        next_actions=advice.then,
+        actions=as_actions(advice.first, *advice.then),
         step=advice.step,
         reload=advice.reload,
         began=advice.began,
