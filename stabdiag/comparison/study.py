@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from stabdiag.comparison.ends import Ends, ends
 from stabdiag.comparison.outcomes import BY_SLUG
-from stabdiag.findings import Finding, Severity
+from stabdiag.findings import Finding, Severity, as_actions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -78,8 +78,7 @@ def finding(
         question="",
         title=outcome.title,
         summary=because,
-        first_action=first,
-        next_actions=then,
+        actions=as_actions(first, *then),
         step=step,
         evidence=measured or {},
     )

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from stabdiag.findings import Remedy, Severity
-from stabdiag.symptoms.symptom import Evidence, Symptom
+from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
 from stabdiag.symptoms.tenths import by_tenths
 from stabdiag.words import num, plural
 
@@ -138,6 +138,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         check=dead_neurons,
         needs=("dead_fraction",),
         limits=("weights.dead_share",),
+        enough=(at_least(_LEAST, "dead_fraction", groups=True),),
     ),
     Symptom(
         slug="activation-saturated",
@@ -148,6 +149,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         check=activation_saturated,
         needs=("saturated_fraction",),
         limits=("weights.saturated_share",),
+        enough=(at_least(_LEAST, "saturated_fraction", groups=True),),
     ),
     Symptom(
         slug="attention-entropy-collapse",
@@ -158,5 +160,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
         check=attention_entropy_collapse,
         needs=("attention_entropy",),
         limits=("weights.entropy_share",),
+        enough=(at_least(_LEAST, "attention_entropy", groups=True),),
     ),
 )

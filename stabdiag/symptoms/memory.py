@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stabdiag.findings import Severity
-from stabdiag.symptoms.symptom import Evidence, Symptom
+from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
 from stabdiag.symptoms.tenths import by_tenths
 from stabdiag.words import num
 
@@ -62,5 +62,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
         check=memory_growth,
         needs=("memory",),
         limits=("throughput.memory_growth",),
+        enough=(at_least(_LEAST, "memory", groups=True),),
     ),
 )

@@ -9,7 +9,7 @@ import numpy as np
 from stabdiag.findings import Severity
 from stabdiag.stats.levels import levels
 from stabdiag.stats.quantiles import median, typical
-from stabdiag.symptoms.symptom import Evidence, Symptom
+from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
 from stabdiag.words import num
 
 if TYPE_CHECKING:
@@ -156,6 +156,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         check=throughput_drop,
         needs=_SPEED,
         limits=("throughput.drop_ratio",),
+        enough=(at_least(_LEAST, "tokens_per_second", "step_time"),),
     ),
     Symptom(
         slug="throughput-sawtooth",
@@ -165,6 +166,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         check=throughput_sawtooth,
         needs=_SPEED,
         limits=("throughput.lost_share",),
+        enough=(at_least(_LEAST, "tokens_per_second", "step_time"),),
     ),
     Symptom(
         slug="mfu-low",
@@ -174,5 +176,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
         check=mfu_low,
         needs=("mfu",),
         limits=("throughput.least_mfu",),
+        enough=(at_least(_LEAST // 2, "mfu"),),
     ),
 )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stabdiag.findings import Remedy, Severity
-from stabdiag.symptoms.symptom import Evidence, Symptom
+from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
 from stabdiag.symptoms.tenths import by_tenths
 from stabdiag.tree.advice.words import less_decay, more_decay
 from stabdiag.words import capitalised, num, plural, times
@@ -159,6 +159,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         needs=("weight_norm",),
         limits=("weights.norm_growth",),
         explained_by=("divergence-weight-norm-climbing",),
+        enough=(at_least(_LEAST, "weight_norm", groups=True),),
     ),
     Symptom(
         slug="weight-norm-shrinking",
@@ -170,6 +171,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         needs=("weight_norm",),
         limits=("weights.norm_loss",),
         explained_by=("divergence-weight-norm-collapsing",),
+        enough=(at_least(_LEAST, "weight_norm", groups=True),),
     ),
     Symptom(
         slug="update-ratio-off",
@@ -180,5 +182,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
         check=update_ratio_off,
         needs=("update_ratio",),
         limits=("weights.update_high", "weights.update_low"),
+        enough=(at_least(_LEAST, "update_ratio", groups=True),),
     ),
 )

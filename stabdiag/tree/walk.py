@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from stabdiag.findings import Answer, AskedOf, Finding, Remedy, Severity
+from stabdiag.findings import Answer, AskedOf, Finding, Remedy, Severity, as_actions
 from stabdiag.tree import QUESTIONS
 from stabdiag.tree.advice import ADVICE
 from stabdiag.tree.advice.kept import with_lost
@@ -28,7 +28,7 @@ _BY_ID = {question.id: question for question in QUESTIONS}
 class Walk:
     """The answers in the order in which they were given, and the findings, worst first."""
 
-    trail: tuple[Answer, ...]
+    answers: tuple[Answer, ...]
     findings: tuple[Finding, ...]
 
 
@@ -48,12 +48,12 @@ def walk(case: Case) -> Walk:
             if errors:
                 trail, findings = _section(_damaged(case, errors), "§1")
                 findings = [_with_hint(case, findings[0], errors[0][1])]
-            trail += [replace(answer, asked_of=AskedOf.LEAD_UP) for answer in lead_up.trail]
+            trail += [replace(answer, asked_of=AskedOf.LEAD_UP) for answer in lead_up.answers]
             findings += [replace(f, asked_of=AskedOf.LEAD_UP) for f in lead_up.findings]
-        return Walk(trail=tuple(trail), findings=with_lost(case, _beside_errors(findings)))
+        return Walk(answers=tuple(trail), findings=with_lost(case, _beside_errors(findings)))
     rest = _sections(case)
-    found = rest.findings or (nothing_found(case, rest.trail),)
-    return Walk(trail=(*trail, *rest.trail), findings=with_lost(case, found))
+    found = rest.findings or (nothing_found(case, rest.answers),)
+    return Walk(answers=(*trail, *rest.answers), findings=with_lost(case, found))
 
 
 def _damage(lead_up: tuple[Finding, ...]) -> list[tuple[int, Finding]]:
@@ -83,10 +83,10 @@ def _with_hint(case: Case, finding: Finding, earlier: Finding) -> Finding:
         again = (f"If the loss goes NaN again, {step}",)
         return replace(
             finding,
-            first_action=earlier.first_action,
-            next_actions=(
-                *(() if Remedy.RATE in finding.remedies else again),
-                *finding.next_actions,
+            actions=(
+                *earlier.actions[:1],
+                *(() if Remedy.RATE in finding.remedies else as_actions(*again)),
+                *finding.actions[1:],
             ),
             reload=earlier.reload,
             began=earlier.began,
@@ -95,7 +95,7 @@ def _with_hint(case: Case, finding: Finding, earlier: Finding) -> Finding:
         f"Fix what went wrong before the NaN, from step {earlier.step} on: see {earlier.slug} "
         "below."
     )
-    return replace(finding, next_actions=(hint, *finding.next_actions))
+    return replace(finding, actions=(*finding.actions[:1], *as_actions(hint), *finding.actions[1:]))
 
 
 def _is_schedule(case: Case, earlier: Finding) -> bool:
@@ -120,7 +120,7 @@ def _sections(case: Case) -> Walk:
         if case.literal and found:
             break
     findings.sort(key=lambda finding: (finding.severity.rank, finding.section))
-    return Walk(trail=tuple(trail), findings=_beside_errors(findings))
+    return Walk(answers=tuple(trail), findings=_beside_errors(findings))
 
 
 def _beside_errors(findings: list[Finding]) -> tuple[Finding, ...]:
@@ -128,7 +128,13 @@ def _beside_errors(findings: list[Finding]) -> tuple[Finding, ...]:
     if not any(_sets_back(finding) for finding in findings):
         return tuple(findings)
     return tuple(
-        replace(one, first_action=capitalised(one.first_action.removeprefix(GO_ON)))
+        replace(
+            one,
+            actions=(
+                *as_actions(capitalised(one.first_action.removeprefix(GO_ON))),
+                *one.actions[1:],
+            ),
+        )
         for one in findings
     )
 
@@ -213,8 +219,7 @@ def _finding(case: Case, slug: str, answers: dict[str, Answer]) -> Finding:
         question=last.question,
         title=advice.title or outcome.title,
         summary=advice.summary,
-        first_action=advice.first,
-        next_actions=advice.then,
+        actions=as_actions(advice.first, *advice.then),
         step=advice.step,
         reload=advice.reload,
         began=advice.began,

@@ -7,7 +7,7 @@ import pytest
 
 import stabdiag
 from stabdiag.explain import names
-from stabdiag.findings import Finding, Severity
+from stabdiag.findings import Action, ActionKind, Finding, Severity
 from stabdiag.formats import render
 from stabdiag.limits import Limits
 from stabdiag.manifest import Manifest
@@ -128,7 +128,7 @@ def test_a_symptom_that_is_an_error_goes_before_a_note_and_stands_for_healthy():
             question="Q4.4",
             title=one.title,
             summary="So it is.",
-            first_action="Wait.",
+            actions=(Action(ActionKind.KEEP_GOING, "Wait."),),
         )
         slugs = [finding.slug for finding in checked.beside((found,))]
         assert slugs == ["loss-constant", *([slug] if kept else [])]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from stabdiag.findings import Remedy, Severity
+from stabdiag.findings import Remedy, Severity, as_actions
 from stabdiag.tree.advice.climb_facts import near_climb
 from stabdiag.tree.advice.spike import GO_ON
 from stabdiag.tree.changes import MOST, changes_near, near_spike, went
@@ -65,7 +65,7 @@ def _with_changes(case: Case, finding: Finding) -> Finding:
     return replace(
         finding,
         summary=f"{finding.summary} {went(changes)}, {_where(step, finding, changes[0])}.",
-        first_action=_look_there(finding, changes),
+        actions=(*as_actions(_look_there(finding, changes)), *finding.actions[1:]),
         evidence={**finding.evidence, **_evidence(changes)},
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from stabdiag.findings import as_actions
 from stabdiag.tree.checkpoint import checkpoint_before
 
 if TYPE_CHECKING:
@@ -32,7 +33,9 @@ def with_lost(case: Case, findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
         return 0 < named < oldest
 
     return tuple(
-        replace(one, next_actions=(word, *one.next_actions)) if is_lost(one) else one
+        replace(one, actions=(*one.actions[:1], *as_actions(word), *one.actions[1:]))
+        if is_lost(one)
+        else one
         for one in findings
     )
 
