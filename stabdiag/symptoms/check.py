@@ -40,7 +40,7 @@ class Checked:
         roles = lacking(self.not_checked)
         why = [f"no {', '.join((*roles[:_NAMED], *['…'][: len(roles) - _NAMED]))}"] if roles else []
         if few := sum(bool(one.reason) for one in self.not_checked):
-            why.append(f"{few} had too few points")
+            why.append(f"{few} had too little to go by")
         skipped = f"{len(self.not_checked)} of {len(SYMPTOMS)} checks were skipped"
         return replace(outcome, summary=f"{outcome.summary} {skipped}: {'; '.join(why)}.")
 

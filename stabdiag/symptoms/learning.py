@@ -22,6 +22,7 @@ from stabdiag.symptoms.losses import (
 from stabdiag.symptoms.stuck import ONE_BATCH, STRETCHES, loss_constant, plateau_at_chance
 from stabdiag.symptoms.symptom import Evidence, Symptom
 from stabdiag.symptoms.warmup import lr_no_warmup
+from stabdiag.tree.loss_weight import weighed_until
 from stabdiag.words import num
 
 if TYPE_CHECKING:
@@ -58,13 +59,20 @@ def not_learning(case: Case) -> Evidence | None:
     """Has the loss not fallen at all, at a level that is not that of chance?"""
     if plateau_at_chance(case) is not None or loss_constant(case) is not None:
         return None
-    return _not_learned(case) or _never_fell(case)
-
-
-def _not_learned(case: Case) -> Evidence | None:
     if stands_still(case):
         level = levels(case.loss.values, STRETCHES)
         return _never_lower(case, case.loss, float(case.loss.values[0]), level)
+    if _is_measured_otherwise(case):
+        return None
+    return _not_learned(case) or _never_fell(case)
+
+
+def _is_measured_otherwise(case: Case) -> bool:
+    """Tell whether the loss came to be measured on something else, or weighed otherwise."""
+    return bool(case.shifts) or case.ramp is not None or weighed_until(case) > 0
+
+
+def _not_learned(case: Case) -> Evidence | None:
     if _blew_up(case) and lr_no_warmup(case) is None:
         return _blown_up(case)
     after = trained(case)
@@ -129,7 +137,7 @@ def _never_fell(case: Case) -> Evidence | None:
     tenths, _ = block_levels(some, len(some) // STRETCHES)
     noise = _SIGMAS * diff_sigma(some) / (len(some) // STRETCHES) ** 0.5
     first = float(tenths[0])
-    if max(first, median(some[:3]) - noise) - float(tenths.min()) > min(noise, least * first):
+    if max(first, median(some[:3]) - noise) - float(tenths.min()) > min(noise, 2 * least * first):
         return None
     return _never_lower(case, case.loss, begun, tenths)
 
@@ -141,6 +149,8 @@ def _warmed_up_long_ago(case: Case) -> bool:
 
 
 def _few_losses(case: Case) -> str:
+    if _is_measured_otherwise(case):
+        return "the loss is measured or weighed otherwise in the course of the run"
     return few_trained(case) if len(case.loss) < _LEVEL or not _warmed_up_long_ago(case) else ""
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from stabdiag.findings import Severity
 from stabdiag.stats.quantiles import median
-from stabdiag.symptoms.symptom import Evidence, Symptom
+from stabdiag.symptoms.symptom import Evidence, Symptom, too_few
 from stabdiag.tree.checkpoint import checkpoint_before
 from stabdiag.words import num
 
@@ -158,6 +158,11 @@ def _time(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
 
 
+def _few_times(case: Case) -> str:
+    logged = len(case.history.finite("clock"))
+    return too_few(_LEAST, f"{logged} of clock") if 0 < logged < _LEAST else ""
+
+
 SYMPTOMS: tuple[Symptom, ...] = (
     Symptom(
         slug="stall",
@@ -168,5 +173,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
         needs=("clock or manifest.total_steps or message",),
         limits=("throughput.stall_ratio", "throughput.stall_seconds"),
         explained_by=("nan", "loss-scale-collapsed"),
+        enough=(_few_times,),
     ),
 )

@@ -8,6 +8,7 @@ from stabdiag.findings import Action, ActionKind, Answer, Finding, Verdict, open
 from stabdiag.stats.rise import FEWEST
 from stabdiag.tree.outcomes import BY_SLUG
 from stabdiag.tree.remarks import Remark, climb_made_good, remark_on
+from stabdiag.tree.unlogged import not_logged
 from stabdiag.words import listed, num, plural
 
 if TYPE_CHECKING:
@@ -21,13 +22,13 @@ _ABOUT = {**_MAIN, "Q3.1": "overflows"}
 def nothing_found(case: Case, answers: tuple[Answer, ...]) -> Finding:
     """Return ``healthy``, or ``insufficient-data`` where NaN, spikes or climbs are not tested."""
     open_ = open_questions(answers)
-    first: Action | None
     remark = remark_on(case) if len(case.loss) and "Q2.1" not in open_ else Remark()
     if open_:
         outcome = BY_SLUG["insufficient-data"]
-        summary, first = _too_little(case, open_), remark.first or _log_more(case)
+        summary, first = _too_little(case, open_), remark.first or _too_few(case)
     else:
-        outcome, summary, first = BY_SLUG["healthy"], _healthy(case, answers), remark.first
+        outcome = BY_SLUG["healthy"]
+        summary, first = _healthy(case, answers), remark.first or _next_run(case)
     return Finding(
         slug=outcome.slug,
         severity=outcome.severity,
@@ -35,7 +36,7 @@ def nothing_found(case: Case, answers: tuple[Answer, ...]) -> Finding:
         question=answers[-1].question,
         title=outcome.title,
         summary=f"{_logged(case)}{summary}. {remark.told}".rstrip(),
-        actions=() if first is None else (first,),
+        actions=(first,),
     )
 
 
@@ -73,7 +74,17 @@ def _too_little(case: Case, open_: dict[str, Answer]) -> str:
     return f": {listed(['no NaN', *known])}, but not tested for {listed(untested)}"
 
 
-def _log_more(case: Case) -> Action:
+def _next_run(case: Case) -> Action:
+    """Return what to do about a run in which nothing was found."""
+    missing = [one.role for one in not_logged(case) if "manifest" not in one.role]
+    if missing:
+        text = f"Log {listed(missing)} in the next run as well: without it, less can be tested."
+        return Action(ActionKind.LOG_MORE, text)
+    text = "Let the run go on, and keep this report to compare the next one with."
+    return Action(ActionKind.KEEP_GOING, text)
+
+
+def _too_few(case: Case) -> Action:
     """Return what to log, and how much of it the questions about spikes and climbs need."""
     needed = f"a trend takes {FEWEST} losses, a spike {case.fewest_for_spikes}"
     if not len(case.loss):

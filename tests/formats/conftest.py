@@ -425,7 +425,7 @@ def renamed() -> Callable[[Report, str], Report]:
         )
         answers = tuple(
             replace(a, because=f"It is {name}.", measured={name: name}, branch=name)
-            for a in report.trail
+            for a in report.tree.answers
         )
         return replace(
             report,

@@ -208,7 +208,7 @@ def test_a_healthy_report_is_short_and_tells_what_was_not_tested(healthy: Report
 
 
 def test_a_healthy_report_that_tested_nothing_says_so(healthy: Report):
-    unknown = tuple(replace(a, verdict=Verdict.UNKNOWN) for a in healthy.trail)
+    unknown = tuple(replace(a, verdict=Verdict.UNKNOWN) for a in healthy.tree.answers)
     text = render(replace(healthy, trail=unknown), "terminal")
     assert "\nTested" not in text
     assert "\nCould not be tested" in text

@@ -88,10 +88,10 @@ def hostile(report: Report, name: str) -> Report:
         findings=(found, *(replace(f, title=name, actions=(act,)) for f in report.also_found)),
         trail=tuple(
             replace(a, because=name, asks=name, measured={**a.measured, name: name})
-            for a in report.trail
+            for a in report.tree.answers
         ),
         not_logged=(NotLogged(role=name, cost=name),),
-        unchecked=tuple(replace(one, missing=(name,)) for one in report.unchecked),
+        unchecked=tuple(replace(one, missing=(name,)) for one in report.not_checked),
         history=replace(
             report.history,
             series={**logged, **norms},

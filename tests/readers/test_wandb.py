@@ -221,7 +221,7 @@ def test_the_diagnosis_is_that_of_the_same_run_in_csv(tmp_path):
     run.write_bytes(data)
     ours, twin = stabdiag.diagnose(run), stabdiag.diagnose(csv)
     assert ours.diagnosis == twin.diagnosis
-    assert ours.trail == twin.trail
+    assert ours.tree.answers == twin.tree.answers
     assert ours.diagnosis.slug != "healthy"
 
 

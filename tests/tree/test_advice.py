@@ -446,9 +446,9 @@ def test_only_what_is_not_logged_is_asked_for(calm: Callable[..., Log]) -> None:
 
 
 def test_the_level_before_a_jump_is_not_called_the_end(calm: Callable[..., Log]) -> None:
-    answers = {a.question: a for a in stabdiag.diagnose(shifted(calm(), 700)).trail}
+    answers = {a.question: a for a in stabdiag.diagnose(shifted(calm(), 700)).tree.answers}
     assert answers["Q4.1"].because.startswith("before the jump at step 700 the loss stood at")
-    answers = {a.question: a for a in stabdiag.diagnose(shifted(calm(), 300)).trail}
+    answers = {a.question: a for a in stabdiag.diagnose(shifted(calm(), 300)).tree.answers}
     assert "best level since the jump at step 300" in answers["Q4.1"].because
 
 
@@ -458,7 +458,7 @@ def test_a_spike_beyond_all_noise_has_no_number_of_deviations() -> None:
     found = stabdiag.diagnose({"step": np.arange(200), "loss": losses}).diagnosis
     assert "(far beyond all noise)" in found.summary
     still = stabdiag.diagnose({"step": np.arange(200), "loss": np.full(200, 2.0)})
-    assert not any("e-" in answer.because for answer in still.trail)
+    assert not any("e-" in answer.because for answer in still.tree.answers)
 
 
 def test_a_log_that_begins_with_nan_does_not_say_when_it_went_nan() -> None:

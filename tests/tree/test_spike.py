@@ -24,7 +24,7 @@ WIDENED = "1000 steps (widened: the log is sparse)"
 
 
 def answer(report: Report, question: str) -> Answer:
-    return next(one for one in report.trail if one.question == question)
+    return next(one for one in report.tree.answers if one.question == question)
 
 
 @pytest.fixture
