@@ -5,17 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from stabdiag.findings import Finding, Severity, as_actions
+from stabdiag.findings import Action, ActionKind, Finding, Severity
 from stabdiag.report import Unchecked
 from stabdiag.symptoms import SYMPTOMS
 from stabdiag.tree.advice.changed import with_changes_at
-from stabdiag.words import uncapitalised
 
 if TYPE_CHECKING:
     from stabdiag.symptoms.symptom import Evidence, Symptom
     from stabdiag.tree.case import Case
 
-_NOTHING_URGENT = "Nothing urgent; see what else was found."
+_NOTHING_URGENT = Action(ActionKind.SEE_FINDING, "Nothing urgent; see what else was found.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,9 +63,8 @@ def _finding(symptom: Symptom, evidence: Evidence) -> Finding:
         section="symptom",
         question="",
         title=evidence.title or symptom.title,
-        remedies=evidence.remedies or symptom.remedies,
         summary=evidence.because,
-        actions=as_actions(evidence.first, *evidence.then),
+        actions=(evidence.first, *evidence.then),
         step=evidence.step,
         evidence=evidence.measured,
     )
@@ -82,15 +80,15 @@ def _merged(found: tuple[Finding, ...], symptoms: tuple[Finding, ...]) -> tuple[
     if symptoms[0].severity is Severity.ERROR:
         return (*symptoms, *(f for f in found if f.severity is not Severity.OK))
     if symptoms[0].severity is Severity.NOTE and found[0].severity is Severity.OK:
-        return (replace(found[0], actions=as_actions(_NOTHING_URGENT)), *found[1:], *symptoms)
+        return (replace(found[0], actions=(_NOTHING_URGENT,)), *found[1:], *symptoms)
     if symptoms[0].severity is Severity.WARNING:
         worse = ", ".join(one.slug for one in symptoms if one.severity is Severity.WARNING)
-        act = found[0].first_action
-        first = f"{act} See also {worse}, found beside it."
+        act = found[0].actions[0]
+        first = replace(act, text=f"{act.text} See also {worse}, found beside it.")
         if found[0].severity is Severity.OK:
-            first = symptoms[0].first_action
+            first = symptoms[0].actions[0]
         elif found[0].slug == "insufficient-data":
             # A run that overfits or was killed is not merely to be let go on.
-            first = f"See to {worse} first, found beside it; then {uncapitalised(act)}"
-        found = (replace(found[0], actions=(*as_actions(first), *found[0].actions[1:])), *found[1:])
+            first = act.after(f"See to {worse} first, found beside it; then")
+        found = (replace(found[0], actions=(first, *found[0].actions[1:])), *found[1:])
     return (*found, *symptoms)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stabdiag.findings import Answer, Finding, Verdict, as_actions
+from stabdiag.findings import Action, ActionKind, Answer, Finding, Verdict
 from stabdiag.stats.rise import FEWEST
 from stabdiag.tree.outcomes import BY_SLUG
 from stabdiag.tree.remarks import climb_made_good, remark_on
@@ -29,7 +29,7 @@ def nothing_found(case: Case, trail: tuple[Answer, ...]) -> Finding:
     if slug == "healthy":
         remark = remark_on(case)
         summary = f"{_logged(case)}: {_healthy(case, open_)}. {remark.told}".rstrip()
-        first = f"Nothing needs to be done{remark.provided}."
+        first = Action(ActionKind.DO_NOTHING, f"Nothing needs to be done{remark.provided}.")
     else:
         summary, first = f"{_logged(case)}: {_too_little(case, open_)}.", _log_more(case)
     return Finding(
@@ -39,7 +39,7 @@ def nothing_found(case: Case, trail: tuple[Answer, ...]) -> Finding:
         question=trail[-1].question,
         title=outcome.title,
         summary=summary,
-        actions=as_actions(first),
+        actions=(first,),
     )
 
 
@@ -78,9 +78,15 @@ def _too_little(case: Case, open_: set[str]) -> str:
     return "no NaN and no climb, but too few to judge spikes by"
 
 
-def _log_more(case: Case) -> str:
+def _log_more(case: Case) -> Action:
     """Return what to log, and how much of it the two main questions need."""
     needed = f"a trend takes {FEWEST} losses, a spike {case.fewest_for_spikes}"
     if not len(case.loss):
-        return f"Log the loss of every step, and diagnose again ({needed})."
-    return f"Let the run go on or log the loss more often, and diagnose again ({needed})."
+        return Action(
+            ActionKind.LOG_MORE, f"Log the loss of every step, and diagnose again ({needed})."
+        )
+    return Action(
+        ActionKind.KEEP_GOING,
+        f"Let the run go on or log the loss more often, and diagnose again ({needed}).",
+        also=(ActionKind.LOG_MORE,),
+    )
