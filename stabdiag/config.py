@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from stabdiag.errors import ConfigError, LimitError
 from stabdiag.limits import Limits
+from stabdiag.manifest.text import parsed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -54,11 +54,13 @@ def _values(path: Path) -> Iterator[tuple[str, object]]:
     A file of our own holds them as they are, and any file may hold them as pyproject.toml does.
     """
     try:
-        raw: Any = tomllib.loads(path.read_text(encoding="utf-8"))
+        raw: Any = parsed(path.read_text(encoding="utf-8"), "TOML")
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror or error}; check the path") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError as error:
         raise ConfigError(f"{path}: not valid TOML ({error})") from None
+    except ValueError as error:
+        raise ConfigError(f"{path}: {error}") from None
     if path.name != "pyproject.toml":
         yield from _dotted({name: value for name, value in raw.items() if name != "tool"})
     yield from _dotted(_among_tools(path, raw.get("tool")))

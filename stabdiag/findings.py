@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, Self, TypeAlias, TypedDict
 from stabdiag.words import in_epochs, uncapitalised
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from stabdiag.arrays import Floats, Ints, Mask
 
@@ -172,6 +172,9 @@ RATE: Final = frozenset(
     {ActionKind.LOWER_LR, ActionKind.RAISE_LR, ActionKind.ADD_WARMUP, ActionKind.FIX_SCHEDULE}
 )
 
+# Those about NaN, spikes and climbs: no run is called fine in which one of them is open.
+_MAIN = ("Q1.1", "Q2.1", "Q4.1")
+
 # To a question that asks which, yes is no answer.
 _OPEN = ("What", "Where", "Which")
 
@@ -264,6 +267,11 @@ class Finding:
             reload=in_epochs(self.reload),
             unit="epoch",
         )
+
+
+def open_questions(answers: Iterable[Answer]) -> dict[str, Answer]:
+    """Return those answers about NaN, spikes and climbs that are unknown, by question."""
+    return {a.question: a for a in answers if a.question in _MAIN and a.verdict is Verdict.UNKNOWN}
 
 
 def fails(severity: Severity, fail_on: str) -> bool:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import TypeVar
@@ -15,11 +17,12 @@ if TYPE_CHECKING:
 def both(one: Callable[[], One], other: Callable[[], Other]) -> tuple[One, Other]:
     """Return what two calls return; the second is made in a thread of its own.
 
-    An error of either is raised once both are done.
+    An error of either is raised once both are done. What numbers do that are too large or too small
+    is the caller's to look for, as in the thread that it calls from.
     """
     # Imported here: it brings logging along, which a small log does not wait for.
     from concurrent.futures import ThreadPoolExecutor
 
     with ThreadPoolExecutor(1) as pool:
-        beside = pool.submit(other)
+        beside = pool.submit(np.errstate(all="ignore")(other))
         return one(), beside.result()

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from stabdiag.findings import Action, ActionKind, Severity
-from stabdiag.symptoms.symptom import Evidence, Symptom
+from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
 from stabdiag.symptoms.tenths import by_tenths
 from stabdiag.words import num, plural
 
@@ -155,6 +155,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         check=dead_neurons,
         needs=("dead_fraction",),
         limits=("weights.dead_share",),
+        enough=(at_least(_LEAST, "dead_fraction", groups=True),),
     ),
     Symptom(
         slug="activation-saturated",
@@ -164,6 +165,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         check=activation_saturated,
         needs=("saturated_fraction",),
         limits=("weights.saturated_share",),
+        enough=(at_least(_LEAST, "saturated_fraction", groups=True),),
     ),
     Symptom(
         slug="attention-entropy-collapse",
@@ -173,5 +175,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
         check=attention_entropy_collapse,
         needs=("attention_entropy",),
         limits=("weights.entropy_share",),
+        enough=(at_least(_LEAST, "attention_entropy", groups=True),),
     ),
 )

@@ -8,8 +8,8 @@ import numpy as np
 
 from stabdiag.findings import Action, ActionKind, Severity
 from stabdiag.stats.quantiles import median, quantiles
-from stabdiag.symptoms.norms import finite_norm
-from stabdiag.symptoms.symptom import Evidence, Symptom
+from stabdiag.symptoms.norms import LEAST, finite_norm
+from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
 from stabdiag.words import num
 
 if TYPE_CHECKING:
@@ -109,5 +109,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
         check=grad_clip_saturated,
         needs=("grad_norm",),
         limits=("gradients.clip_share", "gradients.clip_depth"),
+        enough=(at_least(LEAST, "grad_norm"),),
     ),
 )

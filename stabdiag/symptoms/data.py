@@ -8,7 +8,7 @@ import numpy as np
 
 from stabdiag.findings import Action, ActionKind, Severity
 from stabdiag.stats.quantiles import median, medians, robust_sigma, usual_gap
-from stabdiag.symptoms.symptom import Evidence, Symptom
+from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
 from stabdiag.tree.causes import USUAL_REPEATS
 from stabdiag.words import num, plural, whole
 
@@ -173,6 +173,14 @@ def _repeats(because: str, step: int, count: int) -> Evidence:
     )
 
 
+def _few_epochs(case: Case) -> str:
+    epoch = case.history.series["epoch"]
+    count = len(_boundaries(case.loss.steps, epoch.steps, epoch.values))
+    if count >= _LEAST_BOUNDARIES:
+        return ""
+    return f"takes the beginnings of {_LEAST_BOUNDARIES} epochs, logged: {count}"
+
+
 SYMPTOMS: tuple[Symptom, ...] = (
     Symptom(
         slug="epoch-boundary-jump",
@@ -183,6 +191,10 @@ SYMPTOMS: tuple[Symptom, ...] = (
         needs=("loss", "epoch"),
         limits=("data.epoch_jump_sigma", "data.epoch_jump_share"),
         explained_by=("nan",),
+        enough=(
+            at_least(_LEAST_BOUNDARIES * _LEAST_EPOCH, "loss"),
+            _few_epochs,
+        ),
     ),
     Symptom(
         slug="batch-repeats",
@@ -193,5 +205,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
         needs=("batch_id",),
         limits=("data.stuck_batches", "data.repeated_batches", "spike.batch_lookback"),
         explained_by=("spike-duplicate-batch",),
+        enough=(at_least(_LEAST_EPOCH, "batch_id"),),
     ),
 )

@@ -10,12 +10,13 @@ from stabdiag.findings import Action, ActionKind, Severity
 from stabdiag.stats.levels import levels
 from stabdiag.symptoms.losses import (
     chance,
+    few_trained,
     from_the_start,
     is_distance,
     times_the_evaluation,
     trained,
 )
-from stabdiag.symptoms.symptom import Evidence, Symptom
+from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
 from stabdiag.words import num
 
 if TYPE_CHECKING:
@@ -188,6 +189,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         needs=("loss", "manifest.target_loss"),
         limits=("learning.above_target", "learning.least_fall"),
         explained_by=("nan", "divergence"),
+        enough=(few_trained,),
     ),
     Symptom(
         slug="too-good",
@@ -198,5 +200,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
         needs=("loss", "manifest.vocab_size"),
         limits=("learning.too_good", "learning.least_classes"),
         explained_by=("nan",),
+        enough=(at_least(_STRETCHES, "loss"),),
     ),
 )

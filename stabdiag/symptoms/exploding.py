@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from stabdiag.tree.case import Case
 
 # The end is a median of so many points.
-_END = 8
+END = 8
 
 # The end of a loss is the median of few: so many times what one level differs from the next by.
 _USUAL = 5.0
@@ -28,10 +28,10 @@ _USUAL = 5.0
 def grad_exploding(case: Case) -> Evidence | None:
     """Does the gradient norm end orders of magnitude above its level, while nothing is learned?"""
     norm = finite_norm(case)
-    if norm is None or len(case.loss) < _END:
+    if norm is None or len(case.loss) < END:
         return None
     reached = levels(norm.values, STRETCHES)
-    lowest, last = float(reached.min()), median(norm.values[-_END:])
+    lowest, last = float(reached.min()), median(norm.values[-END:])
     ratio, limit = last / lowest if lowest > 0 else 0.0, case.limits.gradients.explode_ratio
     if ratio <= limit:
         return None
@@ -73,7 +73,7 @@ def _got_worse(case: Case) -> bool:
     """
     loss = levels(case.loss.values, STRETCHES)
     best = float(loss.min())
-    worse = median(case.loss.values[-_END:]) - best
+    worse = median(case.loss.values[-END:]) - best
     usual = median(np.abs(np.diff(loss)))
     least = case.limits.divergence.material * (float(loss[0]) - best)
     return worse > max(least, _USUAL * usual)
@@ -86,6 +86,6 @@ def _stands_still(case: Case, since: int) -> bool:
     # A loss that may be negative or zero says nothing about how much of it is left.
     if not len(before) or loss.min() <= 0:
         return False
-    last = median(loss[-_END:])
+    last = median(loss[-END:])
     far = last > (1 - LEFT) * float(levels(loss, STRETCHES)[0])
-    return far and last > LEFT * median(before[-_END:])
+    return far and last > LEFT * median(before[-END:])

@@ -10,8 +10,10 @@ from stabdiag.findings import Action, ActionKind, Severity
 from stabdiag.stats.levels import levels
 from stabdiag.stats.quantiles import median
 from stabdiag.symptoms.losses import (
+    FEW_EVALUATIONS,
     LAST_EVALUATIONS,
     chance,
+    few_trained,
     from_the_start,
     near,
     trained,
@@ -163,6 +165,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
             "generalisation.min_evaluations",
         ),
         explained_by=("nan",),
+        enough=FEW_EVALUATIONS,
     ),
     Symptom(
         slug="underfitting",
@@ -173,6 +176,10 @@ SYMPTOMS: tuple[Symptom, ...] = (
         needs=("loss", "eval_loss", "manifest.vocab_size"),
         limits=("generalisation.underfit", "generalisation.min_evaluations"),
         explained_by=("nan", "divergence", "spike-persistent", "spike-unresolved"),
+        enough=(
+            few_trained,
+            *FEW_EVALUATIONS,
+        ),
     ),
     Symptom(
         slug="eval-nonfinite",

@@ -8,9 +8,9 @@ import numpy as np
 
 from stabdiag.findings import Action, ActionKind, Severity
 from stabdiag.stats.levels import levels
-from stabdiag.symptoms.exploding import grad_exploding
+from stabdiag.symptoms.exploding import END, grad_exploding
 from stabdiag.symptoms.norms import LEAST, LEFT, STRETCHES, early_level, finite_norm
-from stabdiag.symptoms.symptom import Evidence, Symptom
+from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
 from stabdiag.symptoms.weights import weight_norm_shrinking
 from stabdiag.words import num, plural
 
@@ -137,6 +137,10 @@ SYMPTOMS: tuple[Symptom, ...] = (
         needs=("grad_norm", "loss"),
         limits=("gradients.explode_ratio", "divergence.material"),
         explained_by=("nan", "divergence-grad-norm-rising", "gradient-overflow", "loss-scale"),
+        enough=(
+            at_least(LEAST, "grad_norm"),
+            at_least(END, "loss"),
+        ),
     ),
     Symptom(
         slug="grad-vanishing",
@@ -147,5 +151,9 @@ SYMPTOMS: tuple[Symptom, ...] = (
         needs=("grad_norm", "loss"),
         limits=("gradients.vanish_ratio",),
         explained_by=("nan", "loss-scale", "divergence-weight-norm-collapsing"),
+        enough=(
+            at_least(LEAST, "grad_norm"),
+            at_least(LEAST, "loss"),
+        ),
     ),
 )

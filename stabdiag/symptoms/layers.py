@@ -69,6 +69,14 @@ def grad_layer_outlier(case: Case) -> Evidence | None:
     )
 
 
+def _few_groups(case: Case) -> str:
+    groups = (series for name, series in case.history.group("grad_norm").items() if name != "all")
+    count = sum(len(series.finite()) >= _LEAST for series in groups)
+    if count >= _LEAST_GROUPS:
+        return ""
+    return f"takes {_LEAST} points of {_LEAST_GROUPS} groups each, logged of {count}"
+
+
 SYMPTOMS: tuple[Symptom, ...] = (
     Symptom(
         slug="grad-layer-outlier",
@@ -78,5 +86,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
         check=grad_layer_outlier,
         needs=("grad_norm",),
         limits=("gradients.layer_ratio",),
+        enough=(_few_groups,),
     ),
 )

@@ -7,10 +7,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stabdiag.findings import Action, ActionKind, Severity
+from stabdiag.stats.blocks import block_levels
 from stabdiag.stats.levels import levels
 from stabdiag.stats.quantiles import diff_sigma, median, robust_sigma
 from stabdiag.symptoms.frozen import RANGE, stands_still, with_cause
-from stabdiag.symptoms.losses import best_evaluation, from_the_start, is_distance, trained
+from stabdiag.symptoms.losses import (
+    best_evaluation,
+    few_trained,
+    from_the_start,
+    is_distance,
+    trained,
+    warmed_up,
+)
 from stabdiag.symptoms.stuck import ONE_BATCH, STRETCHES, loss_constant, plateau_at_chance
 from stabdiag.symptoms.symptom import Evidence, Symptom
 from stabdiag.symptoms.warmup import lr_no_warmup
@@ -24,6 +32,10 @@ if TYPE_CHECKING:
 # A loss whose levels wander by more than this share is not judged.
 _WANDER = 0.1
 _SIGMAS = 3.0
+
+# So many losses tell a fall from their noise; of more than can matter some are left out.
+_LEVEL = 100
+_ENOUGH = 20_000
 
 # A loss rose at once if its first few are lower than chance would have them.
 _FIRST = (3, 5, 10)
@@ -49,6 +61,10 @@ def not_learning(case: Case) -> Evidence | None:
     """Has the loss not fallen at all, at a level that is not that of chance?"""
     if plateau_at_chance(case) is not None or loss_constant(case) is not None:
         return None
+    return _not_learned(case) or _never_fell(case)
+
+
+def _not_learned(case: Case) -> Evidence | None:
     if stands_still(case):
         level = levels(case.loss.values, STRETCHES)
         return _never_lower(case, case.loss, float(case.loss.values[0]), level)
@@ -112,6 +128,36 @@ def _never_lower(case: Case, after: Series, began: float, level: Floats) -> Evid
         ),
     )
     return with_cause(case, found)
+
+
+def _never_fell(case: Case) -> Evidence | None:
+    """Find that no tenth of the log lies below the first, nor below where it began.
+
+    Any fall that shows is enough to acquit a short run.
+    """
+    x = case.loss.values
+    if len(x) < _LEVEL or not is_distance(case) or not from_the_start(case):
+        return None
+    least, begun = case.limits.learning.least_fall, float(x[0])
+    if best_evaluation(case) < begun * (1 - 2 * least) or not _warmed_up_long_ago(case):
+        return None
+    some = x[:: max(len(x) // _ENOUGH, 1)]
+    tenths, _ = block_levels(some, len(some) // STRETCHES)
+    noise = _SIGMAS * diff_sigma(some) / (len(some) // STRETCHES) ** 0.5
+    first = float(tenths[0])
+    if max(first, median(some[:3]) - noise) - float(tenths.min()) > min(noise, least * first):
+        return None
+    return _never_lower(case, case.loss, begun, tenths)
+
+
+def _warmed_up_long_ago(case: Case) -> bool:
+    """Tell whether most of the losses are from after the warm-up."""
+    after = case.loss.between(warmed_up(case), int(case.loss.steps[-1]))
+    return 2 * len(after) >= len(case.loss)
+
+
+def _few_losses(case: Case) -> str:
+    return few_trained(case) if len(case.loss) < _LEVEL or not _warmed_up_long_ago(case) else ""
 
 
 def _rose_at_once(x: Floats) -> bool:
@@ -193,5 +239,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
         needs=("loss",),
         limits=("learning.least_fall", "learning.min_points", "learning.min_steps"),
         explained_by=("nan", "divergence", "loss-scale", "spike-persistent", "spike-unresolved"),
+        enough=(_few_losses,),
     ),
 )

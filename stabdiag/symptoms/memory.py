@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stabdiag.findings import Action, ActionKind, Severity
-from stabdiag.symptoms.symptom import Evidence, Symptom
+from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
 from stabdiag.symptoms.tenths import by_tenths
 from stabdiag.words import num
 
@@ -68,5 +68,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
         check=memory_growth,
         needs=("memory",),
         limits=("throughput.memory_growth",),
+        enough=(at_least(_LEAST, "memory", groups=True),),
     ),
 )

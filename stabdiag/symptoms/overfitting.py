@@ -9,7 +9,7 @@ import numpy as np
 
 from stabdiag.findings import Action, ActionKind, Severity
 from stabdiag.stats.quantiles import diff_sigma, median, medians, usual_gap
-from stabdiag.symptoms.losses import LAST_EVALUATIONS, with_evaluations
+from stabdiag.symptoms.losses import FEW_EVALUATIONS, LAST_EVALUATIONS, with_evaluations
 from stabdiag.symptoms.symptom import Evidence, Symptom
 from stabdiag.words import num
 
@@ -184,6 +184,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
             "generalisation.min_evaluations",
         ),
         explained_by=("nan",),
+        enough=FEW_EVALUATIONS,
     ),
     Symptom(
         slug="eval-rising",
@@ -198,5 +199,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
             "generalisation.min_evaluations",
         ),
         explained_by=("nan", "divergence", "spike-persistent", "spike-unresolved"),
+        enough=FEW_EVALUATIONS,
     ),
 )

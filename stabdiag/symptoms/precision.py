@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stabdiag.findings import Action, ActionKind, Severity
-from stabdiag.symptoms.symptom import Evidence, Symptom
+from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
 from stabdiag.tree.advice.words import TO_BF16
 from stabdiag.tree.scaler import skips
 from stabdiag.words import num, plural
@@ -109,6 +109,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         needs=("skipped",),
         limits=("overflow.skipped_share",),
         explained_by=("nan", "gradient-overflow", "loss-scale"),
+        enough=(at_least(10, "skipped"),),
     ),
     Symptom(
         slug="adam-underflow-risk",

@@ -8,7 +8,7 @@ import numpy as np
 
 from stabdiag.findings import Action, ActionKind, Severity
 from stabdiag.stats.jump import jump_up
-from stabdiag.symptoms.symptom import Evidence, Symptom
+from stabdiag.symptoms.symptom import Evidence, Symptom, around_resumes
 from stabdiag.words import num
 
 if TYPE_CHECKING:
@@ -124,6 +124,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         needs=("loss",),
         limits=("resume.points", "resume.jump_sigma", "spike.min_rise"),
         explained_by=("nan",),
+        enough=(around_resumes("loss", "resume.points", "resume.points"),),
     ),
     Symptom(
         slug="resume-lr-reset",
@@ -133,5 +134,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
         check=resume_lr_reset,
         needs=("lr",),
         limits=("resume.lr_ratio",),
+        enough=(around_resumes("lr", 2, 3),),
     ),
 )

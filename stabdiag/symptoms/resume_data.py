@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stabdiag.findings import Action, ActionKind, Severity
-from stabdiag.symptoms.symptom import Evidence, Symptom
+from stabdiag.symptoms.symptom import Evidence, Symptom, around_resumes, at_least
 from stabdiag.words import every, whole
 
 if TYPE_CHECKING:
@@ -133,6 +133,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         check=resume_data_replayed,
         needs=("batch_id",),
         limits=("resume.points",),
+        enough=(around_resumes("batch_id", "resume.points", "resume.points"),),
     ),
     Symptom(
         slug="resume-step-gap",
@@ -142,5 +143,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
         check=resume_step_gap,
         needs=("loss",),
         limits=("resume.gap_ratio",),
+        enough=(at_least(4 * _FEW_GAPS + 1, "loss"),),
     ),
 )

@@ -9,8 +9,8 @@ import numpy as np
 
 from stabdiag.findings import Action, ActionKind, Severity
 from stabdiag.stats.quantiles import usual_gap
-from stabdiag.symptoms.rates import rates
-from stabdiag.symptoms.symptom import Evidence, Symptom
+from stabdiag.symptoms.rates import LEAST_POINTS, rates
+from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
 from stabdiag.words import num
 
 if TYPE_CHECKING:
@@ -172,6 +172,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         check=lr_decays_early,
         needs=("lr",),
         limits=("schedule.floor", "schedule.at_floor"),
+        enough=(at_least(LEAST_POINTS, "lr"),),
     ),
     Symptom(
         slug="lr-never-decays",
@@ -182,6 +183,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         needs=("lr", "manifest.schedule", "manifest.total_steps"),
         limits=("schedule.at_peak",),
         explained_by=("divergence-lr",),
+        enough=(at_least(LEAST_POINTS, "lr"),),
     ),
     Symptom(
         slug="lr-discontinuity",
@@ -192,5 +194,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
         needs=("lr",),
         limits=("schedule.jump", "spike.lr_jump"),
         explained_by=("spike-lr-jump",),
+        enough=(at_least(LEAST_POINTS, "lr"),),
     ),
 )

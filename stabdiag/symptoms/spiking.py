@@ -13,7 +13,7 @@ import numpy as np
 
 from stabdiag.findings import Action, ActionKind, Severity
 from stabdiag.stats.quantiles import MAD_TO_SIGMA, median, medians
-from stabdiag.symptoms.symptom import Evidence, Symptom
+from stabdiag.symptoms.symptom import Evidence, Symptom, too_few
 from stabdiag.words import every, num
 
 if TYPE_CHECKING:
@@ -123,6 +123,11 @@ def _mark(x: Floats, at: Ints, noise: Floats) -> float:
     return median((after - before) / noise[whole])
 
 
+def _few_losses(case: Case) -> str:
+    needed = 2 * case.spike_window
+    return "" if len(case.loss) >= needed else too_few(needed, f"{len(case.loss)} of loss")
+
+
 SYMPTOMS: tuple[Symptom, ...] = (
     Symptom(
         slug="frequent-spikes",
@@ -138,5 +143,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
             "data.spike_mark",
         ),
         explained_by=("nan", "divergence", "spike-persistent"),
+        enough=(_few_losses,),
     ),
 )

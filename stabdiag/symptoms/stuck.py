@@ -10,8 +10,8 @@ import numpy as np
 from stabdiag.findings import Action, ActionKind, Severity
 from stabdiag.stats.levels import levels
 from stabdiag.symptoms.frozen import LOWER, STEPS, with_cause
-from stabdiag.symptoms.losses import best_evaluation, chance, trained
-from stabdiag.symptoms.symptom import Evidence, Symptom
+from stabdiag.symptoms.losses import best_evaluation, chance, few_trained, trained
+from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
 from stabdiag.symptoms.zero import zero
 from stabdiag.words import digits, num
 
@@ -156,6 +156,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         needs=("loss",),
         limits=("learning.constant_points",),
         explained_by=("nan", "divergence", "loss-scale"),
+        enough=(at_least("learning.constant_points", "loss"),),
     ),
     Symptom(
         slug="plateau-at-chance",
@@ -166,5 +167,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
         needs=("loss",),
         limits=("learning.chance_band", "learning.min_points", "learning.min_steps"),
         explained_by=("nan",),
+        enough=(few_trained,),
     ),
 )

@@ -11,7 +11,7 @@ from stabdiag.stats.levels import levels
 from stabdiag.stats.quantiles import quantiles, typical
 from stabdiag.stats.waves import count_waves
 from stabdiag.symptoms.losses import from_the_start, is_distance
-from stabdiag.symptoms.symptom import Evidence, Symptom
+from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
 from stabdiag.tree.advice.words import clip
 from stabdiag.words import num
 
@@ -146,5 +146,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
         needs=("loss",),
         limits=("learning.swing", "learning.swings", "learning.above_start", "learning.min_points"),
         explained_by=("nan",),
+        enough=(at_least("learning.min_points", "loss"),),
     ),
 )

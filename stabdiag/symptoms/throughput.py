@@ -9,7 +9,7 @@ import numpy as np
 from stabdiag.findings import Action, ActionKind, Severity
 from stabdiag.stats.levels import levels
 from stabdiag.stats.quantiles import median, typical
-from stabdiag.symptoms.symptom import Evidence, Symptom
+from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
 from stabdiag.words import num
 
 if TYPE_CHECKING:
@@ -176,6 +176,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         check=throughput_drop,
         needs=_SPEED,
         limits=("throughput.drop_ratio",),
+        enough=(at_least(_LEAST, "tokens_per_second", "step_time"),),
     ),
     Symptom(
         slug="throughput-sawtooth",
@@ -185,6 +186,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         check=throughput_sawtooth,
         needs=_SPEED,
         limits=("throughput.lost_share",),
+        enough=(at_least(_LEAST, "tokens_per_second", "step_time"),),
     ),
     Symptom(
         slug="mfu-low",
@@ -194,5 +196,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
         check=mfu_low,
         needs=("mfu",),
         limits=("throughput.least_mfu",),
+        enough=(at_least(_LEAST // 2, "mfu"),),
     ),
 )

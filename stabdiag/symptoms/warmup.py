@@ -9,8 +9,8 @@ import numpy as np
 from stabdiag.findings import Action, ActionKind, Severity
 from stabdiag.stats.quantiles import MAD_TO_SIGMA, median, usual_gap
 from stabdiag.symptoms.losses import from_the_start, is_distance
-from stabdiag.symptoms.rates import rates
-from stabdiag.symptoms.symptom import Evidence, Symptom
+from stabdiag.symptoms.rates import LEAST_POINTS, rates
+from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
 from stabdiag.tree.advice.words import clip
 from stabdiag.words import num, plural
 
@@ -194,6 +194,10 @@ SYMPTOMS: tuple[Symptom, ...] = (
         check=lr_no_warmup,
         needs=("loss", "lr"),
         limits=("schedule.at_peak", "schedule.early", "schedule.early_rise"),
+        enough=(
+            at_least(LEAST_POINTS, "lr"),
+            at_least(2 * _ROW + 1, "loss"),
+        ),
     ),
     Symptom(
         slug="lr-warmup-mismatch",
@@ -204,5 +208,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
         needs=("lr", "manifest.warmup_steps"),
         limits=("schedule.warmup_tolerance", "schedule.at_peak"),
         explained_by=("divergence-lr",),
+        enough=(at_least(LEAST_POINTS, "lr"),),
     ),
 )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stabdiag.findings import Action, ActionKind, Severity
-from stabdiag.symptoms.symptom import Evidence, Symptom
+from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
 from stabdiag.symptoms.tenths import by_tenths
 from stabdiag.tree.advice.words import less_decay, more_decay
 from stabdiag.words import num, plural, sentence, times
@@ -181,6 +181,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         needs=("weight_norm",),
         limits=("weights.norm_growth",),
         explained_by=("divergence-weight-norm-climbing",),
+        enough=(at_least(_LEAST, "weight_norm", groups=True),),
     ),
     Symptom(
         slug="weight-norm-shrinking",
@@ -191,6 +192,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         needs=("weight_norm",),
         limits=("weights.norm_loss",),
         explained_by=("divergence-weight-norm-collapsing",),
+        enough=(at_least(_LEAST, "weight_norm", groups=True),),
     ),
     Symptom(
         slug="update-ratio-off",
@@ -200,5 +202,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
         check=update_ratio_off,
         needs=("update_ratio",),
         limits=("weights.update_high", "weights.update_low"),
+        enough=(at_least(_LEAST, "update_ratio", groups=True),),
     ),
 )

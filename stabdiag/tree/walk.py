@@ -26,7 +26,7 @@ _BY_ID = {question.id: question for question in QUESTIONS}
 class Walk:
     """The answers in the order in which they were given, and the findings, worst first."""
 
-    trail: tuple[Answer, ...]
+    answers: tuple[Answer, ...]
     findings: tuple[Finding, ...]
 
 
@@ -46,12 +46,12 @@ def walk(case: Case) -> Walk:
             if errors:
                 trail, findings = _section(_damaged(case, errors), "§1")
                 findings = [_with_hint(case, findings[0], errors[0][1])]
-            trail += [replace(answer, asked_of=AskedOf.LEAD_UP) for answer in lead_up.trail]
+            trail += [replace(answer, asked_of=AskedOf.LEAD_UP) for answer in lead_up.answers]
             findings += [replace(f, asked_of=AskedOf.LEAD_UP) for f in lead_up.findings]
-        return Walk(trail=tuple(trail), findings=with_lost(case, _beside_errors(findings)))
+        return Walk(answers=tuple(trail), findings=with_lost(case, _beside_errors(findings)))
     rest = _sections(case)
-    found = rest.findings or (nothing_found(case, rest.trail),)
-    return Walk(trail=(*trail, *rest.trail), findings=with_lost(case, found))
+    found = rest.findings or (nothing_found(case, rest.answers),)
+    return Walk(answers=(*trail, *rest.answers), findings=with_lost(case, found))
 
 
 def _damage(lead_up: tuple[Finding, ...]) -> list[tuple[int, Finding]]:
@@ -119,7 +119,7 @@ def _sections(case: Case) -> Walk:
         if case.literal and found:
             break
     findings.sort(key=lambda finding: (finding.severity.rank, finding.section))
-    return Walk(trail=tuple(trail), findings=_beside_errors(findings))
+    return Walk(answers=tuple(trail), findings=_beside_errors(findings))
 
 
 def _beside_errors(findings: list[Finding]) -> tuple[Finding, ...]:

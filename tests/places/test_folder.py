@@ -343,6 +343,18 @@ def test_what_is_no_manifest_is_told_and_left(put, lines):
     assert stabdiag.diagnose(log).diagnosis.slug == "healthy"
 
 
+@pytest.mark.parametrize("name", ["config.yaml", "hparams.yaml", "manifest.json", "config.toml"])
+def test_what_trips_a_parser_up_is_told_and_left(put, lines, name):
+    log = put("run/log.jsonl", lines(0, 50))
+    put("run/args.json", '{"lr": 0.5}')
+    deep = {"json": '{"a": ' * 5000, "toml": "a = " + "[" * 5000}
+    put(f"run/{name}", deep.get(name.rpartition(".")[2], 'lr: 0.1\na: !!bool "abc"\n'))
+    found = read_place([log])
+    assert found.manifest.peak_lr == 0.5
+    (event,) = found.columns.events
+    assert event.message.startswith(f"not used as manifest: {log.parent / name}: not valid ")
+
+
 def test_settings_go_before_the_manifest(put, lines):
     log = put("log.jsonl", lines(0, 50))
     put("manifest.json", json.dumps({"dtype": "fp16", "lr": 0.5}))
