@@ -165,7 +165,9 @@ def test_of_epochs_ten_are_enough_to_recover(log: Log, slug: str) -> None:
     if slug.startswith("spike"):
         assert report.diagnosis.step == int(np.argmax(np.diff(log["loss"]))) + 1
         told = answer(report, "Q2.1").because
-        assert str(told).endswith("σ above the 5 losses before, and no other rise in the log comes near")
+        assert str(told).endswith(
+            "σ above the 5 losses before, and no other rise in the log comes near"
+        )
     if slug == "spike-persistent":
         assert " within 10 epochs of " in answer(report, "Q2.2").because
     if slug == "healthy":
