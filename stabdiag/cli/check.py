@@ -34,7 +34,7 @@ def check(
     columns: options.ColumnNames = None,
     limit: options.LimitFlags = None,
     config: options.ConfigFile = None,
-) -> None:
+) -> options.Exit:
     """Diagnose each log as a run of its own, and print what is found as linters do."""
     from stabdiag.api import diagnose
     from stabdiag.errors import StabdiagError
@@ -44,7 +44,7 @@ def check(
     limits = options.limits_of(limit, config)
     told, named = options.settings_of(settings, dtype), options.columns_of(columns)
     check_options(told, named, None)
-    code = 0
+    code = options.Exit.OK
     for log in logs:
         try:
             report = diagnose(log, limits=limits, settings=told, columns=named)
@@ -55,4 +55,4 @@ def check(
         if text:
             write(text, None)
         code = max(code, options.exit_code(report.findings, fail_on))
-    raise typer.Exit(code)
+    return code

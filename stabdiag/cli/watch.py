@@ -8,7 +8,7 @@ import os
 import signal
 from contextlib import closing, contextmanager
 from importlib import import_module
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -18,14 +18,11 @@ from stabdiag.errors import StabdiagError
 from stabdiag.files import keep_inputs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
     from types import FrameType
 
     from stabdiag.watch import Seen
-
-# What a shell has for a command that Ctrl-C ended: to look away from a job is no verdict on it.
-_STOPPED: Final = 130
 
 EPILOG = """
 **Examples**
@@ -87,7 +84,7 @@ def watch(
     literal: options.Literal = False,
     verbose: options.Verbose = False,
     color: options.Color = None,
-) -> None:
+) -> options.Exit:
     """Follow a log that grows, and end with exit code 1 as soon as an error is certain.
 
     A log that is not there yet is waited for. Ctrl-C ends the watch with the report so far, and
@@ -119,23 +116,23 @@ def watch(
     )
     check_options(ask.settings, ask.columns, log_format)
     source = open_source(logs, Asked(format=log_format, wanted=wanted_columns(ask.columns)))
-    with closing(source), _stopping() as stopped, display(logs, color) as show:
+    with closing(source), _stopping() as caught, display(logs, color) as show:
         until = Until(
             fail_on=None if fail_on is options.FailOn.NEVER else Severity(fail_on.value),
             quiet=until_idle,
             process=None if pid is None else _watchable(pid),
-            stopped=stopped,
+            stopped=lambda: bool(caught),
         )
         for seen in run(source, ask, until, interval=interval):
             show(seen)
     report = seen.report
     if report is None:
-        raise _nothing_read(seen)
+        return _nothing_read(seen, caught)
     text = render(report, chosen, verbose=verbose, **terminal(output, color))
     _hand_over(text, output, report.history.source.files)
     if seen.end is End.STOPPED and seen.certain is None:
-        raise typer.Exit(_STOPPED)
-    raise typer.Exit(options.exit_code(report.findings, fail_on))
+        return _after(caught)
+    return options.exit_code(report.findings, fail_on)
 
 
 def _hand_over(text: str, output: Path | None, read: Sequence[str]) -> None:
@@ -148,14 +145,19 @@ def _hand_over(text: str, output: Path | None, read: Sequence[str]) -> None:
         write(text, None)
 
 
-def _nothing_read(seen: Seen) -> Exception:
-    """Return what ends a watch that has read nothing; stopping it is no bad input."""
+def _nothing_read(seen: Seen, caught: Sequence[int]) -> options.Exit:
+    """End a watch that has read nothing; stopping it is no bad input."""
     from stabdiag.watch import End
 
-    if seen.end is End.STOPPED or seen.trouble is None:
-        tell(f"stopped before anything was read ({seen.trouble})")
-        return typer.Exit(_STOPPED)
-    return seen.trouble
+    if seen.end is not End.STOPPED and seen.trouble is not None:
+        raise seen.trouble
+    tell(f"stopped before anything was read ({seen.trouble})")
+    return _after(caught)
+
+
+def _after(caught: Sequence[int]) -> options.Exit:
+    """Return how a shell has it that a signal ended a command: to look away is no verdict."""
+    return options.Exit(128 + (caught or [signal.SIGINT])[0])
 
 
 def _watchable(pid: int) -> int:
@@ -165,18 +167,21 @@ def _watchable(pid: int) -> int:
 
 
 @contextmanager
-def _stopping() -> Iterator[Callable[[], bool]]:
+def _stopping() -> Iterator[Sequence[int]]:
     """Let Ctrl-C and the signal to terminate end the watch in good order; a second one, at once."""
     caught: list[int] = []
 
-    def catch(number: int, _frame: FrameType | None) -> None:
-        if caught:
-            raise KeyboardInterrupt
+    def catch(number: int, frame: FrameType | None) -> None:
+        handler = before[number]
+        if caught and callable(handler):
+            handler(number, frame)
         caught.append(number)
 
-    before = {number: signal.signal(number, catch) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {int(one): signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM)}
+    for number in before:
+        signal.signal(number, catch)
     try:
-        yield lambda: bool(caught)
+        yield caught
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from stabdiag.findings import Severity
-from stabdiag.formats.lead import otherwise
 from stabdiag.formats.place import line_of, log_path, path_of
 from stabdiag.formats.visible import visible
 
@@ -60,8 +59,6 @@ def _annotation(level: str, *lines: str, **properties: str | int | None) -> str:
 def _findings(report: Report) -> Iterator[str]:
     source = report.history.source
     for finding in report.findings:
-        if finding is report.diagnosis and otherwise(report):
-            continue  # "nothing wrong found", beside a warning
         lines = [finding.summary]
         if finding.first_action and finding.severity is not Severity.OK:
             lines.append(f"First action: {finding.first_action}")

@@ -51,7 +51,7 @@ def render(report: Report) -> str:
                 "executionSuccessful": True,
                 "toolExecutionNotifications": [
                     _unanswered(answer)
-                    for answer in report.trail
+                    for answer in report.tree.answers
                     if answer.verdict is Verdict.UNKNOWN
                 ],
             }

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import stabdiag
-from stabdiag.findings import Answer, AskedOf, Finding, Verdict
+from stabdiag.findings import Action, ActionKind, Answer, AskedOf, Finding, Verdict
 from stabdiag.history import Event, EventKind, History, Series, Source
 from stabdiag.limits import Limits
 from stabdiag.manifest import Manifest
@@ -90,7 +90,7 @@ def answer(
     )
 
 
-def finding(slug: str, question: str, summary: str, first_action: str, **rest: object) -> Finding:
+def finding(slug: str, question: str, summary: str, *actions: Action, **rest: object) -> Finding:
     """Return one finding, with what its outcome fixes looked up."""
     outcome = BY_SLUG[slug]
     known = Finding(
@@ -100,7 +100,7 @@ def finding(slug: str, question: str, summary: str, first_action: str, **rest: o
         question=question,
         title=outcome.title,
         summary=summary,
-        first_action=first_action,
+        actions=actions,
     )
     return replace(known, **rest)  # type: ignore[arg-type]
 
@@ -171,12 +171,29 @@ def make_persistent() -> Report:
         "Q2.4",
         "At step 4913 the loss jumped from 2.03 to 7.51, 68 σ above the 100 steps before it, and "
         "50 steps later it was still at 3.75.",
-        "Reload the checkpoint of step 4800, the last before the spike at 4913, and restart with "
-        "the clip threshold at 0.5 (now 1.0).",
-        next_actions=(
+        Action(
+            ActionKind.CLIP_GRADIENTS,
+            "Reload the checkpoint of step 4800, the last before the spike at 4913, and restart "
+            "with the clip threshold at 0.5 (now 1.0).",
+            setting="grad_clip",
+            from_=1.0,
+            to=0.5,
+            checkpoint=4800,
+        ),
+        Action(
+            ActionKind.SKIP_BATCHES,
             "Skip the batches of steps 4905 to 4915 on the restart; if the spike comes back "
             "without them, it is not the data.",
+            step=4905,
+        ),
+        Action(
+            ActionKind.LOWER_LR,
             "Lower the peak learning rate (3e-4) by a factor of 2.",
+            setting="peak_lr",
+            from_=3e-4,
+        ),
+        Action(
+            ActionKind.RERUN,
             "If no checkpoint is left, train again from the start: the optimizer's moments are "
             "corrupted, and the loss will not come back by itself.",
         ),
@@ -196,7 +213,11 @@ def make_persistent() -> Report:
         "gradient-overflow",
         "Q3.2",
         "The loss scale was halved 14 times where its probe rate explains 3.",
-        "Lower the learning rate by a factor of 2, or switch from fp16 to bf16.",
+        Action(
+            ActionKind.LOWER_LR,
+            "Lower the learning rate by a factor of 2, or switch from fp16 to bf16.",
+            also=(ActionKind.CHANGE_DTYPE,),
+        ),
         step=212,
     )
     spiked = answer(
@@ -281,7 +302,6 @@ def make_healthy() -> Report:
         "healthy",
         "Q4.1",
         "No NaN, no spike and no divergence in 1200 steps; the loss went from 8.0 to 2.0.",
-        "",
     )
     return Report(
         diagnosis=diagnosis,
@@ -324,9 +344,20 @@ def make_nan() -> Report:
         "Q3.3",
         "The loss is NaN from step 812 on, 88 losses in all; the gradient norm rose 900-fold over "
         "the 16 steps before.",
-        "Reload the checkpoint of step 800 and run one forward batch with the loss scale capped "
-        "at 1024.",
-        next_actions=("Switch from fp16 to bf16.", "Clip the gradient norm at 1.0."),
+        Action(
+            ActionKind.SCALE_LOSS,
+            "Reload the checkpoint of step 800 and run one forward batch with the loss scale "
+            "capped at 1024.",
+            checkpoint=800,
+        ),
+        Action(
+            ActionKind.CHANGE_DTYPE,
+            "Switch from fp16 to bf16.",
+            setting="dtype",
+            from_="fp16",
+            to="bf16",
+        ),
+        Action(ActionKind.CLIP_GRADIENTS, "Clip the gradient norm at 1.0.", to=1.0),
         step=812,
         evidence={"first_bad_step": 812, "last_good_step": 811, "bad": 88, "last": float("nan")},
     )
@@ -386,13 +417,15 @@ def renamed() -> Callable[[Report, str], Report]:
             report.diagnosis,
             title=name,
             summary=f"See {name} here.",
-            first_action=f"Look at {name} now.",
-            next_actions=(f"Then look at {name}.",),
+            actions=(
+                Action(ActionKind.INSPECT_DATA, f"Look at {name} now."),
+                Action(ActionKind.INSPECT_DATA, f"Then look at {name}."),
+            ),
             evidence={name: name},
         )
         answers = tuple(
             replace(a, because=f"It is {name}.", measured={name: name}, branch=name)
-            for a in report.trail
+            for a in report.tree.answers
         )
         return replace(
             report,

@@ -287,8 +287,8 @@ def test_a_failure_tells_what_to_do(persistent: Report):
 
 def test_questions_are_tests_in_the_order_of_the_trail(persistent: Report, nan: Report):
     for report in (persistent, nan):
-        cases = list(junit(report).iter("testcase"))[: len(report.trail)]
-        for case, answer in zip(cases, report.trail, strict=True):
+        cases = list(junit(report).iter("testcase"))[: len(report.tree.answers)]
+        for case, answer in zip(cases, report.tree.answers, strict=True):
             assert case.get("name", "").startswith(f"{answer.question} {answer.asks}")
             unknown = answer.verdict is Verdict.UNKNOWN
             assert (case.find("skipped") is not None) == unknown

@@ -127,7 +127,7 @@ def test_what_is_wrong_and_what_to_do_stands_first(persistent: Report):
 def test_how_it_was_found_is_folded_away(persistent: Report):
     text = render(persistent, "markdown")
     assert text.count("<details>") == text.count("</details>") == 4
-    for answer in persistent.trail:
+    for answer in persistent.tree.answers:
         assert f"| {answer.question} |" in text
         assert f"| {answer.question} |" not in folds(text)
     assert "6 questions were asked: 1 yes, 3 no, 1 found, 1 unknown" in text

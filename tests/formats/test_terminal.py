@@ -11,7 +11,7 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from stabdiag.findings import Severity, Verdict
+from stabdiag.findings import Action, ActionKind, Severity, Verdict
 from stabdiag.formats import render
 from stabdiag.history import Event, EventKind
 from stabdiag.report import Unchecked
@@ -99,8 +99,9 @@ def test_a_warning_goes_before_a_run_that_is_well_otherwise(
     healthy: Report, slugs: list[str], told: list[str]
 ):
     note = replace(healthy.diagnosis, slug="plateau", severity=Severity.NOTE)
+    act = Action(ActionKind.LOG_MORE, "Act.")
     warnings = [
-        replace(note, slug=slug, severity=Severity.WARNING, title=f"On {slug}", first_action="Act.")
+        replace(note, slug=slug, severity=Severity.WARNING, title=f"On {slug}", actions=(act,))
         for slug in slugs
     ]
     warned = replace(healthy, findings=(*healthy.findings, *warnings, note))
@@ -207,7 +208,7 @@ def test_a_healthy_report_is_short_and_tells_what_was_not_tested(healthy: Report
 
 
 def test_a_healthy_report_that_tested_nothing_says_so(healthy: Report):
-    unknown = tuple(replace(a, verdict=Verdict.UNKNOWN) for a in healthy.trail)
+    unknown = tuple(replace(a, verdict=Verdict.UNKNOWN) for a in healthy.tree.answers)
     text = render(replace(healthy, trail=unknown), "terminal")
     assert "\nTested" not in text
     assert "\nCould not be tested" in text
@@ -215,7 +216,8 @@ def test_a_healthy_report_that_tested_nothing_says_so(healthy: Report):
 
 def test_the_least_there_can_be(healthy: Report):
     history = replace(healthy.history, series={})
-    found = replace(healthy.diagnosis, severity=Severity.NOTE, question="", first_action="Log it.")
+    log = Action(ActionKind.LOG_MORE, "Log it.")
+    found = replace(healthy.diagnosis, severity=Severity.NOTE, question="", actions=(log,))
     least = replace(
         healthy, diagnosis=found, findings=(found,), trail=(), not_logged=(), history=history
     )

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
+from stabdiag.formats.lead import lead
 
 import stabdiag
-from stabdiag.formats.lead import lead
 
 if TYPE_CHECKING:
     from collections.abc import Callable

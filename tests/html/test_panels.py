@@ -165,6 +165,6 @@ def test_marks(report_of: Callable[..., Report], name: str, kinds: set[str]):
 def test_the_recovery_window_is_that_of_the_question(report_of: Callable[..., Report]):
     report = report_of("spike-persistent-fp16")
     window = next(mark for mark in marks(report) if mark.kind == "recovery")
-    answer = next(answer for answer in report.trail if answer.question == "Q2.2")
+    answer = next(answer for answer in report.tree.answers if answer.question == "Q2.2")
     assert (window.first, window.last) == (400, 450)
     assert window.level == answer.measured["bound"]

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def asked(log: Log) -> Answer:
-    trail = stabdiag.diagnose(log).trail
+    trail = stabdiag.diagnose(log).tree.answers
     return next(answer for answer in trail if answer.question == "Q4.1")
 
 
@@ -103,7 +103,7 @@ def test_a_short_climb_is_held_against_the_rate_over_the_whole_window(
     log["lr"] = 1e-3 * np.minimum((np.arange(1000) + 1) / warm_up, 1)
     report = stabdiag.diagnose(log)
     assert report.diagnosis.slug == f"divergence-{slug}"
-    rate = next(answer for answer in report.trail if answer.question == "Q4.2")
+    rate = next(answer for answer in report.tree.answers if answer.question == "Q4.2")
     assert rate.because.startswith("the learning rate went from ")
     assert rate.steps[1] - rate.steps[0] == pytest.approx(200, abs=10)
 

@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from stabdiag.formats.lead import lead, others
 
 import stabdiag
 from stabdiag.findings import Severity
 from stabdiag.formats import render
-from stabdiag.formats.lead import lead, others
 
 
 @pytest.fixture
