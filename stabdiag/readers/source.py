@@ -123,8 +123,8 @@ class Stream:
                     room -= len(piece)
                     if room < 0:
                         raise LogError(
-                            f"{self.name}: too large for a temporary file; unpack it yourself"
-                            " and give the log in it"
+                            f"{self.name}: larger than {_LARGEST_COPY >> 30} GB, or than half of"
+                            f" what is free in {copy.parent.parent}; unpack it and give the log"
                         )
                     file.write(piece)
         except OSError as error:
