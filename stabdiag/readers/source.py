@@ -107,7 +107,11 @@ class Stream:
             return
         import tempfile
 
-        with tempfile.TemporaryDirectory(prefix="stabdiag-") as folder:
+        try:
+            made = tempfile.TemporaryDirectory(prefix="stabdiag-")
+        except OSError as error:
+            raise self._no_room(error) from error
+        with made as folder:
             copy = Path(folder) / "log"
             self._keep(copy)
             yield copy
@@ -128,10 +132,13 @@ class Stream:
                         )
                     file.write(piece)
         except OSError as error:
-            raise LogError(
-                f"{self.name}: cannot be kept in a temporary file ({_reason(error)}); set TMPDIR"
-                " to a folder with room"
-            ) from error
+            raise self._no_room(error) from error
+
+    def _no_room(self, error: OSError) -> LogError:
+        return LogError(
+            f"{self.name}: cannot be kept in a temporary file ({_reason(error)}); set TMPDIR to a"
+            " folder with room"
+        )
 
     def rewritten(self, pieces: Iterable[bytes]) -> Stream:
         """Return a stream like this one that gives other bytes, such as its own unpacked."""
