@@ -16,6 +16,10 @@ _INSTALL: Final = "pip install 'stabdiag[remote]'"
 _PACKAGES: Final = {"http": "aiohttp", "https": "aiohttp", "sftp": "paramiko", "ssh": "paramiko"}
 
 
+class TooSlow(LogError):
+    """What a URL leads to does not come in any reasonable time."""
+
+
 def shown(url: str) -> str:
     """Return a URL without what may be secret, such as a password or a signature."""
     try:
@@ -74,7 +78,7 @@ def fail(name: str, error: Exception) -> NoReturn:
     if isinstance(error, PermissionError) or status in (401, 403):
         raise LogError(f"{name}: may not be read by you; check your credentials") from None
     if isinstance(error, TimeoutError) or "Timeout" in type(error).__name__:
-        raise LogError(f"{name}: no answer in time; try again, or fetch the file") from None
+        raise TooSlow(f"{name}: no answer in time; try again, or fetch the file") from None
     if status is not None:
         raise LogError(f"{name}: the server answers with {status}; check the URL") from None
     lines = str(error).splitlines() or [""]

@@ -19,6 +19,7 @@ from urllib.parse import urljoin
 from aiohttp import ClientRequest, ClientResponse, ClientTimeout
 
 from stabdiag.errors import LogError
+from stabdiag.places.urls import TooSlow
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -129,7 +130,7 @@ class Paced:
         self._came += len(data)
         if data and self._waited >= _SPAN:
             if self._came < _LEAST * self._waited:
-                raise LogError(
+                raise TooSlow(
                     f"{self._name}: it comes at less than {_LEAST} bytes a second; fetch the file"
                     " and give that"
                 )

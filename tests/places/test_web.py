@@ -139,6 +139,19 @@ def test_a_server_that_is_far_too_slow(serve, monkeypatch):
         read_place([serve("/run.jsonl", drops)])
 
 
+def test_a_server_that_is_too_slow_is_not_waited_for_again_and_again(serve, monkeypatch):
+    monkeypatch.setattr("stabdiag.places.web._SPAN", 0.05)
+    names = [f"{number}.jsonl" for number in range(9)]
+    for name in names:
+        serve(f"/{name}", drops)
+    url = serve("/", "".join(f'<a href="{name}">' for name in names).encode())
+    with pytest.raises(
+        LogError, match=r"no file in it is a log .*it comes at less than 1000 bytes"
+    ):
+        read_place([url])
+    assert len(serve.asked) == 1 + 3
+
+
 def test_a_server_whose_headers_are_far_too_slow(serve, monkeypatch):
     monkeypatch.setattr("stabdiag.places.web._SILENCE", 0.2)
     for part in ("send_response", "end_headers"):
