@@ -93,11 +93,9 @@ def _yaml(text: str) -> object:
 
         sizes: dict[yaml.Node, int]
 
-        def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        def compose_node(self, parent: yaml.Node | None, index: int) -> Any:
             is_reference = self.check_event(yaml.AliasEvent)
-            node = super().compose_node(parent, index)
-            if node is None:
-                return None
+            node: Any = super().compose_node(parent, index)
             if not is_reference:
                 self.sizes[node] = self._size(node)
             # What has no size yet refers to itself.

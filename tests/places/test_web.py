@@ -139,6 +139,12 @@ def test_a_server_that_is_far_too_slow(serve, monkeypatch):
         read_place([serve("/run.jsonl", drops)])
 
 
+def test_a_server_that_is_quick_enough(serve, lines, monkeypatch):
+    monkeypatch.setattr("stabdiag.places.web._SPAN", 0.0)
+    monkeypatch.setattr("stabdiag.places.web._LEAST", 1)
+    assert read_place([serve("/run.jsonl", lines(0, 20_000).encode())]).columns.rows == 20_000
+
+
 def test_a_server_that_is_too_slow_is_not_waited_for_again_and_again(serve, monkeypatch):
     monkeypatch.setattr("stabdiag.places.web._SPAN", 0.05)
     names = [f"{number}.jsonl" for number in range(9)]

@@ -25,6 +25,7 @@ from stabdiag.readers.mlflow import folder as mlflow
 from stabdiag.readers.mlflow import tracking
 from stabdiag.readers.source import Stream, open_stream
 from stabdiag.readers.sqlite import log as sqlite
+from stabdiag.readers.sqlite.file import damaged
 
 WRITER = Path(__file__).parent / "stores" / "write_mlflow.py"
 
@@ -361,6 +362,12 @@ def test_a_database_that_is_locked_is_called_so(sample, monkeypatch):
     writer.execute("BEGIN EXCLUSIVE")
     with pytest.raises(LogError, match="another program keeps locked; try again"):
         read_columns(sample)
+    reader = sqlite3.connect(sample, timeout=0)
+    with pytest.raises(sqlite3.OperationalError) as locked:
+        reader.execute("SELECT * FROM metrics")
+    with pytest.raises(sqlite3.OperationalError, match="is locked"):
+        damaged(locked.value)  # as it may be on the way
+    reader.close()
     writer.close()
     assert read_columns(sample).rows > 0
 
