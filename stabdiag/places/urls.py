@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from importlib.util import find_spec
 from typing import Any, Final, NoReturn, TypeAlias
 from urllib.parse import urlsplit
@@ -82,7 +81,8 @@ def fail(name: str, error: Exception) -> NoReturn:
     if status is not None:
         raise LogError(f"{name}: the server answers with {status}; check the URL") from None
     lines = str(error).splitlines() or [""]
-    reason = re.sub(r"\S*://\S*", "…", lines[0])[:200] or type(error).__name__
+    words = ("…" if "://" in word else word for word in lines[0].split())
+    reason = " ".join(words)[:200] or type(error).__name__
     raise LogError(
         f"{name}: cannot be read ({reason}); check the URL and your credentials"
     ) from None

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Protocol
 
 from stabdiag.errors import LogError
+from stabdiag.files import temporary_space
 from stabdiag.readers.columns import every_column
 
 if TYPE_CHECKING:
@@ -105,15 +106,14 @@ class Stream:
         if self.path is not None:
             yield self.path
             return
-        import tempfile
+        from tempfile import TemporaryDirectory
 
-        try:
-            made = tempfile.TemporaryDirectory(prefix="stabdiag-")
-        except OSError as error:
-            raise self._no_room(error) from error
-        with made as folder:
-            copy = Path(folder) / "log"
-            self._keep(copy)
+        with temporary_space():
+            folder = TemporaryDirectory(prefix="stabdiag-", ignore_cleanup_errors=True)
+        with folder as name:
+            copy = Path(name) / "log"
+            with temporary_space():
+                self._keep(copy)
             yield copy
 
     def _keep(self, copy: Path) -> None:
@@ -121,24 +121,15 @@ class Stream:
         import shutil
 
         room = min(_LARGEST_COPY, shutil.disk_usage(copy.parent).free // 2)
-        try:
-            with copy.open("wb") as file:
-                for piece in self._rest():
-                    room -= len(piece)
-                    if room < 0:
-                        raise LogError(
-                            f"{self.name}: larger than {_LARGEST_COPY >> 30} GB, or than half of"
-                            f" what is free in {copy.parent.parent}; unpack it and give the log"
-                        )
-                    file.write(piece)
-        except OSError as error:
-            raise self._no_room(error) from error
-
-    def _no_room(self, error: OSError) -> LogError:
-        return LogError(
-            f"{self.name}: cannot be kept in a temporary file ({_reason(error)}); set TMPDIR to a"
-            " folder with room"
-        )
+        with copy.open("wb") as file:
+            for piece in self._rest():
+                room -= len(piece)
+                if room < 0:
+                    raise LogError(
+                        f"{self.name}: larger than {_LARGEST_COPY >> 30} GB, or than half of what"
+                        f" is free in {copy.parent.parent}; unpack it and give the log"
+                    )
+                file.write(piece)
 
     def rewritten(self, pieces: Iterable[bytes]) -> Stream:
         """Return a stream like this one that gives other bytes, such as its own unpacked."""
