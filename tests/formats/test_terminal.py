@@ -133,7 +133,7 @@ def test_what_was_not_checked_takes_one_line(persistent: Report):
     (line,) = [line for line in lines if "a_role_with_a_long_name" in line]
     assert line.startswith("Not checked  9 symptoms, for lack of a_role_with_a_long_name_0")
     assert line.endswith("…")
-    assert "symptom-8: a_role_with_a_long_name_8" in render(report, "terminal", verbose=True)
+    assert "symptom-8: needs a_role_with_a_long_name_8" in render(report, "terminal", verbose=True)
 
 
 @pytest.mark.parametrize("width", [60, 71, 72, 80, 100])
@@ -159,7 +159,7 @@ def test_one_of_a_kind_is_told_in_the_singular(persistent: Report):
 
 def test_the_page_that_is_named_is_that_of_the_worst_finding(healthy: Report):
     warning = replace(healthy.diagnosis, slug="not-learning", severity=Severity.WARNING)
-    report = replace(healthy, findings=(*healthy.findings, warning))
+    report = replace(healthy, findings=(warning,))
     for name in ("terminal", "markdown", "html"):
         text = render(report, name)
         assert "stabdiag explain not-learning" in text
