@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 # The exit code of what nobody foresaw (EX_SOFTWARE in sysexits.h).
 _INTERNAL = 70
-_SAID = b"stabdiag: internal error, and no verdict: a library has ended the program"
+_SAID = b"stabdiag: internal error, and no verdict: a library has ended the program; errno"
 
 # What glibc's malloc is told (mallopt, malloc.h): M_TRIM_THRESHOLD and M_MMAP_THRESHOLD, so that
 # freed memory stays for the next array, and M_ARENA_MAX, so that all threads share it. To get fresh
@@ -117,7 +117,10 @@ def _code_of(error: BaseException, *, debug: bool) -> int:
         return 130
     if isinstance(error, _Terminated):
         return 143
-    told = [f"internal error, and no verdict: {type(error).__name__}: {error}"]
+    first = error
+    while first.__cause__ is not None:  # of an import that failed, why
+        first = first.__cause__
+    told = [f"internal error, and no verdict: {type(first).__name__}: {first}"]
     if debug:
         import traceback
 

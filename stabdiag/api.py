@@ -8,6 +8,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from stabdiag.assemble import build_history
 from stabdiag.errors import StabdiagError
 from stabdiag.given import limits_from, loaded_run, manifest_from, raw_columns
@@ -31,7 +33,11 @@ if TYPE_CHECKING:
 # From so many losses on, a second thread pays.
 _LONG = 50_000
 
+# Losses may be infinite or huge: what comes of them is then infinite or NaN, and is told as such.
+_quiet = np.errstate(all="ignore")
 
+
+@_quiet
 def read(
     source: object,
     *,
@@ -60,6 +66,7 @@ def read(
     return build_history(raw, held, chosen=columns, attempt=attempt)
 
 
+@_quiet
 def diagnose(
     source: object,
     *,
@@ -101,6 +108,7 @@ def diagnose(
     return report_on(history, told, held, literal=literal)
 
 
+@_quiet
 def report_on(history: History, told: Manifest, limits: Limits, *, literal: bool = False) -> Report:
     """Diagnose a history as it is, with all that is told of its run."""
     told, history = in_its_steps(told, history)
@@ -134,6 +142,7 @@ def report_on(history: History, told: Manifest, limits: Limits, *, literal: bool
     )
 
 
+@_quiet
 def convert(
     source: object,
     output: str | Path,
@@ -174,6 +183,7 @@ def convert(
     return history
 
 
+@_quiet
 def compare(
     runs: Sequence[object] | os.PathLike[str],
     *,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass, field, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, Self, TypeAlias
+from typing import TYPE_CHECKING, Final, Self, TypeAlias, TypedDict
 
 from stabdiag.words import in_epochs, uncapitalised
 
@@ -59,6 +59,7 @@ class ActionKind(StrEnum):
     # The learning rate and the steps that the optimizer takes.
     LOWER_LR = "lower-lr", "lower the learning rate"
     RAISE_LR = "raise-lr", "raise the learning rate"
+    TEST_LR = "test-lr", "run a learning-rate range test"
     ADD_WARMUP = "add-warmup", "add a warm-up, or lengthen the one there is"
     FIX_SCHEDULE = "fix-schedule", "make the learning rate follow the schedule that was meant"
     CLIP_GRADIENTS = "clip-gradients", "clip the gradient, or at a lower threshold"
@@ -107,21 +108,29 @@ class ActionKind(StrEnum):
     FREE_MEMORY = "free-memory", "use less memory, or find what holds it"
 
 
+class Change(TypedDict):
+    """What an action changes: see ``Action``."""
+
+    setting: str
+    from_: float | str | None
+    to: float | str | None
+
+
 @dataclass(frozen=True)
 class Action:
     """Something to do about a finding.
 
-    ``text`` is one imperative sentence with this run's numbers: it begins with a verb, and ends
-    with a full stop. ``kind`` is what it changes or looks at; ``also`` are the kinds of what else
-    the sentence says to do, or to do instead. From where to restart is not what is done: a sentence
-    that begins with a reload is of the kind of its remedy, and ``checkpoint`` is the step of the
-    checkpoint to reload, 0 for the beginning of the run. It is of the kind reload-checkpoint only
-    where nothing else is done. A sentence that begins with letting the run go on is of that kind.
+    ``text`` is one sentence with this run's numbers that says what to do.
+    ``kind`` is what it changes or looks at; ``also`` are the kinds of what else it says to do, or
+    to do instead. From where to restart is not what is done: a sentence that begins with a reload
+    is of the kind of its remedy, and ``checkpoint`` is the step of the checkpoint that it is about,
+    0 for the beginning of the run. It is of the kind reload-checkpoint only where whether to go
+    back is all that it says. A sentence that begins with letting the run go on is of that kind.
 
-    ``setting`` is what is changed, by the name of the manifest's field or of the role (``peak_lr``,
-    ``grad_clip``, ``dtype``), ``from_`` its value now and ``to`` the new one, as far as they are
-    known; ``step`` the step that the action is about. ``alone`` is the sentence without its
-    beginning, where that tells to reload or to let the run go on.
+    ``setting`` is the setting that it changes, by the name of the manifest's field or of the role
+    (``peak_lr``, ``grad_clip``, ``lr``); ``from_`` is its value now and ``to`` the new one, as far
+    as they are known; ``step`` is the step that the action is about. ``alone`` is the sentence
+    without its beginning, where that tells to reload or to let the run go on.
     """
 
     kind: ActionKind
@@ -140,32 +149,28 @@ class Action:
         """All that the sentence says to do, first things first."""
         return (self.kind, *self.also)
 
-    @property
-    def clause(self) -> str:
-        """The sentence with a small letter, to stand at the end of another."""
-        return uncapitalised(self.text)
+    def after(self, beginning: str) -> Action:
+        """Return the action after the beginning of a sentence: ``If it happens again,``."""
+        return replace(self, text=f"{beginning} {uncapitalised(self.text)}", alone="")
+
+    def by_itself(self) -> Action:
+        """Return the action without a beginning that tells to reload or to let the run go on."""
+        if not self.alone:
+            return self
+        kinds = self.also if self.kind is ActionKind.KEEP_GOING else self.kinds
+        return replace(
+            self, kind=kinds[0], also=kinds[1:], text=self.alone, checkpoint=None, alone=""
+        )
 
     def in_epochs(self) -> Action:
         """Return the action as told of a log whose steps are epochs."""
         return replace(self, text=in_epochs(self.text), alone=in_epochs(self.alone))
 
 
-def as_actions(*texts: str) -> tuple[Action, ...]:
-    """Return sentences as actions of a kind that is yet to be told."""
-    return tuple(Action(ActionKind.SEE_FINDING, text) for text in texts)
-
-
-class Remedy(StrEnum):
-    """What an advice sets about."""
-
-    RATE = "learning rate"
-    CLIP = "clipping"
-    DECAY = "weight decay"
-    PRECISION = "precision"
-    OPERATIONS = "operations"
-    MODEL = "model"
-    DATA = "data"
-
+# Kinds that see to the learning rate.
+RATE: Final = frozenset(
+    {ActionKind.LOWER_LR, ActionKind.RAISE_LR, ActionKind.ADD_WARMUP, ActionKind.FIX_SCHEDULE}
+)
 
 # Those about NaN, spikes and climbs: no run is called fine in which one of them is open.
 _MAIN = ("Q1.1", "Q2.1", "Q4.1")
@@ -218,9 +223,8 @@ class Finding:
     ``step`` is the onset, or None where there is none; ``question`` the one whose answer led here.
     ``reload`` tells which checkpoint to go back to, as an imperative clause, where the advice knows
     better than by the step, and ``began`` the step that it is from before, where that is not
-    ``step``; ``remedies`` what the first action sets about, first things first; ``back`` the step
-    by which a loss had made good what it lost, where that took too long. ``unit`` is what a step of
-    the log is called.
+    ``step``; ``back`` the step by which a loss had made good what it lost, where that took too
+    long. ``unit`` is what a step of the log is called.
     """
 
     slug: str
@@ -235,7 +239,6 @@ class Finding:
     asked_of: AskedOf = AskedOf.RUN
     reload: str = ""
     began: int | None = None
-    remedies: tuple[Remedy, ...] = ()
     back: int | None = None
     unit: str = "step"
 

@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 def both(one: Callable[[], One], other: Callable[[], Other]) -> tuple[One, Other]:
     """Return what two calls return; the second is made in a thread of its own.
 
-    An error of either is raised once both are done. What numbers do that are too large or too small
-    is the caller's to look for, as in the thread that it calls from.
+    An error of either is raised once both are done.
     """
     # Imported here: it brings logging along, which a small log does not wait for.
     from concurrent.futures import ThreadPoolExecutor
 
     with ThreadPoolExecutor(1) as pool:
+        # A thread begins with NumPy's own setting, by which it warns of an infinite result.
         beside = pool.submit(np.errstate(all="ignore")(other))
         return one(), beside.result()

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from stabdiag.errors import ManifestError
-from stabdiag.history import Event, EventKind, History, Series, Source
+from stabdiag.history import History, Series, Source
 from stabdiag.infer import infer
 from stabdiag.manifest import KEYS, Manifest, parse_manifest, read_manifest
 
@@ -295,12 +295,8 @@ def test_unknown_keys_are_kept() -> None:
 
 
 def _of_epochs() -> History:
-    message = "no column of steps: the column 'epoch' serves as the step"
-    return History(
-        series={},
-        source=Source(name="run", format="memory", records=3),
-        events=(Event(kind=EventKind.STEPS, message=message),),
-    )
+    source = Source(name="run", format="memory", records=3)
+    return History(series={}, source=source, unit="epoch")
 
 
 def _telling(**config: object) -> History:

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 from stabdiag.comparison.ends import Ends, ends
 from stabdiag.comparison.outcomes import BY_SLUG
-from stabdiag.findings import Finding, Severity, as_actions
+from stabdiag.findings import Finding, Severity
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from stabdiag.compared import Difference, Kind, Parting, Run
-    from stabdiag.findings import Scalar
+    from stabdiag.findings import Action, Scalar
     from stabdiag.limits import Limits
 
 
@@ -63,8 +63,8 @@ def finding(
     slug: str,
     *,
     because: str,
-    first: str,
-    then: tuple[str, ...] = (),
+    first: Action,
+    then: tuple[Action, ...] = (),
     step: int | None = None,
     measured: Mapping[str, Scalar] | None = None,
     severity: Severity | None = None,
@@ -78,7 +78,7 @@ def finding(
         question="",
         title=outcome.title,
         summary=because,
-        actions=as_actions(first, *then),
+        actions=(first, *then),
         step=step,
         evidence=measured or {},
     )

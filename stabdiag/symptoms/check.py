@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from stabdiag.findings import Finding, Severity, as_actions
+from stabdiag.findings import Finding, Severity
 from stabdiag.report import NotChecked, lacking
 from stabdiag.symptoms import SYMPTOMS
 from stabdiag.tree.advice.changed import with_changes_at
@@ -83,9 +83,8 @@ def _finding(symptom: Symptom, evidence: Evidence) -> Finding:
         section="symptom",
         question="",
         title=evidence.title or symptom.title,
-        remedies=evidence.remedies or symptom.remedies,
         summary=evidence.because,
-        actions=as_actions(evidence.first, *evidence.then),
+        actions=(evidence.first, *evidence.then),
         step=evidence.step,
         evidence=evidence.measured,
     )

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stabdiag.findings import Action, ActionKind
 from stabdiag.stats.levels import levels
 from stabdiag.stats.quantiles import median
 from stabdiag.symptoms.norms import LEFT, STRETCHES, early_level, finite_norm
@@ -49,12 +50,18 @@ def grad_exploding(case: Case) -> Evidence | None:
         f"step {began} on, {outcome}.",
         step=began,
         measured={"lowest": lowest, "last": last, "ratio": ratio},
-        first=f"{sound.reload('the explosion')}, and lower the learning rate by 3 to 10 times.",
+        first=sound.reload("the explosion").and_then(
+            ActionKind.LOWER_LR, "lower the learning rate by 3 to 10 times", setting="lr"
+        ),
         then=(
-            f"Clip the global norm at {clip(case)}.",
-            "Lengthen the warm-up.",
-            "Try another epsilon or β2 for Adam.",
-            "Log the norm of each layer, to see where it begins.",
+            Action(
+                ActionKind.CLIP_GRADIENTS,
+                f"Clip the global norm at {clip(case)}.",
+                **clip(case).change,
+            ),
+            Action(ActionKind.ADD_WARMUP, "Lengthen the warm-up."),
+            Action(ActionKind.CHANGE_OPTIMIZER, "Try another epsilon or β2 for Adam."),
+            Action(ActionKind.LOG_MORE, "Log the norm of each layer, to see where it begins."),
         ),
     )
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.findings import Remedy, Severity
+from stabdiag.findings import Action, ActionKind, Severity
 from stabdiag.stats.blocks import block_levels
 from stabdiag.stats.levels import levels
 from stabdiag.stats.quantiles import diff_sigma, median, robust_sigma
@@ -49,9 +49,12 @@ _SOON = 0.1
 _FAR = 6.0
 _FEWEST = 20
 
-_SLOWER = (
+_SLOWER = Action(
+    ActionKind.LOWER_LR,
     "Start again with a tenth of the learning rate and a longer warm-up: the first steps made the "
-    "model worse than it was untrained."
+    "model worse than it was untrained.",
+    also=(ActionKind.ADD_WARMUP,),
+    checkpoint=0,
 )
 
 
@@ -108,15 +111,28 @@ def _never_lower(case: Case, after: Series, began: float, level: Floats) -> Evid
         "a tenth of the run.",
         step=int(after.steps[0]),
         measured={"first_loss": began, "last_loss": float(level[-1])},
-        first=f"Train on one batch alone: if the loss does not fall from {num(began)} to nearly "
-        "zero, the fault is in the model, the loss or the data, and no setting will fix it.",
+        first=Action(
+            ActionKind.TRY_SMALL,
+            f"Train on one batch alone: if the loss does not fall from {num(began)} to nearly "
+            "zero, the fault is in the model, the loss or the data, and no setting will fix it.",
+        ),
         then=(
-            "Check that labels are not shuffled, targets not shifted, and the loss not masked "
-            "where it counts.",
-            "Check requires_grad, and that the optimizer holds the parameters, adapters above all.",
+            Action(
+                ActionKind.CHECK_LABELS,
+                "Check that labels are not shuffled, targets not shifted, and the loss not masked "
+                "where it counts.",
+            ),
+            Action(
+                ActionKind.CHECK_MODEL,
+                "Check requires_grad, and that the optimizer holds the parameters, adapters above "
+                "all.",
+            ),
             RANGE,
-            "Check initialisation and where the normalisation layers stand; take out label "
-            "smoothing and other regularisation.",
+            Action(
+                ActionKind.CHECK_MODEL,
+                "Check initialisation and where the normalisation layers stand; take out label "
+                "smoothing and other regularisation.",
+            ),
         ),
     )
     return with_cause(case, found)
@@ -192,7 +208,11 @@ def _blown_up(case: Case) -> Evidence:
         step=int(steps[0]),
         measured={"first_loss": began, "highest_loss": float(x.max()), "points_above": count},
         first=_SLOWER,
-        then=("Clip the gradient by its global norm.", RANGE, ONE_BATCH),
+        then=(
+            Action(ActionKind.CLIP_GRADIENTS, "Clip the gradient by its global norm."),
+            RANGE,
+            ONE_BATCH,
+        ),
         title="The loss blew up in the first steps",
     )
 
@@ -210,7 +230,10 @@ def _worse_than_at_first(case: Case, level: Floats) -> Evidence | None:
         first=_SLOWER,
         then=(
             ONE_BATCH,
-            "Check the sign of the loss, and that gradients are set to zero before each step.",
+            Action(
+                ActionKind.CHECK_LOSS,
+                "Check the sign of the loss, and that gradients are set to zero before each step.",
+            ),
             RANGE,
         ),
     )
@@ -222,7 +245,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
         severity=Severity.WARNING,
         family="learning",
         title="The loss does not fall",
-        remedies=(Remedy.DATA,),
         check=not_learning,
         needs=("loss",),
         limits=("learning.least_fall", "learning.min_points", "learning.min_steps"),

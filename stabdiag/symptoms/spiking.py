@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.findings import Remedy, Severity
+from stabdiag.findings import Action, ActionKind, Severity
 from stabdiag.stats.quantiles import MAD_TO_SIGMA, median, medians
 from stabdiag.symptoms.symptom import Evidence, Symptom, too_few
 from stabdiag.words import every, num
@@ -47,7 +47,7 @@ def frequent_spikes(case: Case) -> Evidence | None:
         if mark < case.limits.data.spike_mark
         else f"was still {num(mark)} deviations above its level just after"
     )
-    hint = (
+    first = (
         f"Find out what happens {every(gap)}: one hard shard or batch, an epoch's "
         "first batch, an update of something else."
         if regular
@@ -65,11 +65,18 @@ def frequent_spikes(case: Case) -> Evidence | None:
             "regular": bool(regular),
             "mark": mark,
         },
-        first=hint,
+        first=Action(ActionKind.INSPECT_DATA, first, step=None if regular else int(steps[0])),
         then=(
-            "Lower the clip threshold, so that one batch cannot move the weights far.",
-            "Lower β2 of Adam to 0.95, or the learning rate.",
-            "Mix the data more finely (stratified batches).",
+            Action(
+                ActionKind.CLIP_GRADIENTS,
+                "Lower the clip threshold, so that one batch cannot move the weights far.",
+            ),
+            Action(
+                ActionKind.CHANGE_OPTIMIZER,
+                "Lower β2 of Adam to 0.95, or the learning rate.",
+                also=(ActionKind.LOWER_LR,),
+            ),
+            Action(ActionKind.SHUFFLE_DATA, "Mix the data more finely (stratified batches)."),
         ),
     )
 
@@ -127,7 +134,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
         severity=Severity.NOTE,
         family="data",
         title="The loss keeps spiking",
-        remedies=(Remedy.DATA,),
         check=frequent_spikes,
         needs=("loss",),
         limits=(

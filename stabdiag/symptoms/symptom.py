@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from stabdiag.findings import Remedy, Scalar, Severity
 from stabdiag.words import plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from stabdiag.findings import Action, Scalar, Severity
     from stabdiag.tree.case import Case
 
 _MANIFEST = "manifest."
@@ -19,18 +19,16 @@ MESSAGE = "message"
 
 @dataclass(frozen=True, kw_only=True)
 class Evidence:
-    """Why a symptom holds, and what to do: one sentence with the run's numbers, the actions.
+    """Why a symptom holds, as a sentence with the run's numbers, and what to do: first, and then.
 
-    ``remedies`` is what they set about, where that is not what this symptom's usually do; ``title``
-    stands for the symptom's where it says more of this run.
+    ``title`` stands for the symptom's where it says more of this run.
     """
 
     because: str
-    first: str
-    then: tuple[str, ...]
+    first: Action
+    then: tuple[Action, ...]
     step: int | None = None
     measured: Mapping[str, Scalar] = field(default_factory=dict)
-    remedies: tuple[Remedy, ...] = ()
     title: str = ""
 
 
@@ -42,8 +40,8 @@ class Symptom:
     cannot be checked; of ``mfu or step_time`` either does, and ``message`` is any message among the
     log's lines. ``limits`` names those that it is held against. A finding of the tree whose slug
     begins with one of ``explained_by`` says the same, or its cause, and goes before the symptom.
-    ``remedies`` is what its advice sets about, as a rule. ``enough`` tell why this case holds too
-    little to judge by, each in words, or nothing: where one does, no finding is no all-clear.
+    ``enough`` tell why this case holds too little to judge by, each in words, or nothing: where one
+    does, no finding is no all-clear.
     """
 
     slug: str
@@ -54,7 +52,6 @@ class Symptom:
     needs: tuple[str, ...] = ()
     limits: tuple[str, ...] = ()
     explained_by: tuple[str, ...] = ()
-    remedies: tuple[Remedy, ...] = ()
     enough: tuple[Callable[[Case], str], ...] = ()
 
     def missing(self, case: Case) -> tuple[str, ...]:

@@ -5,18 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from stabdiag.findings import Answer, AskedOf, Finding, Remedy, Severity, as_actions
+from stabdiag.findings import RATE, Action, ActionKind, Answer, AskedOf, Finding, Severity
 from stabdiag.tree import QUESTIONS
 from stabdiag.tree.advice import ADVICE
 from stabdiag.tree.advice.kept import with_lost
-from stabdiag.tree.advice.spike import GO_ON, KEEP_GOING
 from stabdiag.tree.case import Case
 from stabdiag.tree.edges import END, SECTIONS, follow
 from stabdiag.tree.nothing_found import nothing_found
 from stabdiag.tree.origin import found_bad
 from stabdiag.tree.outcomes import BY_SLUG
 from stabdiag.tree.question import Question, Reply, unknown
-from stabdiag.words import capitalised, uncapitalised
 
 if TYPE_CHECKING:
     from stabdiag.stats.shape import Spike
@@ -75,27 +73,28 @@ def _damaged(case: Case, errors: list[tuple[int, Finding]]) -> Case:
 def _with_hint(case: Case, finding: Finding, earlier: Finding) -> Finding:
     if earlier.slug == "spike-unresolved":  # the way into the NaN itself
         return finding
-    if finding.remedies == (Remedy.OPERATIONS,) or _is_schedule(case, earlier):
+    if finding.actions[0].kind is ActionKind.INSPECT_LAYERS or _is_schedule(case, earlier):
         # Trouble that was seen comes before operations that nothing accuses, and a schedule that
         # raised the rate until the loss climbed before whatever that led to: half of a rate of
         # thousands, or another dtype, mends nothing. Its remedies are told with its own finding.
-        step = uncapitalised(finding.first_action.removeprefix(f"{finding.reload}, and "))
-        again = (f"If the loss goes NaN again, {step}",)
+        again = finding.actions[0].by_itself().after("If the loss goes NaN again,")
         return replace(
             finding,
             actions=(
                 *earlier.actions[:1],
-                *(() if Remedy.RATE in finding.remedies else as_actions(*again)),
+                *(() if RATE.intersection(finding.actions[0].kinds) else (again,)),
                 *finding.actions[1:],
             ),
             reload=earlier.reload,
             began=earlier.began,
         )
-    hint = (
+    hint = Action(
+        ActionKind.SEE_FINDING,
         f"Fix what went wrong before the NaN, from step {earlier.step} on: see {earlier.slug} "
-        "below."
+        "below.",
+        step=earlier.step,
     )
-    return replace(finding, actions=(*finding.actions[:1], *as_actions(hint), *finding.actions[1:]))
+    return replace(finding, actions=(*finding.actions[:1], hint, *finding.actions[1:]))
 
 
 def _is_schedule(case: Case, earlier: Finding) -> bool:
@@ -128,20 +127,17 @@ def _beside_errors(findings: list[Finding]) -> tuple[Finding, ...]:
     if not any(_sets_back(finding) for finding in findings):
         return tuple(findings)
     return tuple(
-        replace(
-            one,
-            actions=(
-                *as_actions(capitalised(one.first_action.removeprefix(GO_ON))),
-                *one.actions[1:],
-            ),
-        )
+        replace(one, actions=(one.actions[0].by_itself(), *one.actions[1:]))
+        if one.actions and one.actions[0].kind is ActionKind.KEEP_GOING
+        else one
         for one in findings
     )
 
 
 def _sets_back(finding: Finding) -> bool:
     """Tell whether a finding is an error from which a run does not simply go on."""
-    return finding.severity is Severity.ERROR and not finding.first_action.startswith(KEEP_GOING)
+    goes_on = finding.actions[0].kind is ActionKind.KEEP_GOING and not finding.actions[0].checkpoint
+    return finding.severity is Severity.ERROR and not goes_on
 
 
 def _section(case: Case, section: str) -> tuple[list[Answer], list[Finding]]:
@@ -219,11 +215,10 @@ def _finding(case: Case, slug: str, answers: dict[str, Answer]) -> Finding:
         question=last.question,
         title=advice.title or outcome.title,
         summary=advice.summary,
-        actions=as_actions(advice.first, *advice.then),
+        actions=(advice.first, *advice.then),
         step=advice.step,
         reload=advice.reload,
         began=advice.began,
-        remedies=advice.remedies,
         back=advice.back,
         evidence={
             key: value for answer in answers.values() for key, value in answer.measured.items()

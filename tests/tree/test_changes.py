@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import stabdiag
 from stabdiag import formats
-from stabdiag.findings import Verdict
+from stabdiag.findings import ActionKind, Verdict
 from stabdiag.history import History, Series, Source
 from stabdiag.limits import Limits
 from stabdiag.manifest import Manifest
@@ -152,9 +152,11 @@ def test_a_spike_that_came_back_where_a_setting_changed(calm: Callable[..., Log]
     assert found.slug == "spike-recovered"
     assert "Nothing else that was logged shows why. frozen_layers went" in found.summary
     assert found.first_action.startswith(
-        "Keep the run going, and look first at the change of frozen_layers at step 400, then at "
-        "the batch of step 400"
+        "Keep the run going, and look first at the change of frozen_layers at step 400; then look "
+        "at the batch of step 400"
     )
+    kinds = (ActionKind.KEEP_GOING, ActionKind.CHECK_SETTINGS, ActionKind.INSPECT_DATA)
+    assert found.actions[0].kinds == kinds
 
 
 def test_a_jump_of_the_learning_rate_is_the_cause_before_any_setting(
