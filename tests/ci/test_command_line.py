@@ -43,7 +43,7 @@ def test_what_is_written_besides_does_not_change_the_rest(
 ):
     arguments = ("--fail-on", "warning", "-f", "json", "-o", "report.json")
     assert stabdiag("diagnose", LOG, *arguments, "--write", "junit=a b.xml") == (1, "", "")
-    assert json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))["schema"] == 1
+    assert json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))["schema"] == 2
     assert "<failure" in (tmp_path / "a b.xml").read_text(encoding="utf-8")
 
 
