@@ -74,6 +74,24 @@ def _identity(path: str | os.PathLike[str]) -> Path | None:
 
 
 @contextmanager
+def temporary_space() -> Iterator[None]:
+    """Name the folder for temporary files where one cannot be written.
+
+    Raises:
+        StabdiagError: If so.
+    """
+    import tempfile
+
+    try:
+        yield
+    except OSError as error:
+        place = tempfile.tempdir or "temporary files"  # None where no folder was fit for them
+        raise StabdiagError(
+            f"{place}: {error.strerror}; make room there, or name another folder in TMPDIR"
+        ) from None
+
+
+@contextmanager
 def written_whole(output: Path) -> Iterator[BinaryIO]:
     """Give a file in memory that is written to ``output`` when all went well.
 

@@ -42,14 +42,11 @@ def main() -> Exit:
         return complain(f"{place}{error.strerror or error}")
     except MemoryError:
         return complain("the log needs more memory than there is; give a part of it")
-    except typer.Abort as error:  # also what an EOFError becomes
-        if isinstance(error.__cause__, KeyboardInterrupt):
-            return Exit.INTERRUPTED
-        raise
     except Exception as error:  # noqa: BLE001 - usage errors of the argument parser, see below
         return _usage(error)
-    if ended and not isinstance(ended, Exit):
-        raise SystemExit(ended)  # of the argument parser, and no verdict of ours
+    # What is none of ours is a number of typer's, which for Ctrl-C is the same.
+    if ended == Exit.FOUND and not isinstance(ended, Exit):
+        raise SystemExit(ended)
     return Exit(ended or Exit.OK)
 
 

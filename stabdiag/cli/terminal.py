@@ -50,7 +50,7 @@ def open_output() -> None:
     now = sys.stdout
     if not isinstance(getattr(now.buffer, "raw", now.buffer), FileIO):  # a console of Windows
         return
-    raw = BufferedWriter(_Output(now.fileno(), "wb", closefd=False))
+    raw = BufferedWriter(_Output(os.dup(now.fileno()), "wb"))
     lines = bool(now.line_buffering)
     sys.stdout = TextIOWrapper(raw, now.encoding, now.errors, line_buffering=lines)
 

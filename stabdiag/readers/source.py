@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Protocol
 
 from stabdiag.errors import LogError
+from stabdiag.files import temporary_space
 from stabdiag.readers.columns import every_column
 
 if TYPE_CHECKING:
@@ -101,11 +102,13 @@ class Stream:
         if self.path is not None:
             yield self.path
             return
-        import tempfile
+        from tempfile import TemporaryDirectory
 
-        with tempfile.TemporaryDirectory(prefix="stabdiag-") as folder:
-            copy = Path(folder) / "log"
-            with copy.open("wb") as file:
+        with temporary_space():
+            folder = TemporaryDirectory(prefix="stabdiag-", ignore_cleanup_errors=True)
+        with folder as name:
+            copy = Path(name) / "log"
+            with temporary_space(), copy.open("wb") as file:
                 file.writelines(self._rest())
             yield copy
 

@@ -7,6 +7,7 @@ from tempfile import SpooledTemporaryFile
 from typing import TYPE_CHECKING, Final
 
 from stabdiag.errors import LogError
+from stabdiag.files import temporary_space
 from stabdiag.readers import bare
 from stabdiag.readers.blocks import Block
 from stabdiag.readers.registry import reader
@@ -65,8 +66,9 @@ class Grown:
         if self._growing is not None:
             self._feed(self._growing, data)
             return
-        self._text.seek(self._size)
-        self._text.write(data)
+        with temporary_space():
+            self._text.seek(self._size)
+            self._text.write(data)
         end = _last_line_end(data)
         if end:
             self._whole_lines = self._size + end
