@@ -8,7 +8,7 @@ import os
 import signal
 from contextlib import closing, contextmanager
 from importlib import import_module
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -199,8 +199,6 @@ def _stopping() -> Iterator[Sequence[int]]:
         if caught and callable(handler):
             handler(number, frame)
         caught.append(number)
-        if len(caught) > 1:
-            raise SystemExit(_SIGNALLED + number)
 
     before = {int(one): signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM)}
     for number in before:
