@@ -29,10 +29,10 @@ def configured_limits(
     limits = Limits()
     for path in config_files(folder, config):
         try:
-            limits = limits.override(dict(_values(path)))
+            limits = limits.override(dict(_values(path)), by=_shown(path, folder))
         except LimitError as error:
             raise LimitError(f"{path}: {error}") from None
-    return limits.override(dict(_flag(flag) for flag in flags))
+    return limits.override(dict(_flag(flag) for flag in flags), by="--limit")
 
 
 def config_files(folder: Path, config: Path | None = None) -> list[Path]:
@@ -41,6 +41,12 @@ def config_files(folder: Path, config: Path | None = None) -> list[Path]:
         return [config]
     found = (_nearest(folder, name) for name in ("pyproject.toml", "stabdiag.toml"))
     return [path for path in found if path is not None]
+
+
+def _shown(path: Path, folder: Path) -> str:
+    """Return a path as it is told: as from the folder, if it lies there."""
+    folder = folder.absolute()
+    return str(path.relative_to(folder) if path.is_relative_to(folder) else path)
 
 
 def _nearest(folder: Path, name: str) -> Path | None:

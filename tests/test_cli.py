@@ -362,7 +362,7 @@ def test_flags_go_before_the_manifest(stabdiag: Callable[..., Result], runs: Pat
     )
     report = json.loads(result.out)
     assert report["diagnosis"]["slug"] == "nan-bf16"
-    assert "checkpoint of step 322," in report["diagnosis"]["first_action"]
+    assert "checkpoint of step 322," in report["diagnosis"]["actions"][0]["text"]
     assert report["manifest"]["overridden"] == ["checkpoint_every", "dtype"]
 
 

@@ -39,11 +39,14 @@ def check(
     from stabdiag.api import diagnose
     from stabdiag.errors import StabdiagError
     from stabdiag.formats import render
+    from stabdiag.formats.lines import limits_line
     from stabdiag.given import check_options
 
     limits = options.limits_of(limit, config)
     told, named = options.settings_of(settings, dtype), options.columns_of(columns)
     check_options(told, named, None)
+    if changed := limits_line(limits):
+        write(changed, None)
     code = options.Exit.OK
     for log in logs:
         try:
@@ -51,7 +54,7 @@ def check(
         except StabdiagError as error:
             code = complain(str(error))
             continue
-        text = render(report, "lines")
+        text = render(report, "lines", limits=False)
         if text:
             write(text, None)
         code = max(code, options.exit_code(report.findings, fail_on))

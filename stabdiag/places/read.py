@@ -30,15 +30,16 @@ def read_place(
     *,
     format: str | None = None,
     wanted: Wanted = every_column,
+    grows: bool = False,
 ) -> Found:
-    """Read the log that a place holds, or several places as one run.
+    """Read the log that a place holds, or several places as one run; see ``Asked``.
 
     Raises:
         LogError: if there is none, or it cannot be read.
     """
     if not sources:
         raise LogError("no log is given; give a file, a folder or a URL")
-    asked = Asked(format=format, wanted=wanted)
+    asked = Asked(format=format, wanted=wanted, grows=grows)
     found, empty = [], []
     for source in sources:
         try:

@@ -95,8 +95,12 @@ def trained(case: Case) -> Series | None:
 def few_trained(case: Case) -> str:
     """Return in words what is too little to judge learning by, empty where it is enough."""
     limits, loss = case.limits.learning, case.loss
-    if not is_distance(case) or not from_the_start(case) or trained(case) is not None:
+    if trained(case) is not None:
         return ""
+    if not is_distance(case):
+        return "takes a loss that tells how far a run is from its end"
+    if not from_the_start(case):
+        return "takes the beginning of the run"
     after = loss.between(warmed_up(case), int(loss.steps[-1]))
     if len(after) < limits.min_points:
         return too_few(limits.min_points, f"{len(after)} losses after the warm-up")

@@ -80,7 +80,7 @@ def _next_run(case: Case) -> Action:
     if missing:
         text = f"Log {listed(missing)} in the next run as well: without it, less can be tested."
         return Action(ActionKind.LOG_MORE, text)
-    text = "Let the run go on, and keep this report to compare the next one with."
+    text = "Keep this report, to compare the next run with it."
     return Action(ActionKind.KEEP_GOING, text)
 
 

@@ -185,7 +185,9 @@ def _ends(case: Case) -> tuple[int, int]:
     return min(int(s.steps[0]) for s in logged), max(int(s.steps[-1]) for s in logged)
 
 
-def _calibration(search: list[int], begun: int, ended: int, stride: float, scale: Series | None) -> int:
+def _calibration(
+    search: list[int], begun: int, ended: int, stride: float, scale: Series | None
+) -> int:
     """Return how many overflows, from the first on, belong to the calibration at the start.
 
     ``search`` has the steps of the first ones before the scale first grew: by then it was found.

@@ -16,7 +16,7 @@ from stabdiag.findings import Action, ActionKind, Answer, AskedOf, Finding, Verd
 from stabdiag.history import Event, EventKind, History, Series, Source
 from stabdiag.limits import Limits
 from stabdiag.manifest import Manifest
-from stabdiag.report import NotLogged, Report
+from stabdiag.report import NotLogged, Report, Tree
 from stabdiag.tree.outcomes import BY_SLUG
 
 if TYPE_CHECKING:
@@ -262,9 +262,8 @@ def make_persistent() -> Report:
         ),
     )
     return Report(
-        diagnosis=diagnosis,
         findings=(diagnosis, overflow),
-        trail=trail,
+        tree=Tree(outcome=diagnosis, answers=trail),
         not_logged=(
             NotLogged(role="weight_norm", cost="Q4.3 cannot tell whether the weights blew up."),
             NotLogged(role="batch_id", cost="Q2.3 cannot tell a repeated batch."),
@@ -304,20 +303,22 @@ def make_healthy() -> Report:
         "No NaN, no spike and no divergence in 1200 steps; the loss went from 8.0 to 2.0.",
     )
     return Report(
-        diagnosis=diagnosis,
         findings=(diagnosis,),
-        trail=(
-            answer("Q1.1", Verdict.NO, "All 1200 logged losses are finite."),
-            answer(
-                "Q2.1",
-                Verdict.NO,
-                "The largest of 3 exceedances is 3.4 σ; noise like this run's own reaches 4.9 σ "
-                "in 1 log of 100.",
-                limits=("spike.sigma", "spike.false_alarm"),
-                sigmas=3.4,
+        tree=Tree(
+            outcome=diagnosis,
+            answers=(
+                answer("Q1.1", Verdict.NO, "All 1200 logged losses are finite."),
+                answer(
+                    "Q2.1",
+                    Verdict.NO,
+                    "The largest of 3 exceedances is 3.4 σ; noise like this run's own reaches 4.9 "
+                    "σ in 1 log of 100.",
+                    limits=("spike.sigma", "spike.false_alarm"),
+                    sigmas=3.4,
+                ),
+                answer("Q3.1", Verdict.UNKNOWN, "The manifest does not tell the dtype."),
+                answer("Q4.1", Verdict.NO, "The loss still falls over the last 200 steps."),
             ),
-            answer("Q3.1", Verdict.UNKNOWN, "The manifest does not tell the dtype."),
-            answer("Q4.1", Verdict.NO, "The loss still falls over the last 200 steps."),
         ),
         not_logged=(NotLogged(role="loss_scale", cost="§3 cannot be asked."),),
         history=history(
@@ -362,26 +363,31 @@ def make_nan() -> Report:
         evidence={"first_bad_step": 812, "last_good_step": 811, "bad": 88, "last": float("nan")},
     )
     return Report(
-        diagnosis=diagnosis,
         findings=(diagnosis,),
-        trail=(
-            answer(
-                "Q1.1", Verdict.YES, "The loss is NaN at 88 steps, first at step 812.", steps=(812,)
-            ),
-            answer("Q1.2", Verdict.YES, "The loss scale moves, which only fp16 has."),
-            answer(
-                "Q2.1",
-                Verdict.YES,
-                "At step 803 the loss stood 21 σ above the 100 steps before it.",
-                asked_of=AskedOf.LEAD_UP,
-                steps=(803,),
-                sigmas=21.0,
-            ),
-            answer(
-                "Q4.1",
-                Verdict.NO,
-                "Before the spike the loss was falling.",
-                asked_of=AskedOf.LEAD_UP,
+        tree=Tree(
+            outcome=diagnosis,
+            answers=(
+                answer(
+                    "Q1.1",
+                    Verdict.YES,
+                    "The loss is NaN at 88 steps, first at step 812.",
+                    steps=(812,),
+                ),
+                answer("Q1.2", Verdict.YES, "The loss scale moves, which only fp16 has."),
+                answer(
+                    "Q2.1",
+                    Verdict.YES,
+                    "At step 803 the loss stood 21 σ above the 100 steps before it.",
+                    asked_of=AskedOf.LEAD_UP,
+                    steps=(803,),
+                    sigmas=21.0,
+                ),
+                answer(
+                    "Q4.1",
+                    Verdict.NO,
+                    "Before the spike the loss was falling.",
+                    asked_of=AskedOf.LEAD_UP,
+                ),
             ),
         ),
         not_logged=(NotLogged(role="batch_id", cost="Q2.3 cannot tell a repeated batch."),),
@@ -429,9 +435,8 @@ def renamed() -> Callable[[Report, str], Report]:
         )
         return replace(
             report,
-            diagnosis=first,
             findings=(first, *(replace(f, summary=name) for f in report.findings[1:])),
-            trail=answers,
+            tree=Tree(outcome=first, answers=answers),
             not_logged=(NotLogged(role=name, cost=name),),
             history=replace(report.history, series=logged, source=source, events=(hostile,)),
             manifest=replace(report.manifest, path=name, inferred={name: name}, unknown={name: 1}),

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from stabdiag.formats.lead import lead, others
 
 import stabdiag
 from stabdiag.errors import StabdiagError
@@ -238,7 +237,7 @@ def test_a_run_without_an_incident_gets_a_short_page(
     assert text.startswith(f"# {begins}")
     assert len(text.splitlines()) < 50
     assert MARK not in text
-    for found in (lead(report), *others(report)):
+    for found in report.findings:
         assert found.first_action in text
     for answer in report.tree.answers:
         assert f"| {answer.question} |" in text

@@ -19,7 +19,7 @@ from stabdiag.history import Event, EventKind
 from stabdiag.postmortem import postmortem
 from stabdiag.postmortem.document import write
 from stabdiag.postmortem.page import page
-from stabdiag.report import NotLogged
+from stabdiag.report import NotLogged, Tree
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -84,14 +84,16 @@ def hostile(report: Report, name: str) -> Report:
     )
     return replace(
         report,
-        diagnosis=found,
         findings=(found, *(replace(f, title=name, actions=(act,)) for f in report.also_found)),
-        trail=tuple(
-            replace(a, because=name, asks=name, measured={**a.measured, name: name})
-            for a in report.tree.answers
+        tree=Tree(
+            outcome=found,
+            answers=tuple(
+                replace(a, because=name, asks=name, measured={**a.measured, name: name})
+                for a in report.tree.answers
+            ),
         ),
         not_logged=(NotLogged(role=name, cost=name),),
-        unchecked=tuple(replace(one, missing=(name,)) for one in report.not_checked),
+        not_checked=tuple(replace(one, missing=(name,)) for one in report.not_checked),
         history=replace(
             report.history,
             series={**logged, **norms},

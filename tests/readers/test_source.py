@@ -17,7 +17,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from stabdiag.errors import LogError, StabdiagError, NoUsableRecord
+from stabdiag.errors import LogError, NoUsableRecord, StabdiagError
 from stabdiag.readers import bombs, read_columns
 from stabdiag.readers.source import open_stream
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from stabdiag.findings import Answer, AskedOf
 from stabdiag.formats.deciding import decisive
 from stabdiag.formats.markdown_text import code, escape, table
-from stabdiag.formats.measured import number
+from stabdiag.formats.measured import changed_limits, number
 from stabdiag.words import plural
 
 if TYPE_CHECKING:
@@ -78,8 +78,8 @@ def _notes(report: Report) -> Iterator[str]:
         yield f"{code(name)} = {value} is inferred: {escape(why)}"
     if manifest.unknown:
         yield f"not understood: {', '.join(code(str(key)) for key in manifest.unknown)}"
-    for info in report.limits.changed:
-        yield f"limit `{info.name}` is {number(info.value)} (default {number(info.default)})"
+    for told in changed_limits(report.limits):
+        yield f"limit {escape(told)}"
     for role, series in report.history.series.items():
         if series.column != role:
             yield f"{code(role)} is read from {code(series.column)}"
