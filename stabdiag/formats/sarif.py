@@ -5,7 +5,6 @@ What could not be answered or checked is a notification, so that no reader takes
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
@@ -24,9 +23,6 @@ if TYPE_CHECKING:
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: "note"}
 _GITHUB = {"error": "error", "warning": "warning", "note": "recommendation"}
-
-# [text](target) in a message is a link.
-_LINK = re.compile(r"\[(?=[^\]]*\]\()")
 
 
 def render(report: Report) -> str:
@@ -75,7 +71,11 @@ def render(report: Report) -> str:
 
 def _text(text: str) -> Json:
     """Return log text as a message that is text and nothing else."""
-    return {"text": _LINK.sub(r"\\[", visible(text))}
+    # [text](target) is a link.
+    *before, rest = visible(text).split("](")
+    parts = (part.rpartition("]") for part in before)
+    inert = (sound + end + opened.replace("[", "\\[") for sound, end, opened in parts)
+    return {"text": "](".join([*inert, rest])}
 
 
 def _rule(finding: Finding, limits: Limits) -> Json:

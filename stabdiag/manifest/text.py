@@ -16,10 +16,10 @@ _WANTED: Final = 'a manifest is one JSON object such as {"dtype": "fp16"}'
 
 # A configuration of more keys and values than this, references followed, is none; nor is one of
 # deeper levels, or of longer numbers: nobody writes these, and what works with them stumbles.
-_MOST_NODES: Final = 200_000
+_MOST_NODES: Final = 100_000
 _DEEPEST: Final = 100
 _LONGEST_NUMBER: Final = 1000  # characters
-_LARGEST_NUMBER: Final = 1 << 4096
+_LARGEST_NUMBER: Final = 10**_LONGEST_NUMBER
 
 # How much of a parser's complaint is told; it may hold a key as long as the file.
 _REASON: Final = 300
@@ -74,7 +74,7 @@ def _refuse_odd(value: object) -> None:
         one, depth = waiting.pop()
         if depth > _DEEPEST:
             raise ValueError(f"nested more than {_DEEPEST} levels deep")
-        if isinstance(one, int) and abs(one) > _LARGEST_NUMBER:
+        if isinstance(one, int) and abs(one) >= _LARGEST_NUMBER:
             raise ValueError(f"a number of more than {_LONGEST_NUMBER} digits")
         if isinstance(one, dict | list | tuple | set):
             inner = one.values() if isinstance(one, dict) else one
@@ -85,7 +85,35 @@ def _yaml(text: str) -> object:
     import yaml
 
     class Loader(yaml.SafeLoader):
-        """Takes the tags of Python objects, as Lightning writes them, for what they hold."""
+        """Takes the tags of Python objects, as Lightning writes them, for what they hold.
+
+        It weighs each node before anything is made of it: a reference is as large as what it
+        refers to.
+        """
+
+        sizes: dict[yaml.Node, int]
+
+        def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+            is_reference = self.check_event(yaml.AliasEvent)
+            node = super().compose_node(parent, index)
+            if node is None:
+                return None
+            if not is_reference:
+                self.sizes[node] = self._size(node)
+            # What has no size yet refers to itself.
+            size = self.sizes.get(node, _MOST_NODES + 1)
+            if max(size, len(self.sizes)) > _MOST_NODES:
+                raise ValueError("more values than a configuration has")
+            return node
+
+        def _size(self, node: yaml.Node) -> int:
+            if not isinstance(node, yaml.CollectionNode):
+                if len(node.value) > _LONGEST_NUMBER and node.tag.endswith((":int", ":float")):
+                    raise ValueError(f"a number of more than {_LONGEST_NUMBER} digits")
+                return 1
+            pairs = isinstance(node, yaml.MappingNode)
+            inner = chain.from_iterable(node.value) if pairs else node.value
+            return 1 + sum(self.sizes[one] for one in inner)
 
         def construct_object(self, node: yaml.Node, deep: bool = False) -> object:
             try:
@@ -105,27 +133,9 @@ def _yaml(text: str) -> object:
             return loader.construct_sequence(node, deep=True)
         return node.value
 
-    sizes: dict[yaml.Node, int] = {}
-
-    def size(node: yaml.Node) -> int:
-        """Return how many nodes one stands for; a reference counts as what it refers to."""
-        if node not in sizes:
-            sizes[node] = _MOST_NODES + 1  # as long as it is unknown: it may refer to itself
-            inner = node.value if isinstance(node, yaml.CollectionNode) else ()
-            pairs = isinstance(node, yaml.MappingNode)
-            sizes[node] = 1 + sum(map(size, chain.from_iterable(inner) if pairs else inner))
-            if len(node.value) > _LONGEST_NUMBER and node.tag.endswith((":int", ":float")):
-                raise ValueError(f"a number of more than {_LONGEST_NUMBER} digits")
-        if sizes[node] > _MOST_NODES:
-            raise ValueError("more values than a configuration has")
-        return sizes[node]
-
     Loader.add_multi_constructor("", plain)
-    loader = Loader(text)
-    node = loader.get_single_node()
-    if node is None or not size(node):
-        return None
-    return loader.construct_document(node)
+    Loader.sizes = {}
+    return yaml.load(text, Loader)
 
 
 def _without_notes(raw: dict[str, Any]) -> dict[str, Any]:

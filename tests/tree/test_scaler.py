@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -609,3 +610,17 @@ def test_of_a_scale_that_was_not_logged_it_is_not_said_that_the_scaler_works() -
     answer = next(one for one in report.tree.answers if one.question == "Q3.2")
     assert answer.verdict == "no"
     assert answer.because.endswith("explains 0.2: no more than a working scaler has")
+
+
+def test_a_record_that_tells_of_many_skipped_steps_takes_no_memory_for_each(
+    calm: Callable[..., Log],
+) -> None:
+    log = calm(200) | {"skipped": np.append(np.zeros(199), 3e8)}
+    log["step"][-1] = 300_000_000
+    tracemalloc.start()
+    report = diagnose(log)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    answer = next(one for one in report.trail if one.question == "Q3.1")
+    assert answer.measured["overflows"] == 299_999_802
+    assert peak < 1 << 26

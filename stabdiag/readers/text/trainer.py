@@ -173,7 +173,7 @@ def _with_steps(columns: Columns, an_epoch: float, *, from_zero: bool = False) -
     rows = np.flatnonzero(good & columns.load("loss").present if "loss" in columns.names else good)
     notes = columns.notes
     shared = are_shared(epoch.values[rows])
-    if shared or are_rounded(epoch.values[rows]):
+    if len(rows) and (shared or are_rounded(epoch.values[rows])):
         values[rows] = steps_of(epoch.values[rows], an_epoch)
         last = np.searchsorted(rows, np.arange(len(values)), side="right") - 1
         after = good & (last >= 0)
