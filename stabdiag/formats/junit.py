@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from stabdiag.findings import AskedOf, Severity, Verdict, fails
 from stabdiag.formats.json_text import version
-from stabdiag.formats.measured import pairs
+from stabdiag.formats.measured import changed_limits, pairs
 from stabdiag.formats.visible import visible
 
 if TYPE_CHECKING:
@@ -67,6 +67,8 @@ def _properties(report: Report) -> ET.Element:
         "step": "none" if found.step is None else found.step,
         "summary": found.summary,
     }
+    if changed := "; ".join(changed_limits(report.limits)):
+        told["limits"] = changed
     properties = _element("properties", {})
     properties.extend(
         _element("property", {"name": name, "value": value}) for name, value in told.items()

@@ -59,7 +59,7 @@ def _healthy(case: Case, answers: tuple[Answer, ...]) -> str:
         limits = case.limits
         return (
             f": no NaN, no loss above μ+{num(limits.spike.sigma)}σ, no rise at every step of the "
-            f"last {limits.divergence.window}{unclear}"
+            f"last {limits.divergence.window}{unclear}; nothing was looked for beside the tree"
         )
     climbed = climb_made_good(case)
     lasted = f" that lasted ({climbed})" if climbed else ""
@@ -78,7 +78,7 @@ def _next_run(case: Case) -> Action:
     """Return what to do about a run in which nothing was found."""
     missing = [one.role for one in not_logged(case) if "manifest" not in one.role]
     if missing:
-        text = f"Log {listed(missing)} in the next run as well: without it, less can be tested."
+        text = f"Log {listed(missing)} in the next run as well, so that more can be tested."
         return Action(ActionKind.LOG_MORE, text)
     text = "Keep this report, to compare the next run with it."
     return Action(ActionKind.KEEP_GOING, text)

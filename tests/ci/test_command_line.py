@@ -108,7 +108,7 @@ def test_pages_are_utf_8_where_the_system_is_not(tmp_path: Path):
 TOLD = "spike.sigma is 9 (default 3, set by stabdiag.toml)"
 
 
-@pytest.mark.parametrize("name", sorted(set(names()) - {"json", "gitlab", "junit", "svg"}))
+@pytest.mark.parametrize("name", sorted(set(names()) - {"json", "gitlab", "svg"}))
 def test_limits_that_a_file_sets_are_told_with_the_file(
     stabdiag: Callable[..., Result], tmp_path: Path, name: str
 ):
