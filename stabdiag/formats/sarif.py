@@ -1,6 +1,6 @@
 """The report as SARIF 2.1.0, for code scanning: a result for each finding, and the rule behind it.
 
-A question that could not be answered is a notification, so that no reader takes it for a pass.
+What could not be answered or checked is a notification, so that no reader takes it for a pass.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from urllib.parse import quote
 
 from stabdiag.findings import AskedOf, Severity, Verdict
 from stabdiag.formats.json_text import Json, dumps, escape, mapping, version
+from stabdiag.formats.measured import changed_limits
 from stabdiag.formats.place import fingerprints, line_of, log_path
 from stabdiag.formats.rules import rule_of
 from stabdiag.formats.visible import visible
@@ -47,8 +48,15 @@ def render(report: Report) -> str:
                 "executionSuccessful": True,
                 "toolExecutionNotifications": [
                     _unanswered(answer)
-                    for answer in report.trail
+                    for answer in report.tree.answers
                     if answer.verdict is Verdict.UNKNOWN
+                ]
+                + [
+                    _notification(one.symptom, f"{one.symptom} was not checked: {one.because}")
+                    for one in report.not_checked
+                ],
+                "toolConfigurationNotifications": [
+                    _notification("limits", told) for told in changed_limits(report.limits)
                 ],
             }
         ],
@@ -114,8 +122,9 @@ def _result(finding: Finding, fingerprint: str, rule: int, report: Report) -> Js
 
 
 def _unanswered(answer: Answer) -> Json:
-    return {
-        "descriptor": {"id": answer.question},
-        "level": "note",
-        "message": _text(f"{answer.question} could not be answered: {answer.because}"),
-    }
+    told = f"{answer.question} could not be answered: {answer.because}"
+    return _notification(answer.question, told)
+
+
+def _notification(about: str, told: str) -> Json:
+    return {"descriptor": {"id": about}, "level": "note", "message": _text(told)}

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.history import COUNTED, Event, EventKind
+from stabdiag.history import Event, EventCode, EventKind
 from stabdiag.readers.columns import Column, Columns
 from stabdiag.readers.text.bars import TOTAL, told_in
 from stabdiag.readers.text.deepspeed import SCALE
@@ -153,7 +153,11 @@ def _counted(columns: Columns) -> Columns:
     numbers = counted.load(GRAMMAR.step).values[loss.present & np.isfinite(epoch.values)]
     if not (np.diff(numbers[-len(last) :]) == 1).all():
         return columns
-    event = Event(kind=EventKind.STEPS, message=COUNTED)
+    message = (
+        "no step was logged: a step here is the number of a record, from 0 (a manifest with "
+        "logging_steps gives the real ones)"
+    )
+    event = Event(kind=EventKind.STEPS, code=EventCode.COUNTED, message=message)
     return replace(counted, notes=columns.notes, events=(*columns.events, event))
 
 
