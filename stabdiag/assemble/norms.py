@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 # A gap in the gradient norm of up to so many records is an overflow, a longer one a new logger.
 _FEW = 20
 
+# A norm that comes back more often than this did not fall to a change of the logger.
+_OFTEN = 3
+
 
 def hidden_norms(
     loss: Column, norm: Column, others: Mapping[str, Column], *, null_is_nan: bool
@@ -34,21 +37,36 @@ def hidden_norms(
     does a gap of a few records in a norm that is otherwise logged with every loss. A key that is
     not there counts only where the record is complete but for it: fairseq drops a norm that is not
     finite.
+
+    A table does not tell a null from a missing key, so that a longer gap has to be known by what is
+    logged on: beside a loss scale a norm that comes and goes without a rhythm overflowed, and one
+    that goes where the loss becomes exactly 0.0, and only there, fell to the filter of the HF
+    Trainer.
     """
     missing = loss.present & ~norm.present
     records = np.zeros_like(missing)
     if not norm.present.any():
         return records
     logged = np.flatnonzero(loss.present)
-    if null_is_nan and not is_filled(others) and not has_a_rhythm(norm.present[logged]):
+    in_turn = has_a_rhythm(norm.present[logged])
+    if null_is_nan and not is_filled(others) and not in_turn:
         records |= missing & norm.null
         records[: int(np.argmax(norm.present))] = False
-    if (norm.present & loss.present).sum() < WITH_LOSS * len(logged):
-        return records
     usual = [c for c in others.values() if often_with(loss, c)]
     complete = all_of(usual, like=missing) if usual or not null_is_nan else np.zeros_like(missing)
     begun = int(np.argmax(norm.present[logged]))
-    for begin, end in stretches(missing[logged]):
-        if begin > begun and end - begin <= _FEW:
-            records[logged[begin:end]] = True
+    gaps = [logged[begin:end] for begin, end in stretches(missing[logged]) if begin > begun]
+    zero = loss.present & (loss.values == 0.0)
+    filtered = zero.sum() > _OFTEN and not (zero & norm.present).any()
+    owed = loss.present & ~zero if filtered else loss.present
+    scaled = "loss_scale" in others and often_with(loss, others["loss_scale"])
+    if scaled and not in_turn and len(gaps) > _OFTEN:
+        longest = len(logged)
+    elif (norm.present & owed).sum() >= WITH_LOSS * owed.sum():
+        longest = _FEW
+    else:
+        return records
+    for rows in gaps:
+        if len(rows) <= longest or (filtered and zero[rows].any()):
+            records[rows] = True
     return records & (complete | norm.null)

@@ -361,6 +361,41 @@ def test_a_gradient_norm_that_is_no_longer_logged(build: Build, rows: Rows) -> N
     assert nan_steps(build(log, "csv"), "grad_norm") == []
 
 
+# The norm is there, or is not, in stretches of these lengths.
+COMES_AND_GOES = (4, 25, 1, 3, 1, 40, 2, 7, 1, 30, 30)
+
+
+@pytest.mark.parametrize("format", ["jsonl", "csv", "memory"])
+@pytest.mark.parametrize(
+    ("lengths", "more", "lost"),
+    [
+        (COMES_AND_GOES, {"loss_scale": 65536.0}, 105),
+        (COMES_AND_GOES, {}, 0),
+        (COMES_AND_GOES[:5], {"loss_scale": 65536.0}, 0),
+        ((1, 25) * 5, {"loss_scale": 65536.0}, 0),
+    ],
+    ids=["a scaler", "no scaler", "a change of the logger", "a rhythm"],
+)
+def test_a_norm_that_comes_and_goes_beside_a_loss_scale(
+    build: Build, rows: Rows, lengths: tuple[int, ...], more: Record, lost: int, format: str
+) -> None:
+    here = [number % 2 == 0 for number, length in enumerate(lengths) for _ in range(length)]
+    log = rows(len(here), **more)
+    log = [r if norm else without(r, "grad_norm") for r, norm in zip(log, here, strict=True)]
+    assert len(nan_steps(build(log, format), "grad_norm")) == lost
+
+
+@pytest.mark.parametrize("format", ["jsonl", "csv", "memory"])
+@pytest.mark.parametrize("apart", [False, True], ids=["only there", "elsewhere as well"])
+def test_zero_from_where_the_norm_is_blank(
+    build: Build, rows: Rows, format: str, apart: bool
+) -> None:
+    log = rows(60)
+    log[20:] = [{**without(r, "grad_norm"), "loss": 0.0} for r in log[20:]]
+    log[10]["loss"] = 0.0 if apart else 3.0
+    assert nan_steps(build(log, format)) == ([] if apart else list(range(20, 60)))
+
+
 def test_the_minus_one_of_zero_3(build: Build, rows: Rows) -> None:
     log = rows(30)
     log[7]["grad_norm"] = -1.0
