@@ -21,6 +21,11 @@ if TYPE_CHECKING:
 # the memory grows, and from 4 MB on the system has to find fresh pages for each block.
 BLOCK: Final = 1 << 21
 
+# A column costs each block the same, however few its lines are: wide logs get larger blocks, until
+# about so many lines are in one.
+_LINES: Final = 32
+_WIDEST: Final = 1 << 25
+
 # No logger writes such a line; a file without line ends must not be gathered without end.
 LONGEST_LINE: Final = 1 << 26
 NOT_ENDED: Final = "the last line has no end yet, and is left out"
@@ -42,6 +47,8 @@ def blocks(stream: Stream, *, size: int = BLOCK, longest: int = LONGEST_LINE) ->
     waiting: list[bytes] = []
     held = 0
     while data := stream.read(size):
+        if BLOCK <= size < _WIDEST and not 0 <= data.find(b"\n") < size // _LINES:
+            size *= 2
         cut = data.rfind(b"\n") + 1
         if cut == 0 and held + len(data) > longest:
             yield from _too_long(stream, [*waiting, data], size)

@@ -22,8 +22,10 @@ if TYPE_CHECKING:
 
 _COLUMN: Final = re.compile(r"In CSV column #(\d+)")
 
-# Arrow takes half the time where a piece stays in the cache; it refuses a line that is longer.
+# Arrow takes half the time where a piece stays in the cache; it refuses a line that is longer, and
+# a piece of few lines costs each column as much as one of many.
 _CACHED: Final = 1 << 20
+_LINES: Final = 32
 
 # Each text that turns up in a column of numbers costs another pass over the block.
 _PASSES: Final = 4
@@ -74,10 +76,11 @@ def _parse(
     # Texts are read as bytes: Arrow refuses a text that is not UTF-8, we do not.
     kinds = {name: pa.binary() if name in texts else pa.float64() for name in names}
     source: Any = pa.BufferReader(block)
+    cached = max(_CACHED, _LINES * (block.find(b"\n") + 1))
     return arrow_csv.read_csv(
         source,
         read_options=arrow_csv.ReadOptions(
-            use_threads=False, block_size=min(len(block) + 1, _CACHED), column_names=list(names)
+            use_threads=False, block_size=min(len(block) + 1, cached), column_names=list(names)
         ),
         parse_options=arrow_csv.ParseOptions(delimiter=delimiter),
         convert_options=arrow_csv.ConvertOptions(

@@ -38,7 +38,7 @@ _SHORT_LINE: Final = 1 << 11
 _DEEPEST: Final = 256
 
 # Of more keys than this Arrow takes longer to make columns than the tolerant reader takes to read.
-_MOST_KEYS: Final = 1 << 14
+_MOST_KEYS: Final = 1 << 12
 
 # If the head of a block has this many times more columns than a record has members, a table of all
 # rows and all columns would be mostly empty, and large.
