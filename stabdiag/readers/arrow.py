@@ -10,8 +10,8 @@ from pyarrow import types
 
 from stabdiag.readers.arrow_texts import Array, as_text, is_text, texts_of
 from stabdiag.readers.nested import DEEPEST
-from stabdiag.readers.pieces import Piece, piece_of, piece_of_meanings, piece_of_numbers
-from stabdiag.readers.words import WORD, meaning
+from stabdiag.readers.pieces import Piece, piece_of_meanings, piece_of_numbers
+from stabdiag.readers.words import WORD, meaning, meaning_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -140,7 +140,12 @@ def _from_dictionary(array: Array, missing: int) -> Piece:
 
 def _from_objects(array: Array, missing: int) -> Piece:
     """Read lists, and whatever else Arrow may hold, the slow way."""
-    piece = piece_of(array.to_pylist())
+    # One at a time, and each word once: a long text of a dictionary is made anew for each row.
+    meanings = (meaning_of(one.as_py()) for one in array)
+    once: dict[str, str] = {}
+    piece = piece_of_meanings(
+        (state, at, once.setdefault(word, word)) for state, at, word in meanings
+    )
     states = np.where(valid(array), piece.states, missing).astype(np.uint8)
     return Piece(values=piece.values, states=states, words=piece.words)
 

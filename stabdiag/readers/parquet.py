@@ -12,9 +12,9 @@ from stabdiag.readers.columns import Columns, every_column
 from stabdiag.words import plural
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
-    from stabdiag.readers.columns import Column
+    from stabdiag.readers.columns import Column, Wanted
     from stabdiag.readers.source import Stream
 
 # How many bytes a number takes once it is read.
@@ -33,7 +33,6 @@ def read(stream: Stream) -> Columns:
 
     # Here and not above: every binary file is held against this recogniser first.
     from stabdiag.readers.arrow import leaf, leaves, piece_of_array
-    from stabdiag.readers.arrow_texts import is_text
     from stabdiag.readers.chunks import Rows, join
     from stabdiag.readers.converted import from_metadata
     from stabdiag.readers.pandas_index import counted_index
@@ -45,9 +44,9 @@ def read(stream: Stream) -> Columns:
     size = stream.path.stat().st_size if stream.path else len(held)
     try:
         file = parquet.ParquetFile(stream.path or io.BytesIO(held))
-        refuse_bomb(name, size, _unpacked(file.metadata))
+        refuse_bomb(name, size, _unpacked(file.metadata, stream.wanted))
         # A text of a dictionary stands there once, however many rows it is in: it stays there.
-        texts = [entry.name for entry in file.schema_arrow if is_text(entry.type)]
+        texts = [leaf.path for leaf in _leaves(file.schema) if leaf.physical_type == "BYTE_ARRAY"]
         if texts:
             again = stream.path or io.BytesIO(held)
             file = parquet.ParquetFile(again, read_dictionary=texts)
@@ -125,12 +124,25 @@ def _reader(file: Any, together: set[str]) -> Callable[[str], Any]:
     return read_field
 
 
-def _unpacked(metadata: Any) -> int:
-    """Return how many bytes a file unpacks to: one column of numbers, or all pages if more."""
-    groups = (metadata.row_group(number) for number in range(metadata.num_row_groups))
-    column: int = metadata.num_rows * _WIDTH
-    every: int = sum(group.total_byte_size for group in groups)
-    return max(column, every)
+def _unpacked(metadata: Any, wanted: Wanted) -> int:
+    """Return how many bytes a file unpacks to: the numbers that are wanted, or all pages if more.
+
+    A list has more values than its rows, and what has a fixed length may be longer than a number.
+    """
+    groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
+    pages: int = sum(group.total_byte_size for group in groups)
+    numbers: int = metadata.num_rows * _WIDTH
+    for place, leaf in enumerate(_leaves(metadata.schema)):
+        if leaf.max_repetition_level:
+            values = sum(group.column(place).num_values for group in groups)
+        else:
+            values = metadata.num_rows if wanted(leaf.path.replace(".", "/")) else 0
+        numbers += values * max(leaf.length, _WIDTH)
+    return max(numbers, pages)
+
+
+def _leaves(schema: Any) -> Iterator[Any]:
+    return map(schema.column, range(len(schema)))
 
 
 def _first_line(error: Exception) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -223,16 +224,49 @@ def test_a_damaged_name_is_refused(tmp_path):
         read_columns(path)
 
 
-def test_a_long_text_of_a_dictionary_is_held_once(tmp_path):
+LONG = "x" * (1 << 20)
+
+
+@pytest.mark.parametrize(
+    ("name", "setting"),
+    [
+        ("setting", [LONG] * 200),
+        ("setting/name", [{"name": LONG}, None] * 100),
+        ("setting/a/name", [{"a": {"name": LONG}}] * 200),
+        ("setting", [[LONG]] * 200),
+    ],
+    ids=["a text", "in a struct", "in two structs", "in a list"],
+)
+def test_a_long_text_of_a_dictionary_is_held_once(tmp_path, name, setting):
     path = tmp_path / "run.parquet"
-    words = ["x" * (1 << 20)] * 200
-    table = pa.table({"step": range(200), "loss": [2.5] * 200, "setting": words})
+    table = pa.table({"step": range(200), "loss": [2.5] * 200, "setting": setting})
     parquet.write_table(table, path, compression="zstd", store_schema=False)
     pool, usual = pa.proxy_memory_pool(pa.default_memory_pool()), pa.default_memory_pool()
     pa.set_memory_pool(pool)
+    tracemalloc.start()
     try:
-        column = read_columns(path).load("setting")
+        column = read_columns(path).load(name)
+        most = tracemalloc.get_traced_memory()[1]
     finally:
+        tracemalloc.stop()
         pa.set_memory_pool(usual)
-    assert len(column.words) == 1
+    assert column.words == (LONG,)
+    assert column.present.sum() == sum(one is not None for one in setting)
     assert pool.max_memory() < 1 << 26
+    assert most < 1 << 26
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {f"grad_norm/{n}": np.ones(2000) for n in range(99)},
+        {"loss": pa.array([[1.0] * 200_000] + [[1.0]] * 1999)},
+        {"note": pa.array([bytes(1000)] * 2000, pa.binary(1000))},
+    ],
+    ids=["many columns", "a long list", "long values"],
+)
+def test_numbers_that_are_repeated_beyond_what_any_log_holds_are_refused(log, monkeypatch, more):
+    monkeypatch.setattr("stabdiag.readers.bombs._FROM_PARQUET", 1 << 20)
+    monkeypatch.setattr("stabdiag.readers.bombs._RATIO_PARQUET", 20)
+    with pytest.raises(LogError, match="unpacks to more than 20 times its size"):
+        log({"step": np.ones(2000), **more}, compression="zstd")
