@@ -47,7 +47,8 @@ def blocks(stream: Stream, *, size: int = BLOCK, longest: int = LONGEST_LINE) ->
     waiting: list[bytes] = []
     held = 0
     while data := stream.read(size):
-        if BLOCK <= size < _WIDEST and data.find(b"\n") >= size // _LINES:
+        first = data.find(b"\n")
+        if BLOCK <= size < _WIDEST and first >= 0 and held + first >= size // _LINES:
             size *= 2
         cut = data.rfind(b"\n") + 1
         if cut == 0 and held + len(data) > longest:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import ast
 import importlib
+import io
 import json
 import pkgutil
 import re
 import time
 from contextlib import suppress
 from dataclasses import fields, is_dataclass
+from functools import cache
 from itertools import pairwise, product
 from pathlib import Path
 from re import _constants as constants  # type: ignore[attr-defined]
@@ -21,6 +23,8 @@ import pytest
 import stabdiag
 from stabdiag.errors import LogError
 from stabdiag.manifest import parse_manifest
+from stabdiag.readers.blocks import BLOCK, blocks
+from stabdiag.readers.source import Stream
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -65,8 +69,10 @@ CALLS = re.compile(r"(\w+)\.(match|fullmatch|search|finditer|findall|sub|split)\
 INLINE = re.compile(r'\bre\.(match|fullmatch|search|finditer|findall|sub|split)\(\s*(r?b?"[^"]*")')
 
 
-def used() -> Iterator[tuple[str, re.Pattern[Any], set[str]]]:
-    """Yield the patterns of all modules by name, each with its methods that are called anywhere."""
+@cache
+def used() -> list[tuple[str, re.Pattern[Any], set[str]]]:
+    """Return the patterns of all modules by name, each with its methods that are called."""
+    inline: list[tuple[str, re.Pattern[Any], set[str]]] = []
     found: dict[re.Pattern[Any], str] = {}
     calls: dict[str, set[str]] = {}
     for module in modules():
@@ -74,13 +80,15 @@ def used() -> Iterator[tuple[str, re.Pattern[Any], set[str]]]:
         for owner, method in CALLS.findall(source):
             calls.setdefault(owner, set()).add(method)
         for method, pattern in INLINE.findall(source):
-            yield module.__name__, re.compile(ast.literal_eval(pattern)), {method}
+            inline.append((module.__name__, re.compile(ast.literal_eval(pattern)), {method}))
         for name, value in vars(module).items():
             for pattern in below(value):
                 found.setdefault(pattern, f"{module.__name__}.{name}")
-    for pattern, name in found.items():
-        # What is called by another name may be searched for.
-        yield name, pattern, calls.get(name.rpartition(".")[2], {"search"})
+    # What is called by another name may be searched for.
+    return inline + [
+        (name, pattern, calls.get(name.rpartition(".")[2], {"search"}))
+        for pattern, name in found.items()
+    ]
 
 
 def alphabet(parsed: Any) -> Iterator[str]:
@@ -248,3 +256,11 @@ def test_keys_of_a_configuration_with_many_dots():
         return time.process_time() - begun
 
     assert spent(32_000) < 64 * spent(2_000) + 0.3
+
+
+def test_the_lines_of_a_wide_log_are_read_many_at_a_time():
+    """Each block costs each column the same: blocks of few lines would cost the width squared."""
+    line = b'{"step": 1, "loss": 2.5, "note": "' + b"x" * (BLOCK // 2) + b'"}\n'
+    cut = list(blocks(Stream("run", io.BytesIO(96 * line))))
+    assert sum(block.data.count(b"\n") for block in cut) == 96
+    assert len(cut) <= 8

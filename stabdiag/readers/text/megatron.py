@@ -17,7 +17,7 @@ from stabdiag.readers.text.grammar import NUMBER, Grammar, Line, Part
 from stabdiag.readers.text.log import functions_of
 
 # lm loss: 7.07E-01 |; its first versions, and what was made of them, write lm loss 7.07E-01 |
-_FIELDS = re.compile(rb"([^:|\n]{1,80})(?:: {0,20}| )(%b) {0,4}\|" % NUMBER)
+_FIELDS = re.compile(rb"(?<![^|])([^:|\n]{1,80})(?:: {0,20}| )(%b) {0,4}\|" % NUMBER)
 
 _LOSS = "lm loss"
 
