@@ -24,10 +24,6 @@ if TYPE_CHECKING:
 
     from stabdiag.watch import Job, Seen
 
-# A shell adds the number of a signal to this for a command that the signal ended: to look away
-# from a job is no verdict on it.
-_SIGNALLED: Final = 128
-
 # The largest number that a process can have.
 _LARGEST: Final = (1 << 31) - 1
 
@@ -98,7 +94,7 @@ def watch(
     literal: options.Literal = False,
     verbose: options.Verbose = False,
     color: options.Color = None,
-) -> None:
+) -> options.Exit:
     """Follow a log that grows, and end with exit code 1 as soon as an error is certain.
 
     A log that is not there yet is waited for. Ctrl-C ends the watch, and not the job, with the
@@ -131,25 +127,25 @@ def watch(
     )
     check_options(ask.settings, ask.columns, log_format)
     source = open_source(logs, Asked(format=log_format, wanted=wanted_columns(ask.columns)))
-    with closing(source), _stopping() as stopped, display(logs, color) as show:
+    with closing(source), _stopping() as caught, display(logs, color) as show:
         until = Until(
             fail_on=None if fail_on is options.FailOn.NEVER else Severity(fail_on.value),
             quiet=until_idle,
             process=job,
-            stopped=lambda: bool(stopped),
+            stopped=lambda: bool(caught),
         )
         for seen in run(source, ask, until, interval=interval):
             show(seen)
     if kill and job is not None and seen.certain is not None:
         tell(job.terminate())
-    report, unsure = seen.report, typer.Exit(_SIGNALLED + sum(stopped[:1]))
+    report = seen.report
     if report is None:
-        raise _nothing_read(seen, unsure)
+        return _nothing_read(seen, caught)
     text = render(report, chosen, verbose=verbose, **terminal(output, color))
     _hand_over(text, output, report.history.source.files)
     if seen.end is End.STOPPED and seen.certain is None:
-        raise unsure
-    raise typer.Exit(options.exit_code(report.findings, fail_on))
+        return _after(caught)
+    return options.exit_code(report.findings, fail_on)
 
 
 def _hand_over(text: str, output: Path | None, read: Sequence[str]) -> None:
@@ -162,14 +158,19 @@ def _hand_over(text: str, output: Path | None, read: Sequence[str]) -> None:
         write(text, None)
 
 
-def _nothing_read(seen: Seen, stopped: Exception) -> Exception:
-    """Return what ends a watch that has read nothing; stopping it is no bad input."""
+def _nothing_read(seen: Seen, caught: Sequence[int]) -> options.Exit:
+    """End a watch that has read nothing; stopping it is no bad input."""
     from stabdiag.watch import End
 
-    if seen.end is End.STOPPED or seen.trouble is None:
-        tell(f"stopped before anything was read ({seen.trouble})")
-        return stopped
-    return seen.trouble
+    if seen.end is not End.STOPPED and seen.trouble is not None:
+        raise seen.trouble
+    tell(f"stopped before anything was read ({seen.trouble})")
+    return _after(caught)
+
+
+def _after(caught: Sequence[int]) -> options.Exit:
+    """Return how a shell has it that a signal ended a command: to look away is no verdict."""
+    return options.Exit(128 + (caught or [signal.SIGINT])[0])
 
 
 def _job(pid: int | None, fail_on: options.FailOn, *, kill: bool) -> Job | None:
@@ -190,18 +191,18 @@ def _job(pid: int | None, fail_on: options.FailOn, *, kill: bool) -> Job | None:
 
 @contextmanager
 def _stopping() -> Iterator[Sequence[int]]:
-    """Let Ctrl-C and the signal to terminate end the watch in good order; a second one, at once.
-
-    Which came is told.
-    """
+    """Let Ctrl-C and the signal to terminate end the watch in good order; a second one, at once."""
     caught: list[int] = []
 
-    def catch(number: int, _frame: FrameType | None) -> None:
+    def catch(number: int, frame: FrameType | None) -> None:
+        handler = before[number]
+        if caught and callable(handler):
+            handler(number, frame)
         caught.append(number)
-        if len(caught) > 1:
-            raise SystemExit(_SIGNALLED + number)
 
-    before = {number: signal.signal(number, catch) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {int(one): signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM)}
+    for number in before:
+        signal.signal(number, catch)
     try:
         yield caught
     finally:

@@ -64,12 +64,9 @@ def read_place(
 def _read(source: str, asked: Asked) -> Found:
     if not source:
         raise LogError("a log's name is empty; is a variable of the shell not set?")
-    if source.startswith("mlflow://"):
-        from stabdiag.readers.mlflow.tracking import read_url
-
-        return Found(columns=read_url(source))
-    if "://" in source:
-        return _remote(source, asked)
+    protocol, is_url, rest = source.partition("://")
+    if is_url:
+        return _remote(f"{protocol.lower()}://{rest}", asked)
     if source != "-" and _is_folder(Path(source)):
         from stabdiag.places.folder import Folder
 
@@ -93,6 +90,10 @@ def _is_folder(path: Path) -> bool:
 
 
 def _remote(url: str, asked: Asked) -> Found:
+    if url.startswith("mlflow://"):
+        from stabdiag.readers.mlflow.tracking import read_url
+
+        return Found(columns=read_url(url))
     from stabdiag.places.remote import Remote
 
     remote = Remote(url)

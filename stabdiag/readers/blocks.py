@@ -106,7 +106,7 @@ def in_order(
     pending: deque[tuple[Block, Future[Result]]] = deque()
     with ThreadPoolExecutor(threads) as pool:
         for block in stream_blocks:
-            pending.append((block, pool.submit(work, block)))
+            pending.append((block, pool.submit(np.errstate(all="ignore")(work), block)))
             if len(pending) > threads + 1:
                 ready, future = pending.popleft()
                 yield ready, future.result()

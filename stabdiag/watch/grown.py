@@ -8,6 +8,7 @@ from tempfile import SpooledTemporaryFile
 from typing import TYPE_CHECKING, Final
 
 from stabdiag.errors import LogError
+from stabdiag.files import temporary_space
 from stabdiag.readers import bare
 from stabdiag.readers.blocks import NOT_ENDED, Block, last_line_end
 from stabdiag.readers.registry import reader
@@ -70,8 +71,9 @@ class Grown:
         if self._growing is not None:
             self._feed(self._growing, data)
             return
-        self._text.seek(self._size)
-        self._text.write(data)
+        with temporary_space():
+            self._text.seek(self._size)
+            self._text.write(data)
         self._size += len(data)
         if self._size >= self._settle_at:
             self._settle()
