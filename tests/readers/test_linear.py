@@ -131,23 +131,15 @@ def attacks(pattern: re.Pattern[Any]) -> Iterator[Callable[[int], Any]]:
 
     They are of one sign of the pattern's own, or two in turn, behind what may begin a match.
     """
-    source = (
-        pattern.pattern if isinstance(pattern.pattern, str) else pattern.pattern.decode("latin1")
-    )
+    source = pattern.pattern if isinstance(pattern.pattern, str) else pattern.pattern.decode("latin1")
     parsed = parser.parse(source, pattern.flags & ~re.UNICODE & ~re.DEBUG)
     signs = list(dict.fromkeys(alphabet(parsed)))
     signs = sorted(signs, key=lambda sign: (sign.isalnum(), signs.index(sign)))
     kinds = [one for one in signs if not one.isalnum()][:7]
-    kinds += [one for one in signs if one.isdigit()][:1] + [one for one in signs if one.isalpha()][
-        :3
-    ]
+    kinds += [one for one in signs if one.isdigit()][:1] + [one for one in signs if one.isalpha()][:3]
     runs = list(texts(parsed))
     starts = dict.fromkeys(["", runs[0], *signs[:6]])
-    bodies = [
-        *kinds,
-        *(one + other for one, other in pairwise(kinds)),
-        *(f"{one}0" for one in kinds),
-    ]
+    bodies = [*kinds, *(one + other for one, other in pairwise(kinds)), *(f"{one}0" for one in kinds)]
     bodies += [f"{one}\n" for one in kinds]
     bodies += list(dict.fromkeys(one for one in runs if len(one) > 1))[:8]
     for start in starts:
