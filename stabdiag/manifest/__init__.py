@@ -146,9 +146,7 @@ def _in_force(told: Mapping[str, Any]) -> dict[str, Any]:
     """
     switches = {name for name in told if name.rpartition(".")[2] in _SWITCHES}
     off = {
-        name.rpartition(".")[0]
-        for name in switches
-        if "." in name and flag(told[name]) is False
+        name.rpartition(".")[0] for name in switches if "." in name and flag(told[name]) is False
     }
     return {
         name: value
