@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 _AT_ONCE = 1000
 
-_TYPES = {
+_TYPES: dict[str, pa.DataType] = {
     "str": pa.string(),
     "int": pa.int64(),
     "float": pa.float64(),
