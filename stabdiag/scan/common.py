@@ -49,7 +49,7 @@ class _Hit:
 
     @property
     def inside(self) -> Mask:
-        return self.setting.inside(self.split) != self.inverse
+        return np.not_equal(self.setting.inside(self.split), self.inverse)
 
 
 def in_common(table: pa.Table) -> tuple[tuple[Common, ...], Compared]:

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from stabdiag.scan.common import in_common
 from stabdiag.scan.rows import rows_of, table_of
-from stabdiag.scanned import UNREAD, Change, Changes, Count, Group, Overview, Unread
+from stabdiag.scanned import Change, Changes, Count, Group, Overview, Unread
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -96,26 +96,31 @@ class _Held:
     @classmethod
     def of(cls, table: pa.Table) -> _Held:
         rank = _ranks(table["severity"])
-        lost = table["lost_steps"].fill_null(0).to_numpy()
+        lost = np.nan_to_num(_numbers(table, "lost_steps")).astype(np.int64)
         paths = pc.rank(table["path"].combine_chunks()).to_numpy()
         return cls(
             table=table,
             rank=rank,
             lost=lost,
-            step=table["step"].cast(pa.float64()).fill_null(np.nan).to_numpy(),
-            last=table["last_step"].cast(pa.float64()).fill_null(np.nan).to_numpy(),
+            step=_numbers(table, "step"),
+            last=_numbers(table, "last_step"),
             order=np.lexsort((paths, -lost, rank)),
         )
 
 
-def _ranks(severity: pa.ChunkedArray) -> Ints:
+def _numbers(table: pa.Table, name: str) -> Floats:
+    """Return a column of numbers, NaN where there is none."""
+    return np.asarray(table[name].cast(pa.float64()).to_numpy(), dtype=np.float64)
+
+
+def _ranks(severity: pa.ChunkedArray[Any]) -> Ints:
     """Return how bad each run is, 0 the worst; that of an unread log is the last."""
     ranks = pc.index_in(severity, value_set=pa.array(SEVERITIES[:-1]))
     found: Ints = ranks.fill_null(len(SEVERITIES) - 1).to_numpy().astype(np.int64)
     return found
 
 
-def _coded(column: pa.ChunkedArray) -> tuple[list[Any], Ints]:
+def _coded(column: pa.ChunkedArray[Any]) -> tuple[list[Any], Ints]:
     """Return the different values of a column, and the number of each row's."""
     encoded = column.combine_chunks().dictionary_encode(null_encoding="encode")
     return encoded.dictionary.to_pylist(), encoded.indices.to_numpy().astype(np.int64)
@@ -176,7 +181,7 @@ def _near(steps: Ints, last: Floats, runs: int) -> tuple[int, int, int] | None:
 
 def _unread(table: pa.Table) -> list[Unread]:
     """Return why logs were not read, without what is but one log's: its name, and numbers."""
-    left = table.filter(pc.equal(table["outcome"], UNREAD)).select(["path", "reason"])
+    left = table.filter(table["severity"].is_null()).select(["path", "reason"])
     found: dict[str, tuple[int, str]] = {}
     for batch in left.to_batches(max_chunksize=_AT_ONCE):
         for path, reason in zip(*(column.to_pylist() for column in batch.columns), strict=True):
@@ -189,17 +194,13 @@ def _unread(table: pa.Table) -> list[Unread]:
 
 def _changes(table: pa.Table, before: pa.Table) -> Changes:
     """Return what became of the runs since the last scan."""
-    now, then = (
-        pc.binary_join_element_wise(one["path"], one["run"], "\n") for one in (table, before)
-    )
-    at = pc.index_in(now, value_set=then.combine_chunks())
+    at = pc.index_in(_keys(table), value_set=_keys(before).combine_chunks())
     known = np.flatnonzero(at.is_valid().to_numpy())
-    old = before.take(at.drop_null())
-    new = table.take(known)
-    differs = np.flatnonzero(pc.not_equal(new["outcome"], old["outcome"]).to_numpy())
-    worse = _ranks(old["severity"])[differs] - _ranks(new["severity"])[differs]
-    unread = pc.or_(pc.equal(new["outcome"], UNREAD), pc.equal(old["outcome"], UNREAD)).to_numpy()
-    worse[unread[differs]] = 0
+    old, new = before.take(at.drop_null()), table.take(known)
+    was, now = _ranks(old["severity"]), _ranks(new["severity"])
+    differs = np.flatnonzero(old["outcome"].to_numpy() != new["outcome"].to_numpy())
+    unread = SEVERITIES.index(None)
+    worse = np.where((was == unread) | (now == unread), 0, was - now)[differs]
     return Changes(
         new=table.num_rows - len(known),
         gone=before.num_rows - len(known),
@@ -207,6 +208,13 @@ def _changes(table: pa.Table, before: pa.Table) -> Changes:
         better=_named(new, old, differs[worse < 0]),
         other=_named(new, old, differs[worse == 0]),
     )
+
+
+def _keys(table: pa.Table) -> pa.ChunkedArray[Any]:
+    """Return what no two rows share: a file may hold several runs."""
+    columns: list[Any] = [table["path"], table["run"], pa.scalar("\n")]
+    keys: pa.ChunkedArray[Any] = pc.binary_join_element_wise(*columns)
+    return keys
 
 
 def _named(new: pa.Table, old: pa.Table, at: Ints) -> tuple[Change, ...]:

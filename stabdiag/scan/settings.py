@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -44,7 +44,8 @@ class Setting:
     @property
     def told(self) -> Mask:
         """Which runs tell it."""
-        return self.codes >= 0
+        told: Mask = self.codes >= 0
+        return told
 
     def count(self, which: Mask) -> Ints:
         """Return how many of some runs are inside each split: at a threshold or above, or equal."""
@@ -87,13 +88,13 @@ def settings_of(table: pa.Table) -> list[Setting]:
     return list(first.values())
 
 
-def _columns(table: pa.Table) -> Iterator[tuple[str, Ints, pa.Array]]:
+def _columns(table: pa.Table) -> Iterator[tuple[str, Ints, pa.Array[Any]]]:
     """Yield each setting: its name, the rows that tell it, and what they tell."""
     for name in TYPED:
         column = table[name].combine_chunks()
         rows = np.flatnonzero(column.is_valid().to_numpy(zero_copy_only=False))
         yield name, rows, column.drop_null()
-    chunks = [chunk for chunk in table["settings"].chunks if len(chunk)]
+    chunks: list[Any] = [chunk for chunk in table["settings"].chunks if len(chunk)]
     if not chunks:
         return
     offsets = [chunk.offsets.to_numpy() for chunk in chunks]
@@ -113,7 +114,7 @@ def _columns(table: pa.Table) -> Iterator[tuple[str, Ints, pa.Array]]:
         yield name, rows[at], items.take(pa.array(at))
 
 
-def _setting(name: str, rows: Ints, told: pa.Array, runs: int) -> Setting | None:
+def _setting(name: str, rows: Ints, told: pa.Array[Any], runs: int) -> Setting | None:
     encoded = told.dictionary_encode()
     raw = encoded.dictionary.to_pylist()
     if len(raw) < 2 or len(rows) < 2 * _FEWEST:

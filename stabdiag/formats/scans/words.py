@@ -93,7 +93,9 @@ def compared(overview: Overview) -> str:
     )
     if not overview.common:
         return f"Nothing that chance would not bring about: looked at {looked}."
-    return f"Looked at {looked}; without any connection, one time in twenty something is told."
+    return (
+        f"Looked at {looked}; without any connection, something is told one time in twenty at most."
+    )
 
 
 def changes(told: Changes) -> str:
