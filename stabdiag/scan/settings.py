@@ -55,7 +55,8 @@ class Setting:
     def inside(self, split: int) -> Mask:
         """Return which runs are inside a split, by its place in ``at``."""
         at = self.at[split]
-        return self.codes >= at if self.ordered else self.codes == at
+        inside: Mask = self.codes >= at if self.ordered else self.codes == at
+        return inside
 
     def tell(self, split: int, *, inverse: bool, has: Mask) -> Split:
         """Return a split, or its inverse, with the runs on either side that have something."""

@@ -15,6 +15,12 @@ FORMATS: tuple[Format, ...] = (
         module="stabdiag.formats.scans.terminal",
         options=("width", "color", "encoding"),
     ),
+    Format(name="json", module="stabdiag.formats.scans.structured"),
+    Format(name="csv", module="stabdiag.formats.scans.csv"),
+    Format(name="markdown", module="stabdiag.formats.scans.markdown", options=("command",)),
+    Format(name="html", module="stabdiag.formats.scans.html", options=("command",)),
+    Format(name="junit", module="stabdiag.formats.scans.junit", options=("fail_on",)),
+    Format(name="github", module="stabdiag.formats.scans.github"),
 )
 
 
