@@ -30,9 +30,11 @@ INNER: Final = re.compile(
 )
 
 _WORDS: Final = frozenset(
-    "train training trainer eval evaluation val valid validation test log logs metric metrics"
-    " scalar scalars history progress loss losses result results output out err stdout stderr"
-    " debug internal console event events state stats run raw main".split()
+    """
+    train training trainer eval evaluation val valid validation test log logs metric metrics scalar
+    scalars history progress loss losses result results output out err stdout stderr debug internal
+    console event events state stats run raw main
+    """.split()  # noqa: SIM905 - so that it can be read
 )
 _STRUCTURED: Final = frozenset({".jsonl", ".ndjson", ".csv", ".tsv", ".parquet", ".pq", ".wandb"})
 _PACKED: Final = re.compile(r"(\.(gz|bz2|xz|zst|lz4))?$", re.IGNORECASE)
@@ -135,9 +137,7 @@ def _apart(named: list[_Named]) -> set[str]:
     return {stem for beside in stems.values() if len(beside) > 1 for stem in beside}
 
 
-def _job(
-    root: str, run: str, same: list[_Named], beside: tuple[File, ...], *, alone: bool
-) -> Job:
+def _job(root: str, run: str, same: list[_Named], beside: tuple[File, ...], *, alone: bool) -> Job:
     if all(one.attempt for one in same) and len({one.suffix for one in same}) == 1:
         attempts = len(same) > 1
     else:
@@ -146,7 +146,7 @@ def _job(
     return Job(
         key=f"{root}/{name}" if name else root,
         root=root,
-        run=_joined(run, name),
+        run=run if run and all(one.own for one in same) else _joined(run, name),
         logs=tuple(one.file for one in same),
         beside=beside,
         sure=any(one.structured for one in same),
