@@ -38,7 +38,7 @@ _WORDS: Final = frozenset(
 )
 _STRUCTURED: Final = frozenset({".jsonl", ".ndjson", ".csv", ".tsv", ".parquet", ".pq", ".wandb"})
 _PACKED: Final = re.compile(r"(\.(gz|bz2|xz|zst|lz4))?$", re.IGNORECASE)
-_ROTATED: Final = re.compile(r"(?<=.)\.\d{1,3}$")
+_ROTATED: Final = re.compile(r"(\.[a-z]\w{1,7})\.\d{1,3}$", re.IGNORECASE)
 _RANK: Final = re.compile(r"(?<![a-z])(?<!lora.)rank[-_.=]?\d{1,6}(?!\d)", re.IGNORECASE)
 _ATTEMPT: Final = re.compile(r"(attempt|restart|retry|part)[-_.]?\d{1,4}(?!\d)", re.IGNORECASE)
 _EVENTS: Final = "tfevents"
@@ -163,7 +163,7 @@ def _named(file: File) -> _Named:
     if _EVENTS in name:
         begun = next((p for p in folder.split("/") if (m := INNER.match(p)) and m["begun"]), "")
         return _Named(file, begun, _EVENTS, not begun, not begun, attempt=False)
-    plain = _ROTATED.sub("", _PACKED.sub("", name))
+    plain = _ROTATED.sub(r"\1", _PACKED.sub("", name))
     stem, dot, suffix = plain.rpartition(".")
     stem, suffix = (stem, f".{suffix.lower()}") if dot and stem else (plain, "")
     if suffix[1:].isdigit():  # lr0.001 is a name, not a suffix
