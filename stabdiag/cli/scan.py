@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import signal
+import sys
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -133,7 +134,9 @@ def scan(
         literal=literal,
         timeout=timeout,
     )
-    with _stopping(store), scan_display(color) as display:
+    # Arrow would import pandas to ask whether a list is one of its kinds: half a second.
+    sys.modules.setdefault("pandas", None)  # type: ignore[arg-type]
+    with _stopping(store) as stopped, scan_display(color) as display:
         found = scan_into(
             paths,
             store,
@@ -144,6 +147,7 @@ def scan(
             where=where,
             top=top,
             show=_shown_by(display),
+            stopped=stopped,
         )
     for line in found.passed.told():
         tell(line)
@@ -182,20 +186,19 @@ def _shown_by(display: ScanDisplay) -> Callable[[Progress], None]:
 
 
 @contextmanager
-def _stopping(store: Path | None) -> Iterator[None]:
-    """Let Ctrl-C and the signal to terminate end a scan with what was read kept."""
+def _stopping(store: Path | None) -> Iterator[Callable[[], bool]]:
+    """Let Ctrl-C and the signal to terminate end a scan in good order; a second one, at once."""
     caught: list[int] = []
 
     def catch(number: int, _frame: FrameType | None) -> None:
+        if caught:
+            raise KeyboardInterrupt
         caught.append(number)
-        raise KeyboardInterrupt
 
     before = {number: signal.signal(number, catch) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        yield
+        yield lambda: bool(caught)
     except KeyboardInterrupt:
-        for number in before:  # what is kept is kept by now
-            signal.signal(number, signal.SIG_IGN)
         kept = "nothing is kept without -o" if store is None else "the same command goes on"
         tell(f"stopped; {kept}")
         raise typer.Exit(128 + (caught or [signal.SIGINT])[0]) from None

@@ -82,8 +82,8 @@ def _made(executor: str | Callable[[], Executor]) -> Executor:
     module, colon, inside = executor.partition(":") if isinstance(executor, str) else ("", ":", "")
     if not colon:
         raise StabdiagError(
-            f"--executor {executor}: there is dask, and any other as module:callable, which returns "
-            "a concurrent.futures.Executor"
+            f"--executor {executor}: there is dask, and any other as module:callable, which "
+            "returns a concurrent.futures.Executor"
         )
     try:
         make = getattr(import_module(module), inside) if isinstance(executor, str) else executor

@@ -148,10 +148,18 @@ def _job(root: str, run: str, same: list[_Named], beside: tuple[File, ...], *, a
         root=root,
         run=run if run and all(one.own for one in same) else _joined(run, name),
         logs=tuple(one.file for one in same),
-        beside=beside,
+        beside=tuple(one for one in beside if _goes_with(one.path, same)),
         sure=any(one.structured for one in same),
         attempts=attempts,
     )
+
+
+def _goes_with(manifest: str, logs: Sequence[_Named]) -> bool:
+    """Tell whether a manifest is that of a run, and not of one that lies beside it."""
+    folder, _, name = manifest.rpartition("/")
+    stem = name.removesuffix(".manifest.json")
+    names = {log.file.path.removeprefix(f"{folder}/") for log in logs}
+    return stem == name or any(one.startswith(f"{stem}.") for one in names)
 
 
 def _joined(run: str, name: str) -> str:

@@ -18,6 +18,8 @@ def serve() -> None:
     calls = sys.stdin.buffer
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # a stray print is no answer
+    # Arrow would import pandas to ask whether a list is one of its kinds.
+    sys.modules.setdefault("pandas", None)  # type: ignore[arg-type]
     from stabdiag.scan import work
 
     work.impatient = _dies_late

@@ -16,7 +16,7 @@ from stabdiag.scan.find import Passed
 from stabdiag.scan.work import Batch, read_batch, unread
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from concurrent.futures import Executor, Future
 
     from stabdiag.scan.group import Job
@@ -33,8 +33,9 @@ _BYTE: Final = 1e-7
 # How many runs are known ahead of the workers, the largest of which goes first.
 _AHEAD: Final = 10_000
 
-# How often the listing is asked for more while all workers are busy, in seconds.
+# How often the listing is asked for more, and how often anything is looked at, in seconds.
 _LOOK: Final = 0.05
+_TICK: Final = 0.5
 
 # Seconds beyond those that its logs may take after which nothing is expected of a batch.
 _GRACE: Final = 60.0
@@ -116,6 +117,7 @@ class Reading:
     ask: Ask
     width: int
     found: Found
+    stopped: Callable[[], bool]
     pace: float = 1.0
     again: list[Job] = field(default_factory=list)
     alone: list[Job] = field(default_factory=list)
@@ -126,11 +128,13 @@ class Reading:
         """Yield what the workers bring back, until there is no more."""
         try:
             while True:
+                if self.stopped():
+                    raise KeyboardInterrupt
                 self._hand_out()
                 if not self.out:
                     return
                 busy = len(self.out) >= 2 * self.width or self.found.done
-                done, _ = wait(self.out, 1.0 if busy else _LOOK, FIRST_COMPLETED)
+                done, _ = wait(self.out, _TICK if busy else _LOOK, FIRST_COMPLETED)
                 for future in done:
                     yield from self._taken(future)
                 if done:

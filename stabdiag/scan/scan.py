@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -150,8 +150,13 @@ def scan_into(
     where: str | None = None,
     top: int = 10,
     show: Callable[[Progress], None] = lambda _: None,
+    stopped: Callable[[], bool] = lambda: False,
 ) -> Scanned:
-    """Scan into a store, or into one that is forgotten; ``show`` is told how it goes."""
+    """Scan into a store, or into one that is forgotten; ``show`` is told how it goes.
+
+    Raises:
+        KeyboardInterrupt: once it is ``stopped``, with all that was read kept.
+    """
     began = time.monotonic()
     names = [os.fspath(path) for path in paths]
     if not names:
@@ -161,9 +166,20 @@ def scan_into(
             prefix = "stabdiag-scan-"
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix=prefix)))
         store = Store(folder)
-        passed = _read_all(
-            names, store, ask, executor=executor, scheduler=scheduler, jobs=jobs, show=show
-        )
+        passed, listed = Passed(), Passed()  # by two threads
+        wanted = (job for job in find(names, listed) if store.wants(job, __version__, ask.stamp))
+        with opened(executor, jobs, scheduler) as (made, width), closing(Found(wanted)) as found:
+            reading = Reading(executor=made, ask=ask, width=width, found=found, stopped=stopped)
+            try:
+                for batch in reading.batches():
+                    store.add(batch.rows)
+                    passed.add(batch.passed)
+                    show(Progress(rows=batch.rows, total=found.total))
+            except BaseException:  # Ctrl-C as well: the next scan goes on from here
+                store.flush()
+                raise
+        store.flush(ended=True)
+        passed.add(listed)
         whole = [name if "://" in name else os.path.abspath(name) for name in names]  # noqa: PTH100
         rows, before = store.rows(whole)
     if not rows.num_rows:
@@ -187,34 +203,3 @@ def _nothing(names: Sequence[str], passed: Passed) -> str:
     places = f"{names[0]}{f' and {len(names) - 1} more' if len(names) > 1 else ''}"
     told = [f"{places}: no log of a run is found", *passed.told()]
     return "; ".join([*told, "stabdiag formats lists what can be read"])
-
-
-def _read_all(
-    paths: Sequence[str],
-    store: Store,
-    ask: Ask,
-    *,
-    executor: str | Executor | Callable[[], Executor] | None,
-    scheduler: str | None,
-    jobs: int | None,
-    show: Callable[[Progress], None],
-) -> Passed:
-    """Read every run that is not known into a store; return what was passed over."""
-    passed, listed = Passed(), Passed()  # by two threads
-    wanted = (job for job in find(paths, listed) if store.wants(job, __version__, ask.stamp))
-    with opened(executor, jobs, scheduler) as (made, width):
-        found = Found(wanted)
-        try:
-            reading = Reading(executor=made, ask=ask, width=width, found=found)
-            for batch in reading.batches():
-                store.add(batch.rows)
-                passed.add(batch.passed)
-                show(Progress(rows=batch.rows, total=found.total))
-        except BaseException:  # Ctrl-C as well: the next scan goes on from here
-            store.flush()
-            raise
-        finally:
-            found.close()
-    store.flush(ended=True)
-    passed.add(listed)
-    return passed

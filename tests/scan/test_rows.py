@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import gzip
-import os
 import shutil
 import tarfile
 import zipfile
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
@@ -28,7 +28,7 @@ def test_rows_are_what_diagnose_says(sweep):
         report = stabdiag.diagnose(row.path)
         assert (row.outcome, row.headline) == (report.diagnosis.slug, report.diagnosis.headline)
         assert row.action == report.diagnosis.first_action
-        assert row.size == os.stat(row.path).st_size
+        assert row.size == Path(row.path).stat().st_size
     row = rows["run1.jsonl"]
     assert (row.outcome, row.severity, row.step, row.dtype) == ("nan-bf16", "error", 29, "bf16")
     assert (row.loss_first, row.loss_last, row.losses) == (3.000001, 2.720001, 30)
