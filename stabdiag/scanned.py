@@ -23,6 +23,9 @@ class Row:
     end of the log, which an error wasted. ``settings`` holds every other scalar of the manifest by
     its key, as text. ``modified`` is in seconds since 1970, ``etag`` what a store has instead of
     it. ``limits`` is the hash of all that decides a diagnosis besides the log: limits and options.
+    ``key`` is the file, folder or archive that was read for it, by which the next scan knows it;
+    the rows of one key with the latest ``scanned``, in seconds since 1970, are those that count.
+    ``scan`` tells which scan it was.
     """
 
     path: str
@@ -62,6 +65,9 @@ class Row:
     version: str = ""
     limits: str = ""
     seconds: float = 0.0
+    key: str = ""
+    scanned: float = 0.0
+    scan: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -28,12 +28,16 @@ if TYPE_CHECKING:
 # How many of the logs that were not taken are named.
 _SHOWN: Final = 3
 
-_ARCHIVES: Final = (".tar", ".tgz", ".zip", ".tar.gz", ".tar.bz2", ".tar.xz", ".tar.zst")
+ARCHIVES: Final = (".tar", ".tgz", ".zip", ".tar.gz", ".tar.bz2", ".tar.xz", ".tar.zst")
 
 
 def best_log(place: Place, asked: Asked) -> Found:
     """Read the best log of a place with many files."""
-    entries = place.entries()
+    return best_of(place, place.entries(), asked)
+
+
+def best_of(place: Place, entries: Sequence[Entry], asked: Asked) -> Found:
+    """Read the best log among some files of a place."""
     logs = logs_in(place, entries)
     if asked.format is not None:
         logs = [log for log in logs if log.format == asked.format]
@@ -60,6 +64,12 @@ def best_log(place: Place, asked: Asked) -> Found:
     return with_beside(columns, replace(beside, events=[*map(note, notes), *beside.events]))
 
 
+def only_log(place: Place, entry: Entry, entries: Sequence[Entry], asked: Asked) -> Found:
+    """Read a file of a place that is a log by its name, with what lies beside it."""
+    columns = _only(place, entry, asked)
+    return with_beside(columns, beside_member(place, entry.path, entries))
+
+
 def _only(place: Place, entry: Entry, asked: Asked) -> Columns:
     with closing(place.streams([entry])) as streams:
         for _, stream in streams:
@@ -76,7 +86,7 @@ def _told(taken: str, others: Sequence[str]) -> Iterator[str]:
 
 
 def _archives(entries: Iterable[Entry]) -> Iterator[str]:
-    packed = [str(one.path) for one in entries if one.path.name.lower().endswith(_ARCHIVES)]
+    packed = [str(one.path) for one in entries if one.path.name.lower().endswith(ARCHIVES)]
     if packed:
         more = f" and {len(packed) - 1} more" if len(packed) > 1 else ""
         yield f"archives were not looked into: {packed[0]}{more}"

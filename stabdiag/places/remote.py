@@ -25,24 +25,24 @@ class Remote:
         self.url = url
         self.name = shown(url).rstrip("/")
         self.notes: list[str] = []
-        self._files, self._path = file_system(url)
+        self.files, self.path = file_system(url)
 
     def is_folder(self) -> bool:
         """Tell whether the URL is that of a folder; a web server's are those that end in ``/``."""
         if self._is_web():
             return self.url.endswith("/")
         try:
-            return bool(self._files.info(self._path)["type"] == "directory")
+            return bool(self.files.info(self.path)["type"] == "directory")
         except Exception as error:  # noqa: BLE001 - each file system has errors of its own
             fail(self.name, error)
 
     def open(self) -> Stream:
         """Open the URL's file."""
-        return self._open(self._path, self.name)
+        return self._open(self.path, self.name)
 
     def read_beside(self, name: str, most: int) -> bytes | None:
         """Return a small file that lies beside the URL's, or None."""
-        path = f"{self._path.rpartition('/')[0]}/{name}"
+        path = f"{self.path.rpartition('/')[0]}/{name}"
         try:
             with self._open(path, name) as stream:
                 data = stream.peek(most + 1)
@@ -53,7 +53,7 @@ class Remote:
     def entries(self) -> Sequence[Entry]:
         """Return the files in the URL's folder, those of the upper levels first."""
         found: list[Entry] = []
-        level = [self._path.rstrip("/") + "/" * self._is_web()]
+        level = [self.path.rstrip("/") + "/" * self._is_web()]
         listings = 0
         for _ in range(DEEPEST):
             below: list[str] = []
@@ -67,13 +67,13 @@ class Remote:
 
     def _list(self, folder: str, found: list[Entry], below: list[str]) -> None:
         try:
-            there = self._files.ls(folder, detail=True)
+            there = self.files.ls(folder, detail=True)
         except Exception as error:  # noqa: BLE001 - each file system has errors of its own
             if found or below:
                 self.notes.append("a folder in it could not be listed")
                 return
             fail(self.name, error)
-        root = self._path.rstrip("/") + "/"
+        root = self.path.rstrip("/") + "/"
         for one in sorted(there, key=lambda one: str(one["name"])):
             path = str(one["name"])
             name = path.rstrip("/").rpartition("/")[2]
@@ -85,7 +85,7 @@ class Remote:
             else:
                 inside = PurePosixPath(path.removeprefix(root))
                 found.append(
-                    Entry(path=inside, size=one.get("size"), written=_written(one), key=path)
+                    Entry(path=inside, size=one.get("size"), written=written(one), key=path)
                 )
 
     def streams(self, entries: Sequence[Entry]) -> Generator[tuple[Entry, Stream]]:
@@ -97,7 +97,7 @@ class Remote:
     def _open(self, path: str, name: str) -> Stream:
         how = {"block_size": 0} if self._is_web() else {}  # 0: from begin to end, in one request
         try:
-            return Stream(name, _Raw(name, self._files.open(path, "rb", **how)))
+            return Stream(name, _Raw(name, self.files.open(path, "rb", **how)))
         except Exception as error:  # noqa: BLE001 - each file system has errors of its own
             fail(name, error)
 
@@ -122,7 +122,7 @@ class _Raw:
         self._file.close()
 
 
-def _written(one: dict[str, Any]) -> float | None:
+def written(one: dict[str, Any]) -> float | None:
     """Return when a file was written, under whichever key its file system has that."""
     for key in ("mtime", "LastModified", "last_modified", "updated", "created"):
         when: Any = one.get(key)
