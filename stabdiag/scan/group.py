@@ -135,9 +135,7 @@ def _apart(named: list[_Named]) -> set[str]:
     return {stem for beside in stems.values() if len(beside) > 1 for stem in beside}
 
 
-def _job(
-    root: str, run: str, same: list[_Named], beside: tuple[File, ...], *, alone: bool
-) -> Job:
+def _job(root: str, run: str, same: list[_Named], beside: tuple[File, ...], *, alone: bool) -> Job:
     if all(one.attempt for one in same) and len({one.suffix for one in same}) == 1:
         attempts = len(same) > 1
     else:
