@@ -132,14 +132,17 @@ def _add(hit: _Hit, chance: float, tests: int, leads: list[tuple[_Hit, Common]])
     """Tell a hit by itself, or with the lead that it goes along with, or not at all.
 
     It is asked of runs that are alike by what was told already, and without those whose outcome is
-    another one that was told: where one failure is frequent, there is less room for the other.
+    another one that was told: where one failure is frequent, there is less room for the other. What
+    was told of a setting is not told again of other outcomes of the same runs.
     """
     keep, stratum = hit.setting.told, np.zeros(len(hit.has), dtype=np.int64)
     near = []
-    for i, (lead, _) in enumerate(leads):
+    for i, (lead, common) in enumerate(leads):
         if not (lead.has & hit.has).any():
             keep = keep & ~lead.has
             continue
+        if hit.setting.name in (common.split.setting, *(one.setting for one in common.along)):
+            return
         near.append(i)
         part = np.where(lead.setting.told, lead.inside.astype(np.int64), 2)
         stratum = np.unique(stratum * 3 + part, return_inverse=True)[1]
@@ -151,9 +154,7 @@ def _add(hit: _Hit, chance: float, tests: int, leads: list[tuple[_Hit, Common]])
     elif near:
         i = max(near, key=lambda i: (hit.inside == leads[i][0].inside).mean())
         lead, common = leads[i]
-        named = {common.split.setting, *(split.setting for split in common.along)}
-        more = [_best(one, lead) for one in (hit.setting, *hit.setting.twins)]
-        more = [split for split in more if split.setting not in named]
+        more = tuple(_best(one, lead) for one in (hit.setting, *hit.setting.twins))
         leads[i] = lead, replace(common, along=(*common.along, *more))
 
 
