@@ -79,24 +79,20 @@ def cores() -> int:
 
 
 def _made(executor: str | Callable[[], Executor]) -> Executor:
-    name = executor
+    module, colon, inside = executor.partition(":") if isinstance(executor, str) else ("", ":", "")
+    if not colon:
+        raise StabdiagError(
+            f"--executor {executor}: there is dask, and any other as module:callable, which returns "
+            "a concurrent.futures.Executor"
+        )
     try:
-        if isinstance(executor, str):
-            module, colon, inside = executor.partition(":")
-            if not colon or not inside:
-                raise StabdiagError(
-                    f"--executor {executor}: there is dask, and any other as module:callable, "
-                    "which returns a concurrent.futures.Executor"
-                )
-            executor = getattr(import_module(module), inside)
-        made = executor()  # type: ignore[operator]
-    except StabdiagError:
-        raise
+        make = getattr(import_module(module), inside) if isinstance(executor, str) else executor
+        made = make()
     except Exception as error:  # noqa: BLE001 - it is not ours, and may fail in any way
         told = f"{type(error).__name__}: {error}".splitlines()[0]
-        raise StabdiagError(f"the executor {name} cannot be had ({told})") from None
+        raise StabdiagError(f"the executor {executor} cannot be had ({told})") from None
     if not isinstance(made, Executor):
-        raise StabdiagError(f"{name} returns no concurrent.futures.Executor")
+        raise StabdiagError(f"{executor} returns no concurrent.futures.Executor")
     return made
 
 
@@ -111,7 +107,7 @@ def _dask(scheduler: str | None) -> Iterator[tuple[Executor, int]]:
             "to scan on a Dask cluster, install Dask: pip install 'stabdiag[dask]'"
         ) from None
     try:
-        client = Client(scheduler, timeout=_ANSWER, set_as_default=False)
+        client: Any = Client(scheduler, timeout=_ANSWER, set_as_default=False)  # type: ignore[no-untyped-call]
     except Exception as error:  # noqa: BLE001 - each protocol has errors of its own
         told = (str(error).splitlines() or [type(error).__name__])[0]
         raise StabdiagError(
@@ -174,7 +170,8 @@ class Workers(Executor):
                 process = process or self._started()
                 answer, error = _answer(process, data)
             except (OSError, EOFError, pickle.UnpicklingError):
-                process = self._buried(process)
+                self._buried(process)
+                process = None
                 future.set_exception(BrokenExecutor("a worker died"))
                 continue
             if error is not None:

@@ -9,14 +9,14 @@ from dataclasses import dataclass, field
 from glob import has_magic, iglob
 from pathlib import Path
 from stat import S_ISDIR, S_ISREG
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from stabdiag.errors import LogError
 from stabdiag.places.listing import is_skipped
 from stabdiag.scan.group import INNER, File, Job, jobs_in
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable, Iterator
+    from collections.abc import Callable, Generator, Iterator, Sequence
 
 # Nobody keeps runs deeper; a folder that is mounted in itself has no end.
 _DEEPEST: Final = 64
@@ -37,25 +37,33 @@ class Passed:
         self.counts[why] += times
         self.examples.setdefault(why, what)
 
+    def add(self, other: Passed) -> None:
+        """Note what another part of the scan passed over."""
+        for why, times in other.counts.items():
+            self.over(why, other.examples[why], times)
 
-class Lister(Protocol):
-    """What lists the files and the names of the folders in a folder."""
-
-    def __call__(self, folder: str, passed: Passed) -> tuple[list[File], list[str]]: ...
-
-
-class Below(Protocol):
-    """What yields the runs below a folder that is listed so."""
-
-    def __call__(self, root: str, lister: Lister, passed: Passed) -> Iterator[Job]: ...
+    def told(self) -> list[str]:
+        """Say what was passed over, a line for each reason."""
+        return [
+            f"passed over, {why}: {self.examples[why]}{f' and {n - 1} more' if n > 1 else ''}"
+            for why, n in self.counts.most_common()
+        ]
 
 
-def find(paths: Iterable[str], passed: Passed) -> Iterator[Job]:
+# What lists the files and the names of the folders in a folder, and yields the runs below one.
+Lister: TypeAlias = "Callable[[str, Passed], tuple[list[File], list[str]]]"
+Below: TypeAlias = "Callable[[str, Lister, Passed], Iterator[Job]]"
+
+
+def find(paths: Sequence[str], passed: Passed) -> Iterator[Job]:
     """Yield what there is to read, folder by folder.
 
     Raises:
         LogError: for a path that is not there or a folder that cannot be listed.
     """
+    for path in paths:  # at once, and not after the hours that the first may take
+        if "://" not in path and not has_magic(path):
+            _status(path)
     for path in paths:
         if "://" in path:
             from stabdiag.scan.buckets import find_remote
@@ -73,19 +81,23 @@ def find(paths: Iterable[str], passed: Passed) -> Iterator[Job]:
 
 
 def _local(path: str, passed: Passed) -> Iterator[Job]:
-    if not path or path == "-":
-        raise LogError("a scan takes folders, logs, archives and URLs, not standard input")
+    status = _status(path)
     whole = os.path.abspath(path)  # noqa: PTH100 - a link stays what it is called
-    try:
-        status = Path(whole).stat()
-    except (OSError, ValueError) as error:
-        told = getattr(error, "strerror", None) or error
-        raise LogError(f"{path}: cannot be opened ({told}); check the path") from None
     if S_ISDIR(status.st_mode):
         yield from jobs_below(whole, list_folder, passed)
         return
     file = File(whole, status.st_size, status.st_mtime)
     yield Job(key=whole, root="", run=path, logs=(file,))
+
+
+def _status(path: str) -> os.stat_result:
+    if not path or path == "-":
+        raise LogError("a scan takes folders, logs, archives and URLs, not standard input")
+    try:
+        return Path(path).stat()
+    except (OSError, ValueError) as error:
+        told = getattr(error, "strerror", None) or error
+        raise LogError(f"{path}: cannot be opened ({told}); check the path") from None
 
 
 def jobs_below(root: str, lister: Lister, passed: Passed) -> Iterator[Job]:

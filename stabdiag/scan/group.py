@@ -30,9 +30,11 @@ INNER: Final = re.compile(
 )
 
 _WORDS: Final = frozenset(
-    "train training trainer eval evaluation val valid validation test log logs metric metrics"
-    " scalar scalars history progress loss losses result results output out err stdout stderr"
-    " debug internal console event events state stats run raw main".split()
+    """
+    train training trainer eval evaluation val valid validation test log logs metric metrics scalar
+    scalars history progress loss losses result results output out err stdout stderr debug internal
+    console event events state stats run raw main
+    """.split()  # noqa: SIM905 - so that it can be read
 )
 _STRUCTURED: Final = frozenset({".jsonl", ".ndjson", ".csv", ".tsv", ".parquet", ".pq", ".wandb"})
 _PACKED: Final = re.compile(r"(\.(gz|bz2|xz|zst|lz4))?$", re.IGNORECASE)
@@ -144,7 +146,7 @@ def _job(root: str, run: str, same: list[_Named], beside: tuple[File, ...], *, a
     return Job(
         key=f"{root}/{name}" if name else root,
         root=root,
-        run=_joined(run, name),
+        run=run if run and all(one.own for one in same) else _joined(run, name),
         logs=tuple(one.file for one in same),
         beside=beside,
         sure=any(one.structured for one in same),

@@ -20,12 +20,13 @@ def serve() -> None:
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # a stray print is no answer
     from stabdiag.scan import work
 
-    work.patience = _dies_late
+    work.impatient = _dies_late
     gc.freeze()
     gc.disable()
     with suppress(BrokenPipeError):
         while size := int.from_bytes(calls.read(8), "little"):
             call, args, kwargs = pickle.loads(calls.read(size))
+            answer: tuple[object, Exception | None]
             try:
                 answer = call(*args, **kwargs), None
             except Exception as error:  # noqa: BLE001 - it is the caller's to judge

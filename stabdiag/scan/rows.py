@@ -45,4 +45,5 @@ def rows_of(table: pa.Table) -> Iterator[Row]:
         for told in batch.to_pylist():
             told["curve"] = tuple(told["curve"] or ())
             told["settings"] = dict(told["settings"] or ())
-            yield Row(**told)
+            # What an older version did not write is null.
+            yield Row(**{name: value for name, value in told.items() if value is not None})

@@ -12,6 +12,7 @@ from threading import Event, Thread
 from typing import TYPE_CHECKING, Final
 
 from stabdiag.errors import StabdiagError
+from stabdiag.scan.find import Passed
 from stabdiag.scan.work import Batch, read_batch, unread
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ class Found:
         self._over = Event()
         self.done = False
         self.cost = 0.0
+        self.total: int | None = None
         Thread(target=self._list, args=(jobs,), daemon=True).start()
 
     def _list(self, jobs: Iterable[Job]) -> None:
@@ -74,7 +76,7 @@ class Found:
                 return
             seconds = 0
             if one is None:
-                self.done = True
+                self.done, self.total = True, next(self._number)
             elif isinstance(one, BaseException):
                 self.done = True
                 raise one
@@ -127,9 +129,8 @@ class Reading:
                 self._hand_out()
                 if not self.out:
                     return
-                busy = len(self.out) >= 2 * self.width
-                look = None if self.found.done else 1.0 if busy else _LOOK
-                done, _ = wait(self.out, timeout=look or 1.0, return_when=FIRST_COMPLETED)
+                busy = len(self.out) >= 2 * self.width or self.found.done
+                done, _ = wait(self.out, 1.0 if busy else _LOOK, FIRST_COMPLETED)
                 for future in done:
                     yield from self._taken(future)
                 if done:
@@ -148,9 +149,9 @@ class Reading:
                 self._submit([self.again.pop()], 1)
                 continue
             want = self._size()
-            if self.found.cost * self.pace < want and not self.found.done:
+            if self._may_be_more(want):
                 self.found.look(_LOOK)
-                if self.found.cost * self.pace < want and not self.found.done and self.out:
+                if self.out and self._may_be_more(want):
                     return
             jobs = self.found.take(want / self.pace)
             if jobs:
@@ -159,6 +160,10 @@ class Reading:
                 break
         if not self.out and self.alone:
             self._submit([self.alone.pop()], 2)
+
+    def _may_be_more(self, want: float) -> bool:
+        """Tell whether a batch would be too small that need not be."""
+        return not self.found.done and self.found.cost * self.pace < want
 
     def _size(self) -> float:
         """Return the seconds of work that the next batch is to be."""
@@ -190,8 +195,6 @@ class Reading:
     def _failed(self, jobs: Sequence[Job], tries: int, reason: str) -> Iterator[Batch]:
         """Have a batch read again, log by log; a log that fails alone as well has a row of that."""
         if tries == 2:
-            from stabdiag.scan.find import Passed
-
             yield Batch(rows=unread(jobs[0], self.ask, reason), passed=Passed())
         elif tries:
             self.alone += jobs
@@ -208,7 +211,7 @@ class Reading:
 
     def _learn(self, jobs: Sequence[Job], batch: Batch) -> None:
         """Reckon with what logs have cost so far."""
-        took = sum(batch.rows["seconds"].to_pylist())
+        took = float(batch.rows["seconds"].to_numpy().sum())
         if batch.rows.num_rows == len(jobs) and took:
             ratio = took / sum(map(_cost, jobs))
             self.pace = 0.7 * self.pace + 0.3 * min(max(ratio, 0.05), 50.0)

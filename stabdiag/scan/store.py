@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyarrow import parquet
 
 from stabdiag.errors import StabdiagError
@@ -25,6 +26,8 @@ from stabdiag.scan.rows import SCHEMA
 from stabdiag.scanned import UNREAD
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from stabdiag.scan.group import Job
 
 _KEY: Final = b"stabdiag-scan"
@@ -155,15 +158,21 @@ class Store:
         finally:
             part.unlink(missing_ok=True)
 
-    def rows(self) -> tuple[pa.Table, pa.Table | None]:
-        """Return the rows of what is there now, and those of the scans that had ended before it."""
+    def rows(self, places: Sequence[str]) -> tuple[pa.Table, pa.Table | None]:
+        """Return the rows of what is there now, and what earlier scans told of the same places."""
         table = self._all()
         now = table.filter(_latest(table))
         seen = np.fromiter(self._seen, np.uint64, len(self._seen))
         keys = np.array([_hash(key) for key in now["key"].to_pylist()], np.uint64)
         now = now.filter(pa.array(np.isin(keys, seen)))
-        before = table.filter(pa.array(np.isin(table["scan"].to_numpy(), list(self._ended))))
-        return now, before.filter(_latest(before)) if before.num_rows else None
+        if not self._ended:
+            return now, None
+        before = table.filter(pc.is_in(table["scan"], pa.array(sorted(self._ended))))
+        before = before.filter(_latest(before))
+        known = [(str(key), _hash(key)) for key in before["key"].to_pylist()]
+        below = tuple(f"{place.rstrip('/')}/" for place in places)
+        same = [key.startswith(below) or one in self._seen for key, one in known]
+        return now, before.filter(pa.array(same, pa.bool_()))
 
     def _all(self) -> pa.Table:
         tables = [_read(part, SCHEMA.names) for part in self._parts()]
@@ -171,7 +180,7 @@ class Store:
         return whole.select(SCHEMA.names)
 
 
-def _latest(table: pa.Table) -> pa.Array:
+def _latest(table: pa.Table) -> pa.Array[Any]:
     """Return which rows are the latest of their keys; the runs in an archive have one in common."""
     keys, scans = (
         table[name].combine_chunks().dictionary_encode().indices.to_numpy()

@@ -11,6 +11,7 @@ from stabdiag.manifest.keys import KEYS
 from stabdiag.postmortem.clock import clock_of
 from stabdiag.postmortem.incident import incident_of
 from stabdiag.postmortem.lost import lost_by
+from stabdiag.scan.settings import TYPED
 from stabdiag.scanned import Row
 
 if TYPE_CHECKING:
@@ -24,8 +25,6 @@ _POINTS: Final = 32
 _SETTINGS: Final = 500
 _LONGEST: Final = 200
 
-_TYPED: Final = ("dtype", "optimizer", "peak_lr", "batch_size", "seed")
-
 
 def row_of(report: Report, path: str, run: str) -> Row:
     """Return the row of a report."""
@@ -34,7 +33,7 @@ def row_of(report: Report, path: str, run: str) -> Row:
     severities = [finding.severity for finding in report.findings]
     clock = clock_of(history)
     dated = clock is not None and clock.calendar
-    told = {name: getattr(manifest, name) for name in _TYPED if name not in manifest.inferred}
+    told = {name: getattr(manifest, name) for name in TYPED if name not in manifest.inferred}
     return Row(
         path=path,
         run=run,
@@ -84,8 +83,8 @@ def _curve(loss: Series) -> tuple[float, ...]:
 
 
 def _settings(report: Report) -> Iterator[tuple[str, str]]:
-    """Yield every other scalar that the run was configured with: none that was read off its course."""
-    manifest, typed = report.manifest, set(_TYPED)
+    """Yield all else that the run was configured with, and nothing that was read off its course."""
+    manifest, typed = report.manifest, set(TYPED)
     known = {
         key.name: getattr(manifest, key.name)
         for key in KEYS

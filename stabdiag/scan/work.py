@@ -9,6 +9,7 @@ import threading
 import time
 from contextlib import closing
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Final
 
@@ -27,7 +28,7 @@ from stabdiag.places.tar import Tar
 from stabdiag.places.urls import shown
 from stabdiag.places.zip import Zip, open_zip
 from stabdiag.readers.source import Stream, open_stream
-from stabdiag.scan.find import Passed, jobs_below
+from stabdiag.scan.find import Lister, Passed, jobs_below
 from stabdiag.scan.group import File, Job
 from stabdiag.scan.rows import table_of
 from stabdiag.scan.told import row_of
@@ -45,6 +46,9 @@ if TYPE_CHECKING:
     Result = TypeVar("Result")
 
 _HEAD: Final = 1 << 16
+
+# Set in a process of our own: it ends the process after some seconds, even if a log holds it in C.
+impatient: Callable[[float | None], None] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -159,7 +163,7 @@ def _found(job: Job, ask: Ask) -> Found:
     asked = Asked(format=ask.format, wanted=wanted_columns(ask.columns))
     paths = [f"{job.root}/{one.path}" if job.root else one.path for one in job.logs]
     is_url = "://" in (job.root or paths[0])
-    if len(paths) == 1 and not (job.root and is_url) or job.attempts:
+    if (len(paths) == 1 and not (job.root and is_url)) or job.attempts:
         return read_place(paths, format=asked.format, wanted=asked.wanted)
     place = Remote(job.root) if is_url else Folder(Path(job.root))
     return _of_place(place, job, asked)
@@ -207,7 +211,7 @@ def _members(place: Place, job: Job, ask: Ask, passed: Passed) -> Iterator[Row]:
             sure=run.sure,
             root=held.name,
         )
-        for row in _row(inside, ask, passed, lambda h=held, i=inside: _of_place(h, i, asked)):
+        for row in _row(inside, ask, passed, partial(_of_place, held, inside, asked)):
             rows += 1
             # What tells whether it changed is the archive.
             yield replace(row, size=job.size, modified=job.modified, etag=job.etag)
@@ -215,7 +219,7 @@ def _members(place: Place, job: Job, ask: Ask, passed: Passed) -> Iterator[Row]:
         raise NoUsableRecord("; ".join([f"{place.name}: no log of a run in it", *place.notes]))
 
 
-def _lister(entries: Mapping[str, Entry]) -> Callable[[str, Passed], tuple[list[File], list[str]]]:
+def _lister(entries: Mapping[str, Entry]) -> Lister:
     """Return what lists an archive's members as if they lay in folders."""
     files: dict[str, list[File]] = {}
     folders: dict[str, set[str]] = {}
@@ -283,6 +287,16 @@ def limited(call: Callable[[], Result], seconds: float) -> Result:
     Raises:
         TimedOut: if it takes longer.
     """
+    if impatient is not None:
+        impatient(1.5 * seconds + 5)
+    try:
+        return _timed(call, seconds)
+    finally:
+        if impatient is not None:
+            impatient(None)
+
+
+def _timed(call: Callable[[], Result], seconds: float) -> Result:
     if threading.current_thread() is threading.main_thread() and hasattr(signal, "setitimer"):
         return _by_alarm(call, seconds)
     return _in_a_thread(call, seconds)
