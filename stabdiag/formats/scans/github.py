@@ -29,7 +29,7 @@ def _annotations(overview: Overview) -> Iterator[str]:
         action = [f"First action: {row.action}"] if row.action else []
         yield annotation(
             LEVELS[Severity(row.severity or "note")],
-            *(words.name(row), *action),
+            *(words.name(row, overview), *action),
             file=None if "://" in row.path else row.path,
             title=f"{row.headline or row.outcome} [{row.outcome}]",
         )

@@ -75,7 +75,7 @@ def _payload(overview: Overview, rows: Sequence[Row]) -> str:
     """Return the rows, column by column, safe to stand in a script element."""
     told = [split.setting for one in overview.common for split in (one.split, *one.along)]
     data: dict[str, Any] = {
-        "run": [visible(words.name(row)) for row in rows],
+        "run": [visible(words.name(row, overview)) for row in rows],
         "path": [visible(row.path) for row in rows],
         "curve": [_curve(row.curve) for row in rows],
         "settings": {visible(name): _coded(held) for name, held in _settings(rows, told)},
