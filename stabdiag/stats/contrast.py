@@ -1,7 +1,7 @@
 """What sets those that have something apart from the others: exact tests of many splits.
 
 A split parts n runs into those inside and those outside; K of all runs have what is asked about.
-By chance, the number of them inside is hypergeometric (Fisher 1935).
+By chance, the number of them inside is hypergeometric (Fisher 1935, doi:10.2307/2342435).
 """
 
 from __future__ import annotations
@@ -47,7 +47,9 @@ def chance_of(p: Floats, size: Ints, total_hits: int, total: int) -> Floats:
 
     The chances of the splits are added (Boole's inequality). That of one is not p but the largest
     tail up to p which that split can show at all: a small one can show none, and costs nothing
-    (Tarone 1990; Westfall and Wolfinger 1997, the sum instead of their product).
+    (Tarone 1990, doi:10.2307/2531456; Westfall and Wolfinger 1997,
+    doi:10.1080/00031305.1997.10473577, whose tests are independent and ours need not be). Where
+    many have it, tails are hardly discrete and p is taken for them.
 
     Args:
         p: shape (h,), tails that were found, of these splits or of others.
@@ -68,7 +70,8 @@ def chance_of(p: Floats, size: Ints, total_hits: int, total: int) -> Floats:
 def chance_in_strata(inside: Mask, has: Mask, stratum: Ints) -> float:
     """Return the chance of at least so many hits inside, if within each stratum all are alike.
 
-    The test of Mantel and Haenszel (1959) in one direction, with their correction for continuity.
+    The test of Mantel and Haenszel (1959, doi:10.1093/jnci/22.4.719) in one direction, with their
+    correction for continuity.
 
     Args:
         inside: shape (n,), which are inside the split.
