@@ -123,7 +123,7 @@ def main() -> None:
     for what in PLANTED:
         rng = np.random.default_rng(1)
         told = [planted(rng, what) for _ in range(sweeps)]
-        found = sum(what.setting in _settings(one) for one in told)
+        found = sum(what.setting in settings_of(one) for one in told)
         first = sum(bool(one) and one[0].split.setting == what.setting for one in told)
         more = sum(len(one) > 1 for one in told)
         print(f"{what}: found in {found} of {sweeps}, first in {first}; more told in {more}")
@@ -132,7 +132,8 @@ def main() -> None:
     print(f"nothing planted: nothing told in {sweeps - named} of {sweeps}")
 
 
-def _settings(told: tuple[Common, ...]) -> set[str]:
+def settings_of(told: tuple[Common, ...]) -> set[str]:
+    """Return the settings that are told."""
     return {split.setting for one in told for split in (one.split, *one.along)}
 
 

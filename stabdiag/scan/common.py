@@ -35,6 +35,9 @@ _FEWEST = 3
 # many times as high are not.
 _ODDS = 3.0
 
+# What is inside the splits of settings that moved together is correlated by so much.
+_TOGETHER = 0.5
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Hit:
@@ -115,10 +118,11 @@ def _told(hits: list[_Hit]) -> list[Common]:
         told = hit.setting.told
         both = np.concatenate([size, int(told.sum()) - size])
         chances += chance_of(tails, both, int((hit.has & told).sum()), int(told.sum()))
+    pairs = zip(clear, chances.tolist(), strict=True)
+    sure = [(hit, chance) for hit, chance in pairs if chance <= CHANCE and _matters(hit)]
     leads: list[tuple[_Hit, Common]] = []
-    for hit, chance in zip(clear, chances.tolist(), strict=True):
-        if chance <= CHANCE and _matters(hit):
-            _add(hit, chance, len(hits), leads)
+    for hit, chance in sure:
+        _add(hit, chance, len(sure), leads)
     return [common for _, common in leads]
 
 
@@ -128,33 +132,40 @@ def _matters(hit: _Hit) -> bool:
     return (hits + 0.5) * (rest - others + 0.5) >= _ODDS * (others + 0.5) * (size - hits + 0.5)
 
 
-def _add(hit: _Hit, chance: float, tests: int, leads: list[tuple[_Hit, Common]]) -> None:
-    """Tell a hit by itself, or with the lead that it goes along with, or not at all.
+def _add(hit: _Hit, chance: float, others: int, leads: list[tuple[_Hit, Common]]) -> None:
+    """Tell a hit by itself, or with the lead that it moved with, or not at all.
 
     It is asked of runs that are alike by what was told already, and without those whose outcome is
-    another one that was told: where one failure is frequent, there is less room for the other.
+    another one that was told: where one failure is frequent, there is less room for the other. That
+    so many others are asked as well is taken into account. What was told of a setting is not told
+    again of other outcomes of the same runs.
     """
     keep, stratum = hit.setting.told, np.zeros(len(hit.has), dtype=np.int64)
-    near = []
-    for i, (lead, _) in enumerate(leads):
+    for i, (lead, common) in enumerate(leads):
         if not (lead.has & hit.has).any():
             keep = keep & ~lead.has
             continue
-        near.append(i)
+        if hit.setting.name in (common.split.setting, *(one.setting for one in common.along)):
+            return
+        if _together(hit, lead):
+            more = tuple(_best(one, lead) for one in (hit.setting, *hit.setting.twins))
+            leads[i] = lead, replace(common, along=(*common.along, *more))
+            return
         part = np.where(lead.setting.told, lead.inside.astype(np.int64), 2)
         stratum = np.unique(stratum * 3 + part, return_inverse=True)[1]
     left = chance_in_strata(hit.inside[keep], hit.has[keep], stratum[keep])
-    if not leads or left * tests <= CHANCE:
+    if not leads or left * others <= CHANCE:
         mine = hit.setting.tell(hit.split, inverse=hit.inverse, has=hit.has)
         along = tuple(_best(twin, hit) for twin in hit.setting.twins)
         leads.append((hit, Common(outcome=hit.outcome, split=mine, chance=chance, along=along)))
-    elif near:
-        i = max(near, key=lambda i: (hit.inside == leads[i][0].inside).mean())
-        lead, common = leads[i]
-        named = {common.split.setting, *(split.setting for split in common.along)}
-        more = [_best(one, lead) for one in (hit.setting, *hit.setting.twins)]
-        more = [split for split in more if split.setting not in named]
-        leads[i] = lead, replace(common, along=(*common.along, *more))
+
+
+def _together(one: _Hit, other: _Hit) -> bool:
+    """Tell whether the settings moved together: the correlation of what is inside their splits."""
+    both = one.setting.told & other.setting.told
+    mine, its = one.inside[both].astype(float), other.inside[both].astype(float)
+    spread = mine.std() * its.std() if len(mine) else 0.0
+    return bool((mine * its).mean() - mine.mean() * its.mean() >= _TOGETHER * spread > 0)
 
 
 def _best(setting: Setting, hit: _Hit) -> Split:

@@ -33,10 +33,26 @@ def table_of(rows: Iterable[Row]) -> pa.Table:
     for row in rows:
         held.append({**vars(row), "settings": list(row.settings.items())})
         if len(held) == _AT_ONCE:
-            batches.append(pa.RecordBatch.from_pylist(held, schema=SCHEMA))
+            batches.append(_batch(held))
             held = []
-    batches.append(pa.RecordBatch.from_pylist(held, schema=SCHEMA))
+    batches.append(_batch(held))
     return pa.Table.from_batches(batches, schema=SCHEMA)
+
+
+def _batch(rows: list[dict[str, Any]]) -> pa.RecordBatch:
+    try:
+        return pa.RecordBatch.from_pylist(rows, schema=SCHEMA)
+    except UnicodeEncodeError:
+        return pa.RecordBatch.from_pylist([_encodable(row) for row in rows], schema=SCHEMA)
+
+
+def _encodable(value: Any) -> Any:
+    r"""Return a value whose texts are fit for UTF-8: a file's name may hold what is ``\udcff``."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "backslashreplace").decode("utf-8")
+    if isinstance(value, dict):
+        return {name: _encodable(one) for name, one in value.items()}
+    return type(value)(map(_encodable, value)) if isinstance(value, list | tuple) else value
 
 
 def rows_of(table: pa.Table) -> Iterator[Row]:

@@ -95,9 +95,7 @@ def _columns(table: pa.Table) -> Iterator[tuple[str, Ints, pa.Array[Any]]]:
         column = table[name].combine_chunks()
         rows = np.flatnonzero(column.is_valid().to_numpy(zero_copy_only=False))
         yield name, rows, column.drop_null()
-    chunks: list[Any] = [chunk for chunk in table["settings"].chunks if len(chunk)]
-    if not chunks:
-        return
+    chunks: list[Any] = table["settings"].chunks or [pa.array([], table["settings"].type)]
     offsets = [chunk.offsets.to_numpy() for chunk in chunks]
     # What a chunk was cut out of may hold more keys than the chunk.
     ends = [(int(one[0]), int(one[-1])) for one in offsets]
@@ -111,7 +109,8 @@ def _columns(table: pa.Table) -> Iterator[tuple[str, Ints, pa.Array[Any]]]:
     codes = keys.indices.to_numpy()
     order = np.argsort(codes, kind="stable")
     last = np.cumsum(np.bincount(codes, minlength=len(keys.dictionary)))
-    for name, at in zip(keys.dictionary.to_pylist(), np.split(order, last[:-1]), strict=True):
+    for i, name in enumerate(keys.dictionary.to_pylist()):
+        at = order[last[i - 1] if i else 0 : last[i]]
         yield name, rows[at], items.take(pa.array(at))
 
 

@@ -1,7 +1,7 @@
 """What sets those that have something apart from the others: exact tests of many splits.
 
 A split parts n runs into those inside and those outside; K of all runs have what is asked about.
-By chance, the number of them inside is hypergeometric (Fisher 1935).
+By chance, the number of them inside is hypergeometric (Fisher 1935, doi:10.2307/2342435).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 # Beyond so many the exact tails of all outcomes of a test cost more than they gain: tests of large
 # groups are hardly discrete.
-_DISCRETE = 200
+_DISCRETE = 2000
 
 # A tail is summed over so many terms; from above its mean on, the rest is nothing.
 _TERMS = 2000
@@ -37,18 +37,8 @@ def upper_tail(hits: Ints, size: Ints, total_hits: int, total: int) -> Floats:
         total_hits: K, how many have it.
         total: n, how many there are.
     """
-    log = _log_factorials(total)
     k = hits[..., None] + np.arange(min(total_hits, _TERMS) + 1)
-    m = size[..., None]
-    possible = (k <= total_hits) & (k <= m) & (m - k <= total - total_hits)
-    at = np.where(possible, k, 0)
-    rest = np.where(possible, m - k, 0)
-    chance = (
-        log[total_hits] - log[at] - log[total_hits - at]
-        + log[total - total_hits] - log[rest] - log[np.maximum(total - total_hits - rest, 0)]
-        - log[total] + log[m] + log[total - m]
-    )  # fmt: skip
-    tail = np.where(possible, np.exp(chance), 0.0).sum(axis=-1)
+    tail = _chances(k, size[..., None], total_hits, total).sum(axis=-1)
     return np.where(hits * total > total_hits * size, np.minimum(tail, 1.0), 1.0)
 
 
@@ -57,7 +47,9 @@ def chance_of(p: Floats, size: Ints, total_hits: int, total: int) -> Floats:
 
     The chances of the splits are added (Boole's inequality). That of one is not p but the largest
     tail up to p which that split can show at all: a small one can show none, and costs nothing
-    (Tarone 1990; Westfall and Wolfinger 1997, the sum instead of their product).
+    (Tarone 1990, doi:10.2307/2531456; Westfall and Wolfinger 1997,
+    doi:10.1080/00031305.1997.10473577, whose tests are independent and ours need not be). Where
+    many have it, tails are hardly discrete and p is taken for them.
 
     Args:
         p: shape (h,), tails that were found, of these splits or of others.
@@ -68,8 +60,8 @@ def chance_of(p: Floats, size: Ints, total_hits: int, total: int) -> Floats:
     if total_hits > _DISCRETE:
         return p * len(size)
     sizes, splits = np.unique(size, return_counts=True)
-    hits = np.broadcast_to(np.arange(total_hits + 1), (len(sizes), total_hits + 1))
-    tails = upper_tail(hits, np.broadcast_to(sizes[:, None], hits.shape), total_hits, total)
+    chances = _chances(np.arange(total_hits + 1)[None], sizes[:, None], total_hits, total)
+    tails = chances[:, ::-1].cumsum(axis=1)
     bounds = p * (1 + _ROUNDING)
     chance = [np.where(tails <= one, tails, 0.0).max(axis=1) @ splits for one in bounds.tolist()]
     return np.asarray(chance, dtype=np.float64)
@@ -78,7 +70,8 @@ def chance_of(p: Floats, size: Ints, total_hits: int, total: int) -> Floats:
 def chance_in_strata(inside: Mask, has: Mask, stratum: Ints) -> float:
     """Return the chance of at least so many hits inside, if within each stratum all are alike.
 
-    The test of Mantel and Haenszel (1959) in one direction, with their correction for continuity.
+    The test of Mantel and Haenszel (1959, doi:10.1093/jnci/22.4.719) in one direction, with their
+    correction for continuity.
 
     Args:
         inside: shape (n,), which are inside the split.
@@ -96,5 +89,14 @@ def chance_in_strata(inside: Mask, has: Mask, stratum: Ints) -> float:
     return math.erfc((above - 0.5) / math.sqrt(2 * variance)) / 2
 
 
-def _log_factorials(most: int) -> Floats:
-    return np.concatenate([[0.0], np.cumsum(np.log(np.arange(1, most + 1)))])
+def _chances(k: Ints, size: Ints, total_hits: int, total: int) -> Floats:
+    """Return the chance of exactly k hits among so many, of any shapes that go together."""
+    log = np.concatenate([[0.0], np.cumsum(np.log(np.arange(1, total + 1)))])
+    possible = (k <= total_hits) & (k <= size) & (size - k <= total - total_hits)
+    hits, rest = np.where(possible, k, 0), np.where(possible, size - k, 0)
+    chance = (
+        log[total_hits] - log[hits] - log[total_hits - hits]
+        + log[total - total_hits] - log[rest] - log[total - total_hits - rest]
+        - log[total] + log[size] + log[total - size]
+    )  # fmt: skip
+    return np.where(possible, np.exp(chance), 0.0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from stabdiag.findings import Severity
@@ -13,6 +14,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from stabdiag.scanned import Overview
+
+
+_URL = re.compile(r"[a-z][a-z0-9+.-]*://")
 
 
 def render(overview: Overview) -> str:
@@ -29,7 +33,7 @@ def _annotations(overview: Overview) -> Iterator[str]:
         action = [f"First action: {row.action}"] if row.action else []
         yield annotation(
             LEVELS[Severity(row.severity or "note")],
-            *(words.name(row), *action),
-            file=None if "://" in row.path else row.path,
+            *(words.name(row, overview), *action),
+            file=None if _URL.match(row.path) else row.path,
             title=f"{row.headline or row.outcome} [{row.outcome}]",
         )

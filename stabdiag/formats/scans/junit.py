@@ -33,7 +33,7 @@ def render(overview: Overview, *, fail_on: str = "error") -> str:
         _opening("testsuite", suite),
         ET.tostring(properties, encoding="unicode"),
         # Each as text at once: there may be more than could be held as elements.
-        *(ET.tostring(_case(row, fail_on), encoding="unicode") for row in overview.rows),
+        *(ET.tostring(_case(row, overview, fail_on), encoding="unicode") for row in overview.rows),
         "</testsuite>\n</testsuites>\n",
     ]
     return "\n".join(lines)
@@ -43,8 +43,12 @@ def _opening(tag: str, attributes: Mapping[str, object]) -> str:
     return ET.tostring(element(tag, attributes), encoding="unicode").replace(" />", ">")
 
 
-def _case(row: Row, fail_on: str) -> ET.Element:
-    told = {"classname": "stabdiag.scan", "name": words.name(row), "time": round(row.seconds, 3)}
+def _case(row: Row, overview: Overview, fail_on: str) -> ET.Element:
+    told = {
+        "classname": "stabdiag.scan",
+        "name": words.name(row, overview),
+        "time": round(row.seconds, 3),
+    }
     case = element("testcase", told)
     if row.severity is None:
         case.append(element("skipped", {"message": row.reason}))

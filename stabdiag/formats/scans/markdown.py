@@ -66,7 +66,7 @@ def _groups(overview: Overview) -> Iterator[str]:
     for one in [one for one in overview.groups if one.runs > 1][:_MOST]:
         items.append(f"- {_sign(one.severity)} {escape(words.group(one))}")
         if one.worst.action:
-            items.append(f"  {code(words.name(one.worst))}: {escape(one.worst.action)}")
+            items.append(f"  {code(words.name(one.worst, overview))}: {escape(one.worst.action)}")
     if items:
         yield "**Failed alike**"
         yield "\n".join(items)
@@ -75,7 +75,7 @@ def _groups(overview: Overview) -> Iterator[str]:
 def _worst(overview: Overview) -> Iterator[str]:
     rows = [
         (
-            code(words.name(row)),
+            code(words.name(row, overview)),
             f"{_sign(row.severity)} {escape(row.headline or row.outcome)}",
             "" if row.lost_steps is None else str(row.lost_steps),
             escape(row.action),
@@ -91,7 +91,7 @@ def _changes(overview: Overview) -> Iterator[str]:
     if overview.changes is None:
         return
     yield f"**Since the last scan**: {escape(words.changes(overview.changes))}"
-    rows = list(words.changed(overview.changes))[:_MOST]
+    rows = list(words.changed(overview))[:_MOST]
     if rows:
         yield "\n".join(f"- {code(name)}: {escape(told)}" for name, told in rows)
 

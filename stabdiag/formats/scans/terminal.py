@@ -78,7 +78,7 @@ def _worst(overview: Overview, page: Page) -> Iterator[Text]:
     yield from page.heading("Worst runs", rest)
     rows = [
         (
-            words.name(row),
+            words.name(row, overview),
             row.outcome,
             "" if row.step is None else str(row.step),
             "" if row.lost_steps is None else str(row.lost_steps),
@@ -109,7 +109,8 @@ def _groups(overview: Overview, page: Page) -> Iterator[Text]:
         if one.worst.action:
             yield from page.wrap(
                 page.line(
-                    page.text(f"{words.name(one.worst)}: ", "dim"), page.text(one.worst.action)
+                    page.text(f"{words.name(one.worst, overview)}: ", "dim"),
+                    page.text(one.worst.action),
                 ),
                 "    ",
             )
@@ -134,7 +135,7 @@ def _changes(overview: Overview, page: Page) -> Iterator[Text]:
     if overview.changes is None:
         return
     yield from page.heading("Since the last scan", words.changes(overview.changes))
-    rows = list(words.changed(overview.changes))
+    rows = list(words.changed(overview))
     for name, told in rows[:_MOST]:
         yield from page.wrap(f"{name}: {told}", "  ", "    ")
     yield from _more(len(rows) - _MOST, "run", page)
@@ -159,5 +160,5 @@ def _foot(overview: Overview, page: Page) -> Iterator[Text]:
     told = ", ".join(filter(None, (*overview.places, words.took(overview))))
     yield page.text("")
     yield from page.wrap(page.text(told, "dim"))
-    more = "stabdiag diagnose PATH for the whole report on a run; -o scan.html for the page"
+    more = "stabdiag diagnose PATH; --write html=scan.html"
     yield from page.wrap(page.text(f"more: {more}", "dim"))

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from stabdiag.formats.measured import number
-from stabdiag.scanned import ANY_ERROR
+from stabdiag.scanned import ANY_ERROR, Changes
 from stabdiag.words import listed, plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from stabdiag.scanned import Change, Changes, Common, Group, Overview, Row, Split, Unread
+    from stabdiag.scanned import Change, Common, Group, Overview, Row, Split, Unread
 
 _OUTSIDE = {"≥": "below", "<": "from there on", "=": "otherwise"}
 
@@ -38,9 +38,10 @@ def summary(overview: Overview) -> str:
     return f"{told}; {plural(unread, 'log')} could not be read" if unread else told
 
 
-def name(row: Row) -> str:
-    """Return what a run is called: its path, and its own name where that does not tell it."""
-    return row.path if row.run in row.path else f"{row.path} [{row.run}]"
+def name(run: Row | Change, overview: Overview | None = None) -> str:
+    """Return what a run is called: below the one place that was scanned, or in full."""
+    several = overview is not None and len(overview.places) > 1
+    return run.path if several or run.run in ("", ".") else run.run
 
 
 def group(one: Group) -> str:
@@ -106,14 +107,11 @@ def changes(told: Changes) -> str:
     return ", ".join(parts) or "nothing changed"
 
 
-def changed(told: Changes) -> Iterator[tuple[str, str]]:
+def changed(overview: Overview) -> Iterator[tuple[str, str]]:
     """Yield each run that changed, the worse ones first, and how."""
+    told = overview.changes or Changes()
     for one in (*told.worse, *told.better, *told.other):
-        yield _name(one), f"{one.before} → {one.after}"
-
-
-def _name(one: Change) -> str:
-    return one.path if one.run in one.path else f"{one.path} [{one.run}]"
+        yield name(one, overview), f"{one.before} → {one.after}"
 
 
 def unread(one: Unread) -> str:
