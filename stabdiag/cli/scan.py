@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import signal
-import sys
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -120,6 +119,7 @@ def scan(
     from stabdiag.findings import Severity, fails
     from stabdiag.formats import names
     from stabdiag.formats.scans import FORMATS, render
+    from stabdiag.scan.process import without_pandas
     from stabdiag.scan.scan import asked, scan_into
 
     beside = options.besides_of(also, names(FORMATS))
@@ -134,8 +134,7 @@ def scan(
         literal=literal,
         timeout=timeout,
     )
-    # Arrow would import pandas to ask whether a list is one of its kinds: half a second.
-    sys.modules.setdefault("pandas", None)  # type: ignore[arg-type]
+    without_pandas()
     with _stopping(store) as stopped, scan_display(color) as display:
         found = scan_into(
             paths,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
@@ -23,10 +24,17 @@ if TYPE_CHECKING:
 
     from stabdiag.places.found import Asked, Found
     from stabdiag.places.listing import Entry, Place
+    from stabdiag.places.logs import Log
     from stabdiag.readers.columns import Columns
 
 # How many of the logs that were not taken are named.
 _SHOWN: Final = 3
+
+# What tells files of one run apart: its ranks, its checkpoints, and what was rotated away.
+_PART: Final = re.compile(
+    r"(rank|gpu|node|worker|process|proc|host|checkpoint|ckpt|epoch|step)[-_.]?\d+|\.\d{1,3}$",
+    re.IGNORECASE,
+)
 
 ARCHIVES: Final = (".tar", ".tgz", ".zip", ".tar.gz", ".tar.bz2", ".tar.xz", ".tar.zst")
 
@@ -61,7 +69,19 @@ def best_of(place: Place, entries: Sequence[Entry], asked: Asked) -> Found:
     names = dict.fromkeys(str(stores.run_of(one) or one.path) for one in choice.others)
     others = [name for name in names if name != str(run or log.path)]
     notes = [*_told(taken, others), *_archives(entries), *dict.fromkeys(place.notes)]
+    columns = replace(columns, runs_beside=_runs_beside(log, choice.others))
     return with_beside(columns, replace(beside, events=[*map(note, notes), *beside.events]))
+
+
+def _runs_beside(log: Log, others: Iterable[Log]) -> int:
+    """Return how many of the others are runs of their own: of the same format, on its level."""
+
+    def run(one: Log) -> str:
+        return _PART.sub("", str(stores.run_of(one) or one.path))
+
+    level = len(log.path.parts)
+    beside = (one for one in others if one.format == log.format and len(one.path.parts) == level)
+    return len({run(one) for one in beside if one.losses and not one.is_evaluation} - {run(log)})
 
 
 def only_log(place: Place, entry: Entry, entries: Sequence[Entry], asked: Asked) -> Found:

@@ -11,6 +11,8 @@ from queue import Empty, Queue
 from threading import Event, Thread
 from typing import TYPE_CHECKING, Final
 
+import pyarrow.compute as pc
+
 from stabdiag.errors import StabdiagError
 from stabdiag.scan.find import Passed
 from stabdiag.scan.work import Batch, read_batch, unread
@@ -215,7 +217,7 @@ class Reading:
 
     def _learn(self, jobs: Sequence[Job], batch: Batch) -> None:
         """Reckon with what logs have cost so far."""
-        took = float(batch.rows["seconds"].to_numpy().sum())
+        took = pc.sum(batch.rows["seconds"]).as_py()
         if batch.rows.num_rows == len(jobs) and took:
             ratio = took / sum(map(_cost, jobs))
             self.pace = 0.7 * self.pace + 0.3 * min(max(ratio, 0.05), 50.0)

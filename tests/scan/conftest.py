@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -72,7 +74,8 @@ def started() -> Iterator[Callable[..., subprocess.Popen[str]]]:
 
     yield start
     for process in processes:
-        process.kill()
+        with suppress(ProcessLookupError):  # its children, too
+            os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
 
 
