@@ -62,7 +62,7 @@ def in_common(table: pa.Table) -> tuple[tuple[Common, ...], Compared]:
     outcomes = dict(_outcomes(table))
     compared = Compared(runs=table.num_rows, outcomes=tuple(outcomes))
     if not outcomes:
-        return (), replace(compared, why="too few runs failed")
+        return (), replace(compared, why="fewer than three runs failed")
     outcomes = {name: has for name, has in outcomes.items() if not has.all()}
     if not outcomes:
         return (), replace(compared, why="all runs failed alike")

@@ -51,7 +51,6 @@ def render(overview: Overview, *, command: str | None = None) -> str:
         words=words,
         worst=next((one.severity for one in overview.counts if one.severity), "note"),
         bar=_bar([overview.of(one) for one in severities]),
-        alike=[one for one in overview.groups if one.runs > 1],
         shown=len(rows),
         command=command,
         policy=Markup(policy([script], style)),

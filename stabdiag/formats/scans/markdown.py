@@ -48,7 +48,7 @@ def _head(overview: Overview) -> Iterator[str]:
 
 
 def _common(overview: Overview) -> Iterator[str]:
-    if not overview.of("error") and not overview.common:
+    if not words.has_common(overview):
         return
     yield "**What the failed runs have in common**"
     items = []
@@ -63,12 +63,12 @@ def _common(overview: Overview) -> Iterator[str]:
 
 def _groups(overview: Overview) -> Iterator[str]:
     items = []
-    for one in [one for one in overview.groups if one.runs > 1][:_MOST]:
+    for one in overview.groups[:_MOST]:
         items.append(f"- {_sign(one.severity)} {escape(words.group(one))}")
         if one.worst.action:
             items.append(f"  {code(words.name(one.worst, overview))}: {escape(one.worst.action)}")
     if items:
-        yield "**Failed alike**"
+        yield "**Kinds of failure**"
         yield "\n".join(items)
 
 

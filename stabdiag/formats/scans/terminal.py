@@ -99,12 +99,10 @@ def _curve(row: Row, page: Page) -> str:
 
 
 def _groups(overview: Overview, page: Page) -> Iterator[Text]:
-    """Yield the groups of several runs: a run by itself stands among the worst."""
-    groups = [one for one in overview.groups if one.runs > 1]
-    if not groups:
+    if not overview.groups:
         return
-    yield from page.heading("Failed alike")
-    for one in groups[:_MOST]:
+    yield from page.heading("Kinds of failure")
+    for one in overview.groups[:_MOST]:
         yield from page.wrap(words.group(one), page.text("  • ", _accent(one.severity)))
         if one.worst.action:
             yield from page.wrap(
@@ -114,11 +112,11 @@ def _groups(overview: Overview, page: Page) -> Iterator[Text]:
                 ),
                 "    ",
             )
-    yield from _more(len(groups) - _MOST, "group", page)
+    yield from _more(len(overview.groups) - _MOST, "kind", page)
 
 
 def _common(overview: Overview, page: Page) -> Iterator[Text]:
-    if not overview.of("error") and not overview.common:
+    if not words.has_common(overview):
         return
     yield from page.heading(
         "What the failed runs have in common", words.NO_CAUSE if overview.common else ""

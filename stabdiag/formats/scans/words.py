@@ -25,7 +25,11 @@ def summary(overview: Overview) -> str:
     if not overview.runs:
         return "There is no run to tell of"
     if not read:
-        return f"No log could be read: {unread} of {unread}" if unread > 1 else "The log is unread"
+        return (
+            f"No log could be read: {unread} of {unread}"
+            if unread > 1
+            else "The log could not be read"
+        )
     told = (
         f"{failed} of {plural(read, 'run')} failed"
         if failed
@@ -83,11 +87,16 @@ def _rest(split: Split) -> str:
     return f"{where}: {split.outside[0]} of {split.outside[1]}"
 
 
+def has_common(overview: Overview) -> bool:
+    """Tell whether there is a word to be said of what failed runs have in common."""
+    return bool(overview.common) or (overview.of("error") > 0 and overview.compared.runs > 1)
+
+
 def compared(overview: Overview) -> str:
     """Return what was looked at to find what runs have in common, and how sure it is."""
     told = overview.compared
     if told.why:
-        return f"Not known: {told.why}."
+        return f"Not compared: {told.why}."
     looked = (
         f"{plural(told.settings, 'setting')} against {plural(len(told.outcomes), 'outcome')} "
         f"in {plural(told.runs, 'run')}"
@@ -102,7 +111,7 @@ def compared(overview: Overview) -> str:
 def changes(told: Changes) -> str:
     """Return in one line what became otherwise since the last scan."""
     counts = {"new": told.new, "gone": told.gone, "worse": len(told.worse)}
-    counts |= {"better": len(told.better), "otherwise different": len(told.other)}
+    counts |= {"better": len(told.better), "different": len(told.other)}
     parts = [f"{count} {what}" for what, count in counts.items() if count]
     return ", ".join(parts) or "nothing changed"
 
