@@ -11,6 +11,8 @@ import subprocess
 import sys
 from concurrent.futures import BrokenExecutor, Executor, Future
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from queue import SimpleQueue
 from threading import Lock, Thread
@@ -36,12 +38,32 @@ _ENVIRONMENT: Final = {
 _ANSWER: Final = 10
 
 
+@dataclass(kw_only=True)
+class Hands:
+    """An executor, how many logs it reads at a time, and what makes another one if it breaks."""
+
+    executor: Executor
+    width: int
+    make: Callable[[], Executor] | None = None
+
+    def submit(self, fn: Any, /, *args: Any) -> Future[Any]:
+        """Have a function called; a pool that is broken is made anew, if it was made here."""
+        try:
+            return self.executor.submit(fn, *args)
+        except BrokenExecutor:
+            if self.make is None:
+                raise
+        self.executor.shutdown(wait=False, cancel_futures=True)
+        self.executor = self.make()
+        return self.executor.submit(fn, *args)
+
+
 @contextmanager
 def opened(
     executor: str | Executor | Callable[[], Executor] | None,
     jobs: int | None = None,
     scheduler: str | None = None,
-) -> Iterator[tuple[Executor, int]]:
+) -> Iterator[Hands]:
     """Give an executor and how many logs it reads at a time; what was made here ends with it.
 
     Args:
@@ -57,18 +79,19 @@ def opened(
     count = jobs or cores()
     if executor == "dask":
         with _dask(scheduler) as (found, threads):
-            yield found, jobs or threads
+            yield Hands(executor=found, width=jobs or threads)
         return
     if scheduler is not None:
         raise StabdiagError("a scheduler is Dask's: --executor dask --scheduler ADDRESS")
     if isinstance(executor, Executor):
-        yield executor, count
+        yield Hands(executor=executor, width=count)
         return
-    made = Workers(count) if executor is None else _made(executor)
+    make = partial(Workers, count) if executor is None else partial(_made, executor)
+    hands = Hands(executor=make(), width=count, make=make)
     try:
-        yield made, count
+        yield hands
     finally:
-        made.shutdown(wait=False, cancel_futures=True)
+        hands.executor.shutdown(wait=False, cancel_futures=True)
 
 
 def cores() -> int:

@@ -3,8 +3,9 @@
 1. A log that is called by what it is, such as ``metrics.csv`` or ``train.log``, is that of its
    folder. All of those are views of one run, and so is what lies in the folders in which a run
    keeps its logs, such as ``checkpoint-500`` or ``tensorboard``.
-2. Two or more files of one format with names of their own are runs beside each other; a text log
-   of a run's name goes with it. Where its folder has a log by rule 1, text is what jobs printed.
+2. Where two or more files of one format have names of their own, each file with such a name is a
+   run, or a view of the run of that name. Text is not counted where the folder has a log by rule 1:
+   it is what its jobs printed.
 3. What then remains goes with the run of its folder.
 """
 
@@ -36,7 +37,9 @@ _WORDS: Final = frozenset(
     console event events state stats run raw main
     """.split()  # noqa: SIM905 - so that it can be read
 )
-_STRUCTURED: Final = frozenset({".jsonl", ".ndjson", ".csv", ".tsv", ".parquet", ".pq", ".wandb"})
+_STRUCTURED: Final = frozenset(
+    {".jsonl", ".ndjson", ".csv", ".tsv", ".parquet", ".pq", ".wandb", ".tfevents"}
+)
 _PACKED: Final = re.compile(r"(\.(gz|bz2|xz|zst|lz4))?$", re.IGNORECASE)
 _ROTATED: Final = re.compile(r"(\.[a-z]\w{1,7})\.\d{1,3}$", re.IGNORECASE)
 _RANK: Final = re.compile(r"(?<![a-z])(?<!lora.)rank[-_.=]?\d{1,6}(?!\d)", re.IGNORECASE)
@@ -160,7 +163,9 @@ def _apart(named: list[_Named]) -> set[str]:
     for one in named:
         if not one.own and (one.structured or not is_run):
             stems.setdefault(one.suffix, set()).add(one.stem)
-    return {stem for beside in stems.values() if len(beside) > 1 for stem in beside}
+    if not any(len(beside) > 1 for beside in stems.values()):
+        return set()
+    return {one.stem for one in named if not one.own}
 
 
 def _job(root: str, run: str, same: list[_Named], beside: _Beside, *, alone: bool) -> Job:
@@ -186,7 +191,7 @@ def _joined(run: str, name: str) -> str:
 
 def _named(file: File) -> _Named:
     folder, _, name = file.path.rpartition("/")
-    if _EVENTS in name:
+    if name.startswith("events.out") or (_EVENTS in name and not name.endswith(f".{_EVENTS}")):
         begun = next((p for p in folder.split("/") if (m := INNER.match(p)) and m["begun"]), "")
         return _Named(file, begun, _EVENTS, not begun, not begun, attempt=False)
     plain = _ROTATED.sub(r"\1", _PACKED.sub("", name))

@@ -9,6 +9,8 @@ import pickle
 import signal
 import sys
 from contextlib import suppress
+from functools import partial
+from typing import TextIO
 
 
 def serve() -> None:
@@ -21,7 +23,8 @@ def serve() -> None:
     without_pandas()
     from stabdiag.scan import work
 
-    work.impatient = _dies_late
+    nowhere = open(os.devnull, "w")  # noqa: SIM115, PTH123 - open to the end
+    work.impatient = partial(_dies_late, nowhere)
     gc.freeze()
     gc.disable()
     with suppress(BrokenPipeError):
@@ -53,12 +56,9 @@ def without_pandas() -> None:
     del sys.modules["pandas"]
 
 
-def _dies_late(seconds: float | None) -> None:
+def _dies_late(nowhere: TextIO, seconds: float | None) -> None:
     """End the process in so many seconds, whatever holds it: None lets it live."""
     if seconds is None:
         faulthandler.cancel_dump_traceback_later()
         return
-    faulthandler.dump_traceback_later(seconds, exit=True, file=_NOWHERE)
-
-
-_NOWHERE = open(os.devnull, "w")  # noqa: SIM115, PTH123 - open to the end
+    faulthandler.dump_traceback_later(seconds, exit=True, file=nowhere)

@@ -19,8 +19,9 @@ from stabdiag.scan.work import Batch, read_batch, unread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
-    from concurrent.futures import Executor, Future
+    from concurrent.futures import Future
 
+    from stabdiag.scan.executors import Hands
     from stabdiag.scan.group import Job
     from stabdiag.scan.work import Ask
 
@@ -115,9 +116,8 @@ def _cost(job: Job) -> float:
 class Reading:
     """The batches that are out. One whose worker died comes back log by log, then each alone."""
 
-    executor: Executor
+    hands: Hands
     ask: Ask
-    width: int
     found: Found
     stopped: Callable[[], bool]
     pace: float = 1.0
@@ -135,7 +135,7 @@ class Reading:
                 self._hand_out()
                 if not self.out:
                     return
-                busy = len(self.out) >= 2 * self.width or self.found.done
+                busy = len(self.out) >= 2 * self.hands.width or self.found.done
                 done, _ = wait(self.out, _TICK if busy else _LOOK, FIRST_COMPLETED)
                 for future in done:
                     yield from self._taken(future)
@@ -149,7 +149,7 @@ class Reading:
 
     def _hand_out(self) -> None:
         """Keep two batches for each worker out: one that it reads, and one that waits for it."""
-        while len(self.out) < 2 * self.width:
+        while len(self.out) < 2 * self.hands.width:
             self.found.look(0)
             if self.again:
                 self._submit([self.again.pop()], 1)
@@ -175,11 +175,11 @@ class Reading:
         """Return the seconds of work that the next batch is to be."""
         if not self.found.done:
             return _WORK
-        return min(max(self.found.cost * self.pace / (3 * self.width), _LEAST), _WORK)
+        return min(max(self.found.cost * self.pace / (3 * self.hands.width), _LEAST), _WORK)
 
     def _submit(self, jobs: list[Job], tries: int) -> None:
         try:
-            future = self.executor.submit(read_batch, jobs, self.ask)
+            future = self.hands.submit(read_batch, jobs, self.ask)
         except Exception as error:  # noqa: BLE001 - each executor has errors of its own
             raise StabdiagError(
                 f"the executor takes no more work ({_line(error)}); what was read is kept, and the "

@@ -168,8 +168,8 @@ def scan_into(
         store = Store(folder)
         passed, listed = Passed(), Passed()  # by two threads
         wanted = (job for job in find(names, listed) if store.wants(job, __version__, ask.stamp))
-        with opened(executor, jobs, scheduler) as (made, width), closing(Found(wanted)) as found:
-            reading = Reading(executor=made, ask=ask, width=width, found=found, stopped=stopped)
+        with opened(executor, jobs, scheduler) as hands, closing(Found(wanted)) as found:
+            reading = Reading(hands=hands, ask=ask, found=found, stopped=stopped)
             try:
                 for batch in reading.batches():
                     store.add(batch.rows)

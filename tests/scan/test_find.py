@@ -193,3 +193,9 @@ def test_a_manifest_goes_with_the_log_of_its_name(tmp_path):
         "a.jsonl.gz": ["a.manifest.json", "config.yaml"],
         "b.jsonl": ["b.manifest.json", "config.yaml"],
     }
+
+
+def test_among_runs_each_file_with_a_name_of_its_own_is_one(found):
+    names = ["a.csv", "b.csv", "c.jsonl", "d.log", "e.log", "keras_run7.tfevents", "f.wandb"]
+    assert found(*names) == {name: [name] for name in names}
+    assert len(found("metrics.csv")) == len(names) + 1

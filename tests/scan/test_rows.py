@@ -7,6 +7,7 @@ import shutil
 import tarfile
 import zipfile
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
@@ -54,7 +55,7 @@ def test_any_executor_gives_the_same_rows(sweep):
     own = facts(None)
     with ThreadPoolExecutor(2) as threads:
         assert facts(threads) == own
-    assert facts(lambda: ProcessPoolExecutor(2)) == own
+    assert facts(lambda: ProcessPoolExecutor(2, get_context("spawn"))) == own
     assert facts("concurrent.futures:ThreadPoolExecutor") == own
 
 
