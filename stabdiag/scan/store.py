@@ -22,6 +22,7 @@ from pyarrow import parquet
 
 from stabdiag.errors import StabdiagError
 from stabdiag.scan.find import PART
+from stabdiag.scan.group import storable_text
 from stabdiag.scan.rows import SCHEMA
 from stabdiag.scanned import UNREAD
 
@@ -95,7 +96,7 @@ class Store:
 
     def wants(self, job: Job, version: str, limits: str) -> bool:
         """Tell whether a run has to be read, and take it for one that is there."""
-        key = _hash(job.key)
+        key = _hash(storable_text(job.key))
         if key in self._seen:  # it lies below two of the paths
             return False
         self._seen.add(key)

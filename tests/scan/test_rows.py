@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gzip
+import json
+import os
 import shutil
 import tarfile
 import zipfile
@@ -133,3 +135,17 @@ def test_an_executor_that_is_none(sweep, executor, told):
 
 def test_a_scan_of_two_paths_has_each_run_once(sweep):
     assert scan([sweep, sweep, sweep / "run1.jsonl"], jobs=1).runs == 10
+
+
+def test_names_that_are_no_text_and_numbers_that_are_too_large(tmp_path):
+    folder = tmp_path / "runs" / os.fsdecode(b"sw\xffeep")
+    folder.mkdir(parents=True)
+    write_log(tmp_path / "log.jsonl", 1).rename(folder / os.fsdecode(b"a\xe9.jsonl"))
+    manifest = {"seed": 1 << 70, "note": "\ud800", "lr": 1e-3, "batch_size": 10**30}
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    for reused in (0, 1):
+        overview = scan(tmp_path / "runs", store=tmp_path / "rows", jobs=1)
+        (row,) = overview.rows
+        assert (row.run, row.outcome) == ("sw\\udcffeep/a\\udce9.jsonl", "nan-dtype-unknown")
+        assert (row.seed, row.peak_lr, row.settings["note"]) == (None, 0.001, "\\ud800")
+        assert overview.reused == reused
