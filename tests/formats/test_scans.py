@@ -156,9 +156,12 @@ def test_an_unknown_format():
 
 
 def test_with_several_places_runs_are_called_by_their_paths():
-    found = overview_of(ROWS, places=("a", "b"), top=1)
-    assert ROWS[22].run == found.worst[0].run or found.worst[0].path in render(found, "markdown")
-    assert found.worst[0].path in render(found, "markdown")
+    text = render(overview_of(ROWS, places=("a", "b"), top=1), "markdown")
+    assert "| `lr-0.03/seed0/log.jsonl` |" in text
+    text = render(overview_of(ROWS[:1], places=("a", "b"), top=1), "junit")
+    assert 'name="runs/lr-0.0001/seed0/log.jsonl"' in text
+    file = [replace(row, path=row.run.replace("/", "-"), run=".") for row in ROWS]
+    assert 'name="lr-0.03-seed0"' in render(made(file), "junit")
 
 
 def named(name: str) -> Overview:
