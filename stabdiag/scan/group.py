@@ -101,9 +101,35 @@ class _Named:
     attempt: bool
 
 
+class _Beside:
+    """The manifests of a folder: those of one log, by its name, and those of all."""
+
+    def __init__(self, files: Sequence[File]) -> None:
+        self._own: dict[str, list[File]] = {}
+        self._of_all: list[File] = []
+        for file in files:
+            stem = file.path.removesuffix(".manifest.json")
+            if stem != file.path:
+                self._own.setdefault(stem, []).append(file)
+            elif is_manifest(file.path.rpartition("/")[2]):
+                self._of_all.append(file)
+
+    def of(self, logs: Sequence[_Named]) -> tuple[File, ...]:
+        """Return the manifests that go with some logs."""
+        stems = set()
+        for path in (log.file.path for log in logs):
+            folder, slash, name = path.rpartition("/")
+            stems |= {
+                f"{folder}{slash}{stem}"
+                for stem in (name.rpartition(".")[0], name.partition(".")[0])
+            }
+        own = [file for stem in sorted(stems) for file in self._own.get(stem, ())]
+        return (*own, *self._of_all)
+
+
 def jobs_in(root: str, run: str, files: Sequence[File]) -> Iterator[Job]:
     """Yield the runs among the files of one folder and of those in which a run keeps its logs."""
-    beside = tuple(file for file in files if is_manifest(file.path.rpartition("/")[2]))
+    beside = _Beside(files)
     named = []
     for file in files:
         if file.path.lower().endswith(ARCHIVES):
@@ -137,7 +163,7 @@ def _apart(named: list[_Named]) -> set[str]:
     return {stem for beside in stems.values() if len(beside) > 1 for stem in beside}
 
 
-def _job(root: str, run: str, same: list[_Named], beside: tuple[File, ...], *, alone: bool) -> Job:
+def _job(root: str, run: str, same: list[_Named], beside: _Beside, *, alone: bool) -> Job:
     if all(one.attempt for one in same) and len({one.suffix for one in same}) == 1:
         attempts = len(same) > 1
     else:
@@ -148,18 +174,10 @@ def _job(root: str, run: str, same: list[_Named], beside: tuple[File, ...], *, a
         root=root,
         run=run if run and all(one.own for one in same) else _joined(run, name),
         logs=tuple(one.file for one in same),
-        beside=tuple(one for one in beside if _goes_with(one.path, same)),
+        beside=beside.of(same),
         sure=any(one.structured for one in same),
         attempts=attempts,
     )
-
-
-def _goes_with(manifest: str, logs: Sequence[_Named]) -> bool:
-    """Tell whether a manifest is that of a run, and not of one that lies beside it."""
-    folder, _, name = manifest.rpartition("/")
-    stem = name.removesuffix(".manifest.json")
-    names = {log.file.path.removeprefix(f"{folder}/") for log in logs}
-    return stem == name or any(one.startswith(f"{stem}.") for one in names)
 
 
 def _joined(run: str, name: str) -> str:

@@ -182,3 +182,14 @@ def test_work_begins_before_the_listing_ends(found, tmp_path):
     assert next(jobs).run == "a"
     (tmp_path / "b" / "metrics.csv").unlink()  # it was not listed yet
     assert list(jobs) == []
+
+
+def test_a_manifest_goes_with_the_log_of_its_name(tmp_path):
+    for name in ("a.jsonl.gz", "b.jsonl", "a.manifest.json", "b.manifest.json", "config.yaml"):
+        (tmp_path / name).write_text("x")
+    jobs = find([str(tmp_path)], Passed())
+    beside = {job.run: [file.path for file in job.beside] for job in jobs}
+    assert beside == {
+        "a.jsonl.gz": ["a.manifest.json", "config.yaml"],
+        "b.jsonl": ["b.manifest.json", "config.yaml"],
+    }
