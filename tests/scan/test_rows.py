@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import shutil
 import tarfile
 import zipfile
@@ -132,3 +133,13 @@ def test_an_executor_that_is_none(sweep, executor, told):
 
 def test_a_scan_of_two_paths_has_each_run_once(sweep):
     assert scan([sweep, sweep, sweep / "run1.jsonl"], jobs=1).runs == 10
+
+
+def test_no_row_holds_what_is_secret(tmp_path):
+    log = write_log(tmp_path / "run.jsonl")
+    told = {"wandb_api_key": "KEY", "tracking.uri": "https://me:WORD@example.org/x", "width": 64}
+    log.with_suffix(".manifest.json").write_text(json.dumps(told))
+    (row,) = scan(log, jobs=1).rows
+    assert row.settings["width"] == "64"
+    assert "KEY" not in str(row)
+    assert "WORD" not in str(row)
