@@ -9,9 +9,9 @@ import numpy as np
 from stabdiag.comparison.settings import is_secret
 from stabdiag.findings import Severity
 from stabdiag.manifest.keys import KEYS
+from stabdiag.places.urls import shown
 from stabdiag.postmortem.clock import clock_of
 from stabdiag.postmortem.incident import incident_of
-from stabdiag.places.urls import shown
 from stabdiag.postmortem.lost import lost_by
 from stabdiag.scan.settings import TYPED
 from stabdiag.scanned import Row

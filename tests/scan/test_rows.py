@@ -137,7 +137,12 @@ def test_a_scan_of_two_paths_has_each_run_once(sweep):
 
 def test_no_row_holds_what_is_secret(tmp_path):
     log = write_log(tmp_path / "run.jsonl")
-    told = {"wandb_api_key": "KEY", "tracking.uri": "https://me:WORD@example.org/x", "width": 64}
+    told = {
+        "lr": 0.1,
+        "wandb_api_key": "KEY",
+        "tracking.uri": "https://me:WORD@example.org/x",
+        "width": 64,
+    }
     log.with_suffix(".manifest.json").write_text(json.dumps(told))
     (row,) = scan(log, jobs=1).rows
     assert row.settings["width"] == "64"
