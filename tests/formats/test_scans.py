@@ -11,6 +11,7 @@ from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import jsonschema
 import pytest
 from rich.cells import cell_len
 
@@ -18,6 +19,7 @@ from stabdiag.errors import StabdiagError
 from stabdiag.formats import names
 from stabdiag.formats.scans import FORMATS, render
 from stabdiag.formats.scans.csv import escape
+from stabdiag.formats.scans.structured import schema
 from stabdiag.scan.overview import overview_of
 from stabdiag.scan.rows import table_of
 from stabdiag.scanned import Common, Overview, Row, Split
@@ -121,6 +123,15 @@ def test_the_json_has_every_row_and_what_they_have_in_common(overview: Overview)
     (one,) = told["in_common"]
     assert (one["setting"], one["relation"], one["value"]) == ("peak_lr", "≥", 0.003)
     assert one["inside"] == {"with_outcome": 11, "runs": 12}
+
+
+@pytest.mark.parametrize("rows", [ROWS, *ODD.values()], ids=["sweep", *ODD])
+def test_the_json_satisfies_its_schema(rows: list[Row]):
+    checked = jsonschema.Draft202012Validator(json.loads(schema()))
+    checked.check_schema(json.loads(schema()))
+    before = table_of([replace(row, outcome="plateau", severity="note") for row in rows])
+    for overview in (made(rows), made(rows, before=before, seconds=0.5)):
+        checked.validate(json.loads(render(overview, "json")))
 
 
 def test_the_csv_has_a_column_for_every_setting(overview: Overview):
