@@ -111,12 +111,17 @@ class _Raw:
     def __init__(self, name: str, file: Any) -> None:
         self._name = name
         self._file = file
+        self._ended = False
 
     def read(self, size: int, /) -> bytes:
+        if self._ended:  # aiohttp complains on standard error if it is asked again
+            return b""
         try:
-            return bytes(self._file.read(size))
+            found = bytes(self._file.read(size))
         except Exception as error:  # noqa: BLE001 - each file system has errors of its own
             fail(self._name, error)
+        self._ended = not found
+        return found
 
     def close(self) -> None:
         self._file.close()

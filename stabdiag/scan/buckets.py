@@ -40,9 +40,8 @@ def _matching(url: str, place: Remote, passed: Passed, below: Below) -> Iterator
         fail(place.name, error)
     if not found:
         raise LogError(f"{place.name}: nothing is called so; check the URL")
-    scheme = url.partition("://")[0]
     for path in found:
-        yield from find_remote(f"{scheme}://{path.lstrip('/')}", passed, below)
+        yield from find_remote(place.files.unstrip_protocol(path), passed, below)
 
 
 def _single(url: str, place: Remote | None = None) -> Job:
