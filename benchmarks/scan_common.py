@@ -120,16 +120,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--sweeps", type=int, default=200, help="how many of each kind")
     sweeps = parser.parse_args().sweeps
+    print("| what decides | runs | fail inside, outside | named | something else as well |")
+    print("|---|---|---|---|---|")
     for what in PLANTED:
         rng = np.random.default_rng(1)
         told = [planted(rng, what) for _ in range(sweeps)]
         found = sum(what.setting in settings_of(one) for one in told)
-        first = sum(bool(one) and one[0].split.setting == what.setting for one in told)
         more = sum(len(one) > 1 for one in told)
-        print(f"{what}: found in {found} of {sweeps}, first in {first}; more told in {more}")
+        inside, outside = (f"{share:.0%}" for share in what.fail)
+        shares = f"{found / sweeps:.1%} | {more / sweeps:.1%}"
+        print(f"| `{what.setting}` | {what.runs} | {inside}, {outside} | {shares} |")
     rng = np.random.default_rng(2)
     named = sum(bool(nothing(rng)) for _ in range(sweeps))
-    print(f"nothing planted: nothing told in {sweeps - named} of {sweeps}")
+    print(f"| nothing | 12 to 300 | | | {named / sweeps:.1%} |")
 
 
 def settings_of(told: tuple[Common, ...]) -> set[str]:

@@ -172,7 +172,8 @@ class Overview:
     """What a scan found.
 
     ``rows`` are all of its rows, the worst first; they may be gone through again and again, and
-    are not held. ``reused`` is how many were known from the last scan.
+    are not held. ``root`` is the folder in which all of them lie, with the slash at its end, if
+    there is one. ``reused`` is how many were known from the last scan.
     """
 
     places: tuple[str, ...]
@@ -183,6 +184,7 @@ class Overview:
     compared: Compared
     unread: tuple[Unread, ...]
     rows: Iterable[Row]
+    root: str = ""
     changes: Changes | None = None
     seconds: float | None = None
     reused: int = 0

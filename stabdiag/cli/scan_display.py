@@ -67,13 +67,15 @@ class ScanDisplay:
     def show(self) -> None:
         """Tell how far the scan is."""
         self._shown = time.monotonic()
-        of = "" if self.total is None else f" of {self.total}"
         left = self._left()
-        tell(f"{self.done}{of} logs, {self._told()}{'' if left is None else f'; some {left} left'}")
+        tell(f"{self._told()}{'' if left is None else f'; some {left} left'}")
 
     def _told(self) -> str:
         counts = self._counts
-        told = [f"{counts['error']} failed"]
+        far = plural(self.done, "log")
+        if self.total is not None:
+            far = f"{self.done} of {plural(self.total, 'log')}"
+        told = [far, f"{counts['error']} failed"]
         if counts["warning"]:
             told.append(plural(counts["warning"], "warning"))
         if counts[UNREAD]:
@@ -118,8 +120,7 @@ class _Bar(ScanDisplay):
         from stabdiag.formats.visible import visible
 
         left = self._left()
-        of = "" if self.total is None else f" of {self.total}"
-        told = f"{self.done}{of}, {self._told()}{'' if left is None else f', {left} left'}"
+        told = f"{self._told()}{'' if left is None else f', {left} left'}"
         self._progress.update(self._task, total=self.total, completed=self.done, description=told)
         lines = [Text(visible(one), "red", no_wrap=True, overflow="ellipsis") for one in self._last]
         return Group(*lines, self._progress)

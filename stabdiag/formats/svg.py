@@ -17,7 +17,11 @@ _FONT = re.compile(r"\s*@font-face \{.*?\}", re.DOTALL)
 
 def render(report: Report, *, verbose: bool = False) -> str:
     """Return the report as an SVG of 80 columns; rich escapes what the log brought along."""
+    return picture(ReportPage(report=report, width=80, verbose=verbose), "stabdiag diagnose")
+
+
+def picture(page: object, title: str) -> str:
+    """Return what rich can print as an SVG of 80 columns."""
     console = console_for(80, color=True, record=True)
-    console.print(ReportPage(report=report, width=80, verbose=verbose))
-    svg = console.export_svg(title="stabdiag diagnose", unique_id="stabdiag")
-    return _FONT.sub("", svg)
+    console.print(page)
+    return _FONT.sub("", console.export_svg(title=title, unique_id="stabdiag"))

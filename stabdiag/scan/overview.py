@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -64,6 +65,7 @@ def overview_of(
         compared=compared,
         unread=tuple(_unread(table)),
         rows=_Sorted(table=table, order=held.order),
+        root=_root(table["path"]),
         changes=None if before is None else _changes(table, before),
         seconds=seconds,
         reused=reused,
@@ -124,6 +126,15 @@ def _coded(column: pa.ChunkedArray[Any]) -> tuple[list[Any], Ints]:
     """Return the different values of a column, and the number of each row's."""
     encoded = column.combine_chunks().dictionary_encode(null_encoding="encode")
     return encoded.dictionary.to_pylist(), encoded.indices.to_numpy().astype(np.int64)
+
+
+def _root(paths: pa.ChunkedArray[Any]) -> str:
+    """Return the folder in which all paths lie: what the first and the last of them share."""
+    first, last = pc.min(paths).as_py(), pc.max(paths).as_py()
+    if first == last:
+        return ""
+    shared: str = os.path.commonprefix([first, last])  # noqa: RUF071 - URLs as well
+    return shared[: shared.rfind("/") + 1]
 
 
 def _counts(held: _Held) -> list[Count]:

@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from stabdiag.comparison.settings import is_secret
 from stabdiag.findings import Severity
 from stabdiag.manifest.keys import KEYS
+from stabdiag.places.urls import shown
 from stabdiag.postmortem.clock import clock_of
 from stabdiag.postmortem.incident import incident_of
 from stabdiag.postmortem.lost import lost_by
@@ -91,6 +93,12 @@ def _settings(report: Report) -> Iterator[tuple[str, str]]:
         if key.name not in manifest.inferred and key.name not in typed
     }
     told = {**report.history.config, **manifest.unknown, **manifest.also, **known}
-    names = [name for name, value in told.items() if isinstance(value, str | int | float)]
+    # Rows are passed on: no key of a service is among them, and no password in a URL.
+    names = [
+        name
+        for name, value in told.items()
+        if isinstance(value, str | int | float) and not is_secret(name)
+    ]
     for name in names[:_SETTINGS]:
-        yield name[:_LONGEST], str(told[name])[:_LONGEST]
+        value = str(told[name])
+        yield name[:_LONGEST], (shown(value) if "://" in value else value)[:_LONGEST]

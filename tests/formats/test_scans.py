@@ -11,6 +11,7 @@ from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import jsonschema
 import pytest
 from rich.cells import cell_len
 
@@ -18,6 +19,7 @@ from stabdiag.errors import StabdiagError
 from stabdiag.formats import names
 from stabdiag.formats.scans import FORMATS, render
 from stabdiag.formats.scans.csv import escape
+from stabdiag.formats.scans.structured import schema
 from stabdiag.scan.overview import overview_of
 from stabdiag.scan.rows import table_of
 from stabdiag.scanned import Common, Overview, Row, Split
@@ -123,6 +125,15 @@ def test_the_json_has_every_row_and_what_they_have_in_common(overview: Overview)
     assert one["inside"] == {"with_outcome": 11, "runs": 12}
 
 
+@pytest.mark.parametrize("rows", [ROWS, *ODD.values()], ids=["sweep", *ODD])
+def test_the_json_satisfies_its_schema(rows: list[Row]):
+    checked = jsonschema.Draft202012Validator(json.loads(schema()))
+    checked.check_schema(json.loads(schema()))
+    before = table_of([replace(row, outcome="plateau", severity="note") for row in rows])
+    for overview in (made(rows), made(rows, before=before, seconds=0.5)):
+        checked.validate(json.loads(render(overview, "json")))
+
+
 def test_the_csv_has_a_column_for_every_setting(overview: Overview):
     rows = list(csv.DictReader(StringIO(render(overview, "csv"))))
     assert len(rows) == overview.runs
@@ -156,9 +167,12 @@ def test_an_unknown_format():
 
 
 def test_with_several_places_runs_are_called_by_their_paths():
-    found = overview_of(ROWS, places=("a", "b"), top=1)
-    assert ROWS[22].run == found.worst[0].run or found.worst[0].path in render(found, "markdown")
-    assert found.worst[0].path in render(found, "markdown")
+    text = render(overview_of(ROWS, places=("a", "b"), top=1), "markdown")
+    assert "| `lr-0.03/seed0/log.jsonl` |" in text
+    text = render(overview_of(ROWS[:1], places=("a", "b"), top=1), "junit")
+    assert 'name="runs/lr-0.0001/seed0/log.jsonl"' in text
+    file = [replace(row, path=row.run.replace("/", "-"), run=".") for row in ROWS]
+    assert 'name="lr-0.03-seed0"' in render(made(file), "junit")
 
 
 def named(name: str) -> Overview:

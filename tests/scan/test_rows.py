@@ -149,3 +149,18 @@ def test_names_that_are_no_text_and_numbers_that_are_too_large(tmp_path):
         assert (row.run, row.outcome) == ("sw\\udcffeep/a\\udce9.jsonl", "nan-dtype-unknown")
         assert (row.seed, row.peak_lr, row.settings["note"]) == (None, 0.001, "\\ud800")
         assert overview.reused == reused
+
+
+def test_no_row_holds_what_is_secret(tmp_path):
+    log = write_log(tmp_path / "run.jsonl")
+    told = {
+        "lr": 0.1,
+        "wandb_api_key": "KEY",
+        "tracking.uri": "https://me:WORD@example.org/x",
+        "width": 64,
+    }
+    log.with_suffix(".manifest.json").write_text(json.dumps(told))
+    (row,) = scan(log, jobs=1).rows
+    assert row.settings["width"] == "64"
+    assert "KEY" not in str(row)
+    assert "WORD" not in str(row)

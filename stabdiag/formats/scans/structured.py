@@ -1,8 +1,9 @@
-"""The overview as strict JSON, schema 1, with every row of the scan."""
+"""The overview as strict JSON, schema 1 (``scan.schema.json`` beside this file), with all rows."""
 
 from __future__ import annotations
 
 from dataclasses import fields
+from importlib.resources import files
 from typing import TYPE_CHECKING
 
 from stabdiag.formats.json_text import dumps, escape, mapping, scalar, version
@@ -47,6 +48,11 @@ def render(overview: Overview) -> str:
     return f'{dumps(content)[:-2]},\n  "rows": [\n{rows}\n  ]\n}}'
 
 
+def schema() -> str:
+    """Return the JSON Schema that every overview satisfies."""
+    return files("stabdiag.formats.scans").joinpath("scan.schema.json").read_text(encoding="utf-8")
+
+
 def _count(one: Count) -> Json:
     return {
         "outcome": escape(one.outcome),
@@ -57,6 +63,9 @@ def _count(one: Count) -> Json:
 
 
 def _group(one: Group) -> Json:
+    steps: Json = None
+    if one.steps is not None:
+        steps = dict(zip(("first", "median", "last"), one.steps, strict=True))
     near: Json = None
     if one.near is not None:
         near = {"first_step": one.near[0], "last_step": one.near[1], "runs": one.near[2]}
@@ -65,7 +74,7 @@ def _group(one: Group) -> Json:
         "severity": one.severity,
         "runs": one.runs,
         "lost_steps": one.lost_steps,
-        "steps": None if one.steps is None else list(one.steps),
+        "steps": steps,
         "near": near,
         "action_kind": scalar(one.worst.action_kind),
         "worst": escape(one.worst.path),

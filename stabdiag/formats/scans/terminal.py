@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import partial
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,7 +11,8 @@ from rich.text import Text
 from stabdiag.findings import Severity
 from stabdiag.formats.canvas import View, strip
 from stabdiag.formats.scans import words
-from stabdiag.formats.terminal.console import printed
+from stabdiag.formats.terminal.console import console_for, written
+from stabdiag.formats.terminal.page import page_for, unbroken
 from stabdiag.formats.terminal.sections import ACCENT, BADGE
 from stabdiag.formats.terminal.table import fitted
 from stabdiag.history import Series
@@ -20,6 +21,8 @@ from stabdiag.words import sentence
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from rich.console import Console, ConsoleOptions, RenderResult
+
     from stabdiag.formats.terminal.page import Page
     from stabdiag.scanned import Overview, Row
 
@@ -27,11 +30,25 @@ _CURVE = 12
 _MOST = 5
 
 
+@dataclass(frozen=True, kw_only=True)
+class OverviewPage:
+    """An overview that rich can print, in the width and the characters of the console at hand."""
+
+    overview: Overview
+    width: int = 80
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Yield the page, line by line."""
+        yield from unbroken(_lines(self.overview, page_for(options, self.width)))
+
+
 def render(
     overview: Overview, *, width: int = 80, color: bool = False, encoding: str = "utf-8"
 ) -> str:
     """Return the overview as text, with terminal colours or without."""
-    return printed(partial(_lines, overview), width=width, color=color, encoding=encoding)
+    console = console_for(width, color=color, encoding=encoding)
+    console.print(OverviewPage(overview=overview, width=width))
+    return written(console)
 
 
 def _lines(overview: Overview, page: Page) -> Iterator[Text]:

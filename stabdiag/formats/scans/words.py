@@ -43,9 +43,11 @@ def summary(overview: Overview) -> str:
 
 
 def name(run: Row | Change, overview: Overview | None = None) -> str:
-    """Return what a run is called: below the one place that was scanned, or in full."""
+    """Return what a run is called: below the one place that was scanned, or by its path."""
     several = overview is not None and len(overview.places) > 1
-    return run.path if several or run.run in ("", ".") else run.run
+    if not several and run.run not in ("", "."):
+        return run.run
+    return run.path.removeprefix("" if overview is None else overview.root)
 
 
 def group(one: Group) -> str:
