@@ -26,6 +26,7 @@ from build_pictures import pictures
 
 import stabdiag
 from stabdiag.explain.pages import PAGES, page
+from stabdiag.findings import ActionKind
 from stabdiag.formats import render, svg
 from stabdiag.formats.scans.terminal import OverviewPage
 from stabdiag.manifest.keys import KEYS
@@ -121,6 +122,8 @@ def generated() -> Iterable[tuple[Path, str]]:
     for name, table in (("roles", roles), ("manifest", manifest)):
         names = _put(names, name, table)
     yield ROOT / "docs" / "names.md", names
+    on_json = (ROOT / "docs" / "json.md").read_text(encoding="utf-8")
+    yield ROOT / "docs" / "json.md", _put(on_json, "kinds", kinds)
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     yield ROOT / "README.md", _put(readme, "names", in_short)
 
@@ -137,6 +140,11 @@ def roles() -> str:
     """Return the table of roles."""
     rows = [(f"`{role.shown}`", role.meaning, _names(role.names)) for role in ROLES]
     return _table(("role", "what it is", "found by, among others"), rows)
+
+
+def kinds() -> str:
+    """Return the table of the kinds of actions."""
+    return _table(("kind", "what to do"), [(f"`{kind.value}`", kind.about) for kind in ActionKind])
 
 
 def manifest() -> str:

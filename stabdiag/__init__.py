@@ -1,7 +1,6 @@
 """stabdiag: what went wrong with a training run, and what to do about it first."""
 
-from typing import TYPE_CHECKING
-
+TYPE_CHECKING = False  # type checkers know the name; to import it could fail, and nothing is here
 if TYPE_CHECKING:
     from stabdiag.api import compare, convert, diagnose, read
     from stabdiag.compared import Comparison

@@ -1,61 +1,140 @@
-"""The program as a process: ``stabdiag``, and ``python -m stabdiag``."""
+"""The program as a process: ``stabdiag``, and ``python -m stabdiag``.
 
-from __future__ import annotations
+People stop jobs on exit code 1, so a verdict ends with it and nothing else: neither an exception,
+for which Python would have the 1 as well, nor a library in C that calls ``exit(1)``. What is
+imported here at the top is there anyhow, and so cannot fail before anybody looks.
+"""
 
-import gc
 import os
 import sys
-from contextlib import suppress
-from typing import Final, NoReturn
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import FrameType
+    from typing import NoReturn
+
+# The exit code of what nobody foresaw (EX_SOFTWARE in sysexits.h).
+_INTERNAL = 70
+_SAID = b"stabdiag: internal error, and no verdict: a library has ended the program; errno"
 
 # What glibc's malloc is told (mallopt, malloc.h): M_TRIM_THRESHOLD and M_MMAP_THRESHOLD, so that
 # freed memory stays for the next array, and M_ARENA_MAX, so that all threads share it. To get fresh
 # pages from the system is a tenth of the time of a long log.
-_MALLOC: Final = ((-1, 1 << 30), (-3, 1 << 30), (-8, 1))
+_MALLOC = ((-1, 1 << 30), (-3, 1 << 30), (-8, 1))
 
 
-def run() -> NoReturn:
+class _Terminated(BaseException):
+    """The signal to terminate came."""
+
+
+def run() -> "NoReturn":
     """Run the command line, and leave without taking apart what it has made.
 
     To free every object in turn takes a tenth of the time of a small log, and the system takes the
     memory back anyhow; mypy leaves in this way, too.
     """
+    code, debug = _INTERNAL, False
+    try:
+        debug = _debug()
+        _prepare()
+        code = _command()
+    except BaseException as error:  # noqa: BLE001 - also what a library raises as SystemExit(1)
+        code = _code_of(error, debug=debug)
+    finally:
+        os._exit(code)
+
+
+def _debug() -> bool:
+    """Take ``--debug`` out of the arguments, and return whether it was there."""
+    end = sys.argv.index("--") if "--" in sys.argv else len(sys.argv)
+    asked = "--debug" in sys.argv[:end]
+    sys.argv[:end] = [word for word in sys.argv[:end] if word != "--debug"]
+    return asked
+
+
+def _prepare() -> None:
+    """Set up the streams, the memory and the threads of a process that lives for one log."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         # Whoever closed a stream wants nothing of it; the exit code still tells.
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115, PTH123 - open to the end
-    code: object = 130
-    try:
-        _prepare()
-        from stabdiag.cli import main
+    if sys.platform != "win32":
+        _guard()
+    import gc
+    import signal
+    import warnings
 
-        main()
-    except SystemExit as end:
-        code = end.code
-    except KeyboardInterrupt:  # while all of this is imported
-        pass
-    with suppress(OSError):  # what could not be written has been told of
-        sys.stdout.flush()
-        sys.stderr.flush()
-    os._exit(code if isinstance(code, int) else 1)
-
-
-def _prepare() -> None:
-    """Set up the memory and the threads of a process that lives for one log.
-
-    NumPy's linear algebra starts threads that wait busily, and nothing here multiplies matrices.
-    """
+    if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, _terminate)
     # A process that soon ends gains nothing by looking for cycles: 5% of the time of a small log.
     gc.disable()
+    # They are for those who write programs, and PYTHONWARNINGS=error is for theirs.
+    warnings.simplefilter("ignore")
+    # NumPy's linear algebra starts threads that wait busily, and nothing here multiplies matrices.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    if sys.platform != "linux":
-        return
+
+
+def _guard() -> None:
+    """Let the C library's ``exit``, by which we never leave, end with the code of a mishap.
+
+    OpenBLAS calls it where memory is scarce, and Python after an exception that nobody caught. The
+    last function that is registered runs first; both are C's own, so that no Python is needed then.
+    """
     import ctypes  # NumPy imports it anyhow
 
-    with suppress(OSError, AttributeError):  # another C library than glibc
-        mallopt = ctypes.CDLL(None).mallopt
+    libc = ctypes.CDLL(None)
+    try:
+        at_exit = libc["__cxa_atexit"]
+        at_exit(libc["_exit"], ctypes.c_void_p(_INTERNAL), None)
+        at_exit(libc["perror"], ctypes.c_char_p(_SAID), None)
         for parameter, value in _MALLOC:
-            mallopt(parameter, value)
+            libc["mallopt"](parameter, value)
+    except AttributeError:  # another C library than glibc
+        pass
+
+
+def _command() -> int:
+    from stabdiag.cli import main
+    from stabdiag.cli.terminal import open_output
+
+    open_output()
+    code = main()
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except OSError:  # what could not be written has been told of
+        pass
+    return code
+
+
+def _terminate(_number: int, _frame: "FrameType | None") -> None:
+    raise _Terminated
+
+
+def _code_of(error: BaseException, *, debug: bool) -> int:
+    """Return the exit code of what came through to here; say so, if it is a fault of ours."""
+    if isinstance(error, KeyboardInterrupt):
+        return 130
+    if isinstance(error, _Terminated):
+        return 143
+    first = error
+    while first.__cause__ is not None:  # of an import that failed, why
+        first = first.__cause__
+    told = [f"internal error, and no verdict: {type(first).__name__}: {first}"]
+    if debug:
+        import traceback
+
+        told = "".join(traceback.format_exception(error)).splitlines() + told
+    else:
+        told.append("to report it, add what the same command tells with --debug")
+    try:
+        for line in told:
+            # What is in it may come from a log.
+            sys.stderr.write(f"stabdiag: {ascii(line)[1:-1][:2000]}\n")
+        sys.stderr.flush()
+    except OSError:
+        pass
+    return _INTERNAL
 
 
 if __name__ == "__main__":

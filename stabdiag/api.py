@@ -8,6 +8,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from stabdiag.assemble import build_history
 from stabdiag.errors import StabdiagError
 from stabdiag.given import limits_from, loaded_run, manifest_from, raw_columns
@@ -15,8 +17,8 @@ from stabdiag.history import History
 from stabdiag.infer import in_its_steps, infer
 from stabdiag.limits import Limits
 from stabdiag.manifest import Manifest
-from stabdiag.report import Report
-from stabdiag.symptoms.check import Checked, check_symptoms
+from stabdiag.report import Report, Tree
+from stabdiag.symptoms.check import Checked, check_symptoms, worst_first
 from stabdiag.threads import both
 from stabdiag.tree.advice.changed import with_changes
 from stabdiag.tree.case import Case
@@ -31,7 +33,11 @@ if TYPE_CHECKING:
 # From so many losses on, a second thread pays.
 _LONG = 50_000
 
+# Losses may be infinite or huge: what comes of them is then infinite or NaN, and is told as such.
+_quiet = np.errstate(all="ignore")
 
+
+@_quiet
 def read(
     source: object,
     *,
@@ -60,6 +66,7 @@ def read(
     return build_history(raw, held, chosen=columns, attempt=attempt)
 
 
+@_quiet
 def diagnose(
     source: object,
     *,
@@ -101,6 +108,7 @@ def diagnose(
     return report_on(history, told, held, literal=literal)
 
 
+@_quiet
 def report_on(history: History, told: Manifest, limits: Limits, *, literal: bool = False) -> Report:
     """Diagnose a history as it is, with all that is told of its run."""
     told, history = in_its_steps(told, history)
@@ -114,24 +122,27 @@ def report_on(history: History, told: Manifest, limits: Limits, *, literal: bool
         found, (baseline, symptoms) = both(partial(walk, case), beside)
     else:
         found, (baseline, symptoms) = walk(case), beside()
-    findings, trail = symptoms.beside(with_changes(case, found.findings)), found.trail
+    of_the_tree, answers = with_changes(case, found.findings), found.answers
+    beside_it = symptoms.findings(of_the_tree)
     if history.unit == "epoch":
-        findings = tuple(finding.in_epochs() for finding in findings)
-        trail = tuple(answer.in_epochs() for answer in trail)
+        of_the_tree = tuple(finding.in_epochs() for finding in of_the_tree)
+        beside_it = tuple(finding.in_epochs() for finding in beside_it)
+        answers = tuple(answer.in_epochs() for answer in answers)
+    outcome = symptoms.told_of(of_the_tree[0])
     return Report(
-        diagnosis=findings[0],
-        findings=findings,
-        trail=trail,
+        findings=worst_first((outcome, *of_the_tree[1:]), beside_it),
+        tree=Tree(outcome=outcome, answers=answers),
         not_logged=not_logged(case),
         history=history,
         manifest=known,
         limits=limits,
         literal=literal,
-        unchecked=symptoms.unchecked,
+        not_checked=symptoms.not_checked,
         baseline=baseline,
     )
 
 
+@_quiet
 def convert(
     source: object,
     output: str | Path,
@@ -172,6 +183,7 @@ def convert(
     return history
 
 
+@_quiet
 def compare(
     runs: Sequence[object] | os.PathLike[str],
     *,

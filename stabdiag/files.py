@@ -6,6 +6,8 @@ import errno
 import os
 import stat
 from contextlib import contextmanager, suppress
+from functools import partial
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +15,7 @@ from stabdiag.errors import StabdiagError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+    from typing import BinaryIO
 
 
 def keep_inputs(outputs: Iterable[Path | None], inputs: Iterable[object]) -> None:
@@ -71,21 +74,39 @@ def _identity(path: str | os.PathLike[str]) -> Path | None:
 
 
 @contextmanager
-def written_whole(output: Path) -> Iterator[Path]:
-    """Give the path of a file beside ``output`` that takes its place when all went well.
+def temporary_space() -> Iterator[None]:
+    """Name the folder for temporary files where one cannot be written.
+
+    Raises:
+        StabdiagError: If so.
+    """
+    import tempfile
+
+    try:
+        yield
+    except OSError as error:
+        place = tempfile.tempdir or "temporary files"  # None where no folder was fit for them
+        raise StabdiagError(
+            f"{place}: {error.strerror}; make room there, or name another folder in TMPDIR"
+        ) from None
+
+
+@contextmanager
+def written_whole(output: Path) -> Iterator[BinaryIO]:
+    """Give a file in memory that is written to ``output`` when all went well.
 
     Raises:
         StabdiagError: If the file cannot be written.
     """
+    whole = BytesIO()
+    yield whole
     try:
         if output.is_dir():
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
         if _takes_bytes(output):
-            with _handed_on(output) as part:
-                yield part
+            _hand_on(output, whole.getvalue())
         else:
-            with _put_in_place(Path(os.path.realpath(output))) as part:
-                yield part
+            _put_in_place(Path(os.path.realpath(output)), whole.getvalue())
     except OSError as error:
         raise StabdiagError(f"{output}: cannot be written ({error.strerror})") from None
 
@@ -93,29 +114,44 @@ def written_whole(output: Path) -> Iterator[Path]:
 def _takes_bytes(output: Path) -> bool:
     """Return whether this is a device or a pipe: ``/dev/null`` must not become a file."""
     try:
-        mode = output.stat().st_mode
+        return not stat.S_ISREG(output.stat().st_mode) or _descriptor(output) is not None
     except FileNotFoundError:
         return False
-    return not stat.S_ISREG(mode)
 
 
-@contextmanager
-def _handed_on(output: Path) -> Iterator[Path]:
-    import shutil
-    import tempfile
+def _descriptor(output: Path) -> int | None:
+    """Return which of our open files a name such as ``/dev/stdout`` stands for, if any.
 
-    with tempfile.TemporaryDirectory(prefix="stabdiag-") as folder:
-        part = Path(folder, output.name)
-        yield part
-        with part.open("rb") as whole, output.open("wb") as file:
-            shutil.copyfileobj(whole, file)
+    What is open may be a file of the shell's, which is not ours to replace or to begin anew.
+    """
+    opened = os.path.realpath("/dev/fd")
+    while os.path.realpath(output.parent) != opened:
+        if not output.is_symlink():
+            return None
+        output = output.parent / output.readlink()
+    return int(output.name) if output.name.isdecimal() else None
 
 
-@contextmanager
-def _put_in_place(output: Path) -> Iterator[Path]:
-    part = output.with_name(f".{output.name}.{os.getpid()}.part")
+def _hand_on(output: Path, whole: bytes) -> None:
+    descriptor = _descriptor(output)
+    # As on standard output, a reader who has enough is no error.
+    with (
+        suppress(BrokenPipeError),
+        open(output if descriptor is None else os.dup(descriptor), "wb") as file,  # noqa: PTH123
+    ):
+        file.write(whole)
+
+
+def _put_in_place(output: Path, whole: bytes) -> None:
+    """Write a file beside ``output`` that takes its place, and its permissions."""
+    mode = stat.S_IMODE(output.stat().st_mode) if output.exists() else None
+    part = output.with_name(f".stabdiag-{os.urandom(8).hex()}.part")  # as short as names may be
+    opener = partial(os.open, mode=0o666 if mode is None else mode)
     try:
-        yield part
+        with open(part, "xb", opener=opener) as file:
+            file.write(whole)
+        if mode is not None:
+            part.chmod(mode)
         part.replace(output)
     finally:
         part.unlink(missing_ok=True)

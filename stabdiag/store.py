@@ -54,7 +54,7 @@ def write_parquet(history: History, manifest: Manifest, output: Path) -> None:
         words={role: one.words for role, one in history.series.items() if one.words},
     )
     table = pa.table(columns).replace_schema_metadata({KEY: as_metadata(told, name)})
-    with written_whole(output) as part, part.open("wb") as file:
+    with written_whole(output) as file:
         parquet.write_table(table, file)
 
 

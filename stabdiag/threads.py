@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import TypeVar
@@ -21,5 +23,6 @@ def both(one: Callable[[], One], other: Callable[[], Other]) -> tuple[One, Other
     from concurrent.futures import ThreadPoolExecutor
 
     with ThreadPoolExecutor(1) as pool:
-        beside = pool.submit(other)
+        # A thread begins with NumPy's own setting, by which it warns of an infinite result.
+        beside = pool.submit(np.errstate(all="ignore")(other))
         return one(), beside.result()

@@ -40,9 +40,8 @@ def stabdiag(
 
     def run(*arguments: object) -> Result:
         monkeypatch.setattr(sys, "argv", ["stabdiag", *map(str, arguments)])
-        with pytest.raises(SystemExit) as end:
-            main()
+        code = main()
         out, err = capsys.readouterr()
-        return Result(code=int(end.value.code or 0), out=out, err=err)
+        return Result(code=code, out=out, err=err)
 
     return run

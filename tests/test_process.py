@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
+import stat
 import subprocess
 import sys
 import time
+from contextlib import ExitStack
 from pathlib import Path
 from threading import Thread
+from zipfile import ZipFile
 
 import pytest
 
 from stabdiag.files import written_whole
 
 LOG = Path(__file__).parents[1] / "fixtures" / "runs" / "spike-lr-jump" / "log.jsonl"
+MANIFEST = LOG.with_name("manifest.json")
 FULL = Path("/dev/full")
 
 
@@ -98,8 +103,183 @@ def test_a_link_stays_a_link(tmp_path: Path) -> None:
     target, link = tmp_path / "target", tmp_path / "link"
     target.write_text("old")
     link.symlink_to(target)
-    with written_whole(link) as part:
-        part.write_text("new")
+    with written_whole(link) as file:
+        file.write(b"new")
     assert link.is_symlink()
     assert target.read_text() == "new"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["link", "target"]
+
+
+def test_a_file_that_a_shell_has_opened_is_written_to_and_not_replaced(tmp_path: Path) -> None:
+    line = "(echo before; STABDIAG explain Q1.1 -o /dev/stdout; echo after) > out"
+    assert shell(line, tmp_path).returncode == 0
+    lines = (tmp_path / "out").read_text().splitlines()
+    assert (lines[0], lines[-1]) == ("before", "after")
+    assert lines[1:-1] == shell("STABDIAG explain Q1.1", tmp_path).stdout.splitlines()
+
+
+def test_what_is_replaced_keeps_its_permissions(tmp_path: Path) -> None:
+    for mode in (0o600, 0o664):
+        output = tmp_path / f"{mode:o}"
+        output.touch()
+        output.chmod(mode)
+        with written_whole(output) as file:
+            file.write(b"new")
+        assert (output.read_text(), stat.S_IMODE(output.stat().st_mode)) == ("new", mode)
+
+
+def test_a_name_may_be_as_long_as_the_system_takes(tmp_path: Path) -> None:
+    name = "x" * os.pathconf(tmp_path, "PC_NAME_MAX")
+    assert shell(f"STABDIAG explain Q1.1 -o {name}", tmp_path).returncode == 0
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+    assert shell(f"STABDIAG explain Q1.1 -o {name}y", tmp_path).returncode == 2
+
+
+def test_a_folder_that_is_gone_or_full_is_named(tmp_path: Path) -> None:
+    done = shell("mkdir gone; cd gone; rmdir ../gone; STABDIAG diagnose LOG", tmp_path)
+    assert (done.returncode, done.stderr.partition(":")[2]) == (
+        2,
+        " the working folder: No such file or directory; change to one that is there\n",
+    )
+    (tmp_path / "tmp").mkdir()
+    with ZipFile(tmp_path / "run.zip", "w") as archive:
+        archive.write(LOG, "log.jsonl")
+    # No file may be longer than so many blocks, of 512 bytes or of 1024.
+    line = "ulimit -f 8; TMPDIR=$PWD/tmp; export TMPDIR; cat run.zip | STABDIAG diagnose -"
+    done = shell(line, tmp_path)
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"stabdiag: {tmp_path / 'tmp'}: File too large; make room")
+    assert list((tmp_path / "tmp").iterdir()) == []
+
+
+@pytest.mark.parametrize("command", ["--help", "thresholds", "explain", "diagnose LOG -f html"])
+def test_a_reader_who_has_enough_leaves_the_exit_code(command: str, tmp_path: Path) -> None:
+    # Nobody reads from the start, so that every write fails.
+    reader, writer = os.pipe()
+    os.close(reader)
+    line = [sys.executable, "-m", "stabdiag", *command.replace("LOG", str(LOG)).split()]
+    done = subprocess.run(
+        line, stdout=writer, stderr=subprocess.PIPE, text=True, check=False, cwd=tmp_path
+    )
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("command", ["diagnose pipe", "watch -", "watch LOG", "watch missing"])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_the_exit_code_names_the_signal(command: str, number: int, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    line = [sys.executable, "-m", "stabdiag", *command.replace("LOG", str(LOG)).split()]
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    piped = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    with subprocess.Popen(line, **piped, cwd=tmp_path) as process, ExitStack() as opened:
+        assert process.stderr is not None
+        if command == "diagnose pipe":  # to open it waits until the program does so, too
+            opened.enter_context((tmp_path / "pipe").open("wb"))
+        else:
+            process.stderr.readline()  # what the watch has seen so far
+        process.send_signal(number)
+        out, err = process.communicate(timeout=60)
+    assert process.returncode == 128 + number
+    assert b"Traceback" not in err
+    assert bool(out) == (command == "watch LOG")  # the report so far
+
+
+# Where something fails that nobody foresaw, and in which command.
+PLACES = {
+    "cli": ("stabdiag.cli.options:limits_of", "diagnose LOG -o out.html"),
+    "places": ("stabdiag.given:read_place", "diagnose LOG -o out.html"),
+    "readers": ("stabdiag.readers.source:Stream.peek", "check LOG"),
+    "assemble": ("stabdiag.given:build_history", "convert LOG -o out.parquet"),
+    "stats": ("stabdiag.tree.case:trailing_moments", "diagnose LOG --fail-on warning"),
+    "tree": ("stabdiag.api:walk", "diagnose LOG --write json=out.json"),
+    "symptoms": ("stabdiag.api:check_symptoms", "checklist LOG -o out.json"),
+    "a thread": ("stabdiag.api:check_symptoms", "diagnose LOG -o out.html"),
+    "formats": ("stabdiag.formats:render", "diagnose LOG -o out.html"),
+    "watch": ("stabdiag.watch.loop:report_on", "watch LOG --until-idle 0 -o out.html"),
+    "compare": ("stabdiag.comparison:compare_runs", "compare LOG LOG -o out.json"),
+    "postmortem": ("stabdiag.postmortem:postmortem", "postmortem LOG -o out.md"),
+    "preflight": ("stabdiag.preflight:preflight", "preflight MANIFEST -o out.json"),
+    "a write": ("pathlib:Path.replace", "diagnose LOG -o out.html"),
+    "a write of Parquet": ("pyarrow.parquet:write_table", "convert LOG -o out.parquet"),
+    "an import": ("stabdiag.cli:import_module", "diagnose LOG"),
+}
+FAILURES = {
+    "RuntimeError('boom')": 70,
+    "RecursionError('boom')": 70,
+    "EOFError('boom')": 70,
+    "SystemExit(1)": 70,
+    "ImportError('boom')": 70,
+    "MemoryError()": 2,  # the log needs more than there is
+    "KeyboardInterrupt()": 130,
+    "SIGTERM": 143,
+    "exit(1)": 70,  # that of C, which no Python sees
+}
+
+# Fail in each place in each way, in a process of its own: a child, as they all import the same.
+PLANTER = """
+import ctypes, importlib, json, os, signal, sys
+from pathlib import Path
+
+os.environ["OPENBLAS_NUM_THREADS"] = "1"
+places, failures = json.loads(sys.argv[1])
+for target, _ in places.values():
+    importlib.import_module(target.partition(":")[0])
+import stabdiag.cli.diagnose, stabdiag.formats.html, stabdiag.formats.json, pyarrow.json
+from stabdiag.__main__ import run
+
+def plant(target, failure):
+    def fail(*_, **__):
+        if failure == "SIGTERM":
+            for _ in range(2):  # a watch has time for its report after the first one
+                os.kill(os.getpid(), signal.SIGTERM)
+        elif failure == "exit(1)":
+            ctypes.CDLL(None).exit(1)
+        raise eval(failure)
+
+    module, _, path = target.partition(":")
+    owner = importlib.import_module(module)
+    *owners, name = path.split(".")
+    for one in owners:
+        owner = getattr(owner, one)
+    setattr(owner, name, fail)
+
+ends = []
+for place, (target, command) in places.items():
+    for failure in failures:
+        folder = Path(f"{place} {failure}")
+        folder.mkdir()
+        child = os.fork()
+        if not child:
+            os.chdir(folder)
+            for number, name in enumerate(("out", "err"), 1):
+                os.dup2(os.open(f"../{folder}.{name}", os.O_WRONLY | os.O_CREAT), number)
+            plant(target, failure)
+            if place == "a thread":
+                stabdiag.api._LONG = 0
+            sys.argv = ["stabdiag", *command.split()]
+            run()
+        _, status = os.waitpid(child, 0)
+        left = [path.name for path in folder.iterdir()]
+        told = [line for line in Path(f"{folder}.err").read_text().splitlines() if line]
+        ends.append([place, failure, os.waitstatus_to_exitcode(status), len(told), left])
+print(json.dumps(ends))
+"""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="there is no fork")
+def test_no_accident_ends_as_a_verdict_does(tmp_path: Path) -> None:
+    places = {
+        name: (target, command.replace("LOG", str(LOG)).replace("MANIFEST", str(MANIFEST)))
+        for name, (target, command) in PLACES.items()
+    }
+    line = [sys.executable, "-c", PLANTER, json.dumps([places, list(FAILURES)])]
+    done = subprocess.run(line, capture_output=True, text=True, check=True, cwd=tmp_path)
+    ends = json.loads(done.stdout)
+    assert len(ends) == len(PLACES) * len(FAILURES)
+    found = [(place, how, code) for place, how, code, _, _ in ends if code != FAILURES[how]]
+    assert found == []
+    lines = {"exit(1)": 1, **dict.fromkeys(("KeyboardInterrupt()", "SIGTERM"), 0)}
+    told = {70: 2, 2: 1}
+    for place, how, code, count, left in ends:
+        assert (place, how, count, left) == (place, how, lines.get(how, told.get(code)), [])

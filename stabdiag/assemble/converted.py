@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.history import History, Series, Source
+from stabdiag.history import History, Series, Source, unit_of
 from stabdiag.roles import ROLES
 
 if TYPE_CHECKING:
@@ -54,4 +54,5 @@ def converted_history(columns: Columns, told: Told) -> History | None:
         events=columns.events,
         config=columns.config,
         contested=told.contested,
+        unit=unit_of(columns.events),
     )

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from stabdiag.checklist import steps
-from stabdiag.findings import Remedy
+from stabdiag.checklist.facts import Remedy
 from stabdiag.ticks import Line, State
 from stabdiag.words import num
 

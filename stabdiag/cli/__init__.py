@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import sys
 from importlib import import_module
+from pathlib import Path
 from typing import Annotated, NoReturn
 
 import typer
 
 from stabdiag import __version__
+from stabdiag.cli.options import Exit
 from stabdiag.cli.terminal import complain
 from stabdiag.errors import StabdiagError
 
@@ -29,21 +31,34 @@ _COMMANDS = {
 }
 
 
-def main() -> NoReturn:
+def main() -> Exit:
     """Run the command line; every error that is the user's to mend is one line and exit code 2."""
     try:
-        code = _app(sys.argv[1:2])(standalone_mode=False) or 0
+        _check_folder()
+        ended = _app(sys.argv[1:2])(standalone_mode=False)
     except StabdiagError as error:
-        code = complain(str(error))
-    except typer.Abort:
-        code = 130
+        return complain(str(error))
     except OSError as error:
-        code = complain(f"{error.filename or 'standard output'}: {error.strerror or error}")
+        place = "" if error.filename is None else f"{error.filename}: "
+        return complain(f"{place}{error.strerror or error}")
     except MemoryError:
-        code = complain("the log needs more memory than there is; give a part of it")
+        return complain("the log needs more memory than there is; give a part of it")
     except Exception as error:  # noqa: BLE001 - usage errors of the argument parser, see below
-        code = _usage(error)
-    sys.exit(code)
+        return _usage(error)
+    # What is none of ours is a number of typer's, which for Ctrl-C is the same.
+    if ended == Exit.FOUND and not isinstance(ended, Exit):
+        raise SystemExit(ended)
+    return Exit(ended or Exit.OK)
+
+
+def _check_folder() -> None:
+    """Refuse to work in a folder that was deleted, where no path means anything."""
+    try:
+        Path.cwd()
+    except OSError as error:
+        raise StabdiagError(
+            f"the working folder: {error.strerror}; change to one that is there"
+        ) from None
 
 
 def _app(asked: list[str]) -> typer.Typer:
@@ -78,18 +93,21 @@ def _main(
             help="Print the version and exit.",
         ),
     ] = False,
+    debug: Annotated[
+        bool, typer.Option("--debug", help="Show the traceback of an internal error.")
+    ] = False,  # taken out before all this is imported
 ) -> None:
     pass
 
 
-def _usage(error: Exception) -> int:
+def _usage(error: Exception) -> Exit:
     """Print a usage error of the argument parser in one line; let anything else be seen."""
     if not hasattr(error, "format_message"):
         raise error
     message = error.format_message()
     command = " ".join(["stabdiag", *(name for name in sys.argv[1:2] if name in _COMMANDS)])
     # Without a command, the help has been shown already.
-    return complain(f"{message} (see {command} --help)") if message else 2
+    return complain(f"{message} (see {command} --help)") if message else Exit.REFUSED
 
 
 def _print_version() -> NoReturn:

@@ -34,17 +34,20 @@ def check(
     columns: options.ColumnNames = None,
     limit: options.LimitFlags = None,
     config: options.ConfigFile = None,
-) -> None:
+) -> options.Exit:
     """Diagnose each log as a run of its own, and print what is found as linters do."""
     from stabdiag.api import diagnose
     from stabdiag.errors import StabdiagError
     from stabdiag.formats import render
+    from stabdiag.formats.lines import limits_line
     from stabdiag.given import check_options
 
     limits = options.limits_of(limit, config)
     told, named = options.settings_of(settings, dtype), options.columns_of(columns)
     check_options(told, named, None)
-    code = 0
+    if changed := limits_line(limits):
+        write(changed, None)
+    code = options.Exit.OK
     for log in logs:
         try:
             report = diagnose(log, limits=limits, settings=told, columns=named)
@@ -52,8 +55,8 @@ def check(
             code = complain(str(error))
             continue
         tell_of_runs_beside(log, report.history.source)
-        text = render(report, "lines")
+        text = render(report, "lines", limits=False)
         if text:
             write(text, None)
         code = max(code, options.exit_code(report.findings, fail_on))
-    raise typer.Exit(code)
+    return code

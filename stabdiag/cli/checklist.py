@@ -51,7 +51,7 @@ def checklist(
         ),
     ] = FailOnLine.NEVER,
     color: options.Color = None,
-) -> None:
+) -> options.Exit:
     """Tick the debugging checklists off from what a log and its manifest show."""
     from stabdiag.tick_formats import FORMATS, render_sheet
 
@@ -76,4 +76,4 @@ def checklist(
     sheet = run(report)
     write(render_sheet(sheet, chosen, **terminal(output, color)), output)
     fails = fail_on is FailOnLine.NOT_DONE
-    raise typer.Exit(int(fails and any(tick.state is State.CROSSED for tick in sheet.ticks)))
+    return options.Exit(fails and any(tick.state is State.CROSSED for tick in sheet.ticks))

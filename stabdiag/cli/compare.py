@@ -68,7 +68,7 @@ def compare(
         bool, typer.Option("--verbose", "-v", help="Show every setting that differs.")
     ] = False,
     color: options.Color = None,
-) -> None:
+) -> options.Exit:
     """Compare runs that ought to be the same: seeds, reruns, a resume, the ranks of a job.
 
     Says the first step at which they part, by how much, which series parts first, and why.
@@ -106,4 +106,4 @@ def compare(
         **terminal(output, color),
     )
     write(text, output)
-    raise typer.Exit(options.exit_code(comparison.findings, fail_on))
+    return options.exit_code(comparison.findings, fail_on)

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-import typer
-
 from stabdiag.cli import options
 from stabdiag.cli.again import command
 from stabdiag.cli.terminal import (
@@ -68,7 +66,7 @@ def diagnose(
     literal: options.Literal = False,
     verbose: options.Verbose = False,
     color: options.Color = None,
-) -> None:
+) -> options.Exit:
     """Read a log, walk the decision tree, print one diagnosis and the first action to take."""
     from stabdiag.formats import names, render
 
@@ -129,7 +127,7 @@ def diagnose(
     write(text, output)
     if chosen == "github":
         add_to_summary(report, again(chosen, output))
-    raise typer.Exit(options.exit_code(report.findings, fail_on))
+    return options.exit_code(report.findings, fail_on)
 
 
 def _of_a_manifest(logs: list[str]) -> LogError | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from enum import StrEnum
+from enum import IntEnum, StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -37,6 +37,16 @@ _WANTS = {
     "--column": "ROLE=NAME such as loss=train/ce",
     "--write": "FORMAT=FILE such as sarif=report.sarif",
 }
+
+
+class Exit(IntEnum):
+    """How a command ends that returns; 70 is an internal error, and nothing returns it."""
+
+    OK = 0
+    FOUND = 1
+    REFUSED = 2
+    INTERRUPTED = 130
+    TERMINATED = 143
 
 
 class FailOn(StrEnum):
@@ -163,11 +173,11 @@ Color = Annotated[
 ]
 
 
-def exit_code(found: Iterable[Finding | Tick], fail_on: FailOn) -> int:
-    """Return 1 where something of what was found is as severe as that, else 0."""
+def exit_code(found: Iterable[Finding | Tick], fail_on: FailOn) -> Exit:
+    """Return whether something of what was found is as severe as that."""
     from stabdiag.findings import fails
 
-    return int(any(fails(one.severity, fail_on) for one in found))
+    return Exit(any(fails(one.severity, fail_on) for one in found))
 
 
 def format_of(

@@ -43,7 +43,7 @@ def preflight(
     output: options.Output = None,
     fail_on: options.Severe = options.FailOn.ERROR,
     color: options.Color = None,
-) -> None:
+) -> options.Exit:
     """Check a configuration before the launch, and say what to try first."""
     from stabdiag.preflight import preflight as run
     from stabdiag.tick_formats import FORMATS, render_sheet
@@ -55,7 +55,7 @@ def preflight(
     sheet = run(told, options.limits_of(limit, config))
     write(render_sheet(sheet, chosen, **terminal(output, color)), output)
     crossed = (tick for tick in sheet.ticks if tick.state is State.CROSSED)
-    raise typer.Exit(options.exit_code(crossed, fail_on))
+    return options.exit_code(crossed, fail_on)
 
 
 def _told(path: Path) -> Manifest:

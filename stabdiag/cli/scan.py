@@ -113,7 +113,7 @@ def scan(
     fail_on: options.Severe = options.FailOn.ERROR,
     literal: options.Literal = False,
     color: options.Color = None,
-) -> None:
+) -> options.Exit:
     """Diagnose every run below some paths, and say what those that failed have in common."""
     from stabdiag.cli.scan_display import scan_display
     from stabdiag.findings import Severity, fails
@@ -135,19 +135,24 @@ def scan(
         timeout=timeout,
     )
     without_pandas()
-    with _stopping(store) as stopped, scan_display(color) as display:
-        found = scan_into(
-            paths,
-            store,
-            ask,
-            executor=executor,
-            scheduler=scheduler,
-            jobs=jobs,
-            where=where,
-            top=top,
-            show=_shown_by(display),
-            stopped=stopped,
-        )
+    caught: list[int] = []
+    try:
+        with _stopping(caught), scan_display(color) as display:
+            found = scan_into(
+                paths,
+                store,
+                ask,
+                executor=executor,
+                scheduler=scheduler,
+                jobs=jobs,
+                where=where,
+                top=top,
+                show=_shown_by(display),
+                stopped=lambda: bool(caught),
+            )
+    except KeyboardInterrupt:
+        tell(f"stopped; {'the same command goes on' if store else 'nothing is kept without -o'}")
+        return options.Exit(128 + (caught or [signal.SIGINT])[0])
     for line in found.passed.told():
         tell(line)
     flags = {
@@ -168,8 +173,8 @@ def scan(
     write(render(overview, chosen, **told, **terminal(None, color)), None)
     severities = {one.severity for one in overview.counts}
     if any(one is not None and fails(Severity(one), fail_on) for one in severities):
-        raise typer.Exit(1)
-    raise typer.Exit(2 if None in severities else 0)
+        return options.Exit.FOUND
+    return options.Exit.REFUSED if None in severities else options.Exit.OK
 
 
 def _shown_by(display: ScanDisplay) -> Callable[[Progress], None]:
@@ -185,9 +190,8 @@ def _shown_by(display: ScanDisplay) -> Callable[[Progress], None]:
 
 
 @contextmanager
-def _stopping(store: Path | None) -> Iterator[Callable[[], bool]]:
+def _stopping(caught: list[int]) -> Iterator[None]:
     """Let Ctrl-C and the signal to terminate end a scan in good order; a second one, at once."""
-    caught: list[int] = []
 
     def catch(number: int, _frame: FrameType | None) -> None:
         if caught:
@@ -196,11 +200,7 @@ def _stopping(store: Path | None) -> Iterator[Callable[[], bool]]:
 
     before = {number: signal.signal(number, catch) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        yield lambda: bool(caught)
-    except KeyboardInterrupt:
-        kept = "nothing is kept without -o" if store is None else "the same command goes on"
-        tell(f"stopped; {kept}")
-        raise typer.Exit(128 + (caught or [signal.SIGINT])[0]) from None
+        yield
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

@@ -5,15 +5,19 @@ from __future__ import annotations
 import os
 import sys
 from contextlib import nullcontext, suppress
+from io import BufferedWriter, FileIO, TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict
 
+from stabdiag.cli.options import Exit
 from stabdiag.errors import StabdiagError
 from stabdiag.files import keep_inputs, refuse_unwritable, written_whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from contextlib import AbstractContextManager
+
+    from typing_extensions import Buffer
 
     from stabdiag.history import Source
     from stabdiag.report import Report
@@ -28,6 +32,28 @@ class Terminal(TypedDict):
     width: int
     color: bool
     encoding: str
+
+
+class _Output(FileIO):
+    """Standard output, whose errors say so. A reader who has enough is none of them."""
+
+    def write(self, data: Buffer, /) -> int:
+        try:
+            return super().write(data)
+        except BrokenPipeError:
+            return memoryview(data).nbytes
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, "standard output") from None
+
+
+def open_output() -> None:
+    """Let all that writes to standard output from now on fail in our way."""
+    now = sys.stdout
+    if not isinstance(getattr(now.buffer, "raw", now.buffer), FileIO):  # a console of Windows
+        return
+    raw = BufferedWriter(_Output(os.dup(now.fileno()), "wb"))
+    lines = bool(now.line_buffering)
+    sys.stdout = TextIOWrapper(raw, now.encoding, now.errors, line_buffering=lines)
 
 
 def terminal(output: Path | None, color: bool | None) -> Terminal:
@@ -60,14 +86,10 @@ def write(text: str, output: Path | None) -> None:
     """Write to the terminal, or to a file as a whole or not at all."""
     text = text if not text or text.endswith("\n") else f"{text}\n"
     if output is None:
-        try:
-            _print(text)
-        except BrokenPipeError:
-            # Whoever read us has enough; keep the interpreter from complaining at its end.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _print(text)
         return
-    with written_whole(output) as part:
-        part.write_text(text, encoding="utf-8")
+    with written_whole(output) as file:
+        file.write(text.encode())
 
 
 def _print(text: str) -> None:
@@ -120,10 +142,10 @@ def tell_of_runs_beside(place: str, source: Source) -> None:
         )
 
 
-def complain(message: str) -> int:
+def complain(message: str) -> Exit:
     """Tell what is the user's to mend, and return the exit code for it."""
     tell(message)
-    return 2
+    return Exit.REFUSED
 
 
 def progress(logs: Sequence[str]) -> AbstractContextManager[object]:

@@ -18,21 +18,23 @@ from stabdiag.errors import StabdiagError
 from stabdiag.files import keep_inputs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
     from types import FrameType
 
-    from stabdiag.watch import Seen
+    from stabdiag.watch import Job, Seen
 
-# What a shell has for a command that Ctrl-C ended: to look away from a job is no verdict on it.
-_STOPPED: Final = 130
+# The largest number that a process can have.
+_LARGEST: Final = (1 << 31) - 1
 
 EPILOG = """
 **Examples**
 
 `stabdiag watch run.jsonl  # a panel beside a job, until Ctrl-C`
 
-`stabdiag watch run.jsonl --pid $JOB; [ $? -eq 1 ] && kill $JOB  # stop the job that fails`
+`stabdiag watch run.jsonl --pid $JOB --kill  # stop the job that fails`
+
+`stabdiag watch slurm-101.out; [ $? -eq 1 ] && scancel 101  # or stop it yourself`
 
 `stabdiag watch slurm-101.out --until-idle 3600 -o report.json`
 
@@ -42,7 +44,7 @@ What is told on the way goes to standard error, the report at the end to standar
 of standard input are not passed on: put `tee` before it.
 
 **Exit codes**: 0 nothing at or above `--fail-on`; 1 something, at once when it is certain; 2
-unreadable input or usage; 130 stopped before anything was certain.
+unreadable input or usage; 130 stopped by Ctrl-C before anything was certain, 143 by SIGTERM.
 """
 
 
@@ -80,18 +82,23 @@ def watch(
         typer.Option(min=0, metavar="SECONDS", help="End when nothing came for so long."),
     ] = None,
     pid: Annotated[
-        int | None, typer.Option(min=1, metavar="PID", help="End when this process has ended.")
+        int | None,
+        typer.Option(min=1, max=_LARGEST, metavar="PID", help="End when this process has ended."),
     ] = None,
+    kill: Annotated[
+        bool,
+        typer.Option("--kill", help="End the process of --pid (SIGTERM) when an error is certain."),
+    ] = False,
     format: options.ReportFormat = None,
     output: options.Output = None,
     literal: options.Literal = False,
     verbose: options.Verbose = False,
     color: options.Color = None,
-) -> None:
+) -> options.Exit:
     """Follow a log that grows, and end with exit code 1 as soon as an error is certain.
 
-    A log that is not there yet is waited for. Ctrl-C ends the watch with the report so far, and
-    with exit code 130.
+    A log that is not there yet is waited for. Ctrl-C ends the watch, and not the job, with the
+    report so far and exit code 130.
     """
     from stabdiag.cli.display import display
     from stabdiag.findings import Severity
@@ -109,6 +116,7 @@ def watch(
             raise StabdiagError(f"{flag} wants a number of seconds, not {seconds}")
     gc.enable()  # a command that is soon over does without
     import_module(named(chosen).module)  # now, as at the end there is no time for it
+    job = _job(pid, fail_on, kill=kill)
     ask = Ask(
         manifest=None if manifest is None else read_manifest(manifest),
         settings=options.settings_of(settings, dtype),
@@ -119,23 +127,25 @@ def watch(
     )
     check_options(ask.settings, ask.columns, log_format)
     source = open_source(logs, Asked(format=log_format, wanted=wanted_columns(ask.columns)))
-    with closing(source), _stopping() as stopped, display(logs, color) as show:
+    with closing(source), _stopping() as caught, display(logs, color) as show:
         until = Until(
             fail_on=None if fail_on is options.FailOn.NEVER else Severity(fail_on.value),
             quiet=until_idle,
-            process=None if pid is None else _watchable(pid),
-            stopped=stopped,
+            process=job,
+            stopped=lambda: bool(caught),
         )
         for seen in run(source, ask, until, interval=interval):
             show(seen)
+    if kill and job is not None and seen.certain is not None:
+        tell(job.terminate())
     report = seen.report
     if report is None:
-        raise _nothing_read(seen)
+        return _nothing_read(seen, caught)
     text = render(report, chosen, verbose=verbose, **terminal(output, color))
     _hand_over(text, output, report.history.source.files)
     if seen.end is End.STOPPED and seen.certain is None:
-        raise typer.Exit(_STOPPED)
-    raise typer.Exit(options.exit_code(report.findings, fail_on))
+        return _after(caught)
+    return options.exit_code(report.findings, fail_on)
 
 
 def _hand_over(text: str, output: Path | None, read: Sequence[str]) -> None:
@@ -148,35 +158,53 @@ def _hand_over(text: str, output: Path | None, read: Sequence[str]) -> None:
         write(text, None)
 
 
-def _nothing_read(seen: Seen) -> Exception:
-    """Return what ends a watch that has read nothing; stopping it is no bad input."""
+def _nothing_read(seen: Seen, caught: Sequence[int]) -> options.Exit:
+    """End a watch that has read nothing; stopping it is no bad input."""
     from stabdiag.watch import End
 
-    if seen.end is End.STOPPED or seen.trouble is None:
-        tell(f"stopped before anything was read ({seen.trouble})")
-        return typer.Exit(_STOPPED)
-    return seen.trouble
+    if seen.end is not End.STOPPED and seen.trouble is not None:
+        raise seen.trouble
+    tell(f"stopped before anything was read ({seen.trouble})")
+    return _after(caught)
 
 
-def _watchable(pid: int) -> int:
+def _after(caught: Sequence[int]) -> options.Exit:
+    """Return how a shell has it that a signal ended a command: to look away is no verdict."""
+    return options.Exit(128 + (caught or [signal.SIGINT])[0])
+
+
+def _job(pid: int | None, fail_on: options.FailOn, *, kill: bool) -> Job | None:
+    """Return the process that writes the log, if it is told, and one that may be ended."""
+    if kill and (pid is None or fail_on is options.FailOn.NEVER):
+        raise StabdiagError("--kill wants --pid, the job to end, and a --fail-on to end it for")
+    if pid is None:
+        return None
     if os.name == "nt":  # there is no asking there: the signal 0 ends a process
         raise StabdiagError("--pid is not to be had on Windows; use --until-idle")
-    return pid
+    from stabdiag.watch import Job
+
+    job = Job(pid)
+    if kill:
+        job.check_ours()
+    return job
 
 
 @contextmanager
-def _stopping() -> Iterator[Callable[[], bool]]:
+def _stopping() -> Iterator[Sequence[int]]:
     """Let Ctrl-C and the signal to terminate end the watch in good order; a second one, at once."""
     caught: list[int] = []
 
-    def catch(number: int, _frame: FrameType | None) -> None:
-        if caught:
-            raise KeyboardInterrupt
+    def catch(number: int, frame: FrameType | None) -> None:
+        handler = before[number]
+        if caught and callable(handler):
+            handler(number, frame)
         caught.append(number)
 
-    before = {number: signal.signal(number, catch) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {int(one): signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM)}
+    for number in before:
+        signal.signal(number, catch)
     try:
-        yield lambda: bool(caught)
+        yield caught
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

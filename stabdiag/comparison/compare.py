@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from stabdiag.compared import Comparison, Kind, Run
 from stabdiag.comparison import resume
 from stabdiag.comparison.agreement import agree, too_little
@@ -42,8 +40,6 @@ _CHECKS = {
 _FIRST = (rank_died, config_differs)
 
 
-# Losses may be infinite or huge: what comes of a difference is then NaN, and is told as such.
-@np.errstate(invalid="ignore", over="ignore", under="ignore")
 def compare_runs(
     histories: Sequence[History],
     manifests: Sequence[Manifest],

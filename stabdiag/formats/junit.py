@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 
 from stabdiag.findings import AskedOf, Severity, Verdict, fails
 from stabdiag.formats.json_text import version
-from stabdiag.formats.measured import pairs
+from stabdiag.formats.measured import changed_limits, pairs
 from stabdiag.formats.visible import visible
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from stabdiag.findings import Answer, Finding
-    from stabdiag.report import Report, Unchecked
+    from stabdiag.report import NotChecked, Report
 
 _GROUPS = {"1": "nan", "2": "spike", "3": "precision", "4": "divergence"}
 
@@ -27,12 +27,12 @@ def render(report: Report, *, fail_on: str = "error") -> str:
     """Return the report as a JUnit file, in which tests fail from ``fail_on`` on."""
     left = [finding for finding in report.findings if finding.severity is not Severity.OK]
     cases = []
-    for answer in report.trail:
+    for answer in report.tree.answers:
         mine = [f for f in left if (f.question, f.asked_of) == (answer.question, answer.asked_of)]
         left = [finding for finding in left if finding not in mine]
         cases.append(_question(answer, mine, fail_on))
     cases += [_found(finding, fail_on) for finding in left]
-    cases += [_unchecked(symptom) for symptom in report.unchecked]
+    cases += [_not_checked(one) for one in report.not_checked]
     failed = sum(case.find("failure") is not None for case in cases)
     skipped = sum(case.find("skipped") is not None for case in cases)
     counts = {"tests": len(cases), "failures": failed, "errors": 0}
@@ -68,6 +68,8 @@ def _properties(report: Report) -> ET.Element:
         "step": "none" if found.step is None else found.step,
         "summary": found.summary,
     }
+    if changed := "; ".join(changed_limits(report.limits)):
+        told["limits"] = changed
     properties = element("properties", {})
     properties.extend(
         element("property", {"name": name, "value": value}) for name, value in told.items()
@@ -99,9 +101,9 @@ def _found(finding: Finding, fail_on: str) -> ET.Element:
     return _with_findings(case, [finding], fail_on, [f"measured: {pairs(finding.evidence)}"])
 
 
-def _unchecked(symptom: Unchecked) -> ET.Element:
-    case = _case("symptoms", symptom.symptom)
-    case.append(element("skipped", {"message": f"needs {', '.join(symptom.missing)}"}))
+def _not_checked(one: NotChecked) -> ET.Element:
+    case = _case("symptoms", one.symptom)
+    case.append(element("skipped", {"message": one.because}))
     return case
 
 

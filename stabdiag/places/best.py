@@ -63,6 +63,7 @@ def best_of(place: Place, entries: Sequence[Entry], asked: Asked) -> Found:
     if isinstance(place, Folder):
         beside = beside_file(Path(log.entry.key), place.path)
         beside = replace(beside, files=[*(one.key for one in files), *beside.files])
+        place.notes.extend(_elsewhere(place.path, beside.files))
     else:
         beside = beside_member(place, log.path, entries)
     taken = "the run of this folder" if run == PurePosixPath() else str(run or log.path)
@@ -95,6 +96,18 @@ def _only(place: Place, entry: Entry, asked: Asked) -> Columns:
         for _, stream in streams:
             return asked.read(stream)
     raise NoUsableRecord("; ".join([f"{place.name}: cannot be read", *place.notes]))
+
+
+def _elsewhere(folder: Path, files: Sequence[str]) -> Iterator[str]:
+    """Say which of the files that were read lie outside the folder, behind links in it."""
+    root = folder.resolve()
+    there = ((file, Path(file).resolve()) for file in files if Path(file).is_relative_to(folder))
+    out = [(file, real) for file, real in there if not real.is_relative_to(root)]
+    if out:
+        file, real = out[0]
+        more = f" and {len(out) - 1} more" if len(out) > 1 else ""
+        shown = f"{Path(file).relative_to(folder)} to {real}{more}"
+        yield f"links that lead out of the folder were followed: {shown}"
 
 
 def _told(taken: str, others: Sequence[str]) -> Iterator[str]:

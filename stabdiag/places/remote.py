@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from stabdiag.errors import LogError
 from stabdiag.places.listing import DEEPEST, MOST_FILES, Entry, is_skipped, opened
-from stabdiag.places.urls import fail, file_system, shown
+from stabdiag.places.urls import TooSlow, fail, file_system, shown
+from stabdiag.readers.compressed import unpacked
 from stabdiag.readers.source import Stream
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Sequence
+    from collections.abc import Callable, Generator, Sequence
 
 # Each listing is a request or more.
 _MOST_LISTINGS: Final = 100
+
+# After so many files that are waited for in vain, none of the others is asked for.
+_PATIENCE: Final = 3
 
 
 class Remote:
@@ -25,6 +29,7 @@ class Remote:
         self.url = url
         self.name = shown(url).rstrip("/")
         self.notes: list[str] = []
+        self._slow: list[TooSlow] = []
         self.files, self.path = file_system(url)
 
     def is_folder(self) -> bool:
@@ -67,7 +72,7 @@ class Remote:
 
     def _list(self, folder: str, found: list[Entry], below: list[str]) -> None:
         try:
-            there = self.files.ls(folder, detail=True)
+            there = self.listed(folder)
         except Exception as error:  # noqa: BLE001 - each file system has errors of its own
             if found or below:
                 self.notes.append("a folder in it could not be listed")
@@ -77,7 +82,9 @@ class Remote:
         for one in sorted(there, key=lambda one: str(one["name"])):
             path = str(one["name"])
             name = path.rstrip("/").rpartition("/")[2]
-            if not path.startswith(root) or path.rstrip("/") == folder.rstrip("/"):
+            if not path.startswith(root) or path.partition("?")[0].rstrip("/") == folder.rstrip(
+                "/"
+            ):
                 continue
             if one["type"] == "directory":
                 if not is_skipped(name):
@@ -88,6 +95,23 @@ class Remote:
                     Entry(path=inside, size=one.get("size"), written=written(one), key=path)
                 )
 
+    def listed(self, folder: str) -> list[dict[str, Any]]:
+        """Return what lies in a folder, as fsspec tells it, in whatever way its errors are.
+
+        Of a web server it is what the folder's page links to; fsspec reads that whole, however long
+        it is.
+        """
+        if not self._is_web():
+            found: list[dict[str, Any]] = self.files.ls(folder, detail=True)
+            return found
+        from stabdiag.places.web import LONGEST_PAGE, links_in
+
+        with self._open(folder, self.name) as page:
+            links = dict.fromkeys(links_in(page.peek(LONGEST_PAGE), folder))
+        return [
+            {"name": link, "type": "directory" if link.endswith("/") else "file"} for link in links
+        ]
+
     def streams(self, entries: Sequence[Entry]) -> Generator[tuple[Entry, Stream]]:
         """Open one file after the other."""
         return opened(
@@ -95,11 +119,26 @@ class Remote:
         )
 
     def _open(self, path: str, name: str) -> Stream:
-        how = {"block_size": 0} if self._is_web() else {}  # 0: from begin to end, in one request
+        if len(self._slow) >= _PATIENCE:
+            raise self._slow[-1]
         try:
-            return Stream(name, _Raw(name, self.files.open(path, "rb", **how)))
+            if not self._is_web():
+                return Stream(name, _Raw(name, self.files.open(path, "rb"), self._fail))
+            from stabdiag.places.web import Paced
+
+            # In one request from begin to end, without one for the size, which nobody needs.
+            file = Paced(name, self.files.open(path, "rb", block_size=0, size=1))
         except Exception as error:  # noqa: BLE001 - each file system has errors of its own
+            self._fail(name, error)
+        stream = Stream(name, _Raw(name, file, self._fail))
+        return unpacked(stream) if file.is_packed else stream
+
+    def _fail(self, name: str, error: Exception) -> NoReturn:
+        try:
             fail(name, error)
+        except TooSlow as slow:
+            self._slow.append(slow)
+            raise
 
     def _is_web(self) -> bool:
         return self.url.startswith(("http://", "https://"))
@@ -108,9 +147,10 @@ class Remote:
 class _Raw:
     """The bytes of a remote file; whatever goes wrong is told in one line."""
 
-    def __init__(self, name: str, file: Any) -> None:
+    def __init__(self, name: str, file: Any, fail: Callable[[str, Exception], NoReturn]) -> None:
         self._name = name
         self._file = file
+        self._fail = fail
         self._ended = False
 
     def read(self, size: int, /) -> bytes:
@@ -119,7 +159,7 @@ class _Raw:
         try:
             found = bytes(self._file.read(size))
         except Exception as error:  # noqa: BLE001 - each file system has errors of its own
-            fail(self._name, error)
+            self._fail(self._name, error)
         self._ended = not found
         return found
 

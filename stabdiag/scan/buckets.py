@@ -60,7 +60,7 @@ def _below(url: str, place: Remote, passed: Passed, below: Below) -> Iterator[Jo
     def listed(folder: str, passed: Passed) -> tuple[list[File], list[str]]:
         inside = f"{place.path.rstrip('/')}{folder.removeprefix(root)}{end}"
         try:
-            there = place.files.ls(inside, detail=True)
+            there = place.listed(inside)
         except Exception as error:  # noqa: BLE001 - each file system has errors of its own
             fail(shown(folder), error)
         place.files.invalidate_cache()  # it keeps every listing, and there may be millions

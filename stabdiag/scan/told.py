@@ -45,7 +45,7 @@ def row_of(report: Report, path: str, run: str) -> Row:
         section=found.section,
         step=found.step,
         headline=found.headline,
-        action_kind=found.remedies[0].value if found.remedies else None,
+        action_kind=found.actions[0].kind.value if found.actions else None,
         action=found.first_action,
         errors=severities.count(Severity.ERROR),
         warnings=severities.count(Severity.WARNING),

@@ -28,9 +28,8 @@ def literal_spikes(x: Floats, window: int, reach: Reach, sigmas: float) -> Spike
     """
     mean, sigma = trailing_moments(x, window)
     tested = ~np.isnan(mean)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        scores = np.where(tested, (x - mean) / sigma, -np.inf)
-        high = x > mean + sigmas * sigma
+    scores = np.where(tested, (x - mean) / sigma, -np.inf)
+    high = x > mean + sigmas * sigma
     scores[x == mean] = 0.0  # of a loss that stands still, no deviation is no distance
     spikes: list[Spike] = []
     resume = 0

@@ -57,15 +57,14 @@ def part(
         points: a difference lasts if at least half of so many points from it on have it.
         coarse: whether values that were all written with few digits may differ in the last one.
     """
-    with np.errstate(invalid="ignore"):
-        size = np.abs(x - y)
-        size[(x == y) | (np.isnan(x) & np.isnan(y))] = 0.0
-        size[np.isnan(size)] = np.inf
-        apart = size > 0
-        if not apart.any():
-            return None
-        scale = np.maximum(np.abs(x), np.abs(y))
-        scale[~np.isfinite(scale)] = 0.0
+    size = np.abs(x - y)
+    size[(x == y) | (np.isnan(x) & np.isnan(y))] = 0.0
+    size[np.isnan(size)] = np.inf
+    apart = size > 0
+    if not apart.any():
+        return None
+    scale = np.maximum(np.abs(x), np.abs(y))
+    scale[~np.isfinite(scale)] = 0.0
     slack = rounding * scale
     if coarse:
         slack = np.maximum(slack, np.maximum(_unit(x, scale), _unit(y, scale)))

@@ -34,8 +34,7 @@ def lag_and_lead(x: Floats, course: Floats) -> tuple[float, float]:
     at = np.minimum(np.searchsorted(course, course[0] + gone * length), len(x) - 1)
     near = max(len(x) // (4 * _PARTS), _LEAST)
     levels = np.array([median(x[max(place - near, 0) : place + near + 1]) for place in at.tolist()])
-    with np.errstate(over="ignore"):
-        made = levels - levels[0]
+    made = levels - levels[0]
     if not 0 < made[-1] < np.inf or length <= 0:
         return float("inf"), float("inf")
     ahead = made / made[-1] - gone

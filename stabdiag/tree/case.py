@@ -122,8 +122,7 @@ class Case:
             # A log shorter than two windows is tested with half of itself.
             window = min(window, max(len(self.loss) // 2, self.limits.spike.min_points))
         mean, sigma = trailing_moments(self.loss.values, window)
-        with np.errstate(invalid="ignore"):
-            above = self.loss.values > mean + self.limits.spike.sigma * sigma
+        above = self.loss.values > mean + self.limits.spike.sigma * sigma
         return Baseline(
             window=window, steps=self.loss.steps, mean=mean, deviation=sigma, above=above
         )

@@ -120,8 +120,7 @@ def _course(case: Case, setting: Series) -> Floats | None:
     course: Floats = hard[np.maximum(at, 0)]
     if not len(course) or course[-1] <= course[0]:
         return None
-    with np.errstate(over="ignore"):
-        return course if np.isfinite(np.ptp(course)) else None
+    return course if np.isfinite(np.ptp(course)) else None
 
 
 def _way(setting: Series) -> int | None:

@@ -93,17 +93,15 @@ def _ratios(values: Floats, at: Ints, factor: float, to_come: Floats) -> Floats:
     """
     ratios, low, high = np.ones(len(at)), values[at - 1], values[at]
     above = low > 0
-    with np.errstate(over="ignore"):
-        ratios[above] = high[above] / low[above]
-        stays = to_come[at] < factor * high
+    ratios[above] = high[above] / low[above]
+    stays = to_come[at] < factor * high
     ratios[(low == 0) & (high > 0) & (at > _SLOPE) & stays] = np.inf
     return ratios
 
 
 def unit_of(values: Floats) -> float:
     """Return what learning rates that are written with few digits change by, or else 0."""
-    with np.errstate(over="ignore"):
-        changes = np.abs(np.diff(values))
+    changes = np.abs(np.diff(values))
     changes = changes[changes > 0]
     if not len(changes):
         return 0.0

@@ -29,9 +29,8 @@ def changes(scale: Series) -> tuple[Ints, Ints, Ints]:
     It is halved at one step after another, of which a sparse log shows the last alone.
     """
     finite = scale.finite()
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        ratio = finite.values[1:] / finite.values[:-1]
-        halvings = np.round(-np.log2(ratio))
+    ratio = finite.values[1:] / finite.values[:-1]
+    halvings = np.round(-np.log2(ratio))
     fell = ratio <= 0.75
     # What fell below 0 is no scale, and was halved no number of times.
     halvings = np.nan_to_num(halvings, nan=1.0)

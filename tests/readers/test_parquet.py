@@ -56,7 +56,7 @@ def test_numbers(log):
 
 def test_an_index_that_pandas_tells_by_its_stride(tmp_path):
     steps = range(10, 410, 10)
-    frame = pd.DataFrame({"step": steps, "loss": 2.5}).set_index("step")
+    frame = pd.DataFrame({"loss": 2.5}, index=pd.RangeIndex(10, 410, 10, name="step"))
     frame.to_parquet(tmp_path / "run.parquet")
     columns = read_columns(tmp_path / "run.parquet")
     assert columns.names == ("step", "loss")
@@ -122,7 +122,7 @@ def test_nesting_and_lists(log):
             "lr": [[0.1, 0.1], None],
         }
     )
-    assert columns.names == ("train/loss", "train/acc", "lr")
+    assert sorted(columns.names) == ["lr", "train/acc", "train/loss"]
     loss = columns.load("train/loss")
     assert loss.present.tolist() == [True, False]
     assert loss.null.tolist() == [False, True]

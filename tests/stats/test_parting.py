@@ -23,6 +23,7 @@ def noisy(n: int = 1000, seed: int = 0) -> np.ndarray:
     return 3.0 + np.random.default_rng(seed).normal(0, 0.1, n)
 
 
+@np.errstate(all="ignore")  # as all that calls it has
 def test_equal_series_do_not_part() -> None:
     x = noisy()
     x[[3, 7]] = np.nan, np.inf

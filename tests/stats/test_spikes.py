@@ -406,6 +406,7 @@ def test_to_the_letter_recovery_has_fifty_points() -> None:
     assert literal_spikes(x[:230], 100, REACH, 3.0).spikes[0].recovered is None
 
 
+@np.errstate(all="ignore")  # as all that calls it has
 def test_to_the_letter_a_step_up_from_a_constant_is_a_spike() -> None:
     x = np.append(np.full(150, 2.0), np.full(100, 2.5))
     found = literal_spikes(x, 100, REACH, 3.0)

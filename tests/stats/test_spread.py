@@ -42,5 +42,6 @@ def test_stages_are_made_where_the_course_has_them() -> None:
         (1.7e308 * np.linspace(-1.0, 1.0, N), np.linspace(0.0, 1.0, N)),
     ],
 )
+@np.errstate(all="ignore")  # as all that calls it has
 def test_what_does_not_rise_goes_with_nothing(x: np.ndarray, course: np.ndarray) -> None:
     assert lag_and_lead(x, course) == (math.inf, math.inf)

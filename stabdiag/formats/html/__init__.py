@@ -22,7 +22,6 @@ from stabdiag.formats.html.sections import answers, manifest, reading
 from stabdiag.formats.html.sketch import sketch
 from stabdiag.formats.html.text import source, written
 from stabdiag.formats.json_text import version
-from stabdiag.formats.lead import lead, others, otherwise
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -45,9 +44,7 @@ def render(report: Report, *, command: str | None = None) -> str:
     return written(
         "page.html",
         report=report,
-        found=lead(report),
-        others=others(report),
-        otherwise=otherwise(report),
+        found=report.diagnosis,
         command=command,
         policy=Markup(policy(scripts, style)),
         style=Markup(style),
@@ -63,7 +60,7 @@ def render(report: Report, *, command: str | None = None) -> str:
         messages=report.history.messages,
         reading=reading(report),
         manifest=manifest(report),
-        well=lead(report).severity is Severity.OK,
+        well=report.diagnosis.severity is Severity.OK,
         version=version(),
     )
 
@@ -73,9 +70,7 @@ def notebook(report: Report) -> str:
     return written(
         "notebook.html",
         report=report,
-        found=lead(report),
-        others=others(report),
-        otherwise=otherwise(report),
+        found=report.diagnosis,
         sketch=sketch(report),
         answers=[one for one in answers(report) if one.answer],
         style=Markup(source("notebook.css")),

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-_NULL_RECORD: Final = re.compile(rb"[\n}]\s*null")
+_NULL_RECORD: Final = re.compile(rb"[\n}][^\S\n]*null")
 
 # Two of these in length, and a line may be nested so deeply that Arrow's recursion is at risk.
 _SHORT_LINE: Final = 1 << 11

@@ -76,8 +76,7 @@ def indexed(tables: Tables) -> dict[Path, tuple[Ints, Piece]]:
             continue
         steps, piece = found.pop(path, (None, stretched(tables.columns.get(path, []))))
         if steps is None:
-            with np.errstate(over="ignore", invalid="ignore"):
-                steps = _whole(start + stride * np.arange(len(piece.values)))
+            steps = _whole(start + stride * np.arange(len(piece.values)))
         if steps is not None:
             found[path[:-1]] = (steps, _unmeasured(piece))
     return found
