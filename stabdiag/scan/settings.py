@@ -173,9 +173,5 @@ def _key(setting: Setting) -> bytes:
 
 def _between(low: float, high: float) -> float:
     """Return the shortest number above the one and not above the other."""
-    for digits in range(1, 17):
-        for number in (high, (low + high) / 2):
-            short = float(f"{number:.{digits}g}")
-            if low < short <= high:
-                return short
-    return high
+    shorter = (f"{one:.{digits}g}" for digits in range(1, 18) for one in (high, (low + high) / 2))
+    return next(one for one in map(float, shorter) if low < one <= high)
