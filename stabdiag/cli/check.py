@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from stabdiag.cli import options
-from stabdiag.cli.terminal import complain, write
+from stabdiag.cli.terminal import complain, tell_of_runs_beside, write
 
 EPILOG = """
 **Examples**
@@ -54,6 +54,7 @@ def check(
         except StabdiagError as error:
             code = complain(str(error))
             continue
+        tell_of_runs_beside(log, report.history.source)
         text = render(report, "lines", limits=False)
         if text:
             write(text, None)
