@@ -3,20 +3,22 @@
 # make help    the rest
 
 PYTHON ?= python3
-VENV := .venv
+VENV ?= .venv
 BIN := $(VENV)/bin
 LOG ?= fixtures/runs/spike-lr-jump/log.jsonl
 
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
-INSTALL := $(PIP) install --quiet --constraint constraints.txt
+CONSTRAINTS ?= constraints.txt
+INSTALL := $(PIP) install --quiet --constraint $(CONSTRAINTS)
 
 # One stamp for each state of the virtual environment: made again when what it depends on changes.
 MADE := $(VENV)/.made
 RUNTIME := $(VENV)/.runtime
+TEST := $(VENV)/.test
 DEV := $(VENV)/.dev
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format bench fuzz accuracy accuracy-peers accuracy-page calibrate docs fixtures coverage clean
+.PHONY: help demo test tests test-all test-lowest test-newest check format bench fuzz accuracy accuracy-peers accuracy-page calibrate docs fixtures coverage clean
 
 help:  ## list these targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -24,8 +26,26 @@ help:  ## list these targets
 demo: $(RUNTIME)  ## diagnose a run whose learning rate jumped; LOG=FILE for another
 	@$(BIN)/stabdiag diagnose $(LOG) --fail-on never
 
-test: check  ## run every check, then the tests
-	$(BIN)/python -m pytest
+test: check tests  ## run every check, then the tests
+
+tests: $(TEST)  ## run the tests alone; TESTS="tests/readers -x" for a part of them
+	$(BIN)/python -m pytest --numprocesses auto --dist loadfile $(TESTS)
+
+test-all:  ## run the tests on each Python from 3.11 on that is found, or on PYTHONS="PATH..."
+	@set -e; for python in $(or $(PYTHONS),$$(.ci/pythons)); do \
+		version=$$($$python -c 'import platform; print(platform.python_version())'); \
+		echo "Python $$version"; \
+		$(MAKE) --no-print-directory tests PYTHON=$$python VENV=.venvs/$$version; \
+	done
+
+# What old versions are warned about by new ones is theirs to mend.
+test-lowest:  ## run the tests with the lowest version of each dependency that is declared
+	@mkdir -p .venvs && .ci/lowest > .venvs/lowest.txt
+	@$(MAKE) --no-print-directory tests VENV=.venvs/lowest CONSTRAINTS=.venvs/lowest.txt \
+		TESTS="-W ignore::DeprecationWarning $(TESTS)"
+
+test-newest:  ## run the tests with the newest version of everything
+	@$(MAKE) --no-print-directory tests VENV=.venvs/newest CONSTRAINTS=/dev/null
 
 check: $(DEV)  ## everything but the tests: layout, lint, types, direction of imports
 	$(BIN)/ruff format --check --quiet
@@ -67,7 +87,7 @@ fixtures: $(DEV)  ## train the fixtures again (installs torch; some fifteen minu
 	$(BIN)/python fixtures/train.py
 
 clean:  ## remove what was made here
-	rm -rf $(VENV) .bench .fuzz .peers .coverage .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache build dist
+	rm -rf .venv .venvs .bench .fuzz .peers .coverage .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache build dist
 	find stabdiag tests fixtures benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(MADE):
@@ -81,6 +101,10 @@ $(RUNTIME): $(MADE) pyproject.toml constraints.txt
 	$(INSTALL) --no-build-isolation --editable .
 	@touch $@
 
-$(DEV): $(RUNTIME)
-	$(INSTALL) --group dev
+$(TEST): $(RUNTIME)
+	$(INSTALL) --group test
+	@touch $@
+
+$(DEV): $(TEST)
+	$(INSTALL) --group lint
 	@touch $@

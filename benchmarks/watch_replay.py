@@ -2,16 +2,23 @@
 
 python benchmarks/watch_replay.py                    the fixtures, told 4 records at a time
 python benchmarks/watch_replay.py --corpus 4         every fourth run of the corpus, in 40 parts
+python benchmarks/watch_replay.py --logs FOLDER      every log in a folder, in 16 torn blocks
 
-A run is told part by part, as a watch sees it, until an error is certain or the run is over.
+A run is told part by part, as a watch sees it, until an error is certain or the run is over. Of a
+folder each file is a log of its own, and is written again in blocks of random sizes that end in
+mid-line.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
+import tempfile
+from contextlib import closing
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
+from random import Random
 from typing import TYPE_CHECKING, Any
 
 from stabdiag.api import diagnose
@@ -20,8 +27,10 @@ from stabdiag.errors import LogError
 from stabdiag.findings import Severity
 from stabdiag.limits import Limits
 from stabdiag.manifest import parse_manifest
-from stabdiag.places import Found, read_place
+from stabdiag.places import Asked, Found, read_place
 from stabdiag.readers import from_object
+from stabdiag.readers.columns import every_column
+from stabdiag.watch import Ask, open_source
 from stabdiag.watch.certain import certain
 
 if TYPE_CHECKING:
@@ -34,6 +43,7 @@ if TYPE_CHECKING:
 HERE = Path(__file__).parent
 RUNS = HERE.parent / "fixtures" / "runs"
 PARTS = 40
+BLOCKS = 16
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,17 +60,47 @@ def told(name: str, log: Found, every: int) -> Told:
     """Tell of a run, so many records at a time."""
     rows = log.columns.rows
     final = _report(log, rows)
-    errors = frozenset(_kind(one) for one in final.findings if one.severity is Severity.ERROR)
     for after in range(every, rows, every):
         try:
-            report = _report(log, after)
+            found = _sure(_report(log, after))
         except LogError:
             continue
-        if any(one.severity is Severity.ERROR for one in report.findings):
-            found = certain(report, Severity.ERROR)
+        if found is not None:
+            return Told(name=name, errors=_errors(final), ended_by=found, after=after)
+    return Told(name=name, errors=_errors(final), ended_by=None, after=rows)
+
+
+def replayed(log: Path, folder: Path, random: Random) -> Told:
+    """Tell of a log that is written again in another folder, in torn blocks."""
+    data, copy = log.read_bytes(), folder / log.name
+    cuts = sorted(random.sample(range(1, len(data)), BLOCKS - 1))
+    final = diagnose(log)
+    source = open_source([str(copy)], Asked(format=None, wanted=every_column))
+    with closing(source), copy.open("wb", buffering=0) as file:
+        for begin, end in pairwise([0, *cuts, len(data)]):
+            file.write(data[begin:end])
+            source.look()
+            try:
+                report = Ask().diagnose(source, whole=False)
+            except LogError:
+                continue
+            after, found = report.history.source.records, _sure(report)
             if found is not None:
-                return Told(name=name, errors=errors, ended_by=_kind(found), after=after)
-    return Told(name=name, errors=errors, ended_by=None, after=rows)
+                return Told(name=log.name, errors=_errors(final), ended_by=found, after=after)
+    after = final.history.source.records
+    return Told(name=log.name, errors=_errors(final), ended_by=None, after=after)
+
+
+def _errors(final: Report) -> frozenset[str]:
+    return frozenset(_kind(one) for one in final.findings if one.severity is Severity.ERROR)
+
+
+def _sure(report: Report) -> str | None:
+    """Return what a watch would end the run for."""
+    if all(one.severity is not Severity.ERROR for one in report.findings):
+        return None
+    found = certain(report, Severity.ERROR)
+    return None if found is None else _kind(found)
 
 
 def _kind(finding: Finding) -> str:
@@ -104,12 +144,27 @@ def corpus(every: int) -> Iterator[Told]:
             yield told(run.run_id, log, max(columns.rows // PARTS, 1))
 
 
+def logs(folder: Path) -> Iterator[Told]:
+    """Tell of each log in a folder, but for those that cannot be read."""
+    random = Random(20261123)
+    for log in sorted(path for path in folder.iterdir() if path.is_file()):
+        with tempfile.TemporaryDirectory() as name:
+            try:
+                yield replayed(log, Path(name), random)
+            except LogError as error:
+                print(f"left out: {error}")
+
+
 def main() -> None:
     """Run the command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--corpus", type=int, metavar="N", help="every N-th run of the corpus")
+    parser.add_argument("--logs", type=Path, metavar="FOLDER", help="the logs in a folder")
     arguments = parser.parse_args()
-    runs = list(corpus(arguments.corpus) if arguments.corpus else fixtures())
+    if arguments.logs:
+        runs = list(logs(arguments.logs))
+    else:
+        runs = list(corpus(arguments.corpus) if arguments.corpus else fixtures())
     well = [run for run in runs if not run.errors]
     broken = [run for run in runs if run.errors]
     early = [run for run in broken if run.ended_by in run.errors]

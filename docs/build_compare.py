@@ -94,7 +94,7 @@ prints it.
 
 ## As JSON
 
-`--format json` writes one object of schema 1, published as
+`--format json` writes one object of schema 2, published as
 [comparison.schema.json](../stabdiag/formats/compared/comparison.schema.json) and by
 `stabdiag.formats.compared.structured.schema()`. `--format markdown` is meant for a comment or an
 issue."""

@@ -17,8 +17,8 @@ from stabdiag.history import History
 from stabdiag.infer import in_its_steps, infer
 from stabdiag.limits import Limits
 from stabdiag.manifest import Manifest
-from stabdiag.report import Report
-from stabdiag.symptoms.check import Checked, check_symptoms
+from stabdiag.report import Report, Tree
+from stabdiag.symptoms.check import Checked, check_symptoms, worst_first
 from stabdiag.threads import both
 from stabdiag.tree.advice.changed import with_changes
 from stabdiag.tree.case import Case
@@ -122,20 +122,22 @@ def report_on(history: History, told: Manifest, limits: Limits, *, literal: bool
         found, (baseline, symptoms) = both(partial(walk, case), beside)
     else:
         found, (baseline, symptoms) = walk(case), beside()
-    findings, trail = symptoms.beside(with_changes(case, found.findings)), found.trail
+    of_the_tree, answers = with_changes(case, found.findings), found.answers
+    beside_it = symptoms.findings(of_the_tree)
     if history.unit == "epoch":
-        findings = tuple(finding.in_epochs() for finding in findings)
-        trail = tuple(answer.in_epochs() for answer in trail)
+        of_the_tree = tuple(finding.in_epochs() for finding in of_the_tree)
+        beside_it = tuple(finding.in_epochs() for finding in beside_it)
+        answers = tuple(answer.in_epochs() for answer in answers)
+    outcome = symptoms.told_of(of_the_tree[0])
     return Report(
-        diagnosis=findings[0],
-        findings=findings,
-        trail=trail,
+        findings=worst_first((outcome, *of_the_tree[1:]), beside_it),
+        tree=Tree(outcome=outcome, answers=answers),
         not_logged=not_logged(case),
         history=history,
         manifest=known,
         limits=limits,
         literal=literal,
-        unchecked=symptoms.unchecked,
+        not_checked=symptoms.not_checked,
         baseline=baseline,
     )
 

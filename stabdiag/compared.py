@@ -136,7 +136,7 @@ class Comparison:
         return next(run for run in self.runs if run.label == label)
 
     def to_json(self) -> str:
-        """Return the comparison as strict JSON, schema 1."""
+        """Return the comparison as strict JSON, schema 2."""
         from stabdiag.formats.compared import render
 
         return render(self, "json")

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from stabdiag.errors import ConfigError, LimitError
 from stabdiag.limits import Limits
+from stabdiag.manifest.text import parsed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -29,10 +29,10 @@ def configured_limits(
     limits = Limits()
     for path in config_files(folder, config):
         try:
-            limits = limits.override(dict(_values(path)))
+            limits = limits.override(dict(_values(path)), by=_shown(path, folder))
         except LimitError as error:
             raise LimitError(f"{path}: {error}") from None
-    return limits.override(dict(_flag(flag) for flag in flags))
+    return limits.override(dict(_flag(flag) for flag in flags), by="--limit")
 
 
 def config_files(folder: Path, config: Path | None = None) -> list[Path]:
@@ -41,6 +41,12 @@ def config_files(folder: Path, config: Path | None = None) -> list[Path]:
         return [config]
     found = (_nearest(folder, name) for name in ("pyproject.toml", "stabdiag.toml"))
     return [path for path in found if path is not None]
+
+
+def _shown(path: Path, folder: Path) -> str:
+    """Return a path as it is told: as from the folder, if it lies there."""
+    folder = folder.absolute()
+    return str(path.relative_to(folder) if path.is_relative_to(folder) else path)
 
 
 def _nearest(folder: Path, name: str) -> Path | None:
@@ -54,11 +60,13 @@ def _values(path: Path) -> Iterator[tuple[str, object]]:
     A file of our own holds them as they are, and any file may hold them as pyproject.toml does.
     """
     try:
-        raw: Any = tomllib.loads(path.read_text(encoding="utf-8"))
+        raw: Any = parsed(path.read_text(encoding="utf-8"), "TOML")
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror or error}; check the path") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError as error:
         raise ConfigError(f"{path}: not valid TOML ({error})") from None
+    except ValueError as error:
+        raise ConfigError(f"{path}: {error}") from None
     if path.name != "pyproject.toml":
         yield from _dotted({name: value for name, value in raw.items() if name != "tool"})
     yield from _dotted(_among_tools(path, raw.get("tool")))

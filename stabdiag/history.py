@@ -5,34 +5,18 @@ A history is what the questions of the tree are asked of. It knows nothing of fi
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from stabdiag.arrays import Floats, Ints, Mask
 
-
-# What is told where a column of epochs serves as the step.
-_EPOCHS = re.compile(r"epoch.* serves as the step")
-
-# What is told where the number of a record serves as the step.
-NUMBERED: Final = "no step was logged: the record's number serves as the step"
-
-# What is told of gradient norms that are 0 all along: placeholders, if the run learned.
-_NO_GRADIENT = re.compile(r" is 0 in every record, .* as grad_norm$")
-
-# What is told where the step of a record is its number among those of training.
-COUNTED: Final = (
-    "no step was logged: a step here is the number of a record, from 0 (a manifest with "
-    "logging_steps gives the real ones)"
-)
 
 # So many steps are evaluated where they are epochs: the evaluation of the last may be missing.
 _EVALUATED = 0.9
@@ -91,18 +75,41 @@ class EventKind(StrEnum):
     PLACE = "place"
 
 
+class EventCode(StrEnum):
+    """What an event says, where the kind leaves that open and something depends on it."""
+
+    EPOCHS_AS_STEPS = "epochs-as-steps"
+    NUMBERED = "numbered-by-record"
+    COUNTED = "records-counted"
+    COUNTER_RESTARTS = "counter-restarts"
+    PLACEHOLDER_DROPPED = "placeholder-dropped"
+    OUT_OF_MEMORY = "out-of-memory"
+    COLLECTIVE_FAILED = "collective-failed"
+    SCALE_AT_MINIMUM = "scale-at-minimum"
+    NOT_FINITE = "not-finite"
+    CUDA_ERROR = "cuda-error"
+    KILLED = "killed"
+    TRACEBACK = "traceback"
+
+
 @dataclass(frozen=True, kw_only=True)
 class Event:
     """Something that happened to the log: a rewind, a new attempt, a message among its lines.
 
-    ``line`` is the number of the line, from 1, that the event was read from; ``path`` is its file,
-    where the run is in several. ``sound_to`` is how far the attempt before a rewind had come, if
-    its losses from the rewind's step on were finite.
+    ``message`` tells it to people; ``code`` and the rest tell it to the program. ``role`` and
+    ``value`` are those of a placeholder, ``said`` the log's own words of a message. ``line`` is the
+    number of the line, from 1, that the event was read from; ``path`` is its file, where the run is
+    in several. ``sound_to`` is how far the attempt before a rewind had come, if its losses from the
+    rewind's step on were finite.
     """
 
     kind: EventKind
     message: str
+    code: EventCode | None = None
     step: int | None = None
+    role: str | None = None
+    value: float | None = None
+    said: str = ""
     line: int | None = None
     path: str | None = None
     sound_to: int | None = None
@@ -122,7 +129,8 @@ class Source:
     """Where a history came from: ``records`` were read, ``unreadable`` were not.
 
     ``files`` are all files on a disk that were read for it, what lies beside the log among them.
-    ``parts`` is empty where the run is in one file.
+    ``parts`` is empty where the run is in one file. ``runs_beside`` is how many other runs lie in
+    the folder or archive in which this one was chosen.
     """
 
     name: str
@@ -133,6 +141,7 @@ class Source:
     attempt: int = 1
     files: tuple[str, ...] = ()
     parts: tuple[Part, ...] = ()
+    runs_beside: int = 0
 
     def path_at(self, step: int | None) -> str:
         """Return the file in which a step's record lies; the last one where that is not told."""
@@ -148,6 +157,7 @@ class History:
 
     ``config`` is what the log itself tells of the run's configuration, in the log's own words.
     ``contested`` is what the loss is where it may rise while the run learns: a policy's, say.
+    ``unit`` is what a step of the log is called: ``epoch``, if a column of these serves as one.
     """
 
     series: Mapping[str, Series]
@@ -155,6 +165,7 @@ class History:
     events: tuple[Event, ...] = ()
     config: Mapping[str, object] = field(default_factory=dict)
     contested: str | None = None
+    unit: str = "step"
 
     def get(self, role: str) -> Series | None:
         """Return the series of a role, or None where nothing was logged for it."""
@@ -203,30 +214,32 @@ class History:
     @property
     def jobs_began(self) -> list[int]:
         """The steps at which another job went on: at a resume, or where the counter began anew."""
-        kinds = (EventKind.REWIND, EventKind.STEPS)
-        return [e.step for e in self.events if e.kind in kinds and e.step is not None]
+        began = (
+            event.step
+            for event in self.events
+            if event.kind is EventKind.REWIND or event.code is EventCode.COUNTER_RESTARTS
+        )
+        return [step for step in began if step is not None]
 
     @cached_property
     def counts_epochs(self) -> bool:
         """Whether the log's steps are epochs, by what is told or as each of them is evaluated."""
         return self.unit == "epoch" or self._evaluates_each
 
-    @cached_property
-    def unit(self) -> str:
-        """What a step of the log is called: ``epoch``, if a column of these serves as the step."""
-        told = (e.message.lower() for e in self.events if e.kind is EventKind.STEPS)
-        return "epoch" if any(map(_EPOCHS.search, told)) else "step"
-
     @property
     def counts_records(self) -> bool:
         """Whether the number of a record serves as its step."""
-        return any(event.message in (NUMBERED, COUNTED) for event in self.events)
+        return any(event.code in (EventCode.NUMBERED, EventCode.COUNTED) for event in self.events)
 
     @property
     def without_gradient(self) -> bool:
         """Whether the gradient norm was logged as 0 all along."""
-        told = (event.message for event in self.events if event.kind is EventKind.PLACEHOLDER)
-        return any(map(_NO_GRADIENT.search, told))
+        return any(
+            event.code is EventCode.PLACEHOLDER_DROPPED
+            and event.role == "grad_norm"
+            and event.value == 0
+            for event in self.events
+        )
 
     @property
     def _evaluates_each(self) -> bool:
@@ -248,3 +261,9 @@ class History:
         """The largest step at which anything was logged, or None."""
         ends = [int(series.steps[-1]) for series in self.series.values() if len(series)]
         return max(ends, default=None)
+
+
+def unit_of(events: Iterable[Event]) -> str:
+    """Return what a step is called in a log of these events."""
+    by_epoch = any(event.code is EventCode.EPOCHS_AS_STEPS for event in events)
+    return "epoch" if by_epoch else "step"

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from stabdiag.findings import Severity, open_questions
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderResult
@@ -24,34 +27,55 @@ class NotLogged:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Unchecked:
-    """A symptom that could not be checked, and which roles or manifest fields it lacked."""
+class NotChecked:
+    """A symptom that was not checked: which roles or manifest fields it lacked, or why else."""
 
     symptom: str
-    missing: tuple[str, ...]
+    missing: tuple[str, ...] = ()
+    reason: str = ""
+
+    @property
+    def because(self) -> str:
+        """Why, in words."""
+        return self.reason or f"needs {', '.join(self.missing)}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tree:
+    """What the decision tree says: its own outcome, and the answers in the order of the walk.
+
+    The outcome is ``healthy`` or ``insufficient-data`` where the tree found nothing, whatever was
+    found beside it. Those answers that are about the lead-up to a NaN come last.
+    """
+
+    outcome: Finding
+    answers: tuple[Answer, ...]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Report:
     """One diagnosis with all that led to it.
 
-    ``diagnosis`` is the first of ``findings``: the tree's, worst first, then the symptoms, worst
-    first, unless a symptom is an error and the tree found none and no warning. ``trail`` holds the
-    answers in the order in which the walk met them, those about the lead-up to a NaN last;
-    ``unchecked`` names the symptoms that could not be checked. ``baseline`` is what the losses were
-    held against.
+    ``findings`` are those of the tree and the symptoms, worst first; of equally bad ones the tree's
+    go first, those of an earlier section before those of a later one. That the tree found nothing
+    is a finding only where nothing else was found. ``not_checked`` names the symptoms that could
+    not be checked. ``baseline`` is what the losses were held against.
     """
 
-    diagnosis: Finding
     findings: tuple[Finding, ...]
-    trail: tuple[Answer, ...]
+    tree: Tree
     not_logged: tuple[NotLogged, ...]
     history: History
     manifest: Manifest
     limits: Limits
     literal: bool = False
-    unchecked: tuple[Unchecked, ...] = ()
+    not_checked: tuple[NotChecked, ...] = ()
     baseline: Baseline | None = None
+
+    @property
+    def diagnosis(self) -> Finding:
+        """The worst finding."""
+        return self.findings[0]
 
     @property
     def also_found(self) -> tuple[Finding, ...]:
@@ -59,21 +83,33 @@ class Report:
         return self.findings[1:]
 
     @property
-    def worst(self) -> Finding:
-        """The worst finding, which need not be the diagnosis: a warning beside a run that is well.
+    def ok(self) -> bool:
+        """Whether there is neither an error nor a warning, and NaN, spikes and climbs were tested.
 
-        Of equally bad ones the first.
+        What is noted may be worth a look all the same.
         """
-        return min(self.findings, key=lambda finding: finding.severity.rank)
+        quiet = self.diagnosis.severity.rank >= Severity.NOTE.rank
+        return quiet and not open_questions(self.tree.answers)
+
+    @property
+    def otherwise(self) -> str:
+        """What the tree says of a run in which it found nothing, and a symptom did; else empty."""
+        outcome = self.tree.outcome
+        well = outcome.severity is Severity.OK and outcome.slug != self.diagnosis.slug
+        return f"Otherwise: {outcome.summary}" if well else ""
 
     @property
     def lacking(self) -> list[str]:
         """What symptoms could not be checked for lack of, the most wanted first."""
-        wanted = Counter(role for symptom in self.unchecked for role in symptom.missing)
-        return [role for role, _ in wanted.most_common()]
+        return lacking(self.not_checked)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the report as the JSON object, schema 2."""
+        found: dict[str, Any] = json.loads(self.to_json())
+        return found
 
     def to_json(self) -> str:
-        """Return the report as strict JSON, schema 1."""
+        """Return the report as strict JSON, schema 2."""
         from stabdiag.formats import render
 
         return render(self, "json")
@@ -101,3 +137,9 @@ class Report:
         from stabdiag.formats.html import notebook
 
         return notebook(self)
+
+
+def lacking(not_checked: tuple[NotChecked, ...]) -> list[str]:
+    """Return what symptoms could not be checked for lack of, the most wanted first."""
+    wanted = Counter(role for symptom in not_checked for role in symptom.missing)
+    return [role for role, _ in wanted.most_common()]

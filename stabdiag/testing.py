@@ -57,7 +57,7 @@ def assert_healthy(
         literal=literal,
         format=format,
     )
-    untested = report.diagnosis.slug == "insufficient-data"
-    if untested or any(fails(finding.severity, fail_on) for finding in report.findings):
+    untested = report.tree.outcome.slug == "insufficient-data"
+    if untested or fails(report.diagnosis.severity, fail_on):
         raise UnhealthyRun(report)
     return report

@@ -413,7 +413,7 @@ def test_any_log_gives_a_report_or_one_of_our_own_errors(
         return
     json.loads(report.to_json())
     assert report.diagnosis is report.findings[0]
-    assert report.trail[0].question == "Q1.1"
+    assert report.tree.answers[0].question == "Q1.1"
     assert all(finding.first_action for finding in report.findings)
 
 
@@ -432,7 +432,7 @@ class TestWithoutALoss:
             {"step": range(220), "grad_norm": norms}, manifest={"bf16": True}
         )
         assert report.diagnosis.slug == "gradient-overflow"
-        answers = {answer.question: answer.verdict.value for answer in report.trail}
+        answers = {answer.question: answer.verdict.value for answer in report.tree.answers}
         assert (answers["Q1.1"], answers["Q2.1"], answers["Q3.1"]) == ("unknown", "unknown", "yes")
 
     def test_where_that_says_nothing_either(self):

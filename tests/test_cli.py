@@ -362,7 +362,7 @@ def test_flags_go_before_the_manifest(stabdiag: Callable[..., Result], runs: Pat
     )
     report = json.loads(result.out)
     assert report["diagnosis"]["slug"] == "nan-bf16"
-    assert "checkpoint of step 322," in report["diagnosis"]["first_action"]
+    assert "checkpoint of step 322," in report["diagnosis"]["actions"][0]["text"]
     assert report["manifest"]["overridden"] == ["checkpoint_every", "dtype"]
 
 
@@ -409,10 +409,14 @@ def test_a_file_of_any_name_may_hold_limits_as_pyproject_does(
         ("[tool.stabdiag]\nspike.sigma = 4\n", "unknown key 'tool.stabdiag.spike'; "),
         ("[tool]\nstabdiag = 4\n", "[tool.stabdiag.limits] is no table"),
         ("[tool.stabdiag]\nlimits = 4\n", "[tool.stabdiag.limits] is no table"),
+        (f"a = {'1' * 5000}\n", "not valid TOML (Exceeds the limit"),
+        (f"a = 0x{'f' * 5000}\n", "not valid TOML (a number of more than 1000 digits)"),
+        (f"a = {'[' * 2000}\n", "not valid TOML ("),
+        (f"{'a.' * 3000}a = 1\n", "not valid TOML (nested more than 100 levels deep)"),
     ],
 )
 @pytest.mark.parametrize("name", ["pyproject.toml", "stabdiag.toml"])
-def test_what_is_misspelt_among_the_tools_is_refused(
+def test_what_cannot_be_read_or_is_misspelt_among_the_tools_is_refused(
     stabdiag: Callable[..., Result], tmp_path: Path, name: str, text: str, told: str
 ) -> None:
     (tmp_path / name).write_text(text, encoding="utf-8")

@@ -28,7 +28,7 @@ def test_the_diagnosis_is_that_of_the_log(log, tmp_path):
     convert(log, tmp_path / "run.parquet")
     before, after = diagnose(log), diagnose(tmp_path / "run.parquet")
     assert after.findings == before.findings
-    assert after.trail == before.trail
+    assert after.tree.answers == before.tree.answers
     assert after.not_logged == before.not_logged
     paths = {"path": None, "logged": (), "also": {}, "unknown": {}}
     assert replace(after.manifest, **paths) == replace(before.manifest, **paths)
@@ -76,7 +76,7 @@ def test_a_loss_stays_the_one_that_it_was(log, tmp_path):
     assert after.history.contested == before.history.contested
     assert after.history.series["loss"].column == before.history.series["loss"].column
     assert after.findings == before.findings
-    assert after.trail == before.trail
+    assert after.tree.answers == before.tree.answers
 
 
 def test_an_incident_costs_what_it_cost_before(tmp_path):
@@ -268,6 +268,6 @@ def test_settings_are_kept_with_their_words(tmp_path):
     convert(log, tmp_path / "run.parquet")
     before, after = diagnose(log), diagnose(tmp_path / "run.parquet")
     assert after.findings == before.findings
-    assert after.trail == before.trail
+    assert after.tree.answers == before.tree.answers
     assert after.history.series["setting/dataset"].words == ("wiki", "code")
     assert after.history.series["setting/batch_size"].words == ()

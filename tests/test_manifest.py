@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from stabdiag.errors import ManifestError
-from stabdiag.history import Event, EventKind, History, Series, Source
+from stabdiag.history import History, Series, Source
 from stabdiag.infer import infer
 from stabdiag.manifest import KEYS, Manifest, parse_manifest, read_manifest
 
@@ -295,12 +295,8 @@ def test_unknown_keys_are_kept() -> None:
 
 
 def _of_epochs() -> History:
-    message = "no column of steps: the column 'epoch' serves as the step"
-    return History(
-        series={},
-        source=Source(name="run", format="memory", records=3),
-        events=(Event(kind=EventKind.STEPS, message=message),),
-    )
+    source = Source(name="run", format="memory", records=3)
+    return History(series={}, source=source, unit="epoch")
 
 
 def _telling(**config: object) -> History:
@@ -601,6 +597,9 @@ def test_json_and_toml(tmp_path: Path) -> None:
         ("m.json", b"\x00\xff\xfe\x80", "not a text file; a manifest is one JSON object"),
         ("m.toml", b"lr = ", "not valid TOML ("),
         ("m.toml", b"\xff", "not a text file"),
+        ("m.toml", b"a = " + b"[" * 2000, "not valid TOML ("),
+        ("m.toml", b"a." * 3000 + b"a = 1", "nested more than 100 levels deep)"),
+        ("m.toml", b"a = 0x" + b"f" * 5000, "a number of more than 1000 digits)"),
     ],
     ids=lambda value: value[:20] if isinstance(value, bytes) else None,
 )
@@ -662,6 +661,21 @@ def laughs() -> str:
     return "\n".join(lines)
 
 
+def merged(levels: int) -> str:
+    """Return a few lines of YAML that take what they refer to twice."""
+    lines = ["a0: &a0 {x: 1}"]
+    lines += [f"a{n}: &a{n} {{<<: [*a{n - 1}, *a{n - 1}], k{n}: 1}}" for n in range(1, levels)]
+    return "\n".join(lines)
+
+
+def test_yaml_that_takes_one_mapping_into_another(tmp_path: Path) -> None:
+    path = tmp_path / "m.yaml"
+    path.write_text(f"{merged(10)}\nrun: {{<<: *a9, lr: 0.1}}\n", encoding="utf-8")
+    manifest = read_manifest(path)
+    assert manifest.peak_lr == 0.1
+    assert [manifest.unknown[name] for name in ("run.x", "run.k1", "run.k9")] == [1, 1, 1]
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -672,7 +686,20 @@ def laughs() -> str:
         (laughs(), "not valid YAML (more values than a configuration has)"),
         ("[" * 5000, "not valid YAML ("),
         ("a: !!python/object/apply:os.system {[1]: 2}", "not valid YAML ("),
-        ("a: 2026-99-99 99:99:99", "not valid YAML (month must be in 1..12"),
+        ("a: 2026-99-99 99:99:99", "not valid YAML ('2026-99-99 99:99:99' is no timestamp in"),
+        (merged(40), "not valid YAML (more values than a configuration has)"),
+        (
+            f"a: &a {{{', '.join(f'k{n}: 1' for n in range(1000))}}}\nb: {{<<: [{'*a,' * 1000}]}}",
+            "not valid YAML (more values than a configuration has)",
+        ),
+        ("a: &a {<<: *a}", "not valid YAML (more values than a configuration has)"),
+        ('lr: 1\na: !!bool "abc"', "not valid YAML ('abc' is no bool in"),
+        ('a: !!timestamp "abc"', "'abc' is no timestamp in"),
+        ('a: !!int ""', "'' is no int in"),
+        ('a: [{b: !!float ""}]', "'' is no float in"),
+        ("a: 0x" + "f" * 5000, "a number of more than 1000 digits)"),
+        ("a: " + "1:" * 5000 + "1", "a number of more than 1000 digits)"),
+        ("{" * 200 + "}" * 200, "not valid YAML ("),
     ],
 )
 def test_yaml_that_is_no_manifest(tmp_path: Path, text: str, message: str) -> None:

@@ -94,7 +94,7 @@ def rows(part: str) -> list[dict[str, Any]]:
 
 def said(run: Run, log: Any) -> str:
     """The section that stabdiag names, if it raises an alarm."""
-    found = stabdiag.diagnose(log, manifest=run.manifest).diagnosis
+    found = stabdiag.diagnose(log, manifest=run.manifest).tree.outcome
     return found.section if found.severity in ("error", "warning") else ""
 
 

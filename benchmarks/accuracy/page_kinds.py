@@ -144,7 +144,7 @@ def grouped(scored: Sequence[Scored]) -> list[tuple[Kind, list[Scored]]]:
 
 def kind_of(one: Scored) -> str:
     """The kind of a failure."""
-    expect, said = one.run.section, one.report.diagnosis.section
+    expect, said = one.run.section, one.report.tree.outcome.section
     if one.healthy and not one.alarm:
         return "false-note"
     if one.healthy and said == "§2":

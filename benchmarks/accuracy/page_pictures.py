@@ -155,9 +155,9 @@ def failure(one: Scored, theme: Theme) -> Figure:
     """A run: the whole loss, and the neighbourhood of the event."""
     figure, (whole, near) = plt.subplots(1, 2, figsize=(8.4, 2.1), width_ratios=(1.6, 1))
     series = one.report.history.series
-    truth, said = one.run.onset, one.report.diagnosis.step
+    truth, said = one.run.onset, one.report.tree.outcome.step
     events = [step for step in (truth, said) if step is not None]
-    scaler = "§3" in (one.run.section, one.report.diagnosis.section) and "loss_scale" in series
+    scaler = "§3" in (one.run.section, one.report.tree.outcome.section) and "loss_scale" in series
     for axes, name in ((whole, "loss"), (near, "loss_scale" if scaler else "loss")):
         steps, values = series[name].steps, series[name].values
         part = around(steps, events) if axes is near else slice(None)

@@ -164,7 +164,7 @@ def onsets(scored: Sequence[Scored]) -> Iterable[str]:
 def points_late(one: Scored) -> float:
     """How many logged points lie between the first fault and the step that is named."""
     struck: int = min(fault["step"] for fault in one.run.faults)
-    step = one.report.diagnosis.step
+    step = one.report.tree.outcome.step
     return ((struck if step is None else step) - struck) / one.stride
 
 
@@ -197,7 +197,7 @@ def shown(kind: Kind, runs: Sequence[Scored]) -> Iterable[str]:
             f"`{r.run.run_id}`",
             f"{r.run.expect} → {r.slug}",
             "" if r.healthy or not r.run.size else f"{r.run.size:.3g}",
-            f"{told(r.run.onset)} → {told(r.report.diagnosis.step)}",
+            f"{told(r.run.onset)} → {told(r.report.tree.outcome.step)}",
             done(r.run),
             setting(r.run),
         )

@@ -63,7 +63,7 @@ def print_failures(scored: Sequence[Scored]) -> None:
 
 def line(one: Scored) -> str:
     """A failure in one line."""
-    run, said = one.run, one.report.diagnosis
+    run, said = one.run, one.report.tree.outcome
     return (
         f"{run.run_id:5} {run.expect} → {said.slug}  onset {run.onset} → {said.step}  "
         f"size {run.size:g}  [{done(run)}; {setting(run)}]"

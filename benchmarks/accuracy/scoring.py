@@ -36,12 +36,12 @@ class Scored:
 
     @property
     def slug(self) -> str:
-        """What was said."""
-        return self.report.diagnosis.slug
+        """The tree's leaf: what the labels are about."""
+        return self.report.tree.outcome.slug
 
     @property
     def severity(self) -> str:
-        """How bad it was said to be."""
+        """How bad it was said to be, by the tree or by a symptom."""
         return str(self.report.diagnosis.severity)
 
     @property
@@ -63,7 +63,7 @@ class Scored:
     def right_section(self) -> bool:
         """Whether it is a leaf of the right section; of a healthy run, a healthy one."""
         return self.right or (
-            self.run.section != "" and self.report.diagnosis.section == self.run.section
+            self.run.section != "" and self.report.tree.outcome.section == self.run.section
         )
 
     @property
@@ -74,7 +74,7 @@ class Scored:
     @property
     def apart(self) -> int | None:
         """How many steps the onset that was said lies from the true one."""
-        said = self.report.diagnosis.step
+        said = self.report.tree.outcome.step
         return None if self.run.onset is None or said is None else abs(said - self.run.onset)
 
     @property

@@ -60,8 +60,8 @@ class Row:
 
 
 def said_by_tree(one: Scored) -> tuple[bool, str, int]:
-    """A diagnosis, boiled down to what the other tools are asked."""
-    section = one.report.diagnosis.section if one.alarm else ""
+    """What the tree says, boiled down to what the other tools are asked."""
+    section = one.report.tree.outcome.section if one.alarm else ""
     return one.alarm, section, one.spikes
 
 

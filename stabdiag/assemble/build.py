@@ -17,7 +17,7 @@ from stabdiag.assemble.settings import parts_switched_on, settings
 from stabdiag.assemble.several_a_step import with_nan_of_any
 from stabdiag.assemble.steps import read_steps
 from stabdiag.errors import LogError, NoUsableRecord
-from stabdiag.history import Event, EventKind, History, Part, Series, Source
+from stabdiag.history import Event, EventKind, History, Part, Series, Source, unit_of
 from stabdiag.roles import contested
 from stabdiag.words import plural
 
@@ -100,14 +100,17 @@ def build_history(
     taken = set(names.values())
     series |= {one.role: one for one in settings(columns, picked, taken, order.steps, run)}
     series |= {one.role: one for one in parts_switched_on(columns, taken, order.steps, run)}
+    told = (*columns.events, *events)
     return History(
         series=series,
-        events=(*columns.events, *events),
+        events=told,
+        unit=unit_of(told),
         config=columns.config,
         contested=contested(names.get("loss", ""), columns.names, has_reward="reward" in names),
         source=Source(
             name=columns.source,
             format=columns.format,
+            runs_beside=columns.runs_beside,
             records=columns.rows,
             unreadable=columns.bad_count,
             attempts=order.runs,

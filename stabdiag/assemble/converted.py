@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.history import History, Series, Source
+from stabdiag.history import History, Series, Source, unit_of
 from stabdiag.roles import ROLES
 
 if TYPE_CHECKING:
@@ -42,7 +42,11 @@ def converted_history(columns: Columns, told: Told) -> History | None:
         words = told.words.get(role, ())
         series[role] = Series(role=role, column=was, steps=at, values=values, words=words)
     source = Source(
-        name=columns.source, format=columns.format, records=columns.rows, files=columns.files
+        name=columns.source,
+        format=columns.format,
+        records=columns.rows,
+        files=columns.files,
+        runs_beside=columns.runs_beside,
     )
     return History(
         series=series,
@@ -50,4 +54,5 @@ def converted_history(columns: Columns, told: Told) -> History | None:
         events=columns.events,
         config=columns.config,
         contested=told.contested,
+        unit=unit_of(columns.events),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from stabdiag.history import COUNTED, Event, EventKind
+from stabdiag.history import EventCode
 from stabdiag.manifest.other import other_number
 from stabdiag.manifest.spelling import by_spelling
 from stabdiag.roles import assign
@@ -23,7 +23,8 @@ def in_steps(columns: Columns, manifest: Manifest) -> Columns:
     """
     every = other_number(by_spelling(manifest.also), "log_every")
     # Below 1 it is a share of the run.
-    if every is None or every < 1 or all(event.message != COUNTED for event in columns.events):
+    counted = any(event.code is EventCode.COUNTED for event in columns.events)
+    if every is None or every < 1 or not counted:
         return columns
     between, counter = int(every), assign(columns.names).columns.get("step")
 
@@ -38,7 +39,7 @@ def in_steps(columns: Columns, manifest: Manifest) -> Columns:
         f"{plural(between, 'step')} (logging_steps)"
     )
     events = tuple(
-        Event(kind=EventKind.STEPS, message=told) if event.message == COUNTED else event
+        replace(event, message=told, code=None) if event.code is EventCode.COUNTED else event
         for event in columns.events
     )
     return replace(columns, load=load, events=events)

@@ -9,7 +9,7 @@ import numpy as np
 
 from stabdiag.assemble.fillers import without_fillers, without_waits
 from stabdiag.errors import ColumnError
-from stabdiag.history import Event, EventKind
+from stabdiag.history import Event, EventCode, EventKind
 from stabdiag.words import plural
 
 if TYPE_CHECKING:
@@ -65,7 +65,13 @@ def _no_measurement(source: str, role: str, name: str, column: Column) -> Event 
         message = (
             f"{name!r} is {placeholder:g} in every record, a placeholder: it is not used as {role}"
         )
-        return Event(kind=EventKind.PLACEHOLDER, message=message)
+        return Event(
+            kind=EventKind.PLACEHOLDER,
+            code=EventCode.PLACEHOLDER_DROPPED,
+            message=message,
+            role=role,
+            value=placeholder,
+        )
     return None
 
 

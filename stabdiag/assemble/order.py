@@ -10,7 +10,7 @@ import numpy as np
 
 from stabdiag.assemble.rewinds import StepsBack
 from stabdiag.assemble.superseded import about_superseded, kept_of, superseded
-from stabdiag.history import Event, EventKind
+from stabdiag.history import Event, EventCode, EventKind
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -157,6 +157,7 @@ def _counted_on(walk: StepsBack) -> list[Event]:
         return [
             Event(
                 kind=EventKind.STEPS,
+                code=EventCode.COUNTER_RESTARTS,
                 message=f"the step counter starts again {on}, and goes on with {step}",
                 step=step,
             )

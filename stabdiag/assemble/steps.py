@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.history import NUMBERED, Event, EventKind
+from stabdiag.history import Event, EventCode, EventKind
 from stabdiag.readers.columns import EXACT
 from stabdiag.roles import normal
 from stabdiag.words import plural
@@ -62,7 +62,8 @@ def read_steps(columns: Columns, names: Mapping[str, str]) -> Steps:
         else:
             return _from_column(columns, column, good, role, names[role], tried)
         tried.append(_note(f"the step column {names[role]!r} {reason}"))
-    tried.append(_note(NUMBERED))
+    numbered = "no step was logged: the record's number serves as the step"
+    tried.append(_note(numbered, EventCode.NUMBERED))
     return Steps(
         steps=np.arange(columns.rows), usable=np.ones(columns.rows, bool), events=tuple(tried)
     )
@@ -93,7 +94,8 @@ def _from_column(
     if role == "epoch":
         # In another language it is said what it counts.
         what = f"{name!r} (the epoch)" if normal(name) in _EPOCHS else repr(name)
-        tried.append(_note(f"no step was logged: {what} serves as the step"))
+        told = f"no step was logged: {what} serves as the step"
+        tried.append(_note(told, EventCode.EPOCHS_AS_STEPS))
     lost = columns.rows - int(good.sum())
     if lost:
         have, are = plural(lost, "record has", "records have"), "are" if lost > 1 else "is"
@@ -103,5 +105,5 @@ def _from_column(
     return Steps(steps=steps, usable=good, events=tuple(tried), of_epochs=role == "epoch")
 
 
-def _note(message: str) -> Event:
-    return Event(kind=EventKind.STEPS, message=message)
+def _note(message: str, code: EventCode | None = None) -> Event:
+    return Event(kind=EventKind.STEPS, message=message, code=code)

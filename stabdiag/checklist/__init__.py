@@ -9,7 +9,6 @@ from stabdiag.checklist import steps
 from stabdiag.checklist.facts import Facts
 from stabdiag.checklist.interventions import INTERVENTIONS, first_open
 from stabdiag.checklist.signals import signals
-from stabdiag.formats.lead import lead
 from stabdiag.ticks import Sheet, State, Tick, TickList
 from stabdiag.words import plural
 
@@ -40,7 +39,7 @@ def checklist(report: Report) -> Sheet:
         ),
     )
     done = lists[0].count(State.TICKED)
-    found = lead(report)
+    found = report.diagnosis
     return Sheet(
         name="checklist",
         subject=report.history.source.name,

@@ -3,20 +3,56 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from stabdiag.findings import Severity
+from stabdiag.findings import RATE, ActionKind, Severity
 from stabdiag.symptoms.losses import from_the_start
 from stabdiag.tree.case import Case
 from stabdiag.tree.checkpoint import checkpoint_before
 from stabdiag.words import num, plural
 
 if TYPE_CHECKING:
-    from stabdiag.findings import Finding, Remedy
+    from stabdiag.findings import Finding
     from stabdiag.history import Series
     from stabdiag.manifest import Manifest
     from stabdiag.report import Report
+
+
+class Remedy(Enum):
+    """What an action sets about, as the checklists tell such things apart."""
+
+    PRECISION = frozenset(
+        {ActionKind.CHANGE_DTYPE, ActionKind.DYNAMIC_LOSS_SCALE, ActionKind.CHECK_PRECISION}
+    )
+    DECAY = frozenset(
+        {
+            ActionKind.RAISE_WEIGHT_DECAY,
+            ActionKind.LOWER_WEIGHT_DECAY,
+            ActionKind.FIX_WEIGHT_DECAY,
+        }
+    )
+    OPERATIONS = frozenset({ActionKind.INSPECT_LAYERS, ActionKind.SAFE_OPERATIONS})
+    MODEL = frozenset({ActionKind.CHECK_MODEL, ActionKind.CHANGE_MODEL})
+    DATA = frozenset(
+        {
+            ActionKind.INSPECT_DATA,
+            ActionKind.CHECK_LABELS,
+            ActionKind.SKIP_BATCHES,
+            ActionKind.SHUFFLE_DATA,
+            ActionKind.FIX_LOADER,
+            ActionKind.TRY_SMALL,
+        }
+    )
+    RATE = RATE
+    CLIP = frozenset({ActionKind.CLIP_GRADIENTS, ActionKind.RAISE_CLIP})
+
+
+def remedies(found: Finding) -> tuple[Remedy, ...]:
+    """Return what the first action of a finding sets about; what tells most comes first."""
+    kinds = found.actions[0].kinds if found.actions else ()
+    return tuple(remedy for remedy in Remedy if remedy.value.intersection(kinds))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,8 +67,15 @@ class Facts:
         return self.report.manifest
 
     def calls_for(self, remedy: Remedy) -> Finding | None:
-        """Return the first finding whose advice sets about this."""
-        return next((f for f in self.report.findings if remedy in f.remedies), None)
+        """Return the first finding whose first action sets about this."""
+        return next((f for f in self.report.findings if remedy in remedies(f)), None)
+
+    @property
+    def after_nan(self) -> frozenset[ActionKind]:
+        """All that is to be done about a NaN, at first or should it come again."""
+        found = self.report.diagnosis
+        kinds = (kind for action in found.actions for kind in action.kinds)
+        return frozenset(kinds if found.section == "§1" else ())
 
     def logged(self, role: str) -> int:
         """Return how many points of a role, or of its groups, were logged."""
@@ -57,7 +100,7 @@ class Facts:
         if found.step is None or not self.broke:
             return "Begin at any checkpoint"
         before = checkpoint_before(self.manifest, found.step, self._case.stride)
-        return found.reload or before.reload(f"step {found.step}")
+        return found.reload or str(before.reload(f"step {found.step}"))
 
     @property
     def warmup(self) -> str | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from stabdiag.findings import Remedy
+from stabdiag.checklist.facts import Remedy, remedies
 from stabdiag.ticks import Line
 from stabdiag.words import capitalised, num, plural, sentence
 
@@ -88,7 +88,7 @@ def narrow(facts: Facts) -> Tick:
     """Is it the model, the data or the optimizer?"""
     line = Line(slug="narrow", title="Narrow it to model, data or optimizer")
     for found in facts.report.findings if facts.broke else ():
-        axes = [_AXES[remedy] for remedy in found.remedies if remedy in _AXES]
+        axes = [_AXES[remedy] for remedy in remedies(found) if remedy in _AXES]
         if axes and found.slug not in _HIDDEN:
             return line.ticked(f"The log points at {axes[0]} ({found.slug}).")
     return line.unknown(

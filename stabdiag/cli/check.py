@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from stabdiag.cli import options
-from stabdiag.cli.terminal import complain, write
+from stabdiag.cli.terminal import complain, tell_of_runs_beside, write
 
 EPILOG = """
 **Examples**
@@ -39,11 +39,14 @@ def check(
     from stabdiag.api import diagnose
     from stabdiag.errors import StabdiagError
     from stabdiag.formats import render
+    from stabdiag.formats.lines import limits_line
     from stabdiag.given import check_options
 
     limits = options.limits_of(limit, config)
     told, named = options.settings_of(settings, dtype), options.columns_of(columns)
     check_options(told, named, None)
+    if changed := limits_line(limits):
+        write(changed, None)
     code = options.Exit.OK
     for log in logs:
         try:
@@ -51,7 +54,8 @@ def check(
         except StabdiagError as error:
             code = complain(str(error))
             continue
-        text = render(report, "lines")
+        tell_of_runs_beside(log, report.history.source)
+        text = render(report, "lines", limits=False)
         if text:
             write(text, None)
         code = max(code, options.exit_code(report.findings, fail_on))

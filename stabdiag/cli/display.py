@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from stabdiag.cli.terminal import tell
-from stabdiag.formats.lead import lead, others
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -59,7 +58,7 @@ def _verdict(seen: Seen) -> tuple[str, str]:
         return f"waiting: {seen.trouble}", f"waiting: {seen.trouble}"
     if seen.report is None:
         return "waiting for the first records", "waiting"
-    found, rest = lead(seen.report), others(seen.report)
+    found, rest = seen.report.diagnosis, seen.report.also_found
     more = f" (and {len(rest)} more)" if rest else ""
     sure = ", certain" if seen.certain is not None else ""
     told = (

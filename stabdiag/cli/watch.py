@@ -8,7 +8,7 @@ import os
 import signal
 from contextlib import closing, contextmanager
 from importlib import import_module
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -22,14 +22,19 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import FrameType
 
-    from stabdiag.watch import Seen
+    from stabdiag.watch import Job, Seen
+
+# The largest number that a process can have.
+_LARGEST: Final = (1 << 31) - 1
 
 EPILOG = """
 **Examples**
 
 `stabdiag watch run.jsonl  # a panel beside a job, until Ctrl-C`
 
-`stabdiag watch run.jsonl --pid $JOB; [ $? -eq 1 ] && kill $JOB  # stop the job that fails`
+`stabdiag watch run.jsonl --pid $JOB --kill  # stop the job that fails`
+
+`stabdiag watch slurm-101.out; [ $? -eq 1 ] && scancel 101  # or stop it yourself`
 
 `stabdiag watch slurm-101.out --until-idle 3600 -o report.json`
 
@@ -39,7 +44,7 @@ What is told on the way goes to standard error, the report at the end to standar
 of standard input are not passed on: put `tee` before it.
 
 **Exit codes**: 0 nothing at or above `--fail-on`; 1 something, at once when it is certain; 2
-unreadable input or usage; 130 stopped before anything was certain.
+unreadable input or usage; 130 stopped by Ctrl-C before anything was certain, 143 by SIGTERM.
 """
 
 
@@ -77,8 +82,13 @@ def watch(
         typer.Option(min=0, metavar="SECONDS", help="End when nothing came for so long."),
     ] = None,
     pid: Annotated[
-        int | None, typer.Option(min=1, metavar="PID", help="End when this process has ended.")
+        int | None,
+        typer.Option(min=1, max=_LARGEST, metavar="PID", help="End when this process has ended."),
     ] = None,
+    kill: Annotated[
+        bool,
+        typer.Option("--kill", help="End the process of --pid (SIGTERM) when an error is certain."),
+    ] = False,
     format: options.ReportFormat = None,
     output: options.Output = None,
     literal: options.Literal = False,
@@ -87,8 +97,8 @@ def watch(
 ) -> options.Exit:
     """Follow a log that grows, and end with exit code 1 as soon as an error is certain.
 
-    A log that is not there yet is waited for. Ctrl-C ends the watch with the report so far, and
-    with exit code 130.
+    A log that is not there yet is waited for. Ctrl-C ends the watch, and not the job, with the
+    report so far and exit code 130.
     """
     from stabdiag.cli.display import display
     from stabdiag.findings import Severity
@@ -106,6 +116,7 @@ def watch(
             raise StabdiagError(f"{flag} wants a number of seconds, not {seconds}")
     gc.enable()  # a command that is soon over does without
     import_module(named(chosen).module)  # now, as at the end there is no time for it
+    job = _job(pid, fail_on, kill=kill)
     ask = Ask(
         manifest=None if manifest is None else read_manifest(manifest),
         settings=options.settings_of(settings, dtype),
@@ -120,11 +131,13 @@ def watch(
         until = Until(
             fail_on=None if fail_on is options.FailOn.NEVER else Severity(fail_on.value),
             quiet=until_idle,
-            process=None if pid is None else _watchable(pid),
+            process=job,
             stopped=lambda: bool(caught),
         )
         for seen in run(source, ask, until, interval=interval):
             show(seen)
+    if kill and job is not None and seen.certain is not None:
+        tell(job.terminate())
     report = seen.report
     if report is None:
         return _nothing_read(seen, caught)
@@ -160,10 +173,20 @@ def _after(caught: Sequence[int]) -> options.Exit:
     return options.Exit(128 + (caught or [signal.SIGINT])[0])
 
 
-def _watchable(pid: int) -> int:
+def _job(pid: int | None, fail_on: options.FailOn, *, kill: bool) -> Job | None:
+    """Return the process that writes the log, if it is told, and one that may be ended."""
+    if kill and (pid is None or fail_on is options.FailOn.NEVER):
+        raise StabdiagError("--kill wants --pid, the job to end, and a --fail-on to end it for")
+    if pid is None:
+        return None
     if os.name == "nt":  # there is no asking there: the signal 0 ends a process
         raise StabdiagError("--pid is not to be had on Windows; use --until-idle")
-    return pid
+    from stabdiag.watch import Job
+
+    job = Job(pid)
+    if kill:
+        job.check_ours()
+    return job
 
 
 @contextmanager

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from stabdiag.compared import Kind
 from stabdiag.comparison import resume, seeds
 from stabdiag.comparison.study import Study, finding
+from stabdiag.findings import Action, ActionKind
 from stabdiag.words import plural
 
 if TYPE_CHECKING:
@@ -23,8 +24,14 @@ def too_little(study: Study, common: int) -> Finding:
         "not-comparable",
         because=f"The runs have {what} with a loss (logged: {told}); a comparison wants "
         f"{study.limits.compare.min_points}. Nothing is said of whether they agree.",
-        first="Compare longer logs, or log at the same steps in all runs.",
-        then=("--limit compare.min_points=N compares fewer.",),
+        first=Action(
+            ActionKind.LOG_MORE, "Compare longer logs, or log at the same steps in all runs."
+        ),
+        then=(
+            Action(
+                ActionKind.CHECK_SETTINGS, "Pass --limit compare.min_points=N to compare fewer."
+            ),
+        ),
         measured={"common_points": common},
     )
 
@@ -61,13 +68,16 @@ def _other_roles(study: Study) -> list[Parting]:
     ]
 
 
-def _next(study: Study) -> str:
+def _next(study: Study) -> Action:
     if study.kind is Kind.SEEDS and not study.parted("loss"):
-        return (
+        return Action(
+            ActionKind.CHECK_SETTINGS,
             "Check that the seed is used: with other seeds the losses should not be the same to "
-            "the last bit."
+            "the last bit.",
+            setting="seed",
         )
-    return (
+    return Action(
+        ActionKind.DO_NOTHING,
         "Nothing needs to be done about how they differ; whether each run is well, `stabdiag check`"
-        " tells."
+        " tells.",
     )

@@ -8,7 +8,7 @@ from stabdiag.compared import Bearing, Kind
 from stabdiag.comparison.settings import explaining, in_words
 from stabdiag.comparison.study import Study, finding
 from stabdiag.comparison.words import close, measured, where
-from stabdiag.findings import Severity
+from stabdiag.findings import Action, ActionKind, Severity
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,8 +34,14 @@ def config_differs(study: Study) -> Iterator[Finding]:
         because=" ".join(part for part in parts if part),
         first=_first(settings, rates),
         then=(
-            "Change one setting at a time: two that differ together cannot be told apart.",
-            "Keep the configuration as it was resolved, and the commit, beside every log.",
+            Action(
+                ActionKind.RERUN,
+                "Change one setting at a time: two that differ together cannot be told apart.",
+            ),
+            Action(
+                ActionKind.CHECK_SETTINGS,
+                "Keep the configuration as it was resolved, and the commit, beside every log.",
+            ),
         ),
         step=min((one.unrounded or 0 for one in rates), default=None)
         if rates
@@ -87,14 +93,16 @@ def _idle(study: Study) -> str:
     return f"That {shown} {differ} as well explains nothing."
 
 
-def _first(settings: tuple[Difference, ...], rates: list[Parting]) -> str:
+def _first(settings: tuple[Difference, ...], rates: list[Parting]) -> Action:
     if settings:
         keys = ", ".join(one.key for one in settings[:_SHOWN])
-        return f"Run again with {keys} the same, and compare."
+        return Action(ActionKind.RERUN, f"Run again with {keys} the same, and compare.")
     step = min(one.unrounded or 0 for one in rates)
-    return (
-        f"Look for what changes the schedule beside the configuration: print the learning rate at "
-        f"step {step} in both runs, and compare the code that they were started from."
+    return Action(
+        ActionKind.FIX_SCHEDULE,
+        "Look for what changes the schedule beside the configuration: print the learning rate at "
+        f"step {step} in both runs, and compare the code that they were started from.",
+        step=step,
     )
 
 

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Final
 from stabdiag.comparison.kind import span, stride
 from stabdiag.comparison.settings import joined
 from stabdiag.comparison.study import Study, finding
+from stabdiag.findings import Action, ActionKind
+from stabdiag.history import EventCode
 from stabdiag.words import capitalised, clipped, num, plural
 
 if TYPE_CHECKING:
@@ -14,6 +16,7 @@ if TYPE_CHECKING:
 
     from stabdiag.compared import Run
     from stabdiag.findings import Finding
+    from stabdiag.history import Event
 
 # A message is quoted up to here.
 _LONGEST: Final = 140
@@ -34,11 +37,22 @@ _AFTERMATH: Final = (
 )
 
 _THEN: Final = (
-    "Check the kernel's log of its node and the scheduler's for out of memory (exit code 137), a "
-    "lost node, a GPU that fell off the bus.",
-    "Export NCCL_DEBUG=INFO and TORCH_DISTRIBUTED_DEBUG=DETAIL: they name the collective that the "
-    "others waited in.",
-    "Restart from the last checkpoint; checkpoint often enough that a node's failure costs little.",
+    Action(
+        ActionKind.CHECK_MACHINES,
+        "Check the kernel's log of its node and the scheduler's for out of memory (exit code "
+        "137), a lost node, a GPU that fell off the bus.",
+    ),
+    Action(
+        ActionKind.READ_LOGS,
+        "Export NCCL_DEBUG=INFO and TORCH_DISTRIBUTED_DEBUG=DETAIL: they name the collective that "
+        "the others waited in.",
+    ),
+    Action(
+        ActionKind.RELOAD_CHECKPOINT,
+        "Restart from the last checkpoint; checkpoint often enough that a node's failure costs "
+        "little.",
+        also=(ActionKind.KEEP_CHECKPOINT,),
+    ),
 )
 
 
@@ -69,8 +83,11 @@ def rank_died(study: Study) -> Iterator[Finding]:
         "rank-died",
         because=f"The log of {dead.label} ends at step {step}, {others}{seconds}. "
         f"{_said(dead, silent)} {_mourning(mourners)}".rstrip(),
-        first=f"Read the end of {dead.name} and what that rank wrote to standard error: the real "
-        "traceback is there; the errors of the others follow from it.",
+        first=Action(
+            ActionKind.READ_LOGS,
+            f"Read the end of {dead.name} and what that rank wrote to standard error: the real "
+            "traceback is there; the errors of the others follow from it.",
+        ),
         then=_THEN,
         step=step,
         measured={
@@ -95,11 +112,12 @@ def _is_early(study: Study, run: Run, end: int) -> bool:
 
 def _mourns(run: Run) -> bool:
     """Tell whether a rank says that it lost another."""
-    return any(_is_aftermath(message) for message in _last_words(run))
+    return any(map(_is_aftermath, run.history.messages))
 
 
-def _is_aftermath(message: str) -> bool:
-    return any(word in message.lower() for word in _AFTERMATH)
+def _is_aftermath(event: Event) -> bool:
+    said = event.said.lower()
+    return event.code is EventCode.COLLECTIVE_FAILED or any(word in said for word in _AFTERMATH)
 
 
 def _last_words(run: Run) -> list[str]:
@@ -120,7 +138,7 @@ def _said(dead: Run, silent: list[Run]) -> str:
 def _mourning(mourners: list[Run]) -> str:
     if not mourners:
         return ""
-    words = next(words for words in _last_words(mourners[0]) if _is_aftermath(words))
+    words = next(one.message for one in mourners[0].history.messages if _is_aftermath(one))
     verb = "complains" if len(mourners) == 1 else "complain"
     told = joined([run.label for run in mourners])
     return f"{capitalised(told)} {verb} of a lost peer: {clipped(words, _LONGEST)}"

@@ -10,6 +10,7 @@ import numpy as np
 from stabdiag.comparison.points import begin_alike, losses
 from stabdiag.comparison.study import Study, finding
 from stabdiag.comparison.words import close, measured
+from stabdiag.findings import Action, ActionKind
 from stabdiag.stats.parting import lasting, local_noise, wander
 from stabdiag.words import num
 
@@ -30,12 +31,22 @@ _ONE_UPDATE: Final = 1e-3
 _STAYS: Final = 5
 
 _THEN: Final = (
-    "Compare the norm of the weights on all ranks after the first step: it has to be the same to "
-    "the last bit.",
-    "Look for parameters that are outside of DDP, frozen on some ranks, or updated before the "
-    "gradients were averaged.",
-    "Share the found-overflow flag of the loss scaler between the ranks, so that all of them skip "
-    "a step or none does.",
+    Action(
+        ActionKind.CHECK_RANKS,
+        "Compare the norm of the weights on all ranks after the first step: it has to be the same "
+        "to the last bit.",
+    ),
+    Action(
+        ActionKind.CHECK_RANKS,
+        "Look for parameters that are outside of DDP, frozen on some ranks, or updated before the "
+        "gradients were averaged.",
+    ),
+    Action(
+        ActionKind.DYNAMIC_LOSS_SCALE,
+        "Share the found-overflow flag of the loss scaler between the ranks, so that all of them "
+        "skip a step or none does.",
+        also=(ActionKind.CHECK_RANKS,),
+    ),
 )
 
 
@@ -69,8 +80,12 @@ def _far_from_each_other(study: Study) -> Iterator[Finding]:
                 because=f"Each rank logs the loss of its own batch, and from step {step} on those "
                 f"of {study.reference.label} and {run.label} lie farther apart than other batches "
                 f"explain: {num(x)} against {num(y)} over {limits.min_points} losses.",
-                first=f"Compare the norm of the weights of {study.reference.label} and {run.label} "
-                f"at step {step}: it tells whether the network or the data differ.",
+                first=Action(
+                    ActionKind.CHECK_RANKS,
+                    f"Compare the norm of the weights of {study.reference.label} and {run.label} "
+                    f"at step {step}: it tells whether the network or the data differ.",
+                    step=step,
+                ),
                 then=_THEN,
                 step=step,
                 measured={"first_step": step, "one": x, "other": y},
@@ -163,16 +178,24 @@ def _disagreement(one: Parting) -> Finding:
     )
 
 
-def _remedy(one: Parting) -> str:
+def _remedy(one: Parting) -> Action:
     role = one.role.partition("/")[0]
     if role == "loss_scale":
-        return (
+        return Action(
+            ActionKind.DYNAMIC_LOSS_SCALE,
             "Give all ranks one loss scale: average the gradients before they are unscaled, so "
-            "that an overflow on one rank is one on all."
+            "that an overflow on one rank is one on all.",
+            also=(ActionKind.CHECK_RANKS,),
         )
     if role == "lr":
-        return "Let every rank step the schedule by the job's steps, not by its own batches."
-    return (
+        return Action(
+            ActionKind.FIX_SCHEDULE,
+            "Let every rank step the schedule by the job's steps, not by its own batches.",
+            also=(ActionKind.CHECK_RANKS,),
+        )
+    return Action(
+        ActionKind.CHECK_RANKS,
         "Check that the gradients are averaged over the ranks, and that all of them start from "
-        f"the same weights; the networks part by step {one.unrounded}."
+        f"the same weights; the networks part by step {one.unrounded}.",
+        step=one.unrounded,
     )

@@ -9,7 +9,7 @@ from stabdiag.comparison.points import before_the_loss
 from stabdiag.comparison.settings import explaining, joined
 from stabdiag.comparison.study import Study, finding
 from stabdiag.comparison.words import close, largest, measured, where
-from stabdiag.findings import Severity
+from stabdiag.findings import Action, ActionKind, Severity
 from stabdiag.words import num
 
 if TYPE_CHECKING:
@@ -19,11 +19,23 @@ if TYPE_CHECKING:
     from stabdiag.findings import Finding
 
 _THEN = (
-    "Freeze all seeds (Python, NumPy, the framework, the workers of the loader), on one device and "
-    "with one worker; if the runs then agree, it is a race of data or of ranks.",
-    "torch.use_deterministic_algorithms(True) names the kernels that are not; some on CUDA stay "
-    "so, which is expected.",
-    "Print the indices of the samples of the first batches in both runs.",
+    Action(
+        ActionKind.RERUN,
+        "Freeze all seeds (Python, NumPy, the framework, the workers of the loader), on one "
+        "device and with one worker; if the runs then agree, it is a race of data or of ranks.",
+    ),
+    Action(
+        ActionKind.CHECK_SETTINGS,
+        "torch.use_deterministic_algorithms(True) names the kernels that are not; some on CUDA "
+        "stay so, which is expected.",
+    ),
+    Action(
+        ActionKind.INSPECT_DATA,
+        "Print the indices of the samples of the first batches in both runs.",
+    ),
+)
+_NOTHING = Action(
+    ActionKind.DO_NOTHING, "Nothing needs to be done: sums in another order round otherwise."
 )
 
 
@@ -39,9 +51,7 @@ def nondeterminism(study: Study) -> Iterator[Finding]:
     yield finding(
         "nondeterminism",
         because=" ".join(filter(None, (where(worst), _extent(worst), cause, others))),
-        first=first
-        if grows
-        else "Nothing needs to be done: sums in another order round otherwise.",
+        first=first if grows else _NOTHING,
         then=_THEN if grows else (),
         step=worst.step,
         severity=None if grows else Severity.NOTE,
@@ -67,7 +77,7 @@ def _extent(one: Parting) -> str:
     )
 
 
-def _source(study: Study, one: Parting) -> tuple[str, str]:
+def _source(study: Study, one: Parting) -> tuple[str, Action]:
     """Return what the pattern of the differences points at, and what to do about it first."""
     found = list(study.partings[one.runs[1]].values())
     earlier = before_the_loss(found)
@@ -76,29 +86,43 @@ def _source(study: Study, one: Parting) -> tuple[str, str]:
         return (
             f"The batches differ from step {earlier.step} on: the order of the data does not "
             "follow from the seed.",
-            "Seed the generator of the shuffle and of the loader's workers.",
+            Action(
+                ActionKind.FIX_LOADER,
+                "Seed the generator of the shuffle and of the loader's workers.",
+            ),
         )
     if one.unrounded is None:
-        return "", ""
+        return "", _NOTHING
     if one.unrounded == one.step and one.step == start:
         return (
             "They differ from the first loss on, by more than rounding: the first weights or the "
             "first batch are not the same.",
-            "Print the first batch and the norm of the first weights in both runs: one of them "
-            "does not follow from the seed.",
+            Action(
+                ActionKind.INSPECT_DATA,
+                "Print the first batch and the norm of the first weights in both runs: one of them "
+                "does not follow from the seed.",
+                also=(ActionKind.CHECK_MODEL,),
+            ),
         )
     if one.unrounded == one.step:
         return (
             "There is no rounding before it: from one step to the next another batch, another "
             "dropout mask or another update came in.",
-            f"Print the batch, the random state and the gradient norm at step {one.step} in both "
-            "runs.",
+            Action(
+                ActionKind.INSPECT_DATA,
+                f"Print the batch, the random state and the gradient norm at step {one.step} in "
+                "both runs.",
+                step=one.step,
+            ),
         )
     return (
         "Sums whose order is not fixed do this: kernels that use atomics, threads, reductions over "
         "ranks.",
-        "Run both once more with torch.use_deterministic_algorithms(True) and compare; if they "
-        "then agree, the difference is the kernels'.",
+        Action(
+            ActionKind.RERUN,
+            "Run both once more with torch.use_deterministic_algorithms(True) and compare; if they "
+            "then agree, the difference is the kernels'.",
+        ),
     )
 
 

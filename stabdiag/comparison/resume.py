@@ -8,7 +8,7 @@ from stabdiag.comparison.kind import span, stride
 from stabdiag.comparison.points import losses
 from stabdiag.comparison.study import Study, finding
 from stabdiag.comparison.words import close, largest, measured
-from stabdiag.findings import Severity
+from stabdiag.findings import Action, ActionKind, Severity
 from stabdiag.stats.jump import Jump, jump_up
 from stabdiag.words import num, plural
 
@@ -19,9 +19,19 @@ if TYPE_CHECKING:
     from stabdiag.findings import Finding, Scalar
 
 _THEN = (
-    "Save and load weights, optimizer, schedule, loss scaler and the place in the data together.",
-    "Test the way back before it is needed: resume from a checkpoint twice, and compare.",
-    "If the optimizer's state is lost for good, warm the learning rate up again.",
+    Action(
+        ActionKind.RESTORE_STATE,
+        "Save and load weights, optimizer, schedule, loss scaler and the place in the data "
+        "together.",
+    ),
+    Action(
+        ActionKind.RERUN,
+        "Test the way back before it is needed: resume from a checkpoint twice, and compare.",
+    ),
+    Action(
+        ActionKind.ADD_WARMUP,
+        "If the optimizer's state is lost for good, warm the learning rate up again.",
+    ),
 )
 
 
@@ -49,8 +59,11 @@ def _rate(one: Run, other: Run, rate: Parting) -> Finding:
         "resume-parts",
         because=f"{other.label} goes on from {one.label} at step {span(other)[0]}, and at step "
         f"{rate.unrounded} the learning rate is another one: {close(rate.unrounded_values)}.",
-        first="Save and load the state of the schedule with the checkpoint, and give it the number "
-        f"of the last step ({span(other)[0]}).",
+        first=Action(
+            ActionKind.FIX_SCHEDULE,
+            "Save and load the state of the schedule with the checkpoint, and give it the number "
+            f"of the last step ({span(other)[0]}).",
+        ),
         then=_THEN,
         step=rate.unrounded,
         measured={"role": "lr", **measured(rate)},
@@ -77,7 +90,9 @@ def _rate_jump(one: Run, other: Run) -> Finding:
         "resume-parts",
         because=f"{one.label} ended at step {span(one)[1]} with a learning rate of {num(old)}; "
         f"{other.label} begins at step {span(other)[0]} with {num(new)}.",
-        first="Save and load the state of the schedule with the checkpoint.",
+        first=Action(
+            ActionKind.FIX_SCHEDULE, "Save and load the state of the schedule with the checkpoint."
+        ),
         then=_THEN,
         step=span(other)[0],
         measured={"role": "lr", "before": old, "after": new},
@@ -103,15 +118,20 @@ def _parted(one: Run, other: Run, loss: Parting, sigmas: float) -> Finding:
             "What an update needs besides did not: the optimizer's moments, the scaler, or random "
             "numbers."
         )
-        first = (
+        first = Action(
+            ActionKind.RESTORE_STATE,
             f"Check that the checkpoint of step {start} holds the optimizer's state, and that it "
-            "is loaded before the first step."
+            "is loaded before the first step.",
+            checkpoint=start,
         )
     else:
         because += "Already the first loss is another one: other weights, or another batch."
-        first = (
+        first = Action(
+            ActionKind.RESTORE_STATE,
             f"Compare the batch of step {start} in both runs: if it is another one, save the place "
-            "in the data; if it is the same, the weights are not."
+            "in the data; if it is the same, the weights are not.",
+            also=(ActionKind.INSPECT_DATA,),
+            step=start,
         )
     return finding(
         "resume-parts",
@@ -142,8 +162,12 @@ def _jumped(one: Run, other: Run, jump: Jump) -> Finding:
         "resume-parts",
         because=f"{other.label} goes on from {one.label} at step {start}, and the loss goes from "
         f"{num(jump.old)} to {num(jump.new)}; elsewhere its level changes by {num(jump.noise)}.",
-        first=f"Check that the checkpoint of step {start} holds the optimizer's state (Adam's "
-        "moments), the schedule and the scaler, and that all are loaded.",
+        first=Action(
+            ActionKind.RESTORE_STATE,
+            f"Check that the checkpoint of step {start} holds the optimizer's state (Adam's "
+            "moments), the schedule and the scaler, and that all are loaded.",
+            checkpoint=start,
+        ),
         then=_THEN,
         step=start,
         measured={"before": jump.old, "after": jump.new, "noise": jump.noise},

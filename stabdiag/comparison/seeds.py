@@ -9,6 +9,7 @@ import numpy as np
 from stabdiag.comparison.ends import farthest, spread_of
 from stabdiag.comparison.settings import joined
 from stabdiag.comparison.study import Study, finding
+from stabdiag.findings import Action, ActionKind
 from stabdiag.stats.quantiles import median
 from stabdiag.words import num
 
@@ -25,14 +26,31 @@ _LISTED = 3
 
 
 _THEN = (
-    "Fix the seeds and look whether the same seed does it again: then it is the start or the order "
-    "of the data, else a race.",
-    "Check that all runs accumulate gradients over the same number of batches, and that the loader "
-    "and the ranks follow the seed.",
-    "Lower the peak learning rate or warm up longer: near the edge of what a network stands, the "
-    "seed decides.",
-    "Clip the gradient's norm.",
-    "Report the median and the range over seeds, not the best one.",
+    Action(
+        ActionKind.RERUN,
+        "Fix the seeds and look whether the same seed does it again: then it is the start or the "
+        "order of the data, else a race.",
+    ),
+    Action(
+        ActionKind.CHECK_RANKS,
+        "Check that all runs accumulate gradients over the same number of batches, and that the "
+        "loader and the ranks follow the seed.",
+    ),
+    Action(
+        ActionKind.LOWER_LR,
+        "Lower the peak learning rate or warm up longer: near the edge of what a network stands, "
+        "the seed decides.",
+        also=(ActionKind.ADD_WARMUP,),
+        setting="peak_lr",
+    ),
+    Action(
+        ActionKind.CLIP_GRADIENTS,
+        "Clip the gradient's norm.",
+    ),
+    Action(
+        ActionKind.RERUN,
+        "Report the median and the range over seeds, not the best one.",
+    ),
 )
 
 
@@ -55,10 +73,16 @@ def seed_variance(study: Study) -> Iterator[Finding]:
         "seed-variance",
         because=f"{_told(found)} {_standing(found, odd, off)} {_noise(found, between)} "
         f"{_what_n_shows(count, between)}",
-        first=f"Run stabdiag diagnose {run.name} for the run that stands out, and look for where "
-        "it left the others."
+        first=Action(
+            ActionKind.SEE_FINDING,
+            f"Run stabdiag diagnose {run.name} for the run that stands out, and look for where it "
+            "left the others.",
+        )
         if count > 2
-        else "Run a third seed, better five: of two that differ, neither is the usual one.",
+        else Action(
+            ActionKind.RERUN,
+            "Run a third seed, better five: of two that differ, neither is the usual one.",
+        ),
         then=_THEN,
         measured={
             **_measured(found, between),
@@ -77,7 +101,10 @@ def _lost(study: Study, found: Ends) -> Finding:
         "seed-variance",
         because=f"Of {len(study.runs)} seeds {joined(found.lost)} ended with a loss that is not "
         f"finite{alone}.",
-        first=f"Run stabdiag diagnose {first.name} to see when it was lost, and by what.",
+        first=Action(
+            ActionKind.SEE_FINDING,
+            f"Run stabdiag diagnose {first.name} to see when it was lost, and by what.",
+        ),
         then=_THEN,
         measured={"seeds": len(study.runs), "lost": len(found.lost)},
     )

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from stabdiag.compared import Difference, Kind, Parting, Run
-    from stabdiag.findings import Scalar
+    from stabdiag.findings import Action, Scalar
     from stabdiag.limits import Limits
 
 
@@ -63,8 +63,8 @@ def finding(
     slug: str,
     *,
     because: str,
-    first: str,
-    then: tuple[str, ...] = (),
+    first: Action,
+    then: tuple[Action, ...] = (),
     step: int | None = None,
     measured: Mapping[str, Scalar] | None = None,
     severity: Severity | None = None,
@@ -78,8 +78,7 @@ def finding(
         question="",
         title=outcome.title,
         summary=because,
-        first_action=first,
-        next_actions=then,
+        actions=(first, *then),
         step=step,
         evidence=measured or {},
     )

@@ -34,7 +34,7 @@ FORMATS: tuple[Format, ...] = (
     ),
     Format(name="json", module="stabdiag.formats.json", options=("indent",)),
     Format(name="svg", module="stabdiag.formats.svg", options=("verbose",)),
-    Format(name="lines", module="stabdiag.formats.lines"),
+    Format(name="lines", module="stabdiag.formats.lines", options=("limits",)),
     Format(name="markdown", module="stabdiag.formats.markdown", options=("command",)),
     Format(name="github", module="stabdiag.formats.github"),
     Format(name="gitlab", module="stabdiag.formats.gitlab"),

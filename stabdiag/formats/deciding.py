@@ -30,7 +30,7 @@ def decisive(report: Report) -> list[Answer]:
         return []
     return [
         answer
-        for answer in report.trail
+        for answer in report.tree.answers
         if answer.asked_of is found.asked_of
         and answer.verdict is not Verdict.UNKNOWN
         and (answer.question == found.question or f"§{answer.question[1:2]}" == found.section)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from stabdiag.findings import Severity
-from stabdiag.formats.lead import otherwise
+from stabdiag.formats.measured import changed_limits
 from stabdiag.formats.place import line_of, log_path, path_of
 from stabdiag.formats.visible import visible
 
@@ -31,7 +31,8 @@ _MOST_MESSAGES = 5
 
 def render(report: Report) -> str:
     """Return an annotation for each finding, the worst first, and for what the log says."""
-    return "".join(f"{line}\n" for line in (*_findings(report), *_messages(report)))
+    lines = (*_findings(report), *_limits(report), *_messages(report))
+    return "".join(f"{line}\n" for line in lines)
 
 
 def summary(report: Report, *, command: str | None = None) -> str:
@@ -52,7 +53,8 @@ def _property(text: str) -> str:
     return escape(text).replace(":", "%3A").replace(",", "%2C")
 
 
-def _annotation(level: str, *lines: str, **properties: str | int | None) -> str:
+def annotation(level: str, *lines: str, **properties: str | int | None) -> str:
+    """Return one annotation, of lines and properties that may be log text."""
     told = (f"{name}={_property(str(v))}" for name, v in properties.items() if v is not None)
     return f"::{level} {','.join(told)}::{'%0A'.join(map(escape, lines))}"
 
@@ -60,12 +62,10 @@ def _annotation(level: str, *lines: str, **properties: str | int | None) -> str:
 def _findings(report: Report) -> Iterator[str]:
     source = report.history.source
     for finding in report.findings:
-        if finding is report.diagnosis and otherwise(report):
-            continue  # "nothing wrong found", beside a warning
         lines = [finding.summary]
         if finding.first_action and finding.severity is not Severity.OK:
             lines.append(f"First action: {finding.first_action}")
-        yield _annotation(
+        yield annotation(
             LEVELS[finding.severity],
             *lines,
             file=log_path(source, finding.step),
@@ -74,7 +74,13 @@ def _findings(report: Report) -> Iterator[str]:
         )
 
 
+def _limits(report: Report) -> Iterator[str]:
+    told = list(changed_limits(report.limits))
+    if told:
+        yield annotation("notice", *told, title="Limits that differ from their defaults")
+
+
 def _messages(report: Report) -> Iterator[str]:
     for event in report.history.messages[-_MOST_MESSAGES:]:
         path = path_of(event, report.history.source)
-        yield _annotation("notice", event.message, file=path, line=event.line, title="The log says")
+        yield annotation("notice", event.message, file=path, line=event.line, title="The log says")

@@ -1,4 +1,4 @@
-"""The report as strict JSON, schema 1 (``report.schema.json`` beside this file).
+"""The report as strict JSON, schema 2 (``report.schema.json`` beside this file).
 
 Written by hand, key by key: what others parse must not change because a class here did.
 """
@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 from stabdiag.formats.json_text import dumps, escape, mapping, scalar, version
 
 if TYPE_CHECKING:
-    from stabdiag.findings import Answer, Finding
+    from stabdiag.findings import Action, Answer, Finding
     from stabdiag.formats.json_text import Json
     from stabdiag.history import Event, Series, Source
     from stabdiag.limits import Limits
     from stabdiag.manifest import Manifest
-    from stabdiag.report import NotLogged, Report, Unchecked
+    from stabdiag.report import NotChecked, NotLogged, Report
 
-SCHEMA = 1
+SCHEMA = 2
 
 MANIFEST_FIELDS = (
     "dtype",
@@ -60,10 +60,13 @@ def as_json(report: Report) -> dict[str, Json]:
         "source": _source(report.history.source),
         "literal": report.literal,
         "diagnosis": finding(report.diagnosis),
+        "tree": {
+            "outcome": finding(report.tree.outcome),
+            "answers": [_answer(answer) for answer in report.tree.answers],
+        },
         "findings": [finding(one) for one in report.findings],
-        "trail": [_answer(answer) for answer in report.trail],
         "not_logged": [_not_logged(missing) for missing in report.not_logged],
-        "unchecked": [_unchecked(symptom) for symptom in report.unchecked],
+        "not_checked": [_not_checked(one) for one in report.not_checked],
         "events": [_event(event) for event in report.history.events],
         "history": {
             escape(role): _series(series) for role, series in report.history.series.items()
@@ -94,10 +97,26 @@ def finding(found: Finding) -> Json:
         "title": escape(found.title),
         "summary": escape(found.summary),
         "step": scalar(found.step),
-        "first_action": escape(found.first_action),
-        "next_actions": [escape(action) for action in found.next_actions],
+        "actions": [_action(action) for action in found.actions],
         "evidence": mapping(found.evidence),
         "asked_of": found.asked_of.value,
+    }
+
+
+def _action(action: Action) -> Json:
+    """Return what to do; what does not apply is left out."""
+    told = {
+        "setting": action.setting,
+        "from": action.from_,
+        "to": action.to,
+        "step": action.step,
+        "checkpoint": action.checkpoint,
+    }
+    return {
+        "kind": action.kind.value,
+        "text": escape(action.text),
+        "also": [kind.value for kind in action.also],
+        **mapping({name: value for name, value in told.items() if value is not None}),
     }
 
 
@@ -119,13 +138,18 @@ def _not_logged(missing: NotLogged) -> Json:
     return {"role": escape(missing.role), "cost": escape(missing.cost)}
 
 
-def _unchecked(unchecked: Unchecked) -> Json:
-    return {"symptom": unchecked.symptom, "missing": [escape(role) for role in unchecked.missing]}
+def _not_checked(one: NotChecked) -> Json:
+    return {
+        "symptom": one.symptom,
+        "missing": [escape(role) for role in one.missing],
+        "reason": escape(one.because),
+    }
 
 
 def _event(event: Event) -> Json:
     return {
         "kind": event.kind.value,
+        "code": scalar(event.code),
         "message": escape(event.message),
         "step": scalar(event.step),
         "line": scalar(event.line),

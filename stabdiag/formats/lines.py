@@ -5,21 +5,33 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from stabdiag.findings import Severity
+from stabdiag.formats.measured import changed_limits
 from stabdiag.formats.place import line_of, log_path
 from stabdiag.formats.visible import visible
 
 if TYPE_CHECKING:
     from stabdiag.findings import Finding
+    from stabdiag.limits import Limits
     from stabdiag.report import Report
 
 
-def render(report: Report) -> str:
-    """Return two lines for each finding; of a healthy run nothing is said."""
-    return "".join(
+def render(report: Report, *, limits: bool = True) -> str:
+    """Return two lines for each finding; of a healthy run nothing is said.
+
+    A last line tells of ``limits`` that differ from their defaults.
+    """
+    found = (
         f"{escape(_headline(finding, report))}\n    {escape(finding.first_action)}\n"
         for finding in report.findings
         if finding.severity is not Severity.OK
     )
+    return "".join((*found, limits_line(report.limits) if limits else ""))
+
+
+def limits_line(limits: Limits) -> str:
+    """Return the line on limits that differ from their defaults; none where none does."""
+    told = "; ".join(changed_limits(limits))
+    return f"limits: {escape(told)}\n" if told else ""
 
 
 def escape(text: str) -> str:

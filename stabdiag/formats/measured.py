@@ -96,4 +96,5 @@ def pairs(values: Mapping[str, Scalar]) -> str:
 def changed_limits(limits: Limits) -> Iterator[str]:
     """Yield a clause for each limit that is not at its default."""
     for info in limits.changed:
-        yield f"{info.name} is {number(info.value)} (default {number(info.default)})"
+        by = f", set by {info.set_by}" if info.set_by else ""
+        yield f"{info.name} is {number(info.value)} (default {number(info.default)}{by})"

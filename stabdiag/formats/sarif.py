@@ -1,16 +1,16 @@
 """The report as SARIF 2.1.0, for code scanning: a result for each finding, and the rule behind it.
 
-A question that could not be answered is a notification, so that no reader takes it for a pass.
+What could not be answered or checked is a notification, so that no reader takes it for a pass.
 """
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from stabdiag.findings import AskedOf, Severity, Verdict
 from stabdiag.formats.json_text import Json, dumps, escape, mapping, version
+from stabdiag.formats.measured import changed_limits
 from stabdiag.formats.place import fingerprints, line_of, log_path
 from stabdiag.formats.rules import rule_of
 from stabdiag.formats.visible import visible
@@ -23,9 +23,6 @@ if TYPE_CHECKING:
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: "note"}
 _GITHUB = {"error": "error", "warning": "warning", "note": "recommendation"}
-
-# [text](target) in a message is a link.
-_LINK = re.compile(r"\[(?=[^\]]*\]\()")
 
 
 def render(report: Report) -> str:
@@ -51,8 +48,15 @@ def render(report: Report) -> str:
                 "executionSuccessful": True,
                 "toolExecutionNotifications": [
                     _unanswered(answer)
-                    for answer in report.trail
+                    for answer in report.tree.answers
                     if answer.verdict is Verdict.UNKNOWN
+                ]
+                + [
+                    _notification(one.symptom, f"{one.symptom} was not checked: {one.because}")
+                    for one in report.not_checked
+                ],
+                "toolConfigurationNotifications": [
+                    _notification("limits", told) for told in changed_limits(report.limits)
                 ],
             }
         ],
@@ -67,7 +71,11 @@ def render(report: Report) -> str:
 
 def _text(text: str) -> Json:
     """Return log text as a message that is text and nothing else."""
-    return {"text": _LINK.sub(r"\\[", visible(text))}
+    # [text](target) is a link.
+    *before, rest = visible(text).split("](")
+    parts = (part.rpartition("]") for part in before)
+    inert = (sound + end + opened.replace("[", "\\[") for sound, end, opened in parts)
+    return {"text": "](".join([*inert, rest])}
 
 
 def _rule(finding: Finding, limits: Limits) -> Json:
@@ -114,8 +122,9 @@ def _result(finding: Finding, fingerprint: str, rule: int, report: Report) -> Js
 
 
 def _unanswered(answer: Answer) -> Json:
-    return {
-        "descriptor": {"id": answer.question},
-        "level": "note",
-        "message": _text(f"{answer.question} could not be answered: {answer.because}"),
-    }
+    told = f"{answer.question} could not be answered: {answer.because}"
+    return _notification(answer.question, told)
+
+
+def _notification(about: str, told: str) -> Json:
+    return {"descriptor": {"id": about}, "level": "note", "message": _text(told)}

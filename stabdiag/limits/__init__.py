@@ -36,7 +36,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """All limits, by section: ``limits.spike.sigma``."""
+    """All limits, by section: ``limits.spike.sigma``.
+
+    ``set_by`` tells which file or flag set a limit, as far as one did.
+    """
 
     nan: NanLimits = field(default_factory=NanLimits)
     spike: SpikeLimits = field(default_factory=SpikeLimits)
@@ -53,6 +56,7 @@ class Limits:
     throughput: ThroughputLimits = field(default_factory=ThroughputLimits)
     preflight: PreflightLimits = field(default_factory=PreflightLimits)
     compare: CompareLimits = field(default_factory=CompareLimits)
+    set_by: Mapping[str, str] = field(default_factory=dict, compare=False)
 
     def items(self) -> tuple[LimitInfo, ...]:
         """Return every limit with its value here, its default and its declaration."""
@@ -66,8 +70,10 @@ class Limits:
                 value=getattr(getattr(self, section.name), entry.name),
                 default=getattr(type(getattr(self, section.name)), entry.name),
                 about=entry.metadata["about"],
+                set_by=self.set_by.get(f"{section.name}.{entry.name}", ""),
             )
             for section in fields(self)
+            if section.name != "set_by"
             for entry in fields(getattr(self, section.name))
         )
 
@@ -80,8 +86,8 @@ class Limits:
         """Return the values of some limits by their dotted names, in the order given."""
         return {name: attrgetter(name)(self) for name in names}
 
-    def override(self, values: Mapping[str, object]) -> Limits:
-        """Return these limits with some changed, by dotted name.
+    def override(self, values: Mapping[str, object], *, by: str = "") -> Limits:
+        """Return these limits with some changed, by dotted name; ``by`` is what tells to.
 
         Raises:
             LimitError: for an unknown name or a value out of range.
@@ -97,7 +103,7 @@ class Limits:
             section, _, entry = name.partition(".")
             part = replace(getattr(changed, section), **{entry: _checked(known[name], value)})
             changed = replace(changed, **{section: part})
-        return changed
+        return replace(changed, set_by={**self.set_by, **dict.fromkeys(values, by)})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,6 +114,7 @@ class LimitInfo:
     value: float
     default: float
     about: About
+    set_by: str = ""
 
     @property
     def overridden(self) -> bool:

@@ -7,6 +7,7 @@ nested; keys that are not understood are kept and never fatal.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,15 +15,12 @@ from stabdiag.errors import ManifestError, did_you_mean
 from stabdiag.manifest.fields import fields_of
 from stabdiag.manifest.keys import KEYS
 from stabdiag.manifest.other import others
-from stabdiag.manifest.spelling import by_spelling, spellings
+from stabdiag.manifest.spelling import DEEPEST, by_spelling, spellings
 from stabdiag.manifest.text import mapping_of
 from stabdiag.manifest.values import flag
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-
-# No configuration is nested deeper; what is, stays one value.
-_DEEPEST = 20
 
 # What switches the section on in which it lies.
 _SWITCHES = {"enabled", "enable", "enable_checkpoint"}
@@ -135,7 +133,7 @@ def parse_manifest(raw: Mapping[str, Any], path: str | None = None) -> Manifest:
 def _flatten(raw: Mapping[str, Any], prefix: str = "", depth: int = 0) -> Iterator[tuple[str, Any]]:
     for name, value in raw.items():
         full = f"{prefix}{name}"
-        if isinstance(value, dict) and depth < _DEEPEST:
+        if isinstance(value, dict) and depth < DEEPEST:
             yield from _flatten(value, f"{full}.", depth + 1)
         else:
             yield full, value
@@ -147,14 +145,20 @@ def _in_force(told: Mapping[str, Any]) -> dict[str, Any]:
     ``fp16: {enabled: false, loss_scale: 128}`` tells of no loss scale.
     """
     switches = {name for name in told if name.rpartition(".")[2] in _SWITCHES}
-    off = tuple(
-        f"{name.rpartition('.')[0]}."
-        for name in switches
-        if "." in name and flag(told[name]) is False
-    )
-    return {
-        name: value for name, value in told.items() if name in switches or not name.startswith(off)
+    off = {
+        name.rpartition(".")[0] for name in switches if "." in name and flag(told[name]) is False
     }
+    return {
+        name: value
+        for name, value in told.items()
+        if name in switches or off.isdisjoint(_sections(name))
+    }
+
+
+def _sections(name: str) -> Iterator[str]:
+    """Yield the sections that a name lies in, the outermost first."""
+    parts = name.split(".", DEEPEST)[:-1]
+    return accumulate(parts, "{}.{}".format)
 
 
 def read_manifest(path: str | Path) -> Manifest:

@@ -11,6 +11,9 @@ if TYPE_CHECKING:
 # What lies in a section of these is not about the training.
 _ELSEWHERE = {"eval", "evaluation", "val", "valid", "validation", "test", "inference", "generation"}
 
+# No configuration nests deeper; what does, stays one value, and has its section in each spelling.
+DEEPEST = 20
+
 
 def plain(name: str) -> str:
     """Return a name in the form in which names are compared: lower case, words joined by ``_``."""
@@ -20,9 +23,9 @@ def plain(name: str) -> str:
 def spellings(flat: Mapping[str, Any]) -> dict[str, str]:
     """Return the full name of each key by its plain spellings, with and without its sections."""
     names: dict[str, str] = {}
-    for depth in range(max((name.count(".") for name in flat), default=0) + 1):
-        for name in flat:
-            parts = name.split(".")
+    split = {name: name.split(".") for name in flat}
+    for depth in range(min(max(map(len, split.values()), default=0), DEEPEST + 1)):
+        for name, parts in split.items():
             if depth < len(parts) and not _means_another(parts[:depth], parts[depth]):
                 names.setdefault(plain(".".join(parts[depth:])), name)
     return names

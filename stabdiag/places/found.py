@@ -25,14 +25,18 @@ class Found:
 
 @dataclass(frozen=True, kw_only=True)
 class Asked:
-    """How a log is to be read: its format, unless that is to be recognised, and which columns."""
+    """How a log is to be read: its format, unless that is to be recognised, and which columns.
+
+    Of one that still ``grows`` a last line without its end is left out.
+    """
 
     format: str | None
     wanted: Wanted
+    grows: bool = False
 
     def read(self, stream: Stream) -> Columns:
         """Read a log so."""
-        return read_stream(stream, format=self.format, wanted=self.wanted)
+        return read_stream(stream, format=self.format, wanted=self.wanted, grows=self.grows)
 
 
 def with_beside(columns: Columns, beside: Beside) -> Found:

@@ -30,15 +30,16 @@ def read_place(
     *,
     format: str | None = None,
     wanted: Wanted = every_column,
+    grows: bool = False,
 ) -> Found:
-    """Read the log that a place holds, or several places as one run.
+    """Read the log that a place holds, or several places as one run; see ``Asked``.
 
     Raises:
         LogError: if there is none, or it cannot be read.
     """
     if not sources:
         raise LogError("no log is given; give a file, a folder or a URL")
-    asked = Asked(format=format, wanted=wanted)
+    asked = Asked(format=format, wanted=wanted, grows=grows)
     found, empty = [], []
     for source in sources:
         try:
@@ -63,12 +64,9 @@ def read_place(
 def _read(source: str, asked: Asked) -> Found:
     if not source:
         raise LogError("a log's name is empty; is a variable of the shell not set?")
-    if source.startswith("mlflow://"):
-        from stabdiag.readers.mlflow.tracking import read_url
-
-        return Found(columns=read_url(source))
-    if "://" in source:
-        return _remote(source, asked)
+    protocol, is_url, rest = source.partition("://")
+    if is_url:
+        return _remote(f"{protocol.lower()}://{rest}", asked)
     if source != "-" and _is_folder(Path(source)):
         from stabdiag.places.folder import Folder
 
@@ -92,6 +90,10 @@ def _is_folder(path: Path) -> bool:
 
 
 def _remote(url: str, asked: Asked) -> Found:
+    if url.startswith("mlflow://"):
+        from stabdiag.readers.mlflow.tracking import read_url
+
+        return Found(columns=read_url(url))
     from stabdiag.places.remote import Remote
 
     remote = Remote(url)

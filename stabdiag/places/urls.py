@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from importlib.util import find_spec
 from typing import Any, Final, NoReturn, TypeAlias
 from urllib.parse import urlsplit
@@ -12,12 +11,12 @@ from stabdiag.errors import LogError, did_you_mean
 # fsspec has no types.
 FileSystem: TypeAlias = Any
 
-# Seconds after which a silent server is given up; the whole of a long log may take longer.
-_CONNECT: Final = 20
-_SILENCE: Final = 60
-
 _INSTALL: Final = "pip install 'stabdiag[remote]'"
 _PACKAGES: Final = {"http": "aiohttp", "https": "aiohttp", "sftp": "paramiko", "ssh": "paramiko"}
+
+
+class TooSlow(LogError):
+    """What a URL leads to does not come in any reasonable time."""
 
 
 def shown(url: str) -> str:
@@ -47,7 +46,7 @@ def file_system(url: str) -> tuple[FileSystem, str]:
         hint = did_you_mean(protocol, known_implementations)
         raise LogError(f"{name}: unknown protocol {protocol!r}{hint}")
     try:
-        files, path = url_to_fs(url, skip_instance_cache=True, **_options(protocol))
+        files, path = url_to_fs(url, skip_instance_cache=True, **_options(protocol, name))
     except ImportError:
         package = _PACKAGES.get(protocol) or known_implementations[protocol]["class"].split(".")[0]
         raise LogError(
@@ -58,30 +57,32 @@ def file_system(url: str) -> tuple[FileSystem, str]:
     return files, path
 
 
-def _options(protocol: str) -> dict[str, Any]:
+def _options(protocol: str, name: str) -> dict[str, Any]:
     if protocol not in ("http", "https"):
         return {}
-    from aiohttp import ClientTimeout
+    from stabdiag.places.web import client
 
-    timeout = ClientTimeout(total=None, sock_connect=_CONNECT, sock_read=_SILENCE)
-    return {"client_kwargs": {"timeout": timeout}}
+    return {"client_kwargs": client(name)}
 
 
 def fail(name: str, error: Exception) -> NoReturn:
     """Raise an error without the URL, which the messages of libraries may hold as a whole."""
     if isinstance(error.__cause__, Exception):  # what the web says, fsspec turns into "not found"
         error = error.__cause__
+    if isinstance(error, LogError):
+        raise error from None
     status = getattr(error, "status", None)
     if isinstance(error, FileNotFoundError) or status in (404, 410):
         raise LogError(f"{name}: no such file; check the URL") from None
     if isinstance(error, PermissionError) or status in (401, 403):
         raise LogError(f"{name}: may not be read by you; check your credentials") from None
     if isinstance(error, TimeoutError) or "Timeout" in type(error).__name__:
-        raise LogError(f"{name}: no answer in time; try again, or fetch the file") from None
+        raise TooSlow(f"{name}: no answer in time; try again, or fetch the file") from None
     if status is not None:
         raise LogError(f"{name}: the server answers with {status}; check the URL") from None
     lines = str(error).splitlines() or [""]
-    reason = re.sub(r"\S*://\S*", "…", lines[0])[:200] or type(error).__name__
+    words = ("…" if "://" in word else word for word in lines[0].split())
+    reason = " ".join(words)[:200] or type(error).__name__
     raise LogError(
         f"{name}: cannot be read ({reason}); check the URL and your credentials"
     ) from None

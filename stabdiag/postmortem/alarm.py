@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stabdiag.findings import Finding, Severity
-from stabdiag.symptoms.check import check_symptoms
+from stabdiag.symptoms.check import check_symptoms, worst_first
 from stabdiag.tree.case import Case
 from stabdiag.tree.walk import walk
 
@@ -79,7 +79,7 @@ def _found(report: Report, incident: Incident, last: int) -> Finding | None:
     )
     findings = walk(case).findings
     if report.diagnosis.section == SYMPTOM:
-        findings = check_symptoms(case).beside(findings)
+        findings = worst_first(findings, check_symptoms(case).findings(findings))
     return next((f for f in findings if _tells(f, report.diagnosis, incident)), None)
 
 

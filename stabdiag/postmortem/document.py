@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from stabdiag.findings import Severity
 from stabdiag.postmortem import evidence, follow_up, head, quiet, reasons
 from stabdiag.postmortem.reading import reading
 from stabdiag.postmortem.study import Study, study
@@ -42,7 +43,7 @@ class Document:
 
 def write(report: Report) -> Document:
     """Write the post-mortem of a report."""
-    if not report.diagnosis.section:
+    if not report.tree.outcome.section and report.diagnosis.severity is not Severity.ERROR:
         parts = (*quiet.quiet(report), *reading(report))
         return Document(title=quiet.title(report), markdown=_joined(parts))
     told = study(report)

@@ -73,7 +73,7 @@ def incident_of(report: Report) -> Incident:
 
 def asked(report: Report, question: str, of: AskedOf = AskedOf.RUN) -> Answer | None:
     """Return the answer to a question, or None where the walk did not come to it."""
-    answers = (a for a in report.trail if a.question == question and a.asked_of is of)
+    answers = (a for a in report.tree.answers if a.question == question and a.asked_of is of)
     return next(answers, None)
 
 

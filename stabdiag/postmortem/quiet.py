@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stabdiag.findings import Verdict
-from stabdiag.formats.lead import lead, others, otherwise
+from stabdiag.findings import Severity, Verdict
 from stabdiag.formats.markdown_text import escape, table
 from stabdiag.words import uncapitalised, whole_sentence
 
@@ -17,8 +16,8 @@ if TYPE_CHECKING:
 
 def title(report: Report) -> str:
     """Return the title, as plain text."""
-    found = lead(report)
-    if found is not report.diagnosis:
+    found = report.diagnosis
+    if found.severity is Severity.WARNING:
         return f"Short post-mortem: {found.title}"
     return f"No post-mortem to write: {uncapitalised(found.title)}"
 
@@ -27,13 +26,13 @@ def quiet(report: Report) -> Iterator[str]:
     """Yield what was found, what was tested, what was not, and where to look if it failed."""
     yield f"# {escape(title(report))}"
     yield f"**Run.** {escape(report.history.source.name)}"
-    found, rest = lead(report), others(report)
-    told = f"{whole_sentence(found.summary)} {otherwise(report)}".rstrip()
+    found, rest = report.diagnosis, report.also_found
+    told = f"{whole_sentence(found.summary)} {report.otherwise}".rstrip()
     yield f"**What was found.** {escape(told)}"
     if found.first_action:
         yield f"**What to do.** {escape(found.first_action)}"
     yield "## What was asked"
-    rows = [[a.question, escape(a.asks), a.word, escape(a.because)] for a in report.trail]
+    rows = [[a.question, escape(a.asks), a.word, escape(a.because)] for a in report.tree.answers]
     yield table(["Question", "What it asks", "Answer", "Because"], rows)
     if rest:
         yield "## What was noticed beside it"
@@ -48,7 +47,7 @@ def quiet(report: Report) -> Iterator[str]:
 
 def _hints(report: Report) -> Iterator[str]:
     source = report.history.source
-    open_ = [a.question for a in report.trail if a.verdict is Verdict.UNKNOWN]
+    open_ = [a.question for a in report.tree.answers if a.verdict is Verdict.UNKNOWN]
     if source.attempts > 1:
         yield (
             f"The log holds {source.attempts} runs, and this is number {source.attempt}: "

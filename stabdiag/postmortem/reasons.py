@@ -38,9 +38,9 @@ def ruled_out(told: Study) -> Iterator[str]:
     if not_out:
         rows = [[_suspect(one), escape(one.because)] for one in not_out]
         yield table(["Suspect", "Why it is open"], rows)
-    if told.report.unchecked:
+    if told.report.not_checked:
         yield f"Not checked beside the tree, for lack of what it takes: {_unchecked(told)}."
-    if not not_out and not told.report.unchecked:
+    if not not_out and not told.report.not_checked:
         yield "Nothing that stabdiag asks about stayed open."
 
 
@@ -53,7 +53,7 @@ def _symptoms_not_found(told: Study) -> list[str]:
     if told.report.literal:
         return []
     found = {finding.slug for finding in told.report.findings}
-    unchecked = {one.symptom for one in told.report.unchecked}
+    unchecked = {one.symptom for one in told.report.not_checked}
     explained = tuple(
         finding.slug for finding in told.report.findings if finding.section != SYMPTOM
     )
@@ -67,13 +67,10 @@ def _symptoms_not_found(told: Study) -> list[str]:
 
 def _unchecked(told: Study) -> str:
     """Return the symptoms that were not checked; those that lack the same stand together."""
-    by_need: dict[tuple[str, ...], list[str]] = {}
-    for one in told.report.unchecked:
-        by_need.setdefault(one.missing, []).append(one.symptom)
-    return "; ".join(
-        escape(f"{', '.join(symptoms)} ({' and '.join(needs)})")
-        for needs, symptoms in by_need.items()
-    )
+    by_need: dict[str, list[str]] = {}
+    for one in told.report.not_checked:
+        by_need.setdefault(one.because, []).append(one.symptom)
+    return "; ".join(escape(f"{', '.join(symptoms)} ({why})") for why, symptoms in by_need.items())
 
 
 def root_cause(told: Study) -> Iterator[str]:

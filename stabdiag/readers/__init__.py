@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from stabdiag.history import Event, EventKind
+from stabdiag.readers.blocks import ended_lines
 from stabdiag.readers.columns import BadLine, Column, Columns, every_column
 from stabdiag.readers.compressed import unpacked
 from stabdiag.readers.encoding import decoded
@@ -35,12 +36,17 @@ def read_columns(source: str | os.PathLike[str], *, format: str | None = None) -
 
 
 def read_stream(
-    stream: Stream, *, format: str | None = None, wanted: Wanted = every_column
+    stream: Stream,
+    *,
+    format: str | None = None,
+    wanted: Wanted = every_column,
+    grows: bool = False,
 ) -> Columns:
     """Read a log from a stream, packed or not.
 
     Only columns whose names are ``wanted`` have to load fast: CSV is read in a third of the time
-    where most columns are of no interest.
+    where most columns are of no interest. Of a log that still ``grows`` a last line without its end
+    may be the half of one, and is left out.
 
     Raises:
         LogError: If the log cannot be read, in one line that says what to do about it.
@@ -50,10 +56,13 @@ def read_stream(
     plain.wanted = wanted
     refuse_empty(plain)
     refuse_pointer(plain)
-    columns = (chosen or sniff(plain)).read(plain)
-    if not plain.under:
+    under, chosen = plain.under, chosen or sniff(plain)
+    if grows and chosen.by_lines:
+        plain = plain.rewritten(ended_lines(plain))
+    columns = chosen.read(plain)
+    if not under:
         return columns
-    told = f"the log's lines stand under {plain.under!r} in JSON, and are read from there"
+    told = f"the log's lines stand under {under!r} in JSON, and are read from there"
     event = Event(kind=EventKind.PLACE, message=told)
     return replace(columns, events=(event, *columns.events))
 

@@ -26,6 +26,9 @@ Path: TypeAlias = tuple[int, ...]
 # Python reads up to this many texts in less time than pyarrow.compute takes to import.
 _FEW_TEXTS: Final = 20_000
 
+# What Arrow and NumPy call by different names.
+_FLOATS: Final = {"halffloat": "float16", "float": "float32", "double": "float64"}
+
 
 def leaves(schema: pa.Schema) -> dict[str, Path]:
     """Return the path to each column; a member of a struct is named ``outer/inner``."""
@@ -87,9 +90,10 @@ def valid(array: Array) -> Mask:
 def numbers_of(array: Array) -> NDArray[Any]:
     """Return the numbers of an array without a copy; where it is null they are arbitrary.
 
-    ``Array.to_numpy`` would import pandas.
+    ``Array.to_numpy`` would import pandas, and so would older versions to tell the type.
     """
-    whole = np.frombuffer(array.buffers()[1], dtype=array.type.to_pandas_dtype())
+    kind = str(array.type)
+    whole = np.frombuffer(array.buffers()[1], dtype=_FLOATS.get(kind, kind))
     return whole[array.offset : array.offset + len(array)]
 
 

@@ -23,6 +23,7 @@ BLOCK: Final = 1 << 21
 
 # No logger writes such a line; a file without line ends must not be gathered without end.
 LONGEST_LINE: Final = 1 << 26
+NOT_ENDED: Final = "the last line has no end yet, and is left out"
 TOO_LONG: Final = f"longer than {LONGEST_LINE >> 20} MB"
 
 _THREADS: Final = 8
@@ -54,6 +55,24 @@ def blocks(stream: Stream, *, size: int = BLOCK, longest: int = LONGEST_LINE) ->
             held += len(data) - cut
     if held:
         yield Block(data=b"".join(waiting))
+
+
+def ended_lines(stream: Stream) -> Iterator[bytes]:
+    """Yield a stream's bytes but for a last line without its end, of which the stream is told."""
+    rest: list[bytes] = []
+    while data := stream.read(BLOCK):
+        end = last_line_end(data)
+        if end:
+            yield b"".join([*rest, memoryview(data)[:end]])
+            rest = []
+        rest.append(data[end:])
+    if any(map(bytes.strip, rest)):
+        stream.notes.append(NOT_ENDED)
+
+
+def last_line_end(data: bytes) -> int:
+    """Return the length of the whole lines; progress bars end theirs with a carriage return."""
+    return max(data.rfind(b"\n"), data.rfind(b"\r")) + 1
 
 
 def line_count(block: bytes) -> int:

@@ -9,7 +9,7 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from stabdiag.history import Event, EventKind
+from stabdiag.history import Event, EventCode, EventKind
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -40,6 +40,10 @@ def as_metadata(told: Told, source: str) -> bytes:
         {
             "kind": one.kind.value,
             "message": one.message,
+            "code": one.code,
+            "role": one.role,
+            "value": one.value,
+            "said": one.said,
             "step": one.step,
             "line": one.line,
             "sound_to": one.sound_to,
@@ -86,10 +90,15 @@ def from_metadata(metadata: Mapping[bytes, bytes]) -> Told | None:
 
 def _event(content: Mapping[str, Any]) -> Event:
     step, line = content["step"], content["line"]
-    sound_to = content.get("sound_to")  # Earlier versions did not write it.
+    # Earlier versions did not write these.
+    sound_to, code, value = (content.get(key) for key in ("sound_to", "code", "value"))
     return Event(
         kind=EventKind(content["kind"]),
         message=str(content["message"]),
+        code=None if code is None else EventCode(code),
+        role=content.get("role"),
+        value=None if value is None else float(value),
+        said=str(content.get("said", "")),
         step=None if step is None else int(step),
         line=None if line is None else int(line),
         sound_to=None if sound_to is None else int(sound_to),

@@ -107,8 +107,10 @@ def _basic(value: Any) -> object:
     if isinstance(value, date | np.datetime64):
         # A missing time is not equal to itself.
         return str(value) if value == value else None
-    if isinstance(value, timedelta | np.timedelta64):
-        return value / timedelta(seconds=1) if value == value else None
+    if isinstance(value, timedelta):
+        return value.total_seconds()
+    if isinstance(value, np.timedelta64):
+        return value / np.timedelta64(1, "s") if value == value else None
     if isinstance(value, Decimal):
         return float(value) if not value.is_nan() else np.nan
     if callable(getattr(value, "item", None)):

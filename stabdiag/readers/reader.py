@@ -52,7 +52,8 @@ class Reader:
 
     ``title`` says what it is, ``recognised`` how it is recognised, ``loses`` what is not read from
     it, and ``example`` shows a line. ``extra`` is the optional extra that installs the ``packages``
-    (by their import names) that read it. A ``binary`` format is tried on bytes that are no text;
+    (by their import names) that read it. A ``binary`` format is tried on bytes that are no text; a
+    ``document`` is a text that is written anew each time, and no log that lines are appended to;
     ``turn`` says when it is tried.
     """
 
@@ -66,12 +67,18 @@ class Reader:
     loses: str = ""
     example: str = ""
     binary: bool = False
+    document: bool = False
     turn: Turn = Turn.QUICK
 
     @property
     def text(self) -> bool:
         """Whether such a log was printed for people."""
         return self.turn is not Turn.QUICK
+
+    @property
+    def by_lines(self) -> bool:
+        """Whether such a log is appended to, line by line."""
+        return not (self.binary or self.document)
 
     def recognises(self, head: bytes, *, whole: bool) -> bool:
         """Return whether the head of a file is of this format; imports the format's module."""

@@ -74,8 +74,8 @@ _SHOWN: Final = 3
 # What stands before the number of a line of a program: train.py:102, nnet-training.cc:121
 _SOURCE_FILE: Final = re.compile(r"\.(?:py|cc|cpp|cu|hpp|h|go|rs|java|jl)$")
 
-_JSON_IN_TEXT: Final = re.compile(rb'^[^{\n]+\{".*loss".*\}\s*$', re.MULTILINE)
-_PYTHON_DICT: Final = re.compile(rb"^\s*\{'(?!train_runtime)[^\n]*\}\s*$", re.MULTILINE)
+_JSON_IN_TEXT: Final = re.compile(rb'^[^{\n]+\{"(?=.*loss").*\}[^\S\n]*$', re.MULTILINE)
+_PYTHON_DICT: Final = re.compile(rb"^[^\S\n]*\{'(?!train_runtime)[^\n]*\}[^\S\n]*$", re.MULTILINE)
 
 # What NumPy writes without a header: three lines of nothing but numbers, at least two in each.
 _NUMBER: Final = rb"[-+]?(?:[\d.]+(?:[eE][-+]?\d+)?|nan|inf)"

@@ -90,6 +90,7 @@ READERS: Final = (
         suffixes=(".json",),
         recognised="one JSON object with a list called log_history",
         loses="what callbacks keep; the mean loss of the summary at the end is not a training loss",
+        document=True,
         example='"log_history": [{"epoch": 0.1, "loss": 2.31, "grad_norm": 0.84, "step": 10}, …]',
     ),
     Reader(
@@ -99,6 +100,7 @@ READERS: Final = (
         suffixes=(".json",),
         recognised="a JSON list of objects, lists or numbers; an object of lists or on many lines",
         loses="all tables but the largest; lists of another length than the longest",
+        document=True,
         example='[{"iteration": 100, "main/loss": 2.31}, {"iteration": 200, "main/loss": 2.25}]',
     ),
     Reader(

@@ -56,6 +56,15 @@ def recognised(head: bytes, *, whole: bool) -> str | None:
     return None if found is None else found.name
 
 
+def settles(found: Reader, stream: Stream) -> bool:
+    """Tell whether the format that a long stream was found to have is that of any that goes on."""
+    head = stream.peek(_LOOKS[0])
+    early = found.turn in (Turn.QUICK, Turn.TEXT)
+    return (early and found.recognises(head, whole=False)) or len(
+        stream.peek(_LOOKS[-1])
+    ) == _LOOKS[-1]
+
+
 def _first(readers: tuple[Reader, ...], head: bytes, *, whole: bool) -> Reader | None:
     asked = [one for one in readers if one.binary]
     if refusals.binary(head) is None:

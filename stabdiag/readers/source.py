@@ -22,6 +22,10 @@ STANDARD_INPUT = "standard input"
 
 _LINES_OF_A_HEAD = 20
 
+# What comes by a pipe or a URL and is kept on disk meanwhile may take so many bytes, and half of
+# what is free.
+_LARGEST_COPY = 1 << 34
+
 
 class Raw(Protocol):
     """Anything that gives bytes when it is read, and none at its end."""
@@ -108,13 +112,28 @@ class Stream:
             folder = TemporaryDirectory(prefix="stabdiag-", ignore_cleanup_errors=True)
         with folder as name:
             copy = Path(name) / "log"
-            with temporary_space(), copy.open("wb") as file:
-                file.writelines(self._rest())
+            with temporary_space():
+                self._keep(copy)
             yield copy
+
+    def _keep(self, copy: Path) -> None:
+        """Write all bytes that are left to a file, as far as there is room for them."""
+        import shutil
+
+        room = min(_LARGEST_COPY, shutil.disk_usage(copy.parent).free // 2)
+        with copy.open("wb") as file:
+            for piece in self._rest():
+                room -= len(piece)
+                if room < 0:
+                    raise LogError(
+                        f"{self.name}: larger than {_LARGEST_COPY >> 30} GB, or than half of what"
+                        f" is free in {copy.parent.parent}; unpack it and give the log"
+                    )
+                file.write(piece)
 
     def rewritten(self, pieces: Iterable[bytes]) -> Stream:
         """Return a stream like this one that gives other bytes, such as its own unpacked."""
-        inner = Stream(self.name, _Pieces(pieces))
+        inner = Stream(self.name, _Pieces(pieces, self))
         inner.notes = self.notes
         inner.wanted = self.wanted
         return inner
@@ -151,14 +170,18 @@ def open_stream(source: str | os.PathLike[str]) -> Stream:
 class _Pieces:
     """Bytes that come in pieces of any length, to be read in others."""
 
-    def __init__(self, pieces: Iterable[bytes]) -> None:
+    def __init__(self, pieces: Iterable[bytes], stream: Stream) -> None:
         self._pieces = filter(None, pieces)
+        self._stream = stream
         self._ready = b""
 
     def read(self, size: int, /) -> bytes:
         ready = self._ready or next(self._pieces, b"")
         self._ready = ready[size:]
         return ready[:size]
+
+    def close(self) -> None:
+        self._stream.__exit__()
 
 
 class _KeptOpen:

@@ -101,16 +101,21 @@ _MEASURED: Final = re.compile(
 )
 
 
-@lru_cache(maxsize=1 << 14)
+# No setting has a longer name, with all the words that say whose it is.
+_LONGEST: Final = 200
+
+
+@lru_cache(maxsize=1 << 17)
 def setting_of(name: str) -> str | None:
     """Return which setting a column may hold, in its plain form; None if its name tells of none.
 
     Whether it is one shows in its values: what changes all along is something else.
     """
-    if is_evaluation(name):
+    own = without_run(name)
+    if len(own) > _LONGEST or is_evaluation(name):
         return None
-    *sections, leaf = re.split(r"[/.]", without_run(name))
-    whole, leaf = normal(without_run(name)), normal(leaf)
+    *sections, leaf = re.split(r"[/.]", own)
+    whole, leaf = normal(own), normal(leaf)
     if _WEIGHT.match(leaf) is None and _MEASURED.search(normal("/".join(sections))):
         return None
     return next((key for key in map(_plain, (whole, leaf)) if key is not None), None)

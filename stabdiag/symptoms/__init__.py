@@ -31,9 +31,9 @@ from stabdiag.symptoms.symptom import Symptom
 
 SYMPTOMS: tuple[Symptom, ...] = (
     *stuck.SYMPTOMS,
+    *swings.SYMPTOMS,
     *learning.SYMPTOMS,
     *expected.SYMPTOMS,
-    *swings.SYMPTOMS,
     *overfitting.SYMPTOMS,
     *generalisation.SYMPTOMS,
     *data.SYMPTOMS,

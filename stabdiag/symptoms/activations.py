@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from stabdiag.findings import Remedy, Severity
-from stabdiag.symptoms.symptom import Evidence, Symptom
+from stabdiag.findings import Action, ActionKind, Severity
+from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
 from stabdiag.symptoms.tenths import by_tenths
 from stabdiag.words import num, plural
 
@@ -29,11 +29,15 @@ def dead_neurons(case: Case) -> Evidence | None:
         because=f"{worst.share:.0%} of the neurons of {worst.name!r} are dead ({worst.others}).",
         step=worst.step,
         measured=worst.measured,
-        first=f"Replace the ReLU of {worst.name!r} by GELU or a leaky one, or lower the learning "
-        "rate that killed it.",
+        first=Action(
+            ActionKind.CHANGE_MODEL,
+            f"Replace the ReLU of {worst.name!r} by GELU or a leaky one, or lower the learning "
+            "rate that killed it.",
+            also=(ActionKind.LOWER_LR,),
+        ),
         then=(
-            "Check its initialisation, and the bias before it.",
-            "Normalise what goes into it.",
+            Action(ActionKind.CHECK_MODEL, "Check its initialisation, and the bias before it."),
+            Action(ActionKind.CHANGE_MODEL, "Normalise what goes into it."),
         ),
     )
 
@@ -48,10 +52,16 @@ def activation_saturated(case: Case) -> Evidence | None:
         f"({worst.others}).",
         step=worst.step,
         measured=worst.measured,
-        first=f"Put a normalisation layer before {worst.name!r}, or scale its initialisation down.",
+        first=Action(
+            ActionKind.CHANGE_MODEL,
+            f"Put a normalisation layer before {worst.name!r}, or scale its initialisation down.",
+        ),
         then=(
-            "Replace tanh or sigmoid by GELU.",
-            "Lower the learning rate; look whether the weight norm before it runs away.",
+            Action(ActionKind.CHANGE_MODEL, "Replace tanh or sigmoid by GELU."),
+            Action(
+                ActionKind.LOWER_LR,
+                "Lower the learning rate; look whether the weight norm before it runs away.",
+            ),
         ),
     )
 
@@ -120,10 +130,18 @@ def attention_entropy_collapse(case: Case) -> Evidence | None:
         because=f"The entropy of attention fell in {len(collapsed)} of "
         f"{plural(len(groups), 'group')}, most in {name!r}: from {num(early)} to {num(last)}.",
         measured={"group": name, "early": early, "last": last, "groups_off": len(collapsed)},
-        first=f"Lower the learning rate and normalise queries and keys (QK-norm), {name!r} first.",
+        first=Action(
+            ActionKind.LOWER_LR,
+            f"Lower the learning rate and normalise queries and keys (QK-norm), {name!r} first.",
+            also=(ActionKind.CHANGE_MODEL,),
+        ),
         then=(
-            "Lengthen the warm-up.",
-            "Look at the largest attention logits and at the norms of the query and key weights.",
+            Action(ActionKind.ADD_WARMUP, "Lengthen the warm-up."),
+            Action(
+                ActionKind.INSPECT_LAYERS,
+                "Look at the largest attention logits and at the norms of the query and key "
+                "weights.",
+            ),
         ),
     )
 
@@ -134,29 +152,29 @@ SYMPTOMS: tuple[Symptom, ...] = (
         severity=Severity.WARNING,
         family="weights",
         title="Dead neurons",
-        remedies=(Remedy.MODEL,),
         check=dead_neurons,
         needs=("dead_fraction",),
         limits=("weights.dead_share",),
+        enough=(at_least(_LEAST, "dead_fraction", groups=True),),
     ),
     Symptom(
         slug="activation-saturated",
         severity=Severity.WARNING,
         family="weights",
         title="Saturated activations",
-        remedies=(Remedy.MODEL,),
         check=activation_saturated,
         needs=("saturated_fraction",),
         limits=("weights.saturated_share",),
+        enough=(at_least(_LEAST, "saturated_fraction", groups=True),),
     ),
     Symptom(
         slug="attention-entropy-collapse",
         severity=Severity.WARNING,
         family="weights",
         title="Attention has collapsed onto single tokens",
-        remedies=(Remedy.MODEL, Remedy.RATE),
         check=attention_entropy_collapse,
         needs=("attention_entropy",),
         limits=("weights.entropy_share",),
+        enough=(at_least(_LEAST, "attention_entropy", groups=True),),
     ),
 )

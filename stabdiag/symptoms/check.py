@@ -6,16 +6,16 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from stabdiag.findings import Finding, Severity
-from stabdiag.report import Unchecked
+from stabdiag.report import NotChecked, lacking
 from stabdiag.symptoms import SYMPTOMS
 from stabdiag.tree.advice.changed import with_changes_at
-from stabdiag.words import uncapitalised
 
 if TYPE_CHECKING:
     from stabdiag.symptoms.symptom import Evidence, Symptom
     from stabdiag.tree.case import Case
 
-_NOTHING_URGENT = "Nothing urgent; see what else was found."
+# So many of the roles that are missing are named.
+_NAMED = 3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,32 +23,51 @@ class Checked:
     """The symptoms that hold, each with its evidence, and what could not be checked."""
 
     held: tuple[tuple[Symptom, Evidence], ...] = ()
-    unchecked: tuple[Unchecked, ...] = ()
+    not_checked: tuple[NotChecked, ...] = ()
 
-    def beside(self, found: tuple[Finding, ...]) -> tuple[Finding, ...]:
-        """Return what the tree found and the symptoms that it does not explain, diagnosis first."""
-        symptoms = [
+    def findings(self, found: tuple[Finding, ...]) -> tuple[Finding, ...]:
+        """Return the symptoms as findings, but for those that the tree's findings explain."""
+        return tuple(
             _finding(symptom, evidence)
             for symptom, evidence in self.held
             if not any(finding.slug.startswith(symptom.explained_by) for finding in found)
-        ]
-        symptoms.sort(key=lambda finding: finding.severity.rank)
-        return _merged(found, tuple(symptoms))
+        )
+
+    def told_of(self, outcome: Finding) -> Finding:
+        """Return the tree's outcome; where it is that nothing was found, with what was skipped."""
+        if outcome.severity is not Severity.OK or not self.not_checked:
+            return outcome
+        roles = lacking(self.not_checked)
+        why = [f"no {', '.join((*roles[:_NAMED], *['…'][: len(roles) - _NAMED]))}"] if roles else []
+        if few := sum(bool(one.reason) for one in self.not_checked):
+            why.append(f"{few} had too little to go by")
+        skipped = f"{len(self.not_checked)} of {len(SYMPTOMS)} checks were skipped"
+        return replace(outcome, summary=f"{outcome.summary} {skipped}: {'; '.join(why)}.")
+
+
+def worst_first(tree: tuple[Finding, ...], symptoms: tuple[Finding, ...]) -> tuple[Finding, ...]:
+    """Return all findings, worst first, of equally bad ones the tree's before the symptoms'.
+
+    That the tree found nothing is told only where nothing else was found.
+    """
+    found = [one for one in (*tree, *symptoms) if one.severity is not Severity.OK]
+    return tuple(sorted(found, key=lambda one: one.severity.rank)) or tree
 
 
 def check_symptoms(case: Case) -> Checked:
     """Check every symptom, whatever the tree finds."""
     held: list[tuple[Symptom, Evidence]] = []
-    unchecked: list[Unchecked] = []
+    not_checked: list[NotChecked] = []
     for symptom in SYMPTOMS:
         missing = symptom.missing(case)
-        if missing:
-            unchecked.append(Unchecked(symptom=symptom.slug, missing=missing))
-            continue
-        evidence = symptom.check(case)
+        evidence = None if missing else symptom.check(case)
         if evidence is not None:
             held.append((symptom, _with_changes(case, evidence)))
-    return Checked(held=tuple(held), unchecked=tuple(unchecked))
+        elif missing:
+            not_checked.append(NotChecked(symptom=symptom.slug, missing=missing))
+        elif reason := symptom.too_few(case):
+            not_checked.append(NotChecked(symptom=symptom.slug, reason=reason))
+    return Checked(held=tuple(held), not_checked=tuple(not_checked))
 
 
 def _with_changes(case: Case, evidence: Evidence) -> Evidence:
@@ -64,34 +83,8 @@ def _finding(symptom: Symptom, evidence: Evidence) -> Finding:
         section="symptom",
         question="",
         title=evidence.title or symptom.title,
-        remedies=evidence.remedies or symptom.remedies,
         summary=evidence.because,
-        first_action=evidence.first,
-        next_actions=evidence.then,
+        actions=(evidence.first, *evidence.then),
         step=evidence.step,
         evidence=evidence.measured,
     )
-
-
-def _merged(found: tuple[Finding, ...], symptoms: tuple[Finding, ...]) -> tuple[Finding, ...]:
-    """Put the symptoms after the tree's findings; an error goes first where the tree has none.
-
-    Beside a symptom that is one, ``healthy`` would be no truth.
-    """
-    if not symptoms or found[0].severity.rank < Severity.NOTE.rank:
-        return (*found, *symptoms)
-    if symptoms[0].severity is Severity.ERROR:
-        return (*symptoms, *(f for f in found if f.severity is not Severity.OK))
-    if symptoms[0].severity is Severity.NOTE and found[0].severity is Severity.OK:
-        return (replace(found[0], first_action=_NOTHING_URGENT), *found[1:], *symptoms)
-    if symptoms[0].severity is Severity.WARNING:
-        worse = ", ".join(one.slug for one in symptoms if one.severity is Severity.WARNING)
-        act = found[0].first_action
-        first = f"{act} See also {worse}, found beside it."
-        if found[0].severity is Severity.OK:
-            first = symptoms[0].first_action
-        elif found[0].slug == "insufficient-data":
-            # A run that overfits or was killed is not merely to be let go on.
-            first = f"See to {worse} first, found beside it; then {uncapitalised(act)}"
-        found = (replace(found[0], first_action=first), *found[1:])
-    return (*found, *symptoms)

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.findings import Remedy, Severity
+from stabdiag.findings import Action, ActionKind, Severity
 from stabdiag.stats.quantiles import median, quantiles
-from stabdiag.symptoms.norms import finite_norm
-from stabdiag.symptoms.symptom import Evidence, Symptom
+from stabdiag.symptoms.norms import LEAST, finite_norm
+from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
 from stabdiag.words import num
 
 if TYPE_CHECKING:
@@ -21,9 +21,11 @@ _AT_CLIP = 0.999
 
 # A gradient so many times the threshold is of another unit, or none that may be let through.
 _FAR_OFF = 1000.0
-_UNSCALED = (
+_UNSCALED = Action(
+    ActionKind.CHECK_LOSS_FUNCTION,
     "Find out why the gradient is so large before the threshold is touched: a norm taken before "
-    "the loss scale is divided out, a loss that is a sum and no mean, targets out of scale."
+    "the loss scale is divided out, a loss that is a sum and no mean, targets out of scale.",
+    also=(ActionKind.RAISE_CLIP,),
 )
 
 
@@ -42,7 +44,7 @@ def _cut_deep(case: Case, x: Floats, since: int) -> Evidence | None:
     clip, limits = case.manifest.grad_clip or 0.0, case.limits.gradients
     if clip <= 0:
         return None
-    share, usual = float(np.mean(x > clip)), median(x)
+    share, usual, high = float(np.mean(x > clip)), median(x), float(quantiles(x, [0.9])[0])
     if share < limits.clip_share or usual <= limits.clip_depth * clip:
         return None
     return Evidence(
@@ -52,12 +54,20 @@ def _cut_deep(case: Case, x: Floats, since: int) -> Evidence | None:
         measured={"share": share, "threshold": clip, "median": usual},
         first=_UNSCALED
         if usual > _FAR_OFF * clip
-        else f"Raise the clip threshold from {num(clip)} to about "
-        f"{num(float(quantiles(x, [0.9])[0]))}: as it is, the threshold sets the size of every "
-        "step.",
+        else Action(
+            ActionKind.RAISE_CLIP,
+            f"Raise the clip threshold from {num(clip)} to about {num(high)}: as it is, the "
+            "threshold sets the size of every step.",
+            setting="grad_clip",
+            from_=clip,
+            to=high,
+        ),
         then=(
-            "If the loss spikes with a higher threshold, lower the learning rate instead.",
-            "Leave it if normalised gradients are what you want.",
+            Action(
+                ActionKind.LOWER_LR,
+                "If the loss spikes with a higher threshold, lower the learning rate instead.",
+            ),
+            Action(ActionKind.DO_NOTHING, "Leave it if normalised gradients are what you want."),
         ),
     )
 
@@ -74,10 +84,18 @@ def _logged_late(case: Case, x: Floats, since: int) -> Evidence | None:
         "was logged after the clip.",
         step=since,
         measured={"share": share, "threshold": top, "median": median(x)},
-        first="Log the gradient norm before clipping: as it is, it shows no surge.",
+        first=Action(
+            ActionKind.LOG_MORE,
+            "Log the gradient norm before clipping: as it is, it shows no surge.",
+        ),
         then=(
-            f"Raise the clip threshold from {num(top)} if it turns out to be far above.",
-            "Leave it if normalised gradients are what you want.",
+            Action(
+                ActionKind.RAISE_CLIP,
+                f"Raise the clip threshold from {num(top)} if it turns out to be far above.",
+                setting="grad_clip",
+                from_=top,
+            ),
+            Action(ActionKind.DO_NOTHING, "Leave it if normalised gradients are what you want."),
         ),
     )
 
@@ -88,9 +106,9 @@ SYMPTOMS: tuple[Symptom, ...] = (
         severity=Severity.NOTE,
         family="gradients",
         title="Gradients are clipped at nearly every step",
-        remedies=(Remedy.CLIP,),
         check=grad_clip_saturated,
         needs=("grad_norm",),
         limits=("gradients.clip_share", "gradients.clip_depth"),
+        enough=(at_least(LEAST, "grad_norm"),),
     ),
 )

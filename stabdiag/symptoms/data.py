@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.findings import Remedy, Severity
+from stabdiag.findings import Action, ActionKind, Severity
 from stabdiag.stats.quantiles import median, medians, robust_sigma, usual_gap
-from stabdiag.symptoms.symptom import Evidence, Symptom
+from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
 from stabdiag.tree.causes import USUAL_REPEATS
 from stabdiag.words import num, plural, whole
 
@@ -51,12 +51,22 @@ def epoch_boundary_jump(case: Case) -> Evidence | None:
         f"one every {length} steps; elsewhere it changes by {num(noise)} within as many points.",
         step=int(loss.steps[at[0]]),
         measured={"jump": usual, "noise": noise, "boundaries": len(at), "epoch_steps": length},
-        first="Check that the data is reshuffled every epoch (shuffle=True, and "
-        "sampler.set_epoch(epoch) with a distributed sampler).",
+        first=Action(
+            ActionKind.SHUFFLE_DATA,
+            "Check that the data is reshuffled every epoch (shuffle=True, and "
+            "sampler.set_epoch(epoch) with a distributed sampler).",
+        ),
         then=(
-            "Look at what the first batches of an epoch hold: an order by length, class or source "
-            "makes some stretches harder.",
-            "Check what is reset at the boundary: hidden states, running averages, augmentation.",
+            Action(
+                ActionKind.INSPECT_DATA,
+                "Look at what the first batches of an epoch hold: an order by length, class or "
+                "source makes some stretches harder.",
+            ),
+            Action(
+                ActionKind.CHECK_MODEL,
+                "Check what is reset at the boundary: hidden states, running averages, "
+                "augmentation.",
+            ),
         ),
     )
 
@@ -144,13 +154,31 @@ def _repeats(because: str, step: int, count: int) -> Evidence:
         because=because,
         step=step,
         measured={"repeats": count},
-        first=f"Check the loader and the sampler around step {step}: log the indices of the "
-        "samples and see where they come from twice.",
+        first=Action(
+            ActionKind.FIX_LOADER,
+            f"Check the loader and the sampler around step {step}: log the indices of the "
+            "samples and see where they come from twice.",
+            step=step,
+        ),
         then=(
-            "Look for buffers that workers reuse, and for an iterator recreated in mid-epoch.",
-            "With several ranks, check that each gets its own shard (sampler.set_epoch).",
+            Action(
+                ActionKind.FIX_LOADER,
+                "Look for buffers that workers reuse, and for an iterator recreated in mid-epoch.",
+            ),
+            Action(
+                ActionKind.FIX_LOADER,
+                "With several ranks, check that each gets its own shard (sampler.set_epoch).",
+            ),
         ),
     )
+
+
+def _few_epochs(case: Case) -> str:
+    epoch = case.history.series["epoch"]
+    count = len(_boundaries(case.loss.steps, epoch.steps, epoch.values))
+    if count >= _LEAST_BOUNDARIES:
+        return ""
+    return f"takes the beginnings of {_LEAST_BOUNDARIES} epochs, logged: {count}"
 
 
 SYMPTOMS: tuple[Symptom, ...] = (
@@ -159,21 +187,24 @@ SYMPTOMS: tuple[Symptom, ...] = (
         severity=Severity.WARNING,
         family="data",
         title="The loss jumps when an epoch begins",
-        remedies=(Remedy.DATA,),
         check=epoch_boundary_jump,
         needs=("loss", "epoch"),
         limits=("data.epoch_jump_sigma", "data.epoch_jump_share"),
         explained_by=("nan",),
+        enough=(
+            at_least(_LEAST_BOUNDARIES * _LEAST_EPOCH, "loss"),
+            _few_epochs,
+        ),
     ),
     Symptom(
         slug="batch-repeats",
         severity=Severity.WARNING,
         family="data",
         title="Batches repeat within an epoch",
-        remedies=(Remedy.DATA,),
         check=batch_repeats,
         needs=("batch_id",),
         limits=("data.stuck_batches", "data.repeated_batches", "spike.batch_lookback"),
         explained_by=("spike-duplicate-batch",),
+        enough=(at_least(_LEAST_EPOCH, "batch_id"),),
     ),
 )

@@ -6,16 +6,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.findings import Remedy, Severity
+from stabdiag.findings import Action, ActionKind, Severity
 from stabdiag.stats.levels import levels
 from stabdiag.symptoms.losses import (
     chance,
+    few_trained,
     from_the_start,
     is_distance,
     times_the_evaluation,
     trained,
 )
-from stabdiag.symptoms.symptom import Evidence, Symptom
+from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
 from stabdiag.words import num
 
 if TYPE_CHECKING:
@@ -28,9 +29,10 @@ _STRETCHES = 10
 _FLAT = 0.05
 
 # A loss that is a multiple of the evaluation's is a sum where that is a mean.
-_SUMMED = (
+_SUMMED = Action(
+    ActionKind.CHECK_LOSS_FUNCTION,
     "Check what the training loss is a mean over: of a sum over the micro-batches that a step "
-    "accumulates, or over the tokens of a batch, gradients may be as many times too large."
+    "accumulates, or over the tokens of a batch, gradients may be as many times too large.",
 )
 
 
@@ -46,9 +48,11 @@ def initial_loss_off(case: Case) -> Evidence | None:
         return None
     found = f"The first loss is {num(first)}, {num(first / level)} x the {num(level)} that a model "
     found += f"without knowledge has with {classes} classes"
-    lower = (
+    lower = Action(
+        ActionKind.CHANGE_MODEL,
         f"Lower the scale of the output layer's initialisation until the first loss is near "
-        f"{num(level)}, and check that the loss is a mean over tokens."
+        f"{num(level)}, and check that the loss is a mean over tokens.",
+        also=(ActionKind.CHECK_LOSS_FUNCTION,),
     )
     times = times_the_evaluation(case) or 0.0
     summed = times > case.limits.learning.initial_factor
@@ -60,10 +64,19 @@ def initial_loss_off(case: Case) -> Evidence | None:
         first=_SUMMED if summed else lower,
         then=(
             *((lower,) if summed else ()),
-            "Check the normalisation of the inputs and the layer before the logits.",
-            "Check that labels and ignored positions are what the loss takes them for.",
-            "If the model was trained before, check that its tokenizer, its template and its "
-            "weights are the intended ones.",
+            Action(
+                ActionKind.CHECK_MODEL,
+                "Check the normalisation of the inputs and the layer before the logits.",
+            ),
+            Action(
+                ActionKind.CHECK_LABELS,
+                "Check that labels and ignored positions are what the loss takes them for.",
+            ),
+            Action(
+                ActionKind.CHECK_MODEL,
+                "If the model was trained before, check that its tokenizer, its template and its "
+                "weights are the intended ones.",
+            ),
         ),
     )
 
@@ -94,12 +107,24 @@ def plateau_early(case: Case) -> Evidence | None:
         f"{num(target)}.",
         step=step,
         measured={"loss": last, "target_loss": target},
-        first=f"Stop the run, and look at the learning rate at step {step}: decayed too early or "
-        "set too low, it leaves the loss where it is.",
+        first=Action(
+            ActionKind.STOP_EARLY,
+            f"Stop the run, and look at the learning rate at step {step}: decayed too early or "
+            "set too low, it leaves the loss where it is.",
+            also=(ActionKind.FIX_SCHEDULE,),
+            step=step,
+        ),
         then=(
-            "Log the gradient norm by layer: where it vanishes in the first ones, check residual "
-            "connections, normalisation and activations.",
-            "Train a larger model on the same data: if it gets lower, the capacity was the limit.",
+            Action(
+                ActionKind.LOG_MORE,
+                "Log the gradient norm by layer: where it vanishes in the first ones, check "
+                "residual connections, normalisation and activations.",
+            ),
+            Action(
+                ActionKind.CHANGE_MODEL,
+                "Train a larger model on the same data: if it gets lower, the capacity was the "
+                "limit.",
+            ),
         ),
     )
 
@@ -125,11 +150,22 @@ def too_good(case: Case) -> Evidence | None:
         f"step {step}.",
         step=step,
         measured={"first_loss": float(case.loss.values[0]), "loss": last, "log_k": level},
-        first=f"Print one batch of step {step} with its labels, and look for the label among the "
-        "inputs: targets that are not shifted, a mask that shows the future, a leaking feature.",
+        first=Action(
+            ActionKind.INSPECT_DATA,
+            f"Print one batch of step {step} with its labels, and look for the label among the "
+            "inputs: targets that are not shifted, a mask that shows the future, a leaking "
+            "feature.",
+            step=step,
+        ),
         then=(
-            "Evaluate on data that no part of the pipeline has touched.",
-            "Count how often each example is seen: a small set is memorised.",
+            Action(
+                ActionKind.CHECK_EVALUATION,
+                "Evaluate on data that no part of the pipeline has touched.",
+            ),
+            Action(
+                ActionKind.INSPECT_DATA,
+                "Count how often each example is seen: a small set is memorised.",
+            ),
         ),
     )
 
@@ -140,7 +176,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
         severity=Severity.WARNING,
         family="learning",
         title="The first loss is far above chance",
-        remedies=(Remedy.MODEL,),
         check=initial_loss_off,
         needs=("loss", "manifest.vocab_size"),
         limits=("learning.initial_factor",),
@@ -150,21 +185,21 @@ SYMPTOMS: tuple[Symptom, ...] = (
         severity=Severity.WARNING,
         family="learning",
         title="The loss went flat above its target",
-        remedies=(Remedy.RATE,),
         check=plateau_early,
         needs=("loss", "manifest.target_loss"),
         limits=("learning.above_target", "learning.least_fall"),
         explained_by=("nan", "divergence"),
+        enough=(few_trained,),
     ),
     Symptom(
         slug="too-good",
         severity=Severity.WARNING,
         family="learning",
         title="The loss is too good to be true",
-        remedies=(Remedy.DATA,),
         check=too_good,
         needs=("loss", "manifest.vocab_size"),
         limits=("learning.too_good", "learning.least_classes"),
         explained_by=("nan",),
+        enough=(at_least(_STRETCHES, "loss"),),
     ),
 )

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stabdiag.findings import Action, ActionKind
 from stabdiag.stats.levels import levels
 from stabdiag.stats.quantiles import median
 from stabdiag.symptoms.norms import LEFT, STRETCHES, early_level, finite_norm
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from stabdiag.tree.case import Case
 
 # The end is a median of so many points.
-_END = 8
+END = 8
 
 # The end of a loss is the median of few: so many times what one level differs from the next by.
 _USUAL = 5.0
@@ -27,10 +28,10 @@ _USUAL = 5.0
 def grad_exploding(case: Case) -> Evidence | None:
     """Does the gradient norm end orders of magnitude above its level, while nothing is learned?"""
     norm = finite_norm(case)
-    if norm is None or len(case.loss) < _END:
+    if norm is None or len(case.loss) < END:
         return None
     reached = levels(norm.values, STRETCHES)
-    lowest, last = float(reached.min()), median(norm.values[-_END:])
+    lowest, last = float(reached.min()), median(norm.values[-END:])
     ratio, limit = last / lowest if lowest > 0 else 0.0, case.limits.gradients.explode_ratio
     if ratio <= limit:
         return None
@@ -49,12 +50,18 @@ def grad_exploding(case: Case) -> Evidence | None:
         f"step {began} on, {outcome}.",
         step=began,
         measured={"lowest": lowest, "last": last, "ratio": ratio},
-        first=f"{sound.reload('the explosion')}, and lower the learning rate by 3 to 10 times.",
+        first=sound.reload("the explosion").and_then(
+            ActionKind.LOWER_LR, "lower the learning rate by 3 to 10 times", setting="lr"
+        ),
         then=(
-            f"Clip the global norm at {clip(case)}.",
-            "Lengthen the warm-up.",
-            "Try another epsilon or β2 for Adam.",
-            "Log the norm of each layer, to see where it begins.",
+            Action(
+                ActionKind.CLIP_GRADIENTS,
+                f"Clip the global norm at {clip(case)}.",
+                **clip(case).change,
+            ),
+            Action(ActionKind.ADD_WARMUP, "Lengthen the warm-up."),
+            Action(ActionKind.CHANGE_OPTIMIZER, "Try another epsilon or β2 for Adam."),
+            Action(ActionKind.LOG_MORE, "Log the norm of each layer, to see where it begins."),
         ),
     )
 
@@ -66,7 +73,7 @@ def _got_worse(case: Case) -> bool:
     """
     loss = levels(case.loss.values, STRETCHES)
     best = float(loss.min())
-    worse = median(case.loss.values[-_END:]) - best
+    worse = median(case.loss.values[-END:]) - best
     usual = median(np.abs(np.diff(loss)))
     least = case.limits.divergence.material * (float(loss[0]) - best)
     return worse > max(least, _USUAL * usual)
@@ -79,6 +86,6 @@ def _stands_still(case: Case, since: int) -> bool:
     # A loss that may be negative or zero says nothing about how much of it is left.
     if not len(before) or loss.min() <= 0:
         return False
-    last = median(loss[-_END:])
+    last = median(loss[-END:])
     far = last > (1 - LEFT) * float(levels(loss, STRETCHES)[0])
-    return far and last > LEFT * median(before[-_END:])
+    return far and last > LEFT * median(before[-END:])

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.findings import Remedy
+from stabdiag.findings import Action, ActionKind
 from stabdiag.stats.quantiles import diff_sigma
 from stabdiag.symptoms.losses import best_evaluation, from_the_start, is_distance, rate_is_zero
 from stabdiag.words import digits, num
@@ -24,9 +24,16 @@ _LEAST_DIGITS = 5
 _ERRORS = 3.0
 
 # What is advised of a learning rate that is not known, or not 0.
-STEPS = "Check that the optimizer steps, and with a learning rate that is not 0."
-LOWER = "Divide the learning rate by 10: one far too high also ends at chance."
-RANGE = "Run a learning-rate range test: too low crawls, too high bounces."
+STEPS = Action(
+    ActionKind.CHECK_MODEL,
+    "Check that the optimizer steps, and with a learning rate that is not 0.",
+)
+LOWER = Action(
+    ActionKind.LOWER_LR, "Divide the learning rate by 10: one far too high also ends at chance."
+)
+RANGE = Action(
+    ActionKind.TEST_LR, "Run a learning-rate range test: too low crawls, too high bounces."
+)
 
 
 def stands_still(case: Case) -> bool:
@@ -69,8 +76,11 @@ def with_cause(case: Case, evidence: Evidence) -> Evidence:
     return replace(
         evidence,
         because=f"{evidence.because[:-1]}; the norm of the weights is {num(norm)} all that time.",
-        first="Check that the optimizer holds the parameters that are trained, and steps: none of "
-        "the weights that are logged changes.",
+        first=Action(
+            ActionKind.CHECK_MODEL,
+            "Check that the optimizer holds the parameters that are trained, and steps: none of "
+            "the weights that are logged changes.",
+        ),
         then=(evidence.first, *evidence.then),
     )
 
@@ -79,10 +89,15 @@ def _without_rate(evidence: Evidence) -> Evidence:
     return replace(
         evidence,
         because=f"{evidence.because[:-1]}; the learning rate is 0 all that time.",
-        first="Find out what sets the learning rate to 0: no step changes the weights.",
-        remedies=(Remedy.RATE,),
+        first=Action(
+            ActionKind.FIX_SCHEDULE,
+            "Find out what sets the learning rate to 0: no step changes the weights.",
+        ),
         then=(
-            "Log the learning rate with more digits, if it may be smaller than those written.",
+            Action(
+                ActionKind.LOG_MORE,
+                "Log the learning rate with more digits, if it may be smaller than those written.",
+            ),
             evidence.first,
             *(act for act in evidence.then if act not in (STEPS, LOWER, RANGE)),
         ),
@@ -93,11 +108,16 @@ def _without_gradient(case: Case, evidence: Evidence) -> Evidence:
     """Add what a gradient norm says that is 0 in every record, where that is true of this run."""
     if not case.history.without_gradient:
         return evidence
-    first = "Find out why no gradient reaches the weights: print which have one, and its norm."
+    first = Action(
+        ActionKind.CHECK_MODEL,
+        "Find out why no gradient reaches the weights: print which have one, and its norm.",
+    )
     if case.manifest.dtype == "fp16":
-        first = (
+        first = Action(
+            ActionKind.DYNAMIC_LOSS_SCALE,
             "Scale the loss (torch.amp.GradScaler), or switch from fp16 to bf16: in fp16 small "
-            "gradients become 0."
+            "gradients become 0.",
+            also=(ActionKind.CHANGE_DTYPE,),
         )
     return replace(
         evidence,

@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.findings import Remedy, Severity
+from stabdiag.findings import Action, ActionKind, Severity
 from stabdiag.stats.levels import levels
 from stabdiag.stats.quantiles import median
 from stabdiag.symptoms.losses import (
+    FEW_EVALUATIONS,
     LAST_EVALUATIONS,
     chance,
+    few_trained,
     from_the_start,
     near,
     trained,
@@ -59,13 +61,24 @@ def eval_gap_from_start(case: Case) -> Evidence | None:
         f"{num(float(beside[0]))}, and no later one is less than {num(least)} x the training loss.",
         step=first,
         measured={"first_ratio": ratio, "least_ratio": least},
-        first=f"Evaluate the checkpoint nearest to step {first} on training batches, once in "
-        "training and once in evaluation mode: if the two differ, batch-norm statistics or "
-        "dropout are at fault, and if not, the data is.",
+        first=Action(
+            ActionKind.CHECK_EVALUATION,
+            f"Evaluate the checkpoint nearest to step {first} on training batches, once in "
+            "training and once in evaluation mode: if the two differ, batch-norm statistics or "
+            "dropout are at fault, and if not, the data is.",
+            step=first,
+        ),
         then=(
-            "Check that both losses are means over the same unit, with the same mask and the same "
-            "smoothing.",
-            "Check that evaluation data is prepared by the same code: tokenizer, normalisation.",
+            Action(
+                ActionKind.CHECK_LOSS_FUNCTION,
+                "Check that both losses are means over the same unit, with the same mask and the "
+                "same smoothing.",
+            ),
+            Action(
+                ActionKind.CHECK_EVALUATION,
+                "Check that evaluation data is prepared by the same code: tokenizer, "
+                "normalisation.",
+            ),
         ),
     )
 
@@ -85,11 +98,16 @@ def underfitting(case: Case) -> Evidence | None:
         f"evaluation loss {num(held)}; a guess among {classes} classes has {num(level)}.",
         step=None,
         measured={"loss": last, "eval_loss": held, "log_k": level},
-        first=f"Train longer than {int(after.steps[-1])} steps if the loss still falls; if it does "
-        "not, raise the learning rate with care.",
+        first=Action(
+            ActionKind.KEEP_GOING,
+            f"Train longer than {int(after.steps[-1])} steps if the loss still falls; if it does "
+            "not, raise the learning rate with care.",
+            also=(ActionKind.RAISE_LR,),
+            step=int(after.steps[-1]),
+        ),
         then=(
-            "Take a larger model.",
-            "Reduce weight decay, dropout and label smoothing.",
+            Action(ActionKind.CHANGE_MODEL, "Take a larger model."),
+            Action(ActionKind.REGULARISE_LESS, "Reduce weight decay, dropout and label smoothing."),
         ),
     )
 
@@ -107,14 +125,28 @@ def eval_nonfinite(case: Case) -> Evidence | None:
         "is.",
         step=first,
         measured={"steps": count, "of": len(held)},
-        first=f"Evaluate the checkpoint nearest to step {first} batch by batch, to find the batch "
-        "or the example whose loss is not finite.",
+        first=Action(
+            ActionKind.CHECK_EVALUATION,
+            f"Evaluate the checkpoint nearest to step {first} batch by batch, to find the batch "
+            "or the example whose loss is not finite.",
+            step=first,
+        ),
         then=(
-            "Look for batches that are empty, or whose labels are all masked: a mean over nothing "
-            "is 0/0.",
-            "Evaluate in fp32: a loss that was scaled or autocast in training may overflow here.",
-            "Leave values that are not finite out of averages, or early stopping and the choice of "
-            "the best checkpoint will fail.",
+            Action(
+                ActionKind.INSPECT_DATA,
+                "Look for batches that are empty, or whose labels are all masked: a mean over "
+                "nothing is 0/0.",
+            ),
+            Action(
+                ActionKind.CHECK_PRECISION,
+                "Evaluate in fp32: a loss that was scaled or autocast in training may overflow "
+                "here.",
+            ),
+            Action(
+                ActionKind.CHECK_EVALUATION,
+                "Leave values that are not finite out of averages, or early stopping and the "
+                "choice of the best checkpoint will fail.",
+            ),
         ),
     )
 
@@ -125,7 +157,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
         severity=Severity.WARNING,
         family="generalisation",
         title="The evaluation loss is far above the training loss from the start",
-        remedies=(Remedy.DATA,),
         check=eval_gap_from_start,
         needs=("loss", "eval_loss"),
         limits=(
@@ -134,6 +165,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
             "generalisation.min_evaluations",
         ),
         explained_by=("nan",),
+        enough=FEW_EVALUATIONS,
     ),
     Symptom(
         slug="underfitting",
@@ -144,6 +176,10 @@ SYMPTOMS: tuple[Symptom, ...] = (
         needs=("loss", "eval_loss", "manifest.vocab_size"),
         limits=("generalisation.underfit", "generalisation.min_evaluations"),
         explained_by=("nan", "divergence", "spike-persistent", "spike-unresolved"),
+        enough=(
+            few_trained,
+            *FEW_EVALUATIONS,
+        ),
     ),
     Symptom(
         slug="eval-nonfinite",

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.findings import Remedy, Severity
+from stabdiag.findings import Action, ActionKind, Severity
 from stabdiag.stats.levels import levels
-from stabdiag.symptoms.exploding import grad_exploding
+from stabdiag.symptoms.exploding import END, grad_exploding
 from stabdiag.symptoms.norms import LEAST, LEFT, STRETCHES, early_level, finite_norm
-from stabdiag.symptoms.symptom import Evidence, Symptom
+from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
 from stabdiag.symptoms.weights import weight_norm_shrinking
 from stabdiag.words import num, plural
 
@@ -50,13 +50,25 @@ def grad_nonfinite(case: Case) -> Evidence | None:
         f"while the loss is finite, {where}.",
         step=first,
         measured={"steps": len(steps), "of": len(norm)},
-        first=f"Step through the batch of step {first} with torch.autograd.set_detect_anomaly(True)"
-        " to find the operation whose gradient is not finite.",
+        first=Action(
+            ActionKind.INSPECT_LAYERS,
+            f"Step through the batch of step {first} with torch.autograd.set_detect_anomaly(True)"
+            " to find the operation whose gradient is not finite.",
+            step=first,
+        ),
         then=(
-            "Look for the square root or the norm of a zero, a division, or a log in the loss: "
-            "finite values there can have infinite gradients.",
-            "Skip the update when the norm is not finite, and save the batch.",
-            "Clip gradients by value before clipping them by norm.",
+            Action(
+                ActionKind.SAFE_OPERATIONS,
+                "Look for the square root or the norm of a zero, a division, or a log in the loss: "
+                "finite values there can have infinite gradients.",
+            ),
+            Action(
+                ActionKind.SKIP_BATCHES,
+                "Skip the update when the norm is not finite, and save the batch.",
+            ),
+            Action(
+                ActionKind.CLIP_GRADIENTS, "Clip gradients by value before clipping them by norm."
+            ),
         ),
     )
 
@@ -83,12 +95,25 @@ def grad_vanishing(case: Case) -> Evidence | None:
         f"from {num(float(left[0]))} to {num(float(left[-1]))}.",
         step=began,
         measured={"early": early, "last": last, "share": share},
-        first=f"Log the gradient norm of each layer from step {began} on and find the first, from "
-        "the output down, where it vanishes.",
+        first=Action(
+            ActionKind.INSPECT_LAYERS,
+            f"Log the gradient norm of each layer from step {began} on and find the first, from "
+            "the output down, where it vanishes.",
+            step=began,
+        ),
         then=(
-            "Check the residual connections and the normalisation layers.",
-            "Replace ReLU by GELU or a leaky one: neurons that are always off pass nothing.",
-            "Check the initialisation, and that activations do not saturate.",
+            Action(
+                ActionKind.CHECK_MODEL,
+                "Check the residual connections and the normalisation layers.",
+            ),
+            Action(
+                ActionKind.CHANGE_MODEL,
+                "Replace ReLU by GELU or a leaky one: neurons that are always off pass nothing.",
+            ),
+            Action(
+                ActionKind.CHECK_MODEL,
+                "Check the initialisation, and that activations do not saturate.",
+            ),
         ),
     )
 
@@ -99,7 +124,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
         severity=Severity.WARNING,
         family="gradients",
         title="The gradient norm is NaN or infinite while the loss is finite",
-        remedies=(Remedy.OPERATIONS,),
         check=grad_nonfinite,
         needs=("grad_norm", "loss"),
         explained_by=("nan", "gradient-overflow", "loss-scale"),
@@ -109,21 +133,27 @@ SYMPTOMS: tuple[Symptom, ...] = (
         severity=Severity.WARNING,
         family="gradients",
         title="Exploding gradients",
-        remedies=(Remedy.RATE,),
         check=grad_exploding,
         needs=("grad_norm", "loss"),
         limits=("gradients.explode_ratio", "divergence.material"),
         explained_by=("nan", "divergence-grad-norm-rising", "gradient-overflow", "loss-scale"),
+        enough=(
+            at_least(LEAST, "grad_norm"),
+            at_least(END, "loss"),
+        ),
     ),
     Symptom(
         slug="grad-vanishing",
         severity=Severity.ERROR,
         family="gradients",
         title="Vanishing gradients",
-        remedies=(Remedy.MODEL,),
         check=grad_vanishing,
         needs=("grad_norm", "loss"),
         limits=("gradients.vanish_ratio",),
         explained_by=("nan", "loss-scale", "divergence-weight-norm-collapsing"),
+        enough=(
+            at_least(LEAST, "grad_norm"),
+            at_least(LEAST, "loss"),
+        ),
     ),
 )

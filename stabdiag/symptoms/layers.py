@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.findings import Remedy, Severity
+from stabdiag.findings import Action, ActionKind, Severity
 from stabdiag.stats.quantiles import median, robust_sigma
 from stabdiag.symptoms.symptom import Evidence, Symptom
 from stabdiag.words import num
@@ -52,13 +52,29 @@ def grad_layer_outlier(case: Case) -> Evidence | None:
         because=f"The gradient norm of {name!r} is {num(known[name])}, {num(times)} x {compared} "
         f"the median of all {len(known)} groups, {num(float(np.exp(middle)))}.",
         measured={"group": name, "norm": known[name], "ratio": ratio, "groups": len(known)},
-        first=f"Look at what feeds {name!r}: its initialisation, its scale, and whether its "
-        "parameters take part in the loss as they should.",
+        first=Action(
+            ActionKind.CHECK_MODEL,
+            f"Look at what feeds {name!r}: its initialisation, its scale, and whether its "
+            "parameters take part in the loss as they should.",
+        ),
         then=(
-            "Give the group a learning rate or a clip threshold of its own.",
-            "Check normalisation and residual connections around it.",
+            Action(
+                ActionKind.CHANGE_OPTIMIZER,
+                "Give the group a learning rate or a clip threshold of its own.",
+            ),
+            Action(
+                ActionKind.CHECK_MODEL, "Check normalisation and residual connections around it."
+            ),
         ),
     )
+
+
+def _few_groups(case: Case) -> str:
+    groups = (series for name, series in case.history.group("grad_norm").items() if name != "all")
+    count = sum(len(series.finite()) >= _LEAST for series in groups)
+    if count >= _LEAST_GROUPS:
+        return ""
+    return f"takes {_LEAST} points of {_LEAST_GROUPS} groups each, logged of {count}"
 
 
 SYMPTOMS: tuple[Symptom, ...] = (
@@ -67,9 +83,9 @@ SYMPTOMS: tuple[Symptom, ...] = (
         severity=Severity.WARNING,
         family="gradients",
         title="One layer's gradient is far from the rest",
-        remedies=(Remedy.MODEL,),
         check=grad_layer_outlier,
         needs=("grad_norm",),
         limits=("gradients.layer_ratio",),
+        enough=(_few_groups,),
     ),
 )

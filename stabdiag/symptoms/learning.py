@@ -6,14 +6,23 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.findings import Remedy, Severity
+from stabdiag.findings import Action, ActionKind, Severity
+from stabdiag.stats.blocks import block_levels
 from stabdiag.stats.levels import levels
 from stabdiag.stats.quantiles import diff_sigma, median, robust_sigma
 from stabdiag.symptoms.frozen import RANGE, stands_still, with_cause
-from stabdiag.symptoms.losses import best_evaluation, from_the_start, is_distance, trained
+from stabdiag.symptoms.losses import (
+    best_evaluation,
+    few_trained,
+    from_the_start,
+    is_distance,
+    trained,
+    warmed_up,
+)
 from stabdiag.symptoms.stuck import ONE_BATCH, STRETCHES, loss_constant, plateau_at_chance
 from stabdiag.symptoms.symptom import Evidence, Symptom
 from stabdiag.symptoms.warmup import lr_no_warmup
+from stabdiag.tree.loss_weight import weighed_until
 from stabdiag.words import num
 
 if TYPE_CHECKING:
@@ -24,6 +33,10 @@ if TYPE_CHECKING:
 # A loss whose levels wander by more than this share is not judged.
 _WANDER = 0.1
 _SIGMAS = 3.0
+
+# So many losses tell a fall from their noise; of more than can matter some are left out.
+_LEVEL = 100
+_ENOUGH = 20_000
 
 # A loss rose at once if its first few are lower than chance would have them.
 _FIRST = (3, 5, 10)
@@ -36,9 +49,12 @@ _SOON = 0.1
 _FAR = 6.0
 _FEWEST = 20
 
-_SLOWER = (
+_SLOWER = Action(
+    ActionKind.LOWER_LR,
     "Start again with a tenth of the learning rate and a longer warm-up: the first steps made the "
-    "model worse than it was untrained."
+    "model worse than it was untrained.",
+    also=(ActionKind.ADD_WARMUP,),
+    checkpoint=0,
 )
 
 
@@ -49,6 +65,17 @@ def not_learning(case: Case) -> Evidence | None:
     if stands_still(case):
         level = levels(case.loss.values, STRETCHES)
         return _never_lower(case, case.loss, float(case.loss.values[0]), level)
+    if _is_measured_otherwise(case):
+        return None
+    return _not_learned(case) or _never_fell(case)
+
+
+def _is_measured_otherwise(case: Case) -> bool:
+    """Tell whether the loss came to be measured on something else, or weighed otherwise."""
+    return bool(case.shifts) or case.ramp is not None or weighed_until(case) > 0
+
+
+def _not_learned(case: Case) -> Evidence | None:
     if _blew_up(case) and lr_no_warmup(case) is None:
         return _blown_up(case)
     after = trained(case)
@@ -84,18 +111,63 @@ def _never_lower(case: Case, after: Series, began: float, level: Floats) -> Evid
         "a tenth of the run.",
         step=int(after.steps[0]),
         measured={"first_loss": began, "last_loss": float(level[-1])},
-        first=f"Train on one batch alone: if the loss does not fall from {num(began)} to nearly "
-        "zero, the fault is in the model, the loss or the data, and no setting will fix it.",
+        first=Action(
+            ActionKind.TRY_SMALL,
+            f"Train on one batch alone: if the loss does not fall from {num(began)} to nearly "
+            "zero, the fault is in the model, the loss or the data, and no setting will fix it.",
+        ),
         then=(
-            "Check that labels are not shuffled, targets not shifted, and the loss not masked "
-            "where it counts.",
-            "Check requires_grad, and that the optimizer holds the parameters, adapters above all.",
+            Action(
+                ActionKind.CHECK_LABELS,
+                "Check that labels are not shuffled, targets not shifted, and the loss not masked "
+                "where it counts.",
+            ),
+            Action(
+                ActionKind.CHECK_MODEL,
+                "Check requires_grad, and that the optimizer holds the parameters, adapters above "
+                "all.",
+            ),
             RANGE,
-            "Check initialisation and where the normalisation layers stand; take out label "
-            "smoothing and other regularisation.",
+            Action(
+                ActionKind.CHECK_MODEL,
+                "Check initialisation and where the normalisation layers stand; take out label "
+                "smoothing and other regularisation.",
+            ),
         ),
     )
     return with_cause(case, found)
+
+
+def _never_fell(case: Case) -> Evidence | None:
+    """Find that no tenth of the log lies below the first, nor below where it began.
+
+    Any fall that shows is enough to acquit a short run.
+    """
+    x = case.loss.values
+    if len(x) < _LEVEL or not is_distance(case) or not from_the_start(case):
+        return None
+    least, begun = case.limits.learning.least_fall, float(x[0])
+    if best_evaluation(case) < begun * (1 - 2 * least) or not _warmed_up_long_ago(case):
+        return None
+    some = x[:: max(len(x) // _ENOUGH, 1)]
+    tenths, _ = block_levels(some, len(some) // STRETCHES)
+    noise = _SIGMAS * diff_sigma(some) / (len(some) // STRETCHES) ** 0.5
+    first = float(tenths[0])
+    if max(first, median(some[:3]) - noise) - float(tenths.min()) > min(noise, 2 * least * first):
+        return None
+    return _never_lower(case, case.loss, begun, tenths)
+
+
+def _warmed_up_long_ago(case: Case) -> bool:
+    """Tell whether most of the losses are from after the warm-up."""
+    after = case.loss.between(warmed_up(case), int(case.loss.steps[-1]))
+    return 2 * len(after) >= len(case.loss)
+
+
+def _few_losses(case: Case) -> str:
+    if _is_measured_otherwise(case):
+        return "the loss is measured or weighed otherwise in the course of the run"
+    return few_trained(case) if len(case.loss) < _LEVEL or not _warmed_up_long_ago(case) else ""
 
 
 def _rose_at_once(x: Floats) -> bool:
@@ -136,7 +208,11 @@ def _blown_up(case: Case) -> Evidence:
         step=int(steps[0]),
         measured={"first_loss": began, "highest_loss": float(x.max()), "points_above": count},
         first=_SLOWER,
-        then=("Clip the gradient by its global norm.", RANGE, ONE_BATCH),
+        then=(
+            Action(ActionKind.CLIP_GRADIENTS, "Clip the gradient by its global norm."),
+            RANGE,
+            ONE_BATCH,
+        ),
         title="The loss blew up in the first steps",
     )
 
@@ -154,7 +230,10 @@ def _worse_than_at_first(case: Case, level: Floats) -> Evidence | None:
         first=_SLOWER,
         then=(
             ONE_BATCH,
-            "Check the sign of the loss, and that gradients are set to zero before each step.",
+            Action(
+                ActionKind.CHECK_LOSS_FUNCTION,
+                "Check the sign of the loss, and that gradients are set to zero before each step.",
+            ),
             RANGE,
         ),
     )
@@ -166,10 +245,10 @@ SYMPTOMS: tuple[Symptom, ...] = (
         severity=Severity.WARNING,
         family="learning",
         title="The loss does not fall",
-        remedies=(Remedy.DATA,),
         check=not_learning,
         needs=("loss",),
         limits=("learning.least_fall", "learning.min_points", "learning.min_steps"),
         explained_by=("nan", "divergence", "loss-scale", "spike-persistent", "spike-unresolved"),
+        enough=(_few_losses,),
     ),
 )

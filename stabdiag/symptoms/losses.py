@@ -10,6 +10,7 @@ import numpy as np
 
 from stabdiag.roles import is_evaluation
 from stabdiag.stats.quantiles import median
+from stabdiag.symptoms.symptom import at_least, too_few
 from stabdiag.tree.turns import half_peak_at
 
 if TYPE_CHECKING:
@@ -29,6 +30,11 @@ _AROUND = 5
 
 # One loss is a multiple of another if their ratio changes by no more than this.
 _HARDLY = 1.5
+
+FEW_EVALUATIONS = (
+    at_least("generalisation.min_evaluations", "loss"),
+    at_least("generalisation.min_evaluations", "eval_loss"),
+)
 
 # The last level of an evaluation is the median of so many.
 LAST_EVALUATIONS = 3
@@ -84,6 +90,24 @@ def trained(case: Case) -> Series | None:
     # The first step counts as well.
     wanted = limits.min_points if case.history.counts_epochs else limits.min_steps
     return after if span + case.stride >= wanted else None
+
+
+def few_trained(case: Case) -> str:
+    """Return in words what is too little to judge learning by, empty where it is enough."""
+    limits, loss = case.limits.learning, case.loss
+    if trained(case) is not None:
+        return ""
+    if not is_distance(case):
+        return "takes a loss that tells how far a run is from its end"
+    if not from_the_start(case):
+        return "takes the beginning of the run"
+    after = loss.between(warmed_up(case), int(loss.steps[-1]))
+    if len(after) < limits.min_points:
+        return too_few(limits.min_points, f"{len(after)} losses after the warm-up")
+    return (
+        f"takes {limits.min_steps} steps after the warm-up, logged: "
+        f"{int(after.steps[-1]) - int(after.steps[0])}"
+    )
 
 
 def chance(classes: int) -> float:

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.findings import Severity
-from stabdiag.symptoms.symptom import Evidence, Symptom
+from stabdiag.findings import Action, ActionKind, Severity
+from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
 from stabdiag.symptoms.tenths import by_tenths
 from stabdiag.words import num
 
@@ -34,12 +34,18 @@ def memory_growth(case: Case) -> Evidence | None:
         f"({growth:+.0%}; medians of a tenth of the run), steadily to the end.",
         step=since,
         measured={"first": first, "last": last, "growth": growth},
-        first="Look for tensors that are kept from step to step: a loss added up without .item(), "
-        "outputs in a list, a graph that is retained.",
+        first=Action(
+            ActionKind.FREE_MEMORY,
+            "Look for tensors that are kept from step to step: a loss added up without .item(), "
+            "outputs in a list, a graph that is retained.",
+        ),
         then=(
-            "Evaluate under torch.no_grad().",
-            "Take two memory snapshots a hundred steps apart and compare them.",
-            "Set expandable_segments:True if it is fragmentation.",
+            Action(ActionKind.FREE_MEMORY, "Evaluate under torch.no_grad()."),
+            Action(
+                ActionKind.FREE_MEMORY,
+                "Take two memory snapshots a hundred steps apart and compare them.",
+            ),
+            Action(ActionKind.FREE_MEMORY, "Set expandable_segments:True if it is fragmentation."),
         ),
     )
 
@@ -62,5 +68,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
         check=memory_growth,
         needs=("memory",),
         limits=("throughput.memory_growth",),
+        enough=(at_least(_LEAST, "memory", groups=True),),
     ),
 )

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.findings import Severity
+from stabdiag.findings import Action, ActionKind, Severity
 from stabdiag.stats.quantiles import diff_sigma, median, medians, usual_gap
-from stabdiag.symptoms.losses import LAST_EVALUATIONS, with_evaluations
+from stabdiag.symptoms.losses import FEW_EVALUATIONS, LAST_EVALUATIONS, with_evaluations
 from stabdiag.symptoms.symptom import Evidence, Symptom
 from stabdiag.words import num
 
@@ -77,12 +77,20 @@ def overfitting(case: Case) -> Evidence | None:
         because=f"{turn.words}.",
         step=turn.step,
         measured=turn.measured,
-        first=f"Keep the checkpoint nearest to step {turn.step}, where the evaluation loss was "
-        f"{num(turn.best)}, and stop there.",
+        first=Action(
+            ActionKind.STOP_EARLY,
+            f"Keep the checkpoint nearest to step {turn.step}, where the evaluation loss was "
+            f"{num(turn.best)}, and stop there.",
+            also=(ActionKind.KEEP_CHECKPOINT,),
+            checkpoint=turn.step,
+        ),
         then=(
-            "Add regularisation: weight decay, dropout.",
-            "Add augmentation, or more data; see each example fewer times.",
-            "Reduce the capacity of the model.",
+            Action(ActionKind.REGULARISE, "Add regularisation: weight decay, dropout."),
+            Action(
+                ActionKind.REGULARISE,
+                "Add augmentation, or more data; see each example fewer times.",
+            ),
+            Action(ActionKind.CHANGE_MODEL, "Reduce the capacity of the model."),
         ),
     )
 
@@ -96,12 +104,24 @@ def eval_rising(case: Case) -> Evidence | None:
         because=f"{turn.words}.",
         step=turn.step,
         measured=turn.measured,
-        first=f"Keep the checkpoint nearest to step {turn.step}, and evaluate it again on the same "
-        "data in evaluation mode: if it gives another number, the evaluation is at fault.",
+        first=Action(
+            ActionKind.CHECK_EVALUATION,
+            f"Keep the checkpoint nearest to step {turn.step}, and evaluate it again on the same "
+            "data in evaluation mode: if it gives another number, the evaluation is at fault.",
+            also=(ActionKind.KEEP_CHECKPOINT,),
+            checkpoint=turn.step,
+        ),
         then=(
-            "Check that the evaluation data did not change, and that averaged weights and "
-            "batch-norm statistics are saved and loaded.",
-            "Lower the learning rate: the weights may be drifting where the training loss is flat.",
+            Action(
+                ActionKind.CHECK_EVALUATION,
+                "Check that the evaluation data did not change, and that averaged weights and "
+                "batch-norm statistics are saved and loaded.",
+            ),
+            Action(
+                ActionKind.LOWER_LR,
+                "Lower the learning rate: the weights may be drifting where the training loss is "
+                "flat.",
+            ),
         ),
     )
 
@@ -164,6 +184,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
             "generalisation.min_evaluations",
         ),
         explained_by=("nan",),
+        enough=FEW_EVALUATIONS,
     ),
     Symptom(
         slug="eval-rising",
@@ -178,5 +199,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
             "generalisation.min_evaluations",
         ),
         explained_by=("nan", "divergence", "spike-persistent", "spike-unresolved"),
+        enough=FEW_EVALUATIONS,
     ),
 )

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.findings import Remedy, Severity
-from stabdiag.symptoms.symptom import Evidence, Symptom
+from stabdiag.findings import Action, ActionKind, Severity
+from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
+from stabdiag.tree.advice.words import TO_BF16
 from stabdiag.tree.scaler import skips
 from stabdiag.words import num, plural
 
@@ -44,10 +45,20 @@ def overflow_rate_high(case: Case) -> Evidence | None:
         f"overflows after the scaler's first search, from step {first} on.",
         step=first,
         measured={"skipped": count, "steps": steps, "share": share},
-        first="Switch from fp16 to bf16, or halve the learning rate.",
+        first=Action(
+            ActionKind.CHANGE_DTYPE,
+            "Switch from fp16 to bf16, or halve the learning rate.",
+            also=(ActionKind.LOWER_LR,),
+            **TO_BF16,
+        ),
         then=(
-            "Lengthen the scaler's growth interval (loss_scale_window).",
-            "Look for activations that grow: log their largest values.",
+            Action(
+                ActionKind.DYNAMIC_LOSS_SCALE,
+                "Lengthen the scaler's growth interval (loss_scale_window).",
+            ),
+            Action(
+                ActionKind.LOG_MORE, "Look for activations that grow: log their largest values."
+            ),
         ),
     )
 
@@ -70,8 +81,22 @@ def adam_underflow_risk(case: Case) -> Evidence | None:
         because=f"Adam's epsilon is {num(epsilon)} and the run is in fp16, in which nothing is "
         "smaller than 6e-08; no loss scale was logged, so the optimizer may hold fp16 as well.",
         measured={"epsilon": epsilon},
-        first=f"Raise epsilon from {num(epsilon)} to 1e-4, or keep the optimizer's state in fp32.",
-        then=("Switch to bf16, whose range is that of fp32.",),
+        first=Action(
+            ActionKind.CHANGE_OPTIMIZER,
+            f"Raise epsilon from {num(epsilon)} to 1e-4, or keep the optimizer's state in fp32.",
+            also=(ActionKind.CHANGE_DTYPE,),
+            setting="epsilon",
+            from_=epsilon,
+            to=1e-4,
+        ),
+        then=(
+            Action(
+                ActionKind.CHANGE_DTYPE,
+                "Switch to bf16, whose range is that of fp32.",
+                setting="dtype",
+                to="bf16",
+            ),
+        ),
     )
 
 
@@ -81,18 +106,17 @@ SYMPTOMS: tuple[Symptom, ...] = (
         severity=Severity.WARNING,
         family="precision",
         title="Too many skipped steps",
-        remedies=(Remedy.PRECISION, Remedy.RATE),
         check=overflow_rate_high,
         needs=("skipped",),
         limits=("overflow.skipped_share",),
         explained_by=("nan", "gradient-overflow", "loss-scale"),
+        enough=(at_least(10, "skipped"),),
     ),
     Symptom(
         slug="adam-underflow-risk",
         severity=Severity.NOTE,
         family="precision",
         title="Adam's epsilon is too small for fp16",
-        remedies=(Remedy.PRECISION,),
         check=adam_underflow_risk,
         needs=("manifest.dtype", "manifest.optimizer", "manifest.epsilon"),
         limits=("overflow.least_epsilon",),

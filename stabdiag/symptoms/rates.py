@@ -9,10 +9,10 @@ if TYPE_CHECKING:
     from stabdiag.tree.case import Case
 
 # Fewer rates than this are no schedule.
-_LEAST_POINTS = 20
+LEAST_POINTS = 20
 
 
 def rates(case: Case) -> Series | None:
     """Return the learning rates where they are enough to know a schedule by, and positive once."""
     lr = case.history.finite("lr")
-    return lr if len(lr) >= _LEAST_POINTS and lr.values.max() > 0 else None
+    return lr if len(lr) >= LEAST_POINTS and lr.values.max() > 0 else None

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.findings import Remedy, Severity
+from stabdiag.findings import Action, ActionKind, Severity
 from stabdiag.stats.jump import jump_up
-from stabdiag.symptoms.symptom import Evidence, Symptom
+from stabdiag.symptoms.symptom import Evidence, Symptom, around_resumes
 from stabdiag.words import num
 
 if TYPE_CHECKING:
@@ -40,13 +40,23 @@ def resume_loss_jump(case: Case) -> Evidence | None:
             f"{num(jump.noise)}.",
             step=step,
             measured={"before": jump.old, "after": jump.new, "noise": jump.noise},
-            first=f"Check that the checkpoint that the run resumed from at step {step} holds the "
-            "optimizer's state (Adam's moments), the schedule and the scaler, and that all are "
-            "loaded.",
+            first=Action(
+                ActionKind.RESTORE_STATE,
+                f"Check that the checkpoint that the run resumed from at step {step} holds the "
+                "optimizer's state (Adam's moments), the schedule and the scaler, and that all are "
+                "loaded.",
+                step=step,
+            ),
             then=(
-                "Resume from it twice and compare the first losses with those before.",
-                "If the state is lost, warm the learning rate up again after the resume.",
-                "Check that the data continues where it stopped.",
+                Action(
+                    ActionKind.RERUN,
+                    "Resume from it twice and compare the first losses with those before.",
+                ),
+                Action(
+                    ActionKind.ADD_WARMUP,
+                    "If the state is lost, warm the learning rate up again after the resume.",
+                ),
+                Action(ActionKind.FIX_LOADER, "Check that the data continues where it stopped."),
             ),
         )
     return None
@@ -74,11 +84,23 @@ def resume_lr_reset(case: Case) -> Evidence | None:
             f"to {num(new)}" + (" and then climbed again." if again else "."),
             step=step,
             measured={"before": old, "after": new, "highest_after": later},
-            first=f"Save and load the state of the schedule with the checkpoint, and resume at "
-            f"step {step} with a learning rate of {num(old)}.",
+            first=Action(
+                ActionKind.FIX_SCHEDULE,
+                f"Save and load the state of the schedule with the checkpoint, and resume at "
+                f"step {step} with a learning rate of {num(old)}.",
+                setting="lr",
+                to=old,
+                step=step,
+            ),
             then=(
-                "Check that the number of the last step is given to the schedule.",
-                "If a second warm-up was intended, nothing needs to be done.",
+                Action(
+                    ActionKind.FIX_SCHEDULE,
+                    "Check that the number of the last step is given to the schedule.",
+                ),
+                Action(
+                    ActionKind.DO_NOTHING,
+                    "If a second warm-up was intended, nothing needs to be done.",
+                ),
             ),
         )
     return None
@@ -102,15 +124,16 @@ SYMPTOMS: tuple[Symptom, ...] = (
         needs=("loss",),
         limits=("resume.points", "resume.jump_sigma", "spike.min_rise"),
         explained_by=("nan",),
+        enough=(around_resumes("loss", "resume.points", "resume.points"),),
     ),
     Symptom(
         slug="resume-lr-reset",
         severity=Severity.WARNING,
         family="resume",
         title="The learning rate was reset at a resume",
-        remedies=(Remedy.RATE,),
         check=resume_lr_reset,
         needs=("lr",),
         limits=("resume.lr_ratio",),
+        enough=(around_resumes("lr", 2, 3),),
     ),
 )

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.findings import Remedy, Severity
-from stabdiag.symptoms.symptom import Evidence, Symptom
+from stabdiag.findings import Action, ActionKind, Severity
+from stabdiag.symptoms.symptom import Evidence, Symptom, around_resumes, at_least
 from stabdiag.words import every, whole
 
 if TYPE_CHECKING:
@@ -39,11 +39,21 @@ def resume_data_replayed(case: Case) -> Evidence | None:
             f"{int(batches.steps[0])}.",
             step=step,
             measured={"resumed_at": step, "same_batches": width},
-            first="Save the position of the sampler or of the data iterator with the checkpoint, "
-            f"and skip the batches up to step {step} on a resume.",
+            first=Action(
+                ActionKind.FIX_LOADER,
+                "Save the position of the sampler or of the data iterator with the checkpoint, "
+                f"and skip the batches up to step {step} on a resume.",
+                also=(ActionKind.SKIP_BATCHES,),
+                step=step,
+            ),
             then=(
-                "Until then, resume with another seed for the shuffle.",
-                "Watch the evaluation loss: data that is seen twice is memorised.",
+                Action(
+                    ActionKind.SHUFFLE_DATA, "Until then, resume with another seed for the shuffle."
+                ),
+                Action(
+                    ActionKind.CHECK_EVALUATION,
+                    "Watch the evaluation loss: data that is seen twice is memorised.",
+                ),
             ),
         )
     return None
@@ -98,9 +108,18 @@ def resume_step_gap(case: Case) -> Evidence | None:
             f"{every(round(case.stride))} before and after.",
             step=first,
             measured={"from": first, "to": last, "missing": lost},
-            first=f"Look for the log of the steps {first} to {last}, and for a resume from a "
-            "checkpoint whose step was counted wrongly.",
-            then=("Check that the data and the schedule went on from the same step.",),
+            first=Action(
+                ActionKind.READ_LOGS,
+                f"Look for the log of the steps {first} to {last}, and for a resume from a "
+                "checkpoint whose step was counted wrongly.",
+                step=first,
+            ),
+            then=(
+                Action(
+                    ActionKind.RESTORE_STATE,
+                    "Check that the data and the schedule went on from the same step.",
+                ),
+            ),
         )
     return None
 
@@ -111,10 +130,10 @@ SYMPTOMS: tuple[Symptom, ...] = (
         severity=Severity.WARNING,
         family="resume",
         title="The resume started the data from the beginning",
-        remedies=(Remedy.DATA,),
         check=resume_data_replayed,
         needs=("batch_id",),
         limits=("resume.points",),
+        enough=(around_resumes("batch_id", "resume.points", "resume.points"),),
     ),
     Symptom(
         slug="resume-step-gap",
@@ -124,5 +143,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
         check=resume_step_gap,
         needs=("loss",),
         limits=("resume.gap_ratio",),
+        enough=(at_least(4 * _FEW_GAPS + 1, "loss"),),
     ),
 )

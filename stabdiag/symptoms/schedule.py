@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.findings import Remedy, Severity
+from stabdiag.findings import Action, ActionKind, Severity
 from stabdiag.stats.quantiles import usual_gap
-from stabdiag.symptoms.rates import rates
-from stabdiag.symptoms.symptom import Evidence, Symptom
+from stabdiag.symptoms.rates import LEAST_POINTS, rates
+from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
 from stabdiag.words import num
 
 if TYPE_CHECKING:
@@ -58,11 +58,26 @@ def lr_decays_early(case: Case) -> Evidence | None:
         "it trains next to nothing.",
         step=start,
         measured={"floor_lr": last, "peak_lr": peak, "share_of_run": share},
-        first=f"Set the length of the schedule to {length} steps, those of the run, or stop at "
-        f"step {start}.",
+        first=Action(
+            ActionKind.FIX_SCHEDULE,
+            f"Set the length of the schedule to {length} steps, those of the run, or stop at "
+            f"step {start}.",
+            also=(ActionKind.STOP_EARLY,),
+            setting="total_steps",
+            to=length,
+            step=start,
+        ),
         then=(
-            "Check that the schedule counts optimizer steps, not micro-batches or processes.",
-            f"Give the schedule a floor of a tenth of the peak, {num(peak / 10)}.",
+            Action(
+                ActionKind.FIX_SCHEDULE,
+                "Check that the schedule counts optimizer steps, not micro-batches or processes.",
+            ),
+            Action(
+                ActionKind.FIX_SCHEDULE,
+                f"Give the schedule a floor of a tenth of the peak, {num(peak / 10)}.",
+                setting="min_lr",
+                to=peak / 10,
+            ),
         ),
     )
 
@@ -80,11 +95,21 @@ def lr_never_decays(case: Case) -> Evidence | None:
         f"its peak; the manifest's schedule is {schedule}.",
         step=end,
         measured={"lr": last, "peak_lr": peak, "total_steps": total},
-        first=f"Check that the {schedule} scheduler is built with {total} steps and stepped once an"
-        " optimizer step.",
+        first=Action(
+            ActionKind.FIX_SCHEDULE,
+            f"Check that the {schedule} scheduler is built with {total} steps and stepped once an"
+            " optimizer step.",
+            setting="total_steps",
+            to=total,
+        ),
         then=(
-            f"Decay the learning rate from the checkpoint nearest to step {end}: the loss falls "
-            "with it.",
+            Action(
+                ActionKind.LOWER_LR,
+                f"Decay the learning rate from the checkpoint nearest to step {end}: the loss "
+                "falls with it.",
+                setting="lr",
+                checkpoint=end,
+            ),
         ),
     )
 
@@ -107,10 +132,21 @@ def lr_discontinuity(case: Case) -> Evidence | None:
             f"{num(high / peak)} x the highest before it.",
             step=step,
             measured={"lr_before": low, "lr_after": high, "peak_before": peak},
-            first=f"Find out what set the learning rate at step {step}: a resume with another "
-            "configuration, a phase of the schedule that does not join the one before.",
+            first=Action(
+                ActionKind.FIX_SCHEDULE,
+                f"Find out what set the learning rate at step {step}: a resume with another "
+                "configuration, a phase of the schedule that does not join the one before.",
+                step=step,
+            ),
             then=(
-                f"Restart from before step {step} with a schedule that continues from {num(low)}.",
+                Action(
+                    ActionKind.FIX_SCHEDULE,
+                    f"Restart from before step {step} with a schedule that continues from "
+                    f"{num(low)}.",
+                    setting="lr",
+                    to=low,
+                    step=step,
+                ),
             ),
         )
     return None
@@ -133,31 +169,31 @@ SYMPTOMS: tuple[Symptom, ...] = (
         severity=Severity.WARNING,
         family="schedule",
         title="The learning rate is at its floor before the run ends",
-        remedies=(Remedy.RATE,),
         check=lr_decays_early,
         needs=("lr",),
         limits=("schedule.floor", "schedule.at_floor"),
+        enough=(at_least(LEAST_POINTS, "lr"),),
     ),
     Symptom(
         slug="lr-never-decays",
         severity=Severity.NOTE,
         family="schedule",
         title="The learning rate never decayed",
-        remedies=(Remedy.RATE,),
         check=lr_never_decays,
         needs=("lr", "manifest.schedule", "manifest.total_steps"),
         limits=("schedule.at_peak",),
         explained_by=("divergence-lr",),
+        enough=(at_least(LEAST_POINTS, "lr"),),
     ),
     Symptom(
         slug="lr-discontinuity",
         severity=Severity.NOTE,
         family="schedule",
         title="The learning rate jumped",
-        remedies=(Remedy.RATE,),
         check=lr_discontinuity,
         needs=("lr",),
         limits=("schedule.jump", "spike.lr_jump"),
         explained_by=("spike-lr-jump",),
+        enough=(at_least(LEAST_POINTS, "lr"),),
     ),
 )

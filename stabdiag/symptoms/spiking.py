@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.findings import Remedy, Severity
+from stabdiag.findings import Action, ActionKind, Severity
 from stabdiag.stats.quantiles import MAD_TO_SIGMA, median, medians
-from stabdiag.symptoms.symptom import Evidence, Symptom
+from stabdiag.symptoms.symptom import Evidence, Symptom, too_few
 from stabdiag.words import every, num
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def frequent_spikes(case: Case) -> Evidence | None:
         if mark < case.limits.data.spike_mark
         else f"was still {num(mark)} deviations above its level just after"
     )
-    hint = (
+    first = (
         f"Find out what happens {every(gap)}: one hard shard or batch, an epoch's "
         "first batch, an update of something else."
         if regular
@@ -65,11 +65,18 @@ def frequent_spikes(case: Case) -> Evidence | None:
             "regular": bool(regular),
             "mark": mark,
         },
-        first=hint,
+        first=Action(ActionKind.INSPECT_DATA, first, step=None if regular else int(steps[0])),
         then=(
-            "Lower the clip threshold, so that one batch cannot move the weights far.",
-            "Lower β2 of Adam to 0.95, or the learning rate.",
-            "Mix the data more finely (stratified batches).",
+            Action(
+                ActionKind.CLIP_GRADIENTS,
+                "Lower the clip threshold, so that one batch cannot move the weights far.",
+            ),
+            Action(
+                ActionKind.CHANGE_OPTIMIZER,
+                "Lower β2 of Adam to 0.95, or the learning rate.",
+                also=(ActionKind.LOWER_LR,),
+            ),
+            Action(ActionKind.SHUFFLE_DATA, "Mix the data more finely (stratified batches)."),
         ),
     )
 
@@ -116,13 +123,17 @@ def _mark(x: Floats, at: Ints, noise: Floats) -> float:
     return median((after - before) / noise[whole])
 
 
+def _few_losses(case: Case) -> str:
+    needed = 2 * case.spike_window
+    return "" if len(case.loss) >= needed else too_few(needed, f"{len(case.loss)} of loss")
+
+
 SYMPTOMS: tuple[Symptom, ...] = (
     Symptom(
         slug="frequent-spikes",
         severity=Severity.NOTE,
         family="data",
         title="The loss keeps spiking",
-        remedies=(Remedy.DATA,),
         check=frequent_spikes,
         needs=("loss",),
         limits=(
@@ -132,5 +143,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
             "data.spike_mark",
         ),
         explained_by=("nan", "divergence", "spike-persistent"),
+        enough=(_few_losses,),
     ),
 )

@@ -7,15 +7,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.findings import Severity
+from stabdiag.findings import Action, ActionKind, Severity
+from stabdiag.history import EventCode
 from stabdiag.stats.quantiles import median
-from stabdiag.symptoms.symptom import Evidence, Symptom
+from stabdiag.symptoms.symptom import Evidence, Symptom, too_few
 from stabdiag.tree.checkpoint import checkpoint_before
 from stabdiag.words import num
 
 if TYPE_CHECKING:
     from stabdiag.arrays import Mask
-    from stabdiag.history import Series
+    from stabdiag.history import Event, Series
     from stabdiag.tree.case import Case
 
 # So few records show no usual distance.
@@ -31,24 +32,37 @@ _FEW_PAUSES = 3
 _FINISHED = 0.95
 
 
-# What ends a run, as the titles of messages have it, and what to do about it before a resume.
+# What ends a run, and what to do about it before a resume.
 _FATAL = {
-    "killed": "Find out who killed the process: the scheduler's log (time limit, preemption), or "
-    "dmesg (exit code 137: the host ran out of memory)",
-    "out of memory": "Use less memory: halve the batch and accumulate over twice as many steps, "
-    "shorten the sequences, or checkpoint activations",
-    "collective communication failed": "Look in the logs of every rank for the first error: the "
-    "rank that reports a time-out waited for another one",
-    "CUDA error": "Run the last steps again with CUDA_LAUNCH_BLOCKING=1, so that the traceback "
-    "names the operation that failed",
-    "traceback": "Fix what the traceback says",
+    EventCode.KILLED: (
+        ActionKind.READ_LOGS,
+        "Find out who killed the process: the scheduler's log (time limit, preemption), or dmesg "
+        "(exit code 137: the host ran out of memory)",
+    ),
+    EventCode.OUT_OF_MEMORY: (
+        ActionKind.FREE_MEMORY,
+        "Use less memory: halve the batch and accumulate over twice as many steps, shorten the "
+        "sequences, or checkpoint activations",
+    ),
+    EventCode.COLLECTIVE_FAILED: (
+        ActionKind.READ_LOGS,
+        "Look in the logs of every rank for the first error: the rank that reports a time-out "
+        "waited for another one",
+    ),
+    EventCode.CUDA_ERROR: (
+        ActionKind.RERUN,
+        "Run the last steps again with CUDA_LAUNCH_BLOCKING=1, so that the traceback names the "
+        "operation that failed",
+    ),
+    EventCode.TRACEBACK: (ActionKind.READ_LOGS, "Fix what the traceback says"),
 }
 # The kernel's killer frees the memory of the host, not that of the accelerator.
 _HOST = re.compile("killed process|oom.kill", re.IGNORECASE)
 _HOST_MEMORY = (
-    "Use less memory on the host: fewer loader workers, less prefetching, a smaller cache"
+    ActionKind.FREE_MEMORY,
+    "Use less memory on the host: fewer loader workers, less prefetching, a smaller cache",
 )
-_UNKNOWN = "Find out why the run ended"
+_UNKNOWN = (ActionKind.READ_LOGS, "Find out why the run ended")
 
 
 def stall(case: Case) -> Evidence | None:
@@ -69,28 +83,35 @@ def _broken_off(case: Case) -> Evidence | None:
         return None
     saved = checkpoint_before(case.manifest, last + 1).step
     where = f"the checkpoint of step {saved}" if saved else "the last checkpoint"
+    kind, cure = _cure(told)
     of = f" of {total}" if total is not None else ""
     return Evidence(
         title="The run broke off",
-        because=f"The log ends at step {last}{of}, with: {told}",
+        because=f"The log ends at step {last}{of}, with: {told.message}",
         step=last,
         measured={"last_step": last, "total_steps": total},
-        first=f"{_cure(told)}; then resume from {where}.",
+        first=Action(kind, f"{cure}; then resume from {where}.", checkpoint=saved or None),
         then=(
-            "If there are several ranks, look in the log of each for the first error.",
-            "Save checkpoints often enough that a failure costs little, and test a resume.",
+            Action(
+                ActionKind.READ_LOGS,
+                "If there are several ranks, look in the log of each for the first error.",
+            ),
+            Action(
+                ActionKind.KEEP_CHECKPOINT,
+                "Save checkpoints often enough that a failure costs little, and test a resume.",
+            ),
         ),
     )
 
 
-def _cure(told: str) -> str:
-    """Return what to do about what ended the run, by the title of the message."""
-    if _HOST.search(told):
+def _cure(told: Event) -> tuple[ActionKind, str]:
+    """Return what to do about what ended the run, as the beginning of a sentence."""
+    if _HOST.search(told.said):
         return _HOST_MEMORY
-    return next((cure for title, cure in _FATAL.items() if told.startswith(title)), _UNKNOWN)
+    return _UNKNOWN if told.code is None else _FATAL.get(told.code, _UNKNOWN)
 
 
-def _last_words(case: Case, since: float) -> str | None:
+def _last_words(case: Case, since: float) -> Event | None:
     """Return the first message from a step on that a run may end with.
 
     Where the manifest does not tell of the end, it has to be one that ends a run for certain.
@@ -98,11 +119,9 @@ def _last_words(case: Case, since: float) -> str | None:
     known = case.manifest.total_steps is not None
     return next(
         (
-            event.message
+            event
             for event in case.history.messages
-            if event.step is not None
-            and event.step >= since
-            and (known or event.message.startswith(tuple(_FATAL)))
+            if event.step is not None and event.step >= since and (known or event.code in _FATAL)
         ),
         None,
     )
@@ -138,11 +157,17 @@ def _paused(case: Case) -> Evidence | None:
         f"{_time(usual)} is usual.",
         step=first,
         measured={"seconds": wait, "usual_seconds": usual, "stalls": len(places)},
-        first=f"Look in the logs of every rank for what happened after step {first}: a rank that "
-        "waited for another, a slow disk, a job that was preempted.",
+        first=Action(
+            ActionKind.READ_LOGS,
+            f"Look in the logs of every rank for what happened after step {first}: a rank that "
+            "waited for another, a slow disk, a job that was preempted.",
+            step=first,
+        ),
         then=(
-            "Run with NCCL_DEBUG=INFO and TORCH_DISTRIBUTED_DEBUG=DETAIL.",
-            "Dump the stacks of a process that hangs (py-spy dump).",
+            Action(
+                ActionKind.READ_LOGS, "Run with NCCL_DEBUG=INFO and TORCH_DISTRIBUTED_DEBUG=DETAIL."
+            ),
+            Action(ActionKind.READ_LOGS, "Dump the stacks of a process that hangs (py-spy dump)."),
         ),
     )
 
@@ -158,6 +183,11 @@ def _time(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
 
 
+def _few_times(case: Case) -> str:
+    logged = len(case.history.finite("clock"))
+    return too_few(_LEAST, f"{logged} of clock") if 0 < logged < _LEAST else ""
+
+
 SYMPTOMS: tuple[Symptom, ...] = (
     Symptom(
         slug="stall",
@@ -168,5 +198,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
         needs=("clock or manifest.total_steps or message",),
         limits=("throughput.stall_ratio", "throughput.stall_seconds"),
         explained_by=("nan", "loss-scale-collapsed"),
+        enough=(_few_times,),
     ),
 )

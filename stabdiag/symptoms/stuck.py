@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.findings import Remedy, Severity
+from stabdiag.findings import Action, ActionKind, Severity
 from stabdiag.stats.levels import levels
 from stabdiag.symptoms.frozen import LOWER, STEPS, with_cause
-from stabdiag.symptoms.losses import best_evaluation, chance, trained
-from stabdiag.symptoms.symptom import Evidence, Symptom
+from stabdiag.symptoms.losses import best_evaluation, chance, few_trained, trained
+from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
 from stabdiag.symptoms.zero import zero
 from stabdiag.words import digits, num
 
@@ -41,7 +41,7 @@ _WRITTEN = 100
 _STUCK = 0.5
 _DIGITS = 3
 
-ONE_BATCH = "Train on one batch alone: the loss has to go to zero."
+ONE_BATCH = Action(ActionKind.TRY_SMALL, "Train on one batch alone: the loss has to go to zero.")
 
 
 def loss_constant(case: Case) -> Evidence | None:
@@ -67,10 +67,17 @@ def loss_constant(case: Case) -> Evidence | None:
         f"to {int(steps[-1])}, to the last digit.",
         step=first,
         measured={"loss": float(x[-1]), "points": count},
-        first=f"Check at step {first} that the parameters change and get gradients: print which "
-        "have requires_grad and are in the optimizer.",
+        first=Action(
+            ActionKind.CHECK_MODEL,
+            f"Check at step {first} that the parameters change and get gradients: print which "
+            "have requires_grad and are in the optimizer.",
+            step=first,
+        ),
         then=(
-            "Look for a detach(), a no_grad() or an .item() between the model and the loss.",
+            Action(
+                ActionKind.CHECK_MODEL,
+                "Look for a detach(), a no_grad() or an .item() between the model and the loss.",
+            ),
             STEPS,
             ONE_BATCH,
         ),
@@ -114,12 +121,24 @@ def plateau_at_chance(case: Case) -> Evidence | None:
             f"{num(level)}, which is what guessing costs.",
             step=int(after.steps[0]),
             measured={"loss": float(late[-1]), "log_k": level, "classes": classes},
-            first=f"Train on 32 examples alone: their loss has to fall from {num(level)} to nearly "
-            "zero, and if it does not, the fault is in the data, the loss or the wiring.",
+            first=Action(
+                ActionKind.TRY_SMALL,
+                f"Train on 32 examples alone: their loss has to fall from {num(level)} to nearly "
+                "zero, and if it does not, the fault is in the data, the loss or the wiring.",
+            ),
             then=(
-                "Check that labels belong to their inputs, and are not all of one class.",
-                "Check the loss: its reduction, its mask, the shift of its targets.",
-                "Check requires_grad, and that the optimizer holds the parameters.",
+                Action(
+                    ActionKind.CHECK_LABELS,
+                    "Check that labels belong to their inputs, and are not all of one class.",
+                ),
+                Action(
+                    ActionKind.CHECK_LOSS_FUNCTION,
+                    "Check the loss: its reduction, its mask, the shift of its targets.",
+                ),
+                Action(
+                    ActionKind.CHECK_MODEL,
+                    "Check requires_grad, and that the optimizer holds the parameters.",
+                ),
                 LOWER,
             ),
         )
@@ -133,21 +152,21 @@ SYMPTOMS: tuple[Symptom, ...] = (
         severity=Severity.ERROR,
         family="learning",
         title="The loss does not change at all",
-        remedies=(Remedy.DATA,),
         check=loss_constant,
         needs=("loss",),
         limits=("learning.constant_points",),
         explained_by=("nan", "divergence", "loss-scale"),
+        enough=(at_least("learning.constant_points", "loss"),),
     ),
     Symptom(
         slug="plateau-at-chance",
         severity=Severity.ERROR,
         family="learning",
         title="The loss is stuck at chance level",
-        remedies=(Remedy.DATA,),
         check=plateau_at_chance,
         needs=("loss",),
         limits=("learning.chance_band", "learning.min_points", "learning.min_steps"),
         explained_by=("nan",),
+        enough=(few_trained,),
     ),
 )

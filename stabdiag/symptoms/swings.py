@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.findings import Remedy, Severity
+from stabdiag.findings import Action, ActionKind, Severity
 from stabdiag.stats.levels import levels
 from stabdiag.stats.quantiles import quantiles, typical
 from stabdiag.stats.waves import count_waves
 from stabdiag.symptoms.losses import from_the_start, is_distance
-from stabdiag.symptoms.symptom import Evidence, Symptom
+from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
 from stabdiag.tree.advice.words import clip
 from stabdiag.words import num
 
@@ -103,19 +103,36 @@ def _is_cyclic(case: Case) -> bool:
     return int((rises[1:] & ~rises[:-1]).sum()) > 1
 
 
-def _first(case: Case) -> str:
+def _first(case: Case) -> Action:
     lr = case.history.finite("lr")
     peak = lr.values.max() if len(lr) else case.manifest.peak_lr
     now = f" (from {num(float(peak))} to {num(float(peak) / 5)})" if peak else ""
-    return f"Divide the peak learning rate by 5{now} and restart with a warm-up."
+    return Action(
+        ActionKind.LOWER_LR,
+        f"Divide the peak learning rate by 5{now} and restart with a warm-up.",
+        also=(ActionKind.ADD_WARMUP,),
+        setting="peak_lr",
+        from_=float(peak) if peak else None,
+        to=float(peak) / 5 if peak else None,
+    )
 
 
-def _then(case: Case) -> tuple[str, ...]:
+def _then(case: Case) -> tuple[Action, ...]:
+    threshold = clip(case)
     return (
-        "Take a gentler schedule: linear or cosine decay instead of steps.",
-        "Lower the momentum, or the beta2 of Adam towards 0.95.",
-        f"Clip the gradient by its global norm at {clip(case)}.",
-        "Run a learning-rate range test: too high bounces.",
+        Action(
+            ActionKind.FIX_SCHEDULE,
+            "Take a gentler schedule: linear or cosine decay instead of steps.",
+        ),
+        Action(
+            ActionKind.CHANGE_OPTIMIZER, "Lower the momentum, or the beta2 of Adam towards 0.95."
+        ),
+        Action(
+            ActionKind.CLIP_GRADIENTS,
+            f"Clip the gradient by its global norm at {threshold}.",
+            **threshold.change,
+        ),
+        Action(ActionKind.TEST_LR, "Run a learning-rate range test: too high bounces."),
     )
 
 
@@ -125,10 +142,10 @@ SYMPTOMS: tuple[Symptom, ...] = (
         severity=Severity.WARNING,
         family="learning",
         title="The loss oscillates",
-        remedies=(Remedy.RATE,),
         check=loss_oscillating,
         needs=("loss",),
         limits=("learning.swing", "learning.swings", "learning.above_start", "learning.min_points"),
         explained_by=("nan",),
+        enough=(at_least("learning.min_points", "loss"),),
     ),
 )

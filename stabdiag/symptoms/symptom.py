@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from stabdiag.findings import Remedy, Scalar, Severity
+from stabdiag.words import plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from stabdiag.findings import Action, Scalar, Severity
     from stabdiag.tree.case import Case
 
 _MANIFEST = "manifest."
@@ -18,18 +19,16 @@ MESSAGE = "message"
 
 @dataclass(frozen=True, kw_only=True)
 class Evidence:
-    """Why a symptom holds, and what to do: one sentence with the run's numbers, the actions.
+    """Why a symptom holds, as a sentence with the run's numbers, and what to do: first, and then.
 
-    ``remedies`` is what they set about, where that is not what this symptom's usually do; ``title``
-    stands for the symptom's where it says more of this run.
+    ``title`` stands for the symptom's where it says more of this run.
     """
 
     because: str
-    first: str
-    then: tuple[str, ...]
+    first: Action
+    then: tuple[Action, ...]
     step: int | None = None
     measured: Mapping[str, Scalar] = field(default_factory=dict)
-    remedies: tuple[Remedy, ...] = ()
     title: str = ""
 
 
@@ -41,7 +40,8 @@ class Symptom:
     cannot be checked; of ``mfu or step_time`` either does, and ``message`` is any message among the
     log's lines. ``limits`` names those that it is held against. A finding of the tree whose slug
     begins with one of ``explained_by`` says the same, or its cause, and goes before the symptom.
-    ``remedies`` is what its advice sets about, as a rule.
+    ``enough`` tell why this case holds too little to judge by, each in words, or nothing: where one
+    does, no finding is no all-clear.
     """
 
     slug: str
@@ -52,11 +52,62 @@ class Symptom:
     needs: tuple[str, ...] = ()
     limits: tuple[str, ...] = ()
     explained_by: tuple[str, ...] = ()
-    remedies: tuple[Remedy, ...] = ()
+    enough: tuple[Callable[[Case], str], ...] = ()
 
     def missing(self, case: Case) -> tuple[str, ...]:
         """Return what the symptom needs and this case lacks."""
         return tuple(need for need in self.needs if not _there(case, need))
+
+    def too_few(self, case: Case) -> str:
+        """Return why there is too little to judge by, empty where there is enough."""
+        return next((why for enough in self.enough if (why := enough(case))), "")
+
+
+def at_least(wanted: int | str, *roles: str, groups: bool = False) -> Callable[[Case], str]:
+    """Return what tells of too few finite points: of one of the roles it takes so many.
+
+    What is ``wanted`` may be a limit by its name. Of a role with ``groups`` the longest counts.
+    """
+
+    def enough(case: Case) -> str:
+        needed = wanted if isinstance(wanted, int) else int(case.limits.named([wanted])[wanted])
+        logged = {role: _finite(case, role, groups) for role in roles}
+        told = ", ".join(f"{count} of {role}" for role, count in logged.items())
+        return "" if max(logged.values()) >= needed else too_few(needed, told)
+
+    return enough
+
+
+def too_few(needed: int, logged: object) -> str:
+    """Return in words that it takes more points than were logged."""
+    return f"takes {plural(needed, 'point')}, logged: {logged}"
+
+
+def around_resumes(role: str, before: int | str, after: int | str) -> Callable[[Case], str]:
+    """Return what tells of a resume that has too few points of a role on either side."""
+
+    def enough(case: Case) -> str:
+        left, right = (
+            one if isinstance(one, int) else int(case.limits.named([one])[one])
+            for one in (before, after)
+        )
+        steps = case.history.finite(role).steps
+        for step in case.history.resumes:
+            at = int((steps < step).sum())
+            if at < left or len(steps) - at < right:
+                return (
+                    f"takes {left} points of {role} before a resume and {right} after it, logged "
+                    f"at step {step}: {at} and {len(steps) - at}"
+                )
+        return ""
+
+    return enough
+
+
+def _finite(case: Case, role: str, groups: bool) -> int:
+    if not groups:
+        return len(case.history.finite(role))
+    return max((len(one.finite()) for one in case.history.group(role).values()), default=0)
 
 
 def _there(case: Case, needed: str) -> bool:

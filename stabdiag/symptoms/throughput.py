@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.findings import Severity
+from stabdiag.findings import Action, ActionKind, Severity
 from stabdiag.stats.levels import levels
 from stabdiag.stats.quantiles import median, typical
-from stabdiag.symptoms.symptom import Evidence, Symptom
+from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
 from stabdiag.words import num
 
 if TYPE_CHECKING:
@@ -51,12 +51,23 @@ def throughput_drop(case: Case) -> Evidence | None:
         f"{num(last)}, by step {since}, and stayed there.",
         step=since,
         measured={"before": usual, "after": last, "share": share},
-        first=f"Compare the machines before and after step {since}: clock and temperature of the "
-        "accelerators, other jobs, the network and the disks.",
+        first=Action(
+            ActionKind.CHECK_MACHINES,
+            f"Compare the machines before and after step {since}: clock and temperature of the "
+            "accelerators, other jobs, the network and the disks.",
+            step=since,
+        ),
         then=(
-            "Check whether sequences or batches got longer there.",
-            "Profile a few steps for gaps between kernels: the loader, synchronisation, logging.",
-            "Restart from the last checkpoint if a machine is at fault.",
+            Action(ActionKind.INSPECT_DATA, "Check whether sequences or batches got longer there."),
+            Action(
+                ActionKind.SPEED_UP,
+                "Profile a few steps for gaps between kernels: the loader, synchronisation, "
+                "logging.",
+            ),
+            Action(
+                ActionKind.RELOAD_CHECKPOINT,
+                "Restart from the last checkpoint if a machine is at fault.",
+            ),
         ),
     )
 
@@ -94,11 +105,14 @@ def throughput_sawtooth(case: Case) -> Evidence | None:
         f"{num(usual)}, {len(begins)} times; that costs {lost:.0%} of the time.",
         step=int(steps[begins[0]]),
         measured={"every": every, "times": len(begins), "lost": lost, "usual": usual},
-        first=f"Find what happens every {num(every)} steps: a checkpoint, an evaluation, garbage "
-        "collection, or a loader that cannot keep up.",
+        first=Action(
+            ActionKind.SPEED_UP,
+            f"Find what happens every {num(every)} steps: a checkpoint, an evaluation, garbage "
+            "collection, or a loader that cannot keep up.",
+        ),
         then=(
-            "Give the loader more workers and let it prefetch.",
-            "Write checkpoints in the background, or less often.",
+            Action(ActionKind.SPEED_UP, "Give the loader more workers and let it prefetch."),
+            Action(ActionKind.SPEED_UP, "Write checkpoints in the background, or less often."),
         ),
     )
 
@@ -119,12 +133,18 @@ def mfu_low(case: Case) -> Evidence | None:
         f"{len(x)} records).",
         step=int(mfu.steps[0]),
         measured={"mfu": used},
-        first="Profile a few steps and look for gaps: a loader that is too slow, .item() calls, "
-        "communication that does not overlap.",
+        first=Action(
+            ActionKind.SPEED_UP,
+            "Profile a few steps and look for gaps: a loader that is too slow, .item() calls, "
+            "communication that does not overlap.",
+        ),
         then=(
-            "Turn on the fast paths: bf16, torch.compile, fused attention, fused optimizer.",
-            "Enlarge the batch, or pack sequences.",
-            "Lower the ZeRO stage if the model still fits.",
+            Action(
+                ActionKind.SPEED_UP,
+                "Turn on the fast paths: bf16, torch.compile, fused attention, fused optimizer.",
+            ),
+            Action(ActionKind.CHANGE_BATCH, "Enlarge the batch, or pack sequences."),
+            Action(ActionKind.SPEED_UP, "Lower the ZeRO stage if the model still fits."),
         ),
     )
 
@@ -156,6 +176,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         check=throughput_drop,
         needs=_SPEED,
         limits=("throughput.drop_ratio",),
+        enough=(at_least(_LEAST, "tokens_per_second", "step_time"),),
     ),
     Symptom(
         slug="throughput-sawtooth",
@@ -165,6 +186,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         check=throughput_sawtooth,
         needs=_SPEED,
         limits=("throughput.lost_share",),
+        enough=(at_least(_LEAST, "tokens_per_second", "step_time"),),
     ),
     Symptom(
         slug="mfu-low",
@@ -174,5 +196,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
         check=mfu_low,
         needs=("mfu",),
         limits=("throughput.least_mfu",),
+        enough=(at_least(_LEAST // 2, "mfu"),),
     ),
 )

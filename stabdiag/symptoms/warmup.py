@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.findings import Remedy, Severity
+from stabdiag.findings import Action, ActionKind, Severity
 from stabdiag.stats.quantiles import MAD_TO_SIGMA, median, usual_gap
 from stabdiag.symptoms.losses import from_the_start, is_distance
-from stabdiag.symptoms.rates import rates
-from stabdiag.symptoms.symptom import Evidence, Symptom
+from stabdiag.symptoms.rates import LEAST_POINTS, rates
+from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
 from stabdiag.tree.advice.words import clip
 from stabdiag.words import num, plural
 
@@ -62,17 +62,31 @@ def lr_no_warmup(case: Case) -> Evidence | None:
     blew_up = level >= _TWICE * begun and np.mean(early <= begun) < _AS_LOW
     if high < risen or (within_noise and not stays and not blew_up):
         return None
-    step = int(loss.steps[at])
+    step, steps, threshold = int(loss.steps[at]), _warmup(case), clip(case)
     return Evidence(
         because=f"The learning rate is at {num(first)}, {first / peak:.0%} of its peak, at step "
         f"{int(lr.steps[0])} already, and the loss went up: from {num(begun)} to no less "
         f"than {num(high)} at each of {_ROW} logged points from step {step} on.",
         step=int(lr.steps[0]),
         measured={"first_lr": first, "peak_lr": peak, "first_loss": begun, "early_loss": high},
-        first=f"Restart with a linear warm-up to {num(peak)} over at least {_warmup(case)} steps.",
+        first=Action(
+            ActionKind.ADD_WARMUP,
+            f"Restart with a linear warm-up to {num(peak)} over at least {steps} steps.",
+            setting="warmup_steps",
+            to=steps,
+        ),
         then=(
-            f"Lower the peak learning rate to {num(peak / 3)} if the loss still goes up.",
-            f"Clip the gradient by its global norm at {clip(case)}.",
+            Action(
+                ActionKind.LOWER_LR,
+                f"Lower the peak learning rate to {num(peak / 3)} if the loss still goes up.",
+                setting="peak_lr",
+                to=peak / 3,
+            ),
+            Action(
+                ActionKind.CLIP_GRADIENTS,
+                f"Clip the gradient by its global norm at {threshold}.",
+                **threshold.change,
+            ),
         ),
     )
 
@@ -148,12 +162,23 @@ def _mismatch(what: str, told: int, found: int, lr: Series) -> Evidence:
         f"{plural(told, 'step')}.",
         step=max(min(told, found), int(lr.steps[0])),
         measured={"warmup_found": found, "warmup_told": told, "peak_lr": float(lr.values.max())},
-        first=f"Check in which unit the scheduler counts its warm-up of {told}: optimizer steps, "
-        "micro-batches, epochs or a share of the run, on one process or on all.",
+        first=Action(
+            ActionKind.FIX_SCHEDULE,
+            f"Check in which unit the scheduler counts its warm-up of {told}: optimizer steps, "
+            "micro-batches, epochs or a share of the run, on one process or on all.",
+            setting="warmup_steps",
+            to=told,
+        ),
         then=(
-            "Plot the learning rate that the optimizer really uses, step by step.",
-            "Check that the scheduler is stepped once an optimizer step, also under gradient "
-            "accumulation.",
+            Action(
+                ActionKind.LOG_MORE,
+                "Plot the learning rate that the optimizer really uses, step by step.",
+            ),
+            Action(
+                ActionKind.FIX_SCHEDULE,
+                "Check that the scheduler is stepped once an optimizer step, also under gradient "
+                "accumulation.",
+            ),
         ),
     )
 
@@ -165,20 +190,23 @@ SYMPTOMS: tuple[Symptom, ...] = (
         severity=Severity.WARNING,
         family="schedule",
         title="The run began at its peak learning rate, and the loss went up",
-        remedies=(Remedy.RATE,),
         check=lr_no_warmup,
         needs=("loss", "lr"),
         limits=("schedule.at_peak", "schedule.early", "schedule.early_rise"),
+        enough=(
+            at_least(LEAST_POINTS, "lr"),
+            at_least(2 * _ROW + 1, "loss"),
+        ),
     ),
     Symptom(
         slug="lr-warmup-mismatch",
         severity=Severity.NOTE,
         family="schedule",
         title="The warm-up differs from the manifest",
-        remedies=(Remedy.RATE,),
         check=lr_warmup_mismatch,
         needs=("lr", "manifest.warmup_steps"),
         limits=("schedule.warmup_tolerance", "schedule.at_peak"),
         explained_by=("divergence-lr",),
+        enough=(at_least(LEAST_POINTS, "lr"),),
     ),
 )

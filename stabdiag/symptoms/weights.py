@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.findings import Remedy, Severity
-from stabdiag.symptoms.symptom import Evidence, Symptom
+from stabdiag.findings import Action, ActionKind, Severity
+from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
 from stabdiag.symptoms.tenths import by_tenths
 from stabdiag.tree.advice.words import less_decay, more_decay
-from stabdiag.words import capitalised, num, plural, times
+from stabdiag.words import num, plural, sentence, times
 
 if TYPE_CHECKING:
     from stabdiag.arrays import Floats
@@ -41,14 +41,18 @@ def weight_norm_runaway(case: Case) -> Evidence | None:
     group = _farthest(case, growing=True)
     if group is None or _ratio(group) <= case.limits.weights.norm_growth:
         return None
+    decay = more_decay(case, group.name)
     return _evidence(
         group,
         "growing",
-        first=f"{capitalised(more_decay(case, group.name))}.",
+        first=Action(decay.kind, sentence(str(decay)), **decay.change),
         then=(
-            "Look at the logits: a softmax that saturates pushes them on without end; a z-loss or "
-            "a cap on them stops it.",
-            "Lower the learning rate.",
+            Action(
+                ActionKind.CHANGE_MODEL,
+                "Look at the logits: a softmax that saturates pushes them on without end; a "
+                "z-loss or a cap on them stops it.",
+            ),
+            Action(ActionKind.LOWER_LR, "Lower the learning rate."),
         ),
     )
 
@@ -58,13 +62,24 @@ def weight_norm_shrinking(case: Case) -> Evidence | None:
     group = _farthest(case, growing=False)
     if group is None or _ratio(group) >= case.limits.weights.norm_loss:
         return None
+    decay = less_decay(case)
     return _evidence(
         group,
         "shrinking",
-        first=f"{capitalised(less_decay(case))}; {group.name!r} is on its way to zero.",
+        first=Action(
+            decay.kind,
+            sentence(f"{decay}; {group.name!r} is on its way to zero"),
+            **decay.change,
+        ),
         then=(
-            "Exclude biases and normalisation layers from weight decay.",
-            "Check that decay is not applied twice, by the optimizer and as a loss.",
+            Action(
+                ActionKind.FIX_WEIGHT_DECAY,
+                "Exclude biases and normalisation layers from weight decay.",
+            ),
+            Action(
+                ActionKind.FIX_WEIGHT_DECAY,
+                "Check that decay is not applied twice, by the optimizer and as a loss.",
+            ),
         ),
     )
 
@@ -100,7 +115,7 @@ def _begun(group: Group) -> int:
     return int(np.flatnonzero(done <= _BEGUN)[-1]) + 1
 
 
-def _evidence(group: Group, doing: str, *, first: str, then: tuple[str, ...]) -> Evidence:
+def _evidence(group: Group, doing: str, *, first: Action, then: tuple[Action, ...]) -> Evidence:
     """Return what speaks for a norm that still does something at the end: growing, shrinking."""
     begun = _begun(group)
     begin, last, ratio = float(group.levels[begun]), float(group.levels[-1]), _ratio(group, begun)
@@ -134,16 +149,24 @@ def update_ratio_off(case: Case) -> Evidence | None:
     _, name, ratio, step = max(off)
     large = ratio > limits.update_high
     factor = num(ratio / _USUAL_UPDATE if large else _USUAL_UPDATE / ratio)
-    verb = "Lower" if large else "Raise"
+    kind, verb = (ActionKind.LOWER_LR, "Lower") if large else (ActionKind.RAISE_LR, "Raise")
     return Evidence(
         because=f"Updates of {name!r} are {num(ratio)} of its weights, where about "
         f"{num(_USUAL_UPDATE)} is usual ({plural(len(off), 'group')} of {len(groups)} off).",
         step=step,
         measured={"group": name, "ratio": ratio, "groups_off": len(off), "groups": len(groups)},
-        first=f"{verb} the learning rate of {name!r}, by up to {factor} times.",
+        first=Action(
+            kind, f"{verb} the learning rate of {name!r}, by up to {factor} times.", setting="lr"
+        ),
         then=(
-            "Check the initialisation: weights that begin near zero make every update large.",
-            "Check that gradient clipping does not take most of the gradient.",
+            Action(
+                ActionKind.CHECK_MODEL,
+                "Check the initialisation: weights that begin near zero make every update large.",
+            ),
+            Action(
+                ActionKind.RAISE_CLIP,
+                "Check that gradient clipping does not take most of the gradient.",
+            ),
         ),
     )
 
@@ -154,31 +177,31 @@ SYMPTOMS: tuple[Symptom, ...] = (
         severity=Severity.WARNING,
         family="weights",
         title="A weight norm keeps growing",
-        remedies=(Remedy.DECAY,),
         check=weight_norm_runaway,
         needs=("weight_norm",),
         limits=("weights.norm_growth",),
         explained_by=("divergence-weight-norm-climbing",),
+        enough=(at_least(_LEAST, "weight_norm", groups=True),),
     ),
     Symptom(
         slug="weight-norm-shrinking",
         severity=Severity.WARNING,
         family="weights",
         title="A weight norm is shrinking towards zero",
-        remedies=(Remedy.DECAY,),
         check=weight_norm_shrinking,
         needs=("weight_norm",),
         limits=("weights.norm_loss",),
         explained_by=("divergence-weight-norm-collapsing",),
+        enough=(at_least(_LEAST, "weight_norm", groups=True),),
     ),
     Symptom(
         slug="update-ratio-off",
         severity=Severity.WARNING,
         family="weights",
         title="Updates are out of proportion to the weights",
-        remedies=(Remedy.MODEL,),
         check=update_ratio_off,
         needs=("update_ratio",),
         limits=("weights.update_high", "weights.update_low"),
+        enough=(at_least(_LEAST, "update_ratio", groups=True),),
     ),
 )

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stabdiag.findings import Action, ActionKind
 from stabdiag.stats.quantiles import median
 from stabdiag.symptoms.symptom import Evidence
 from stabdiag.words import num
@@ -44,12 +45,24 @@ def _fallen(case: Case, start: int) -> Evidence | None:
         f"{last}{told}.",
         step=first,
         measured={"loss": 0.0, "points": count, **fell},
-        first=f"Run the batch of step {first} forward and print the loss itself: some loggers "
-        "write 0 for NaN, and a batch whose labels are all masked has no loss.",
+        first=Action(
+            ActionKind.CHECK_LOSS_FUNCTION,
+            f"Run the batch of step {first} forward and print the loss itself: some loggers "
+            "write 0 for NaN, and a batch whose labels are all masked has no loss.",
+        ),
         then=(
-            "Count the labels of a batch that are not masked (-100).",
-            "Look at the gradient norm: NaN where 0 stands for NaN, and 0 where all is masked.",
-            "Write the loss with more digits, if it may be smaller than those that are written.",
+            Action(
+                ActionKind.CHECK_LABELS, "Count the labels of a batch that are not masked (-100)."
+            ),
+            Action(
+                ActionKind.CHECK_LOSS_FUNCTION,
+                "Look at the gradient norm: NaN where 0 stands for NaN, and 0 where all is masked.",
+            ),
+            Action(
+                ActionKind.LOG_MORE,
+                "Write the loss with more digits, if it may be smaller than those that are "
+                "written.",
+            ),
         ),
     )
 
@@ -67,13 +80,25 @@ def _unrewarded(case: Case, start: int) -> Evidence | None:
         "learned.",
         step=first,
         measured={"loss": 0.0, "points": len(case.loss), "reward": value},
-        first=f"Run the reward function on a few answers of step {first} by hand, and find out why "
-        "it gives the same to all.",
+        first=Action(
+            ActionKind.CHECK_LOSS_FUNCTION,
+            f"Run the reward function on a few answers of step {first} by hand, and find out why "
+            "it gives the same to all.",
+        ),
         then=(
-            "Check that the answers are not cut before what the reward looks for, and that it gets "
-            "the column of the data that it compares them with.",
-            "Reward partial success, so that the answers to one prompt differ.",
-            "Sample with a higher temperature, or more answers to each prompt.",
+            Action(
+                ActionKind.CHECK_LOSS_FUNCTION,
+                "Check that the answers are not cut before what the reward looks for, and that it "
+                "gets the column of the data that it compares them with.",
+            ),
+            Action(
+                ActionKind.CHECK_LOSS_FUNCTION,
+                "Reward partial success, so that the answers to one prompt differ.",
+            ),
+            Action(
+                ActionKind.INSPECT_DATA,
+                "Sample with a higher temperature, or more answers to each prompt.",
+            ),
         ),
     )
 

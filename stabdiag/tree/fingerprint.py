@@ -86,7 +86,7 @@ def _not_engaged(case: Case) -> bool | None:
     if np.ptp(scale.values):
         return False
     found, loss = overflows(case), case.history.series["loss"]
-    over = np.union1d(found.steps, loss.steps[~np.isfinite(loss.values)])
+    over = np.union1d(found.at, loss.steps[~np.isfinite(loss.values)])
     first, last = int(scale.steps[0]), int(scale.steps[-1])
     unmoved = np.count_nonzero((over > first) & (over < last)) > _FEW_OVERFLOWS
     ungrown = min(last, int(over[0]) if len(over) else last) - first > found.interval

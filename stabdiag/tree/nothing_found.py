@@ -4,42 +4,39 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stabdiag.findings import Answer, Finding, Verdict
+from stabdiag.findings import Action, ActionKind, Answer, Finding, Verdict, open_questions
 from stabdiag.stats.rise import FEWEST
 from stabdiag.tree.outcomes import BY_SLUG
-from stabdiag.tree.remarks import climb_made_good, remark_on
-from stabdiag.words import num, plural
+from stabdiag.tree.remarks import Remark, climb_made_good, remark_on
+from stabdiag.tree.unlogged import not_logged
+from stabdiag.words import listed, num, plural
 
 if TYPE_CHECKING:
     from stabdiag.tree.case import Case
 
-# What the questions are about that a healthy run may leave open.
-_ABOUT = {"Q2.1": "spikes", "Q3.1": "overflows", "Q4.1": "climbs"}
+# What the questions are about that a run in which nothing is found may leave open.
+_MAIN = {"Q2.1": "spikes", "Q4.1": "climbs"}
+_ABOUT = {**_MAIN, "Q3.1": "overflows"}
 
 
-def nothing_found(case: Case, trail: tuple[Answer, ...]) -> Finding:
-    """Return ``healthy``, or ``insufficient-data`` where the main questions could not be asked.
-
-    A climb shows in fewer losses than it takes to be sure that there is none.
-    """
-    open_ = {answer.question for answer in trail if answer.verdict is Verdict.UNKNOWN}
-    few = len(case.loss) < case.limits.divergence.min_points
-    slug = "insufficient-data" if "Q2.1" in open_ and (few or "Q4.1" in open_) else "healthy"
-    outcome = BY_SLUG[slug]
-    if slug == "healthy":
-        remark = remark_on(case)
-        summary = f"{_logged(case)}: {_healthy(case, open_)}. {remark.told}".rstrip()
-        first = f"Nothing needs to be done{remark.provided}."
+def nothing_found(case: Case, answers: tuple[Answer, ...]) -> Finding:
+    """Return ``healthy``, or ``insufficient-data`` where NaN, spikes or climbs are not tested."""
+    open_ = open_questions(answers)
+    remark = remark_on(case) if len(case.loss) and "Q2.1" not in open_ else Remark()
+    if open_:
+        outcome = BY_SLUG["insufficient-data"]
+        summary, first = _too_little(case, open_), remark.first or _too_few(case)
     else:
-        summary, first = f"{_logged(case)}: {_too_little(case, open_)}.", _log_more(case)
+        outcome = BY_SLUG["healthy"]
+        summary, first = _healthy(case, answers), remark.first or _next_run(case)
     return Finding(
-        slug=slug,
+        slug=outcome.slug,
         severity=outcome.severity,
         section=outcome.section,
-        question=trail[-1].question,
+        question=answers[-1].question,
         title=outcome.title,
-        summary=summary,
-        first_action=first,
+        summary=f"{_logged(case)}{summary}. {remark.told}".rstrip(),
+        actions=(first,),
     )
 
 
@@ -52,35 +49,49 @@ def _logged(case: Case) -> str:
     return f"{plural(len(loss), 'loss', 'losses')} {where}"
 
 
-def _healthy(case: Case, open_: set[str]) -> str:
-    told = ", ".join(f"{_ABOUT[one]} ({one})" if one in _ABOUT else one for one in sorted(open_))
-    unclear = f"; not testable: {told}" if open_ else ""
+def _healthy(case: Case, answers: tuple[Answer, ...]) -> str:
+    left = [answer.question for answer in answers if answer.verdict is Verdict.UNKNOWN]
+    told = ", ".join(f"{_ABOUT[one]} ({one})" if one in _ABOUT else one for one in left)
+    unclear = f"; not testable: {told}" if left else ""
     if case.reward is not None:
-        return f"no NaN, and {case.reward.column!r} has not fallen{unclear}"
-    if open_.intersection(("Q2.1", "Q4.1")):
-        return f"nothing wrong in what could be tested{unclear}"
+        return f": no NaN, and {case.reward.column!r} has not fallen{unclear}"
     if case.literal:
         limits = case.limits
         return (
-            f"no NaN, no loss above μ+{num(limits.spike.sigma)}σ, no rise at every step of the "
-            f"last {limits.divergence.window}{unclear}"
+            f": no NaN, no loss above μ+{num(limits.spike.sigma)}σ, no rise at every step of the "
+            f"last {limits.divergence.window}{unclear}; nothing was looked for beside the tree"
         )
     climbed = climb_made_good(case)
     lasted = f" that lasted ({climbed})" if climbed else ""
-    return f"no NaN, no spike beyond this run's own noise, no climb{lasted}{unclear}"
+    return f": no NaN, no spike beyond this run's own noise, no climb{lasted}{unclear}"
 
 
-def _too_little(case: Case, open_: set[str]) -> str:
+def _too_little(case: Case, open_: dict[str, Answer]) -> str:
     if not len(case.loss):
-        return "nothing to judge by"
-    if "Q4.1" in open_:
-        return "too few to judge spikes or trends by"
-    return "no NaN and no climb, but too few to judge spikes by"
+        return ": nothing to judge by"
+    known = [f"no {what[:-1]}" for one, what in _MAIN.items() if one not in open_]
+    untested = [f"{_MAIN[one]} ({one}: {answer.because})" for one, answer in open_.items()]
+    return f": {listed(['no NaN', *known])}, but not tested for {listed(untested)}"
 
 
-def _log_more(case: Case) -> str:
-    """Return what to log, and how much of it the two main questions need."""
+def _next_run(case: Case) -> Action:
+    """Return what to do about a run in which nothing was found."""
+    missing = [one.role for one in not_logged(case) if "manifest" not in one.role]
+    if missing:
+        text = f"Log {listed(missing)} in the next run as well, so that more can be tested."
+        return Action(ActionKind.LOG_MORE, text)
+    text = "Keep this report, to compare the next run with it."
+    return Action(ActionKind.KEEP_GOING, text)
+
+
+def _too_few(case: Case) -> Action:
+    """Return what to log, and how much of it the questions about spikes and climbs need."""
     needed = f"a trend takes {FEWEST} losses, a spike {case.fewest_for_spikes}"
     if not len(case.loss):
-        return f"Log the loss of every step, and diagnose again ({needed})."
-    return f"Let the run go on or log the loss more often, and diagnose again ({needed})."
+        text = f"Log the loss of every step, and diagnose again ({needed})."
+        return Action(ActionKind.LOG_MORE, text, setting="loss")
+    if case.history.contested is not None:
+        text = f"Judge the run by another score: its loss, {case.history.contested}, is none."
+        return Action(ActionKind.CHECK_EVALUATION, text)
+    text = f"Let the run go on or log the loss more often, and diagnose again ({needed})."
+    return Action(ActionKind.KEEP_GOING, text, also=(ActionKind.LOG_MORE,))

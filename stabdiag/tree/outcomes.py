@@ -54,7 +54,7 @@ OUTCOMES: tuple[Outcome, ...] = (
         "divergence-unexplained", Severity.ERROR, "§4", "The loss climbs for no logged reason"
     ),
     _outcome("plateau", Severity.NOTE, "§4", "The loss has stopped falling"),
-    _outcome("healthy", Severity.OK, "", "Nothing wrong found"),
+    _outcome("healthy", Severity.OK, "", "No instability found"),
     _outcome("insufficient-data", Severity.NOTE, "", "Too little was logged to tell"),
 )
 

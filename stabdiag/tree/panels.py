@@ -21,19 +21,20 @@ if TYPE_CHECKING:
     from stabdiag.stats.shape import Spike
     from stabdiag.tree.case import Case
 
-# What is told of a jump that is the schedule's own.
-AGAIN = ", as it does again and again"
-
 
 @dataclass(frozen=True, kw_only=True)
 class Panel:
-    """One panel: whether it names the cause (None if it cannot tell), why, and the numbers."""
+    """One panel: whether it names the cause (None if it cannot tell), why, and the numbers.
+
+    ``usual`` tells of a jump that is the schedule's own.
+    """
 
     branch: str
     holds: bool | None
     because: str
     measured: Mapping[str, Scalar] = field(default_factory=dict)
     steps: tuple[int, ...] = ()
+    usual: bool = False
 
 
 def panels(case: Case, spike: Spike) -> tuple[Panel, Panel, Panel]:
@@ -79,8 +80,8 @@ def lr_panel(case: Case, first: int, last: int) -> Panel:
         f"at step {int(steps[at])}"
     )
     if not case.literal and steps[at] not in case.causes.lr_jumps:
-        because += AGAIN
-        return panel(holds=False, because=because, measured=measured)
+        because += ", as it does again and again"
+        return panel(holds=False, because=because, measured=measured, usual=True)
     return panel(holds=True, because=because, measured=measured, steps=(int(steps[at]),))
 
 
@@ -147,12 +148,13 @@ def grad_panel(case: Case, spike: Spike) -> Panel:
         return panel(holds=None, because="the gradient norm was 0 before it")
     ratio = float(near.max()) / usual
     holds = ratio > limits.grad_ratio
-    because = (
-        f"the gradient norm reached {num(float(near.max()))}, {num(ratio)} x its rolling mean "
+    reached = (
+        f"reached {num(float(near.max()))}, {num(ratio)} x its rolling mean "
         f"({'over' if holds else 'within'} {num(limits.grad_ratio)} x)"
     )
+    because = f"the gradient norm {reached}"
     if not holds and beyond:
-        because = f"{beyond}; around it, it {because.removeprefix('the gradient norm ')}"
+        because = f"{beyond}; around it, it {reached}"
     elif not holds and case.causes.norm_stride > 1:
         because += (
             f"; it was logged {every(case.causes.norm_stride)}, and where the "

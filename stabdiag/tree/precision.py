@@ -47,15 +47,15 @@ def _is_there_an_overflow(case: Case) -> Reply:
             "cannot be told from many"
         )
     found = overflows(case)
-    if not len(found.steps):
+    if not found.count:
         return no(" and ".join(logged) + moves, measured={"overflows": 0})
-    first = "" if len(found.steps) == 1 else "the first "
-    told = f"{plural(len(found.steps), 'overflow')}, {first}at step {int(found.steps[0])}"
-    measured = {"overflows": len(found.steps)}
+    first = "" if found.count == 1 else "the first "
+    told = f"{plural(found.count, 'overflow')}, {first}at step {int(found.at[0])}"
+    measured = {"overflows": found.count}
     if dtype == "fp16" and not _is_constant(scale):
         told += f"; {found.calibrating} while the scaler was calibrating at the start"
         measured["while_calibrating"] = found.calibrating
-    return yes(told, *found.at[:20], measured=measured)
+    return yes(told, *found.at[:20].tolist(), measured=measured)
 
 
 def _scale_in_bf16(case: Case) -> str:
@@ -106,16 +106,16 @@ def _collapsed(case: Case, scale: Series, found: Overflows) -> Reply | None:
 
 
 def _static(scale: Series, found: Overflows) -> Reply | None:
-    if not _is_constant(scale) or not (scale.steps > found.steps[0]).any():
+    if not _is_constant(scale) or not (scale.steps > found.at[0]).any():
         return None
-    scale_value, count = float(scale.values[0]), len(found.steps)
+    scale_value, count = float(scale.values[0]), found.count
     told = f"the loss scale stayed at {num(scale_value)} through {plural(count, 'overflow')}"
     measured = {"scale": scale_value, "overflows": count}
     # Those up to its first record may have moved it.
-    if np.count_nonzero(found.steps > scale.steps[0]) <= _FEW_OVERFLOWS:
+    if found.after(int(scale.steps[0])) <= _FEW_OVERFLOWS:
         return no(f"{told}: too few to speak of", measured=measured)
     because = f"{told}: dynamic scaling is not engaged"
-    return yes(because, int(found.steps[0]), branch="static", measured=measured)
+    return yes(because, int(found.at[0]), branch="static", measured=measured)
 
 
 def _is_constant(scale: Series) -> bool:
@@ -124,12 +124,12 @@ def _is_constant(scale: Series) -> bool:
 
 def _too_often(case: Case, found: Overflows) -> Reply:
     factor = case.limits.precision.overflow_factor
-    measured: dict[str, Scalar] = {"overflows": len(found.steps)}
+    measured: dict[str, Scalar] = {"overflows": found.count}
     if case.manifest.dtype == "bf16":
-        count, moves = plural(len(found.steps), "overflow"), _scale_in_bf16(case)
+        count, moves = plural(found.count, "overflow"), _scale_in_bf16(case)
         because = f"{count} in bf16, which has no loss scale to absorb them{moves}"
         measured |= {"scale_moves": True} if moves else {}
-        return yes(because, *found.at[:20], branch="overflow", measured=measured)
+        return yes(because, *found.at[:20].tolist(), branch="overflow", measured=measured)
     measured |= {
         "while_calibrating": found.calibrating,
         "later": found.later,
@@ -142,7 +142,7 @@ def _too_often(case: Case, found: Overflows) -> Reply:
         f"{num(found.interval)} steps ({found.interval_from}) explains "
         f"{num(round(found.expected, 1))}"
     )
-    soon = len(found.too_soon(factor))
+    soon = found.too_soon(factor)
     crowded = soon > max(found.expected, _FEW_OVERFLOWS)
     if crowded:
         told += f"; {soon} of them were followed by the next within a fraction of that"

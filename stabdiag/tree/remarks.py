@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stabdiag.findings import Action, ActionKind
 from stabdiag.stats.blocks import block_levels
 from stabdiag.stats.quantiles import diff_sigma, median
 from stabdiag.tree.changes import went
@@ -29,29 +30,23 @@ _SHARE = 0.5
 # It did so from one loss to the next, by this share of its fall at least.
 _AT_ONCE = 0.8
 
-# So many losses tell whether a run ever fell.
-_ENOUGH = 20_000
-
 # A learning rate that fell by this factor explains it.
 _DECAY = 0.7
 
 
 @dataclass(frozen=True, kw_only=True)
 class Remark:
-    """What is to be known, in sentences, and the condition on which nothing needs to be done.
-
-    The condition goes on after "Nothing needs to be done".
-    """
+    """What is to be known, in sentences, and what to make sure of."""
 
     told: str = ""
-    provided: str = ""
+    first: Action | None = None
 
 
 def remark_on(case: Case) -> Remark:
     """Return what is to be remarked on the losses of a healthy run; an empty one if nothing is."""
     if case.literal or case.reward is not None or case.history.contested is not None:
         return Remark()
-    found = _shifted(case) or _ramped(case) or _fallen_at_once(case) or _not_fallen(case)
+    found = _shifted(case) or _ramped(case) or _fallen_at_once(case)
     return found or Remark()
 
 
@@ -90,7 +85,11 @@ def _shifted(case: Case) -> Remark | None:
         told=f"From step {case.at(shift.spike.onset)} on the loss is higher, "
         f"{num(shift.spike.level)} before and {num(shift.level)} after, as {went(shift.changes)}: "
         f"the two are not comparable.{others}",
-        provided=f", if the change of {change.name} {change.place} was meant",
+        first=Action(
+            ActionKind.CHECK_SETTINGS,
+            f"Make sure that the change of {change.name} {change.place} was meant.",
+            setting=change.name,
+        ),
     )
 
 
@@ -102,7 +101,11 @@ def _ramped(case: Case) -> Remark | None:
     told = (rose_with(case, ramp), to_compare(ramp))
     return Remark(
         told=" ".join(f"{capitalised(one)}." for one in told),
-        provided=f", if {ramp.name} was meant to change as it did",
+        first=Action(
+            ActionKind.CHECK_SETTINGS,
+            f"Make sure that {ramp.name} was meant to change as it did.",
+            setting=ramp.name,
+        ),
     )
 
 
@@ -119,7 +122,12 @@ def _fallen_at_once(case: Case) -> Remark | None:
     before, after = median(x[at - _LEVEL : at]), median(x[at : at + _LEVEL])
     return Remark(
         told=f"At step {case.at(at)} the loss fell from {num(before)} to {num(after)} at once.",
-        provided=", if it still measures the same there: the same batches, labels and mean",
+        first=Action(
+            ActionKind.CHECK_LOSS_FUNCTION,
+            f"Check that the loss still measures the same from step {case.at(at)} on: the same "
+            "batches, labels and mean.",
+            step=case.at(at),
+        ),
     )
 
 
@@ -142,26 +150,3 @@ def _fall(x: Floats) -> int | None:
 def _rate_fell(case: Case, at: int) -> bool:
     lr = case.history.finite("lr").between(case.at(at - _LEVEL), case.at(at)).values
     return len(lr) > 1 and bool(lr.min() < _DECAY * lr[0])
-
-
-def _not_fallen(case: Case) -> Remark | None:
-    """Return that no tenth of the log lies below the first, nor below where it began.
-
-    That is no symptom by itself: `not-learning` asks for a run long enough to have learned.
-    """
-    x = case.loss.values[:: max(len(case.loss) // _ENOUGH, 1)]
-    size = len(x) // 10
-    if size < _LEVEL // 2:
-        return None
-    tenths, _ = block_levels(x, size)
-    first, last = float(tenths[0]), float(tenths[-1])
-    noise = SEEN * diff_sigma(x) / size**0.5
-    fell = max(first, median(x[:3]) - noise) - float(tenths.min())
-    if fell > min(noise, case.limits.learning.least_fall * abs(first)):
-        return None
-    return Remark(
-        told=f"It has not fallen: {num(first)} over the first tenth of the log, {num(last)} over "
-        "the last.",
-        provided=", if this run goes on from one that has learned; if not, train on one batch "
-        "alone: any model can memorise that",
-    )

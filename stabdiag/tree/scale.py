@@ -100,7 +100,7 @@ def went_on(case: Case, scale: Series, found: Overflows, fall: Fall) -> str | No
 
     The last of those that led there tells nothing of it: a scaler that rests there is at work.
     """
-    if (found.steps > fall.since).any():
+    if found.after(fall.since):
         return "overflows went on"
     rest = int(scale.steps[-1]) - fall.since
     if rest < max(PAUSE, 3 * case.stride):

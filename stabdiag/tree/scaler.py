@@ -38,35 +38,40 @@ _PAUSES = 10
 class Overflows:
     """Overflows as the log shows them.
 
-    ``steps`` are those with a gradient norm that is not finite, those that the scaler is said to
-    have skipped, and those at which the loss scale fell, once for each time that it was halved;
-    ``calibrating`` of them belong to the scaler's search for its first scale. ``interval`` is
-    the steps from one probe to the next, ``expected`` the overflows that such probing explains.
+    ``at`` are the steps, each of them once, with a gradient norm that is not finite, those that the
+    scaler is said to have skipped, and those at which the loss scale fell; ``times`` is how many
+    overflows each stands for, as a record may tell of many, and as a scale may have been halved
+    often. ``calibrating`` of them belong to the scaler's search for its first scale. ``interval``
+    is the steps from one probe to the next, ``expected`` the overflows that such probing explains.
     """
 
-    steps: Ints
+    at: Ints
+    times: Ints
     calibrating: int
     interval: float
     interval_from: str
     expected: float
 
     @property
-    def at(self) -> list[int]:
-        """The steps of the overflows, each of them once."""
-        steps: list[int] = np.unique(self.steps).tolist()
-        return steps
+    def count(self) -> int:
+        """How many overflows there are."""
+        return int(self.times.sum())
 
     @property
     def later(self) -> int:
         """Overflows after the calibration."""
-        return len(self.steps) - self.calibrating
+        return self.count - self.calibrating
+
+    def after(self, step: int) -> int:
+        """Return how many overflows there are after a step."""
+        return int(self.times[self.at > step].sum())
 
     def began(self, fall: Fall, stride: float) -> int:
         """Return the first of the overflows that led to a fall, without a long pause.
 
         Those of a decline come one after the other, or since the scale last stood where it used to.
         """
-        led = self.steps[self.steps <= fall.since]
+        led = self.at[self.at <= fall.since]
         pauses = np.flatnonzero(np.diff(led) > max(PAUSE, 3 * stride))
         first = int(led[pauses[-1] + 1]) if len(pauses) else int(led[0]) if len(led) else fall.since
         lower = led[led > fall.usual_until]
@@ -74,16 +79,30 @@ class Overflows:
 
     def first_unexplained(self, factor: float) -> int:
         """Return the first overflow after the calibration that no regular probe explains."""
-        soon = self.too_soon(factor)
-        return int(soon[0] if len(soon) else self.steps[self.calibrating])
+        place = _place(self.times, self.calibrating)
+        soon = np.flatnonzero(self._soon(factor))
+        return int(self.at[place + soon[0] if len(soon) else place])
 
-    def too_soon(self, factor: float) -> Ints:
-        """Return the overflows after the calibration that are followed by another one too soon.
+    def too_soon(self, factor: float) -> int:
+        """Count the overflows after the calibration that are followed by another one too soon.
 
         After an overflow the scale is halved, and a scaler waits for an interval to try again.
         """
-        later = self.steps[self.calibrating :]
-        return later[:-1][np.diff(later) * factor < self.interval]
+        return int(self._soon(factor).sum())
+
+    def _soon(self, factor: float) -> Ints:
+        """Count those that are followed too soon by another at each step after the calibration."""
+        place = _place(self.times, self.calibrating)
+        times = self.times[place:].copy()
+        times[:1] -= self.calibrating - self.times[:place].sum()
+        followed = np.append(np.diff(self.at[place:]) * factor < self.interval, False)
+        soon: Ints = times - 1 + followed[: len(times)]
+        return soon
+
+
+def _place(times: Ints, number: int) -> int:
+    """Return at which step the overflow of this number is, counted from 0."""
+    return int(np.searchsorted(np.cumsum(times), number, side="right"))
 
 
 def overflows(case: Case) -> Overflows:
@@ -101,18 +120,24 @@ def overflows(case: Case) -> Overflows:
         since = fell - logged[np.searchsorted(logged, fell) - 1]
         seen = _count_before(fell, np.concatenate(found), np.maximum(2 * case.stride, since))
         found.append(np.repeat(fell, np.maximum(times - seen, 0)))
-    if case.manifest.dtype == "fp16":
-        found.append(_skipped_besides(case, np.sort(np.concatenate(found))))
-    steps = np.sort(np.concatenate(found))
+    seen_otherwise = np.sort(np.concatenate(found))
+    told, besides = _skipped_besides(case, seen_otherwise)
+    at, place = np.unique(np.concatenate([seen_otherwise, told]), return_inverse=True)
+    times = np.zeros(len(at), np.int64)
+    np.add.at(times, place, np.append(np.ones(len(seen_otherwise), np.int64), besides))
     begun, ended = _ends(case)
     grown = int(doublings[0]) if len(doublings) else ended
-    calibrating = _calibration(steps[steps <= grown], begun, ended, case.stride, scale)
-    interval, source = interval_of(case, doublings, scale, steps[calibrating:])
-    after = int(steps[calibrating]) if calibrating < len(steps) else ended
-    first = int(steps[calibrating - 1]) if calibrating else begun
+    early = np.flatnonzero(at <= grown)[:_LONGEST_SEARCH]
+    search = np.repeat(at[early], np.minimum(times[early], _LONGEST_SEARCH))[:_LONGEST_SEARCH]
+    calibrating = _calibration(search.tolist(), begun, ended, case.stride, scale)
+    later = _place(times, calibrating)
+    interval, source = interval_of(case, doublings, scale, at[later:])
+    after = int(at[later]) if later < len(at) else ended
+    first = int(at[_place(times, calibrating - 1)]) if calibrating else begun
     span = float((case.history.last_step or after) - first)
     return Overflows(
-        steps=steps,
+        at=at,
+        times=times,
         calibrating=calibrating,
         interval=interval,
         interval_from=source,
@@ -120,20 +145,21 @@ def overflows(case: Case) -> Overflows:
     )
 
 
-def _skipped_besides(case: Case, known: Ints) -> Ints:
-    """Return the records that tell of skipped steps, once for each that nothing else tells of.
+def _skipped_besides(case: Case, known: Ints) -> tuple[Ints, Ints]:
+    """Return the records that tell of skipped steps, and how many each that nothing else tells of.
 
     A record tells of the steps since the one before it; a scale that has fallen may come after it.
     """
     skipped = case.history.finite("skipped")
-    if not len(skipped):
-        return skipped.steps
+    if not len(skipped) or case.manifest.dtype != "fp16":
+        return skipped.steps[:0], skipped.steps[:0]
     stride = round(case.stride)
     since = np.append(max(skipped.steps[0] - stride, -1), skipped.steps[:-1])
     told = np.clip(skips(skipped), 0, skipped.steps - since).astype(np.int64)
     seen = np.searchsorted(known, skipped.steps + 2 * stride, side="right")
     besides = np.maximum.accumulate(np.maximum(np.cumsum(told) - seen, 0))
-    return np.repeat(skipped.steps, np.diff(besides, prepend=0))
+    more = np.diff(besides, prepend=0)
+    return skipped.steps[more > 0], more[more > 0]
 
 
 def skips(skipped: Series) -> Floats:
@@ -159,17 +185,18 @@ def _ends(case: Case) -> tuple[int, int]:
     return min(int(s.steps[0]) for s in logged), max(int(s.steps[-1]) for s in logged)
 
 
-def _calibration(steps: Ints, begun: int, ended: int, stride: float, scale: Series | None) -> int:
+def _calibration(
+    search: list[int], begun: int, ended: int, stride: float, scale: Series | None
+) -> int:
     """Return how many overflows, from the first on, belong to the calibration at the start.
 
-    ``steps`` are those before the scale first grew: by then it had been found.
+    ``search`` has the steps of the first ones before the scale first grew: by then it was found.
     """
     patience = max(min(_CALIBRATED_AFTER, (ended - begun) / 10), 3 * stride)
     late = begun > max(_CALIBRATED_AFTER, 3 * stride)
     if late and scale is not None and len(scale) and scale.values[0] < _FIRST_SCALE:
         return 0
     before = begun
-    search = steps[:_LONGEST_SEARCH].tolist()
     pauses: list[int] = []
     for count, step in enumerate(search):
         if step - before > patience:

@@ -5,18 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from stabdiag.findings import Answer, AskedOf, Finding, Remedy, Severity
+from stabdiag.findings import RATE, Action, ActionKind, Answer, AskedOf, Finding, Severity
 from stabdiag.tree import QUESTIONS
 from stabdiag.tree.advice import ADVICE
 from stabdiag.tree.advice.kept import with_lost
-from stabdiag.tree.advice.spike import GO_ON, KEEP_GOING
 from stabdiag.tree.case import Case
 from stabdiag.tree.edges import END, SECTIONS, follow
 from stabdiag.tree.nothing_found import nothing_found
 from stabdiag.tree.origin import found_bad
 from stabdiag.tree.outcomes import BY_SLUG
 from stabdiag.tree.question import Question, Reply, unknown
-from stabdiag.words import capitalised, uncapitalised
 
 if TYPE_CHECKING:
     from stabdiag.stats.shape import Spike
@@ -28,7 +26,7 @@ _BY_ID = {question.id: question for question in QUESTIONS}
 class Walk:
     """The answers in the order in which they were given, and the findings, worst first."""
 
-    trail: tuple[Answer, ...]
+    answers: tuple[Answer, ...]
     findings: tuple[Finding, ...]
 
 
@@ -48,12 +46,12 @@ def walk(case: Case) -> Walk:
             if errors:
                 trail, findings = _section(_damaged(case, errors), "§1")
                 findings = [_with_hint(case, findings[0], errors[0][1])]
-            trail += [replace(answer, asked_of=AskedOf.LEAD_UP) for answer in lead_up.trail]
+            trail += [replace(answer, asked_of=AskedOf.LEAD_UP) for answer in lead_up.answers]
             findings += [replace(f, asked_of=AskedOf.LEAD_UP) for f in lead_up.findings]
-        return Walk(trail=tuple(trail), findings=with_lost(case, _beside_errors(findings)))
+        return Walk(answers=tuple(trail), findings=with_lost(case, _beside_errors(findings)))
     rest = _sections(case)
-    found = rest.findings or (nothing_found(case, rest.trail),)
-    return Walk(trail=(*trail, *rest.trail), findings=with_lost(case, found))
+    found = rest.findings or (nothing_found(case, rest.answers),)
+    return Walk(answers=(*trail, *rest.answers), findings=with_lost(case, found))
 
 
 def _damage(lead_up: tuple[Finding, ...]) -> list[tuple[int, Finding]]:
@@ -75,27 +73,28 @@ def _damaged(case: Case, errors: list[tuple[int, Finding]]) -> Case:
 def _with_hint(case: Case, finding: Finding, earlier: Finding) -> Finding:
     if earlier.slug == "spike-unresolved":  # the way into the NaN itself
         return finding
-    if finding.remedies == (Remedy.OPERATIONS,) or _is_schedule(case, earlier):
+    if finding.actions[0].kind is ActionKind.INSPECT_LAYERS or _is_schedule(case, earlier):
         # Trouble that was seen comes before operations that nothing accuses, and a schedule that
         # raised the rate until the loss climbed before whatever that led to: half of a rate of
         # thousands, or another dtype, mends nothing. Its remedies are told with its own finding.
-        step = uncapitalised(finding.first_action.removeprefix(f"{finding.reload}, and "))
-        again = (f"If the loss goes NaN again, {step}",)
+        again = finding.actions[0].by_itself().after("If the loss goes NaN again,")
         return replace(
             finding,
-            first_action=earlier.first_action,
-            next_actions=(
-                *(() if Remedy.RATE in finding.remedies else again),
-                *finding.next_actions,
+            actions=(
+                *earlier.actions[:1],
+                *(() if RATE.intersection(finding.actions[0].kinds) else (again,)),
+                *finding.actions[1:],
             ),
             reload=earlier.reload,
             began=earlier.began,
         )
-    hint = (
+    hint = Action(
+        ActionKind.SEE_FINDING,
         f"Fix what went wrong before the NaN, from step {earlier.step} on: see {earlier.slug} "
-        "below."
+        "below.",
+        step=earlier.step,
     )
-    return replace(finding, next_actions=(hint, *finding.next_actions))
+    return replace(finding, actions=(*finding.actions[:1], hint, *finding.actions[1:]))
 
 
 def _is_schedule(case: Case, earlier: Finding) -> bool:
@@ -120,7 +119,7 @@ def _sections(case: Case) -> Walk:
         if case.literal and found:
             break
     findings.sort(key=lambda finding: (finding.severity.rank, finding.section))
-    return Walk(trail=tuple(trail), findings=_beside_errors(findings))
+    return Walk(answers=tuple(trail), findings=_beside_errors(findings))
 
 
 def _beside_errors(findings: list[Finding]) -> tuple[Finding, ...]:
@@ -128,14 +127,17 @@ def _beside_errors(findings: list[Finding]) -> tuple[Finding, ...]:
     if not any(_sets_back(finding) for finding in findings):
         return tuple(findings)
     return tuple(
-        replace(one, first_action=capitalised(one.first_action.removeprefix(GO_ON)))
+        replace(one, actions=(one.actions[0].by_itself(), *one.actions[1:]))
+        if one.actions and one.actions[0].kind is ActionKind.KEEP_GOING
+        else one
         for one in findings
     )
 
 
 def _sets_back(finding: Finding) -> bool:
     """Tell whether a finding is an error from which a run does not simply go on."""
-    return finding.severity is Severity.ERROR and not finding.first_action.startswith(KEEP_GOING)
+    goes_on = finding.actions[0].kind is ActionKind.KEEP_GOING and not finding.actions[0].checkpoint
+    return finding.severity is Severity.ERROR and not goes_on
 
 
 def _section(case: Case, section: str) -> tuple[list[Answer], list[Finding]]:
@@ -213,12 +215,10 @@ def _finding(case: Case, slug: str, answers: dict[str, Answer]) -> Finding:
         question=last.question,
         title=advice.title or outcome.title,
         summary=advice.summary,
-        first_action=advice.first,
-        next_actions=advice.then,
+        actions=(advice.first, *advice.then),
         step=advice.step,
         reload=advice.reload,
         began=advice.began,
-        remedies=advice.remedies,
         back=advice.back,
         evidence={
             key: value for answer in answers.values() for key, value in answer.measured.items()

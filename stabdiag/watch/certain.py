@@ -3,8 +3,9 @@
 A verdict on a log that grows can be taken back: what looks like a climb may be made good. So a
 finding is acted on only if it is certain:
 
-- a NaN that was written, at once. One that a missing value tells, once the window in which a spike
-  has to recover has passed since;
+- a NaN that was written, at once, where the format of the log has proved itself by ten losses or by
+  two more since: the first lines of what a job prints may look like a log of another format. One
+  that a missing value tells, once the window in which a spike has to recover has passed since;
 - a spike that did not recover, at once: it is called so only after that window;
 - one whose window is still open, never, nor one that begins with an epoch of many records, as the
   log, the manifest or batches that come round tell: where the data come in one order each time, the
@@ -39,6 +40,9 @@ _AGO = (1.0, 0.5)
 
 # Where the loss is logged seldom, a span of steps is to hold so many points at least.
 _FEWEST_POINTS = 10
+
+# A format has proved itself by as many losses, or by so many after the one that matters.
+_MORE_LOSSES = 2
 
 # So many batches in a row that are those of the beginning are another epoch's first.
 _SAME_BATCHES = 3
@@ -75,6 +79,8 @@ def _was_there(section: str, report: Report, fail_on: Severity) -> bool:
 def _at_once(found: Finding, report: Report) -> bool:
     if found.section != "§1":
         return found.slug == "spike-persistent"
+    if not _is_read_well(found, report):
+        return False
     is_hidden = any(event.kind is EventKind.HIDDEN_NAN for event in report.history.events)
     if not is_hidden or found.step is None:
         return True
@@ -82,6 +88,14 @@ def _at_once(found: Finding, report: Report) -> bool:
     return last is not None and last - found.step >= _span(
         report, report.limits.spike.recovery_steps
     )
+
+
+def _is_read_well(found: Finding, report: Report) -> bool:
+    """Tell whether the log went on long enough in the format in which a NaN was found."""
+    loss = report.history.get("loss")
+    if loss is None or found.step is None or len(loss) >= _FEWEST_POINTS:
+        return True
+    return int((loss.steps > found.step).sum()) >= _MORE_LOSSES
 
 
 def _begins_an_epoch(found: Finding, report: Report) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
@@ -12,6 +13,7 @@ from stabdiag.readers import refusals
 from stabdiag.readers.registry import reader
 from stabdiag.readers.sniff import recognised
 from stabdiag.watch.grown import Grown
+from stabdiag.watch.pipe import Pipe
 from stabdiag.watch.place import Place
 from stabdiag.watch.tail import Begin, Tail
 
@@ -22,33 +24,35 @@ if TYPE_CHECKING:
 
 _HEAD: Final = 1 << 16
 
-# Texts that are written anew each time; any other is a log of lines that is appended to.
-_NOT_APPENDED: Final = ("json", "trainer-state")
-
 
 class File:
-    """A file that is appended to, line by line; one that is not is read again as a whole."""
+    """A file that is appended to, line by line; one that is not is read again as a whole.
 
-    ended = False
+    It may prove to be a pipe with a name, or a folder.
+    """
 
     def __init__(self, path: Path, asked: Asked) -> None:
         """Watch ``path``, which need not be there yet."""
         self._path = path
-        self._format = asked.format
         self._tail = Tail(path)
         self._grown = Grown(str(path), asked)
-        self._place: Place | None = None
+        self._other: Place | Pipe | None = None
         self._is_known = False
         self._events: list[Event] = []
         self._beside = _Surroundings(path)
-        self._another = Place([str(path)], asked)
+        self._asked = asked
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing more can come."""
+        return self._other is not None and self._other.ended
 
     def look(self) -> bool:
         """Take what was appended."""
         if not self._is_known:
             self._tell()
-        if self._place is not None:
-            return self._place.look()
+        if self._other is not None:
+            return self._other.look()
         grew = False
         try:
             for news in self._tail.news():
@@ -65,8 +69,8 @@ class File:
 
     def found(self, *, whole: bool) -> Found:
         """Return the log so far, and what lies beside it."""
-        if self._place is not None:
-            return self._place.found(whole=whole)
+        if self._other is not None:
+            return self._other.found(whole=whole)
         if not self._path.exists() and self._grown.is_empty:
             raise NoUsableRecord(f"{self._path}: no such file; check the path")
         columns = self._grown.columns(whole=whole)
@@ -85,8 +89,12 @@ class File:
 
     def _tell(self) -> None:
         """Tell by its first bytes whether the file is one to which lines are appended."""
-        if self._path.is_dir():  # it was not there yet when the watch began
-            self._is_known, self._place = True, self._another
+        if self._path.is_fifo():
+            self._other = Pipe(lambda: os.open(self._path, os.O_RDONLY), self._grown)
+        elif self._path.is_dir():  # it was not there yet when the watch began
+            self._other = Place([str(self._path)], self._asked)
+        self._is_known = self._other is not None
+        if self._is_known or not self._path.is_file():
             return
         try:
             with self._path.open("rb") as file:
@@ -94,13 +102,13 @@ class File:
         except OSError:  # it may come; if it cannot be read, following it says why
             return
         whole = len(head) < _HEAD
-        name = self._format or (recognised(head, whole=whole) if head else None)
+        name = self._asked.format or (recognised(head, whole=whole) if head else None)
         if name is None and refusals.binary(head) is None:
             self._is_known = not whole
             return
         self._is_known = True
-        if name is None or reader(name).binary or name in _NOT_APPENDED:
-            self._place = self._another
+        if name is None or not reader(name).by_lines:
+            self._other = Place([str(self._path)], self._asked)
 
     def _follow(self, begin: Begin) -> None:
         if begin is Begin.ANEW:

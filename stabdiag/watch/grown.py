@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 from tempfile import SpooledTemporaryFile
 from typing import TYPE_CHECKING, Final
 
 from stabdiag.errors import LogError
 from stabdiag.files import temporary_space
 from stabdiag.readers import bare
-from stabdiag.readers.blocks import Block
+from stabdiag.readers.blocks import NOT_ENDED, Block, last_line_end
 from stabdiag.readers.registry import reader
-from stabdiag.readers.sniff import sniff
+from stabdiag.readers.sniff import settles, sniff
 from stabdiag.readers.source import Stream
 
 if TYPE_CHECKING:
@@ -51,7 +52,8 @@ class Grown:
 
     def _begin(self) -> None:
         self._text = SpooledTemporaryFile(max_size=_IN_MEMORY)  # noqa: SIM115 - it goes with us
-        self._size = self._whole_lines = 0
+        self._size = 0
+        self._breaks_off = False
         self._settle_at = self._settled
         self._growing: Growing | None = None
         self._rest = b""
@@ -63,23 +65,22 @@ class Grown:
 
     def add(self, data: bytes) -> None:
         """Take what was appended."""
+        if not data:
+            return
+        self._breaks_off = not data.endswith(b"\n")
         if self._growing is not None:
             self._feed(self._growing, data)
             return
         with temporary_space():
             self._text.seek(self._size)
             self._text.write(data)
-        end = _last_line_end(data)
-        if end:
-            self._whole_lines = self._size + end
         self._size += len(data)
         if self._size >= self._settle_at:
             self._settle()
 
     def end_line(self) -> None:
         """End a line that broke off, so that what comes from another file is not its rest."""
-        broken = self._rest and not self._rest.endswith(b"\n")
-        if broken or (self._growing is None and self._whole_lines < self._size):
+        if self._breaks_off:
             self.add(b"\n")
 
     def columns(self, *, whole: bool) -> Columns:
@@ -89,21 +90,23 @@ class Grown:
             LogError: if nothing can be read yet.
         """
         if self._growing is None:
-            size = self._size if whole else self._whole_lines
-            return self._asked.read(self._stream(size))
-        growing = self._growing.copy()
-        rest = self._rest if whole else self._rest[: _last_line_end(self._rest)]
-        if rest:
-            growing.add(Block(data=rest))
-        return growing.columns(Stream(self.name, io.BytesIO()))
+            return replace(self._asked, grows=not whole).read(self._stream())
+        growing, nothing = self._growing.copy(), Stream(self.name, io.BytesIO())
+        end = len(self._rest) if whole else last_line_end(self._rest)
+        if end:
+            growing.add(Block(data=self._rest[:end]))
+        if self._rest[end:].strip():
+            nothing.notes.append(NOT_ENDED)
+        return growing.columns(nothing)
 
-    def _stream(self, size: int) -> Stream:
-        return Stream(self.name, _Part(self._text, size))
+    def _stream(self) -> Stream:
+        self._text.seek(0)
+        return Stream(self.name, self._text)
 
     def _settle(self) -> None:
         """Read the log block by block from now on, if its format is one that can be."""
         self._settle_at *= 2
-        stream = self._stream(self._whole_lines)
+        stream = self._stream()
         if bare(stream) is not stream:
             return
         try:
@@ -112,8 +115,8 @@ class Grown:
         except LogError:
             return
         growing = chosen.growing()
-        if growing is not None:
-            stream = self._stream(self._size)
+        if growing is not None and (name is not None or settles(chosen, stream)):
+            stream = self._stream()
             while data := stream.read(1 << 22):
                 self._feed(growing, data)
             self._growing = growing
@@ -129,22 +132,3 @@ class Grown:
             growing.add(Block(data=data[at:end]))
             at = end
         self._rest = data[at:]
-
-
-class _Part:
-    """The first bytes of a file, up to a size."""
-
-    def __init__(self, file: SpooledTemporaryFile[bytes], size: int) -> None:
-        self._file = file
-        self._left = size
-        file.seek(0)
-
-    def read(self, size: int, /) -> bytes:
-        data = self._file.read(min(size, self._left))
-        self._left -= len(data)
-        return data
-
-
-def _last_line_end(data: bytes) -> int:
-    """Return the length of the whole lines; progress bars end theirs with a carriage return."""
-    return max(data.rfind(b"\n"), data.rfind(b"\r")) + 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
 
     from stabdiag.findings import Finding, Severity
     from stabdiag.report import Report
+    from stabdiag.watch.job import Job
     from stabdiag.watch.sources import Source
 
 # Diagnosing a log that keeps growing takes this share of one processor at most: what decides waits
@@ -29,6 +29,11 @@ _SHARE: Final = 1 / 2
 
 # Waiting is cut into naps of so many seconds, so that a signal is answered at once.
 _NAP: Final = 0.25
+
+
+# When a process has ended, what it wrote through a pipe may still be on its way, for so many
+# seconds at most.
+_LAST_WORDS: Final = 1.0
 
 
 class End(StrEnum):
@@ -70,12 +75,12 @@ class Until:
     """When to end, besides the end of the input.
 
     At a finding as severe as ``fail_on`` that is certain (None: at none), when nothing came for
-    ``quiet`` seconds, when the ``process`` of a number has ended, or when ``stopped`` says so.
+    ``quiet`` seconds, when the ``process`` has ended, or when ``stopped`` says so.
     """
 
     fail_on: Severity | None = None
     quiet: float | None = None
-    process: int | None = None
+    process: Job | None = None
     stopped: Callable[[], bool] = field(default=lambda: False)
 
 
@@ -97,28 +102,37 @@ class Seen:
 def watch(source: Source, ask: Ask, until: Until, *, interval: float) -> Iterator[Seen]:
     """Look at a source every so many seconds; yield what is known after each look, the end last.
 
-    The last report is of all that the source holds.
+    The last report is of all that the source holds, but for a last line without its end: only the
+    end of the input tells that it is a whole one. Nothing is certain of a job until its log goes on
+    before our eyes: what it held before may be of an earlier attempt.
     """
     pace = Pace(share=_SHARE)
     grew_at = time.monotonic()
     report: Report | None = None
     trouble: LogError | None = None
     sure: Finding | None = None
-    is_behind = True
+    before: object = None
+    is_behind, is_first = True, True
     while True:
         end = _end(source, until, quiet_for=time.monotonic() - grew_at)
+        if end is End.PROCESS:
+            _sleep(_LAST_WORDS, until.stopped)
         if source.look():
             is_behind, grew_at = True, time.monotonic()
             end = None if end is End.QUIET else end
         if end is not None or (is_behind and pace.is_due):
             with pace.work():
                 try:
-                    report, trouble = ask.diagnose(source, whole=end is not None), None
+                    report, trouble = ask.diagnose(source, whole=end is End.INPUT), None
                 except LogError as error:
                     trouble = error
                 else:
-                    sure = None if until.fail_on is None else certain(report, until.fail_on)
+                    before = _mark(report) if is_first else before
+                    sure = None
+                    if until.fail_on is not None and _mark(report) != before:
+                        sure = certain(report, until.fail_on)
             is_behind = False
+        is_first = False
         if sure is not None and end is None:
             end = End.FOUND
         yield Seen(
@@ -139,22 +153,17 @@ def _end(source: Source, until: Until, *, quiet_for: float) -> End | None:
         return End.STOPPED
     if source.ended:
         return End.INPUT
-    if until.process is not None and not _runs(until.process):
+    if until.process is not None and not until.process.runs:
         return End.PROCESS
     if until.quiet is not None and quiet_for >= until.quiet:
         return End.QUIET
     return None
 
 
-def _runs(process: int) -> bool:
-    """Tell whether a process of this number exists."""
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:  # someone else's
-        return True
-    return True
+def _mark(report: Report) -> object:
+    """Return by what it is told that a log went on: its losses, or its records if it has none."""
+    loss = report.history.get("loss")
+    return report.history.source.records if loss is None else (len(loss), *loss.steps[-1:])
 
 
 def _sleep(seconds: float, stopped: Callable[[], bool]) -> None:

@@ -11,6 +11,8 @@ from stabdiag.errors import LogError
 from stabdiag.places import Found
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from stabdiag.watch.grown import Grown
 
 _BITE: Final = 1 << 16
@@ -19,15 +21,19 @@ _BITE: Final = 1 << 16
 class Pipe:
     """Standard input, or a pipe with a name."""
 
-    def __init__(self, pipe: int, grown: Grown) -> None:
-        """Read from a file descriptor, in a thread: reading waits for whoever writes."""
+    def __init__(self, opened: Callable[[], int], grown: Grown) -> None:
+        """Read from the file descriptor that is ``opened``.
+
+        That is done in a thread: to open a pipe waits for whoever writes, and so does to read it.
+        """
         self.ended = False
         self._grown = grown
         self._came: SimpleQueue[bytes | OSError] = SimpleQueue()
-        Thread(target=self._read, args=(pipe,), daemon=True).start()
+        Thread(target=self._read, args=(opened,), daemon=True).start()
 
-    def _read(self, pipe: int) -> None:
+    def _read(self, opened: Callable[[], int]) -> None:
         try:
+            pipe = opened()
             while data := os.read(pipe, _BITE):
                 self._came.put(data)
         except OSError as error:

@@ -7,6 +7,7 @@ import stat
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from stabdiag.errors import LogError
 from stabdiag.places import Found, read_place
 from stabdiag.watch.pace import Pace
 
@@ -42,8 +43,12 @@ class Place:
         return changed
 
     def found(self, *, whole: bool) -> Found:
-        """Read what is there now."""
-        return read_place(self._logs, format=self._asked.format, wanted=self._asked.wanted)
+        """Read what is there now; to read a pipe would wait for whoever writes."""
+        for log in self._logs:
+            if Path(log).is_fifo():
+                raise LogError(f"{log}: a pipe is watched alone, and from its start on")
+        asked = self._asked
+        return read_place(self._logs, format=asked.format, wanted=asked.wanted, grows=not whole)
 
     def close(self) -> None:
         """Do nothing: no file stays open."""

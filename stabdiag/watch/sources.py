@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -24,8 +23,9 @@ if TYPE_CHECKING:
 class Source(Protocol):
     """A log that may grow."""
 
-    ended: bool
-    """Whether nothing more can come."""
+    @property
+    def ended(self) -> bool:
+        """Whether nothing more can come."""
 
     def look(self) -> bool:
         """Take what is new, and return whether anything is."""
@@ -58,11 +58,6 @@ def open_source(logs: Sequence[str], asked: Asked) -> Source:
         return Place(logs, asked)
     (log,) = logs
     if log == "-":
-        return Pipe(sys.stdin.fileno(), Grown(STANDARD_INPUT, asked))
-    path = Path(log)
-    if path.is_fifo():
-        pipe = os.open(path, os.O_RDONLY)
-        return Pipe(pipe, Grown(log, asked))
-    if path.is_dir():
-        return Place(logs, asked)
-    return File(path, asked)
+        pipe = sys.stdin.fileno()
+        return Pipe(lambda: pipe, Grown(STANDARD_INPUT, asked))
+    return Place(logs, asked) if Path(log).is_dir() else File(Path(log), asked)

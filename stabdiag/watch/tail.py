@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import stat
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum, auto
@@ -70,6 +71,8 @@ class Tail:
             status = self._path.stat()
             if (status.st_dev, status.st_ino) == self._identity:
                 return
+            if stat.S_ISFIFO(status.st_mode) or stat.S_ISCHR(status.st_mode):
+                return  # to read a pipe or a terminal waits for whoever writes
             file = self._path.open("rb", buffering=0)
         except FileNotFoundError:
             return

@@ -43,7 +43,7 @@ def test_what_is_written_besides_does_not_change_the_rest(
 ):
     arguments = ("--fail-on", "warning", "-f", "json", "-o", "report.json")
     assert stabdiag("diagnose", LOG, *arguments, "--write", "junit=a b.xml") == (1, "", "")
-    assert json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))["schema"] == 1
+    assert json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))["schema"] == 2
     assert "<failure" in (tmp_path / "a b.xml").read_text(encoding="utf-8")
 
 
@@ -103,3 +103,29 @@ def test_pages_are_utf_8_where_the_system_is_not(tmp_path: Path):
     done = subprocess.run(command, capture_output=True, check=True, env=environment, cwd=tmp_path)
     told = render(diagnose(str(LOG)), "markdown", command=f"stabdiag diagnose {LOG}")
     assert done.stdout.decode("utf-8") == told
+
+
+TOLD = "spike.sigma is 9 (default 3, set by stabdiag.toml)"
+
+
+@pytest.mark.parametrize("name", sorted(set(names()) - {"json", "gitlab", "svg"}))
+def test_limits_that_a_file_sets_are_told_with_the_file(
+    stabdiag: Callable[..., Result], tmp_path: Path, name: str
+):
+    healthy = ROOT / "fixtures" / "runs" / "healthy-fp32" / "log.jsonl"
+    assert TOLD not in stabdiag("diagnose", healthy, "-f", name, "-o", "plain").out
+    (tmp_path / "stabdiag.toml").write_text("[spike]\nsigma = 9\n", encoding="utf-8")
+    stabdiag("diagnose", healthy, "-f", name, "-o", "out")
+    plain, text = (
+        " ".join((tmp_path / one).read_text(encoding="utf-8").replace("\\_", "_").split())
+        for one in ("plain", "out")
+    )
+    assert TOLD not in plain
+    assert TOLD in text
+
+
+def test_a_check_tells_of_its_limits_once(stabdiag: Callable[..., Result], tmp_path: Path):
+    (tmp_path / "stabdiag.toml").write_text("[spike]\nsigma = 9\n", encoding="utf-8")
+    out = stabdiag("check", LOG, LOG, "--limit", "spike.window=90").out.splitlines()
+    assert out[0] == f"limits: {TOLD}; spike.window is 90 (default 100, set by --limit)"
+    assert not [line for line in out[1:] if line.startswith("limits")]

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import jsonschema
+import numpy as np
 import pytest
 from rich.cells import cell_len
 from rich.console import Console
@@ -132,3 +133,17 @@ def test_many_runs_are_cut(compared: Compared) -> None:
     found = compared("seed-variance")
     many = replace(found, runs=found.runs * 8)
     assert "and 24 more" in render(many, "terminal")
+
+
+@pytest.mark.parametrize("short", [25, 27, 40, 150])
+def test_a_short_run_beside_a_long_one_is_drawn(short: int) -> None:
+    at = np.arange(4000)
+    loss = 2 + 2 * np.exp(-at / 300) + 0.05 * np.random.default_rng(0).standard_normal(4000)
+    runs = [
+        {"step": at, "loss": loss},
+        {"step": at[:short], "loss": 1.1 * loss[:short]},
+    ]
+    found = stabdiag.compare(runs, kind="reruns", manifests=[{"peak_lr": 1e-3}, {"peak_lr": 1e-2}])
+    assert "config-differs" in [one.slug for one in found.findings]
+    for name in names(FORMATS):
+        assert render(found, name)

@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 
 import stabdiag
-from stabdiag.findings import Answer, AskedOf, Finding, Verdict
+from stabdiag.findings import Action, ActionKind, Answer, AskedOf, Finding, Verdict
 from stabdiag.history import Event, EventKind, History, Series, Source
 from stabdiag.limits import Limits
 from stabdiag.manifest import Manifest
-from stabdiag.report import NotLogged, Report
+from stabdiag.report import NotLogged, Report, Tree
 from stabdiag.tree.outcomes import BY_SLUG
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def answer(
     )
 
 
-def finding(slug: str, question: str, summary: str, first_action: str, **rest: object) -> Finding:
+def finding(slug: str, question: str, summary: str, *actions: Action, **rest: object) -> Finding:
     """Return one finding, with what its outcome fixes looked up."""
     outcome = BY_SLUG[slug]
     known = Finding(
@@ -100,7 +100,7 @@ def finding(slug: str, question: str, summary: str, first_action: str, **rest: o
         question=question,
         title=outcome.title,
         summary=summary,
-        first_action=first_action,
+        actions=actions,
     )
     return replace(known, **rest)  # type: ignore[arg-type]
 
@@ -171,12 +171,29 @@ def make_persistent() -> Report:
         "Q2.4",
         "At step 4913 the loss jumped from 2.03 to 7.51, 68 σ above the 100 steps before it, and "
         "50 steps later it was still at 3.75.",
-        "Reload the checkpoint of step 4800, the last before the spike at 4913, and restart with "
-        "the clip threshold at 0.5 (now 1.0).",
-        next_actions=(
+        Action(
+            ActionKind.CLIP_GRADIENTS,
+            "Reload the checkpoint of step 4800, the last before the spike at 4913, and restart "
+            "with the clip threshold at 0.5 (now 1.0).",
+            setting="grad_clip",
+            from_=1.0,
+            to=0.5,
+            checkpoint=4800,
+        ),
+        Action(
+            ActionKind.SKIP_BATCHES,
             "Skip the batches of steps 4905 to 4915 on the restart; if the spike comes back "
             "without them, it is not the data.",
+            step=4905,
+        ),
+        Action(
+            ActionKind.LOWER_LR,
             "Lower the peak learning rate (3e-4) by a factor of 2.",
+            setting="peak_lr",
+            from_=3e-4,
+        ),
+        Action(
+            ActionKind.RERUN,
             "If no checkpoint is left, train again from the start: the optimizer's moments are "
             "corrupted, and the loss will not come back by itself.",
         ),
@@ -196,7 +213,11 @@ def make_persistent() -> Report:
         "gradient-overflow",
         "Q3.2",
         "The loss scale was halved 14 times where its probe rate explains 3.",
-        "Lower the learning rate by a factor of 2, or switch from fp16 to bf16.",
+        Action(
+            ActionKind.LOWER_LR,
+            "Lower the learning rate by a factor of 2, or switch from fp16 to bf16.",
+            also=(ActionKind.CHANGE_DTYPE,),
+        ),
         step=212,
     )
     spiked = answer(
@@ -241,9 +262,8 @@ def make_persistent() -> Report:
         ),
     )
     return Report(
-        diagnosis=diagnosis,
         findings=(diagnosis, overflow),
-        trail=trail,
+        tree=Tree(outcome=diagnosis, answers=trail),
         not_logged=(
             NotLogged(role="weight_norm", cost="Q4.3 cannot tell whether the weights blew up."),
             NotLogged(role="batch_id", cost="Q2.3 cannot tell a repeated batch."),
@@ -281,23 +301,24 @@ def make_healthy() -> Report:
         "healthy",
         "Q4.1",
         "No NaN, no spike and no divergence in 1200 steps; the loss went from 8.0 to 2.0.",
-        "",
     )
     return Report(
-        diagnosis=diagnosis,
         findings=(diagnosis,),
-        trail=(
-            answer("Q1.1", Verdict.NO, "All 1200 logged losses are finite."),
-            answer(
-                "Q2.1",
-                Verdict.NO,
-                "The largest of 3 exceedances is 3.4 σ; noise like this run's own reaches 4.9 σ "
-                "in 1 log of 100.",
-                limits=("spike.sigma", "spike.false_alarm"),
-                sigmas=3.4,
+        tree=Tree(
+            outcome=diagnosis,
+            answers=(
+                answer("Q1.1", Verdict.NO, "All 1200 logged losses are finite."),
+                answer(
+                    "Q2.1",
+                    Verdict.NO,
+                    "The largest of 3 exceedances is 3.4 σ; noise like this run's own reaches 4.9 "
+                    "σ in 1 log of 100.",
+                    limits=("spike.sigma", "spike.false_alarm"),
+                    sigmas=3.4,
+                ),
+                answer("Q3.1", Verdict.UNKNOWN, "The manifest does not tell the dtype."),
+                answer("Q4.1", Verdict.NO, "The loss still falls over the last 200 steps."),
             ),
-            answer("Q3.1", Verdict.UNKNOWN, "The manifest does not tell the dtype."),
-            answer("Q4.1", Verdict.NO, "The loss still falls over the last 200 steps."),
         ),
         not_logged=(NotLogged(role="loss_scale", cost="§3 cannot be asked."),),
         history=history(
@@ -324,33 +345,49 @@ def make_nan() -> Report:
         "Q3.3",
         "The loss is NaN from step 812 on, 88 losses in all; the gradient norm rose 900-fold over "
         "the 16 steps before.",
-        "Reload the checkpoint of step 800 and run one forward batch with the loss scale capped "
-        "at 1024.",
-        next_actions=("Switch from fp16 to bf16.", "Clip the gradient norm at 1.0."),
+        Action(
+            ActionKind.DYNAMIC_LOSS_SCALE,
+            "Reload the checkpoint of step 800 and run one forward batch with the loss scale "
+            "capped at 1024.",
+            checkpoint=800,
+        ),
+        Action(
+            ActionKind.CHANGE_DTYPE,
+            "Switch from fp16 to bf16.",
+            setting="dtype",
+            from_="fp16",
+            to="bf16",
+        ),
+        Action(ActionKind.CLIP_GRADIENTS, "Clip the gradient norm at 1.0.", to=1.0),
         step=812,
         evidence={"first_bad_step": 812, "last_good_step": 811, "bad": 88, "last": float("nan")},
     )
     return Report(
-        diagnosis=diagnosis,
         findings=(diagnosis,),
-        trail=(
-            answer(
-                "Q1.1", Verdict.YES, "The loss is NaN at 88 steps, first at step 812.", steps=(812,)
-            ),
-            answer("Q1.2", Verdict.YES, "The loss scale moves, which only fp16 has."),
-            answer(
-                "Q2.1",
-                Verdict.YES,
-                "At step 803 the loss stood 21 σ above the 100 steps before it.",
-                asked_of=AskedOf.LEAD_UP,
-                steps=(803,),
-                sigmas=21.0,
-            ),
-            answer(
-                "Q4.1",
-                Verdict.NO,
-                "Before the spike the loss was falling.",
-                asked_of=AskedOf.LEAD_UP,
+        tree=Tree(
+            outcome=diagnosis,
+            answers=(
+                answer(
+                    "Q1.1",
+                    Verdict.YES,
+                    "The loss is NaN at 88 steps, first at step 812.",
+                    steps=(812,),
+                ),
+                answer("Q1.2", Verdict.YES, "The loss scale moves, which only fp16 has."),
+                answer(
+                    "Q2.1",
+                    Verdict.YES,
+                    "At step 803 the loss stood 21 σ above the 100 steps before it.",
+                    asked_of=AskedOf.LEAD_UP,
+                    steps=(803,),
+                    sigmas=21.0,
+                ),
+                answer(
+                    "Q4.1",
+                    Verdict.NO,
+                    "Before the spike the loss was falling.",
+                    asked_of=AskedOf.LEAD_UP,
+                ),
             ),
         ),
         not_logged=(NotLogged(role="batch_id", cost="Q2.3 cannot tell a repeated batch."),),
@@ -386,19 +423,20 @@ def renamed() -> Callable[[Report, str], Report]:
             report.diagnosis,
             title=name,
             summary=f"See {name} here.",
-            first_action=f"Look at {name} now.",
-            next_actions=(f"Then look at {name}.",),
+            actions=(
+                Action(ActionKind.INSPECT_DATA, f"Look at {name} now."),
+                Action(ActionKind.INSPECT_DATA, f"Then look at {name}."),
+            ),
             evidence={name: name},
         )
         answers = tuple(
             replace(a, because=f"It is {name}.", measured={name: name}, branch=name)
-            for a in report.trail
+            for a in report.tree.answers
         )
         return replace(
             report,
-            diagnosis=first,
             findings=(first, *(replace(f, summary=name) for f in report.findings[1:])),
-            trail=answers,
+            tree=Tree(outcome=first, answers=answers),
             not_logged=(NotLogged(role=name, cost=name),),
             history=replace(report.history, series=logged, source=source, events=(hostile,)),
             manifest=replace(report.manifest, path=name, inferred={name: name}, unknown={name: 1}),

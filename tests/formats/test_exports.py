@@ -20,7 +20,7 @@ from stabdiag.formats import render
 from stabdiag.formats.json import schema
 from stabdiag.formats.place import fingerprints, line_of, log_path
 from stabdiag.history import Event, EventKind, Part
-from stabdiag.report import Unchecked
+from stabdiag.report import NotChecked
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -287,8 +287,8 @@ def test_a_failure_tells_what_to_do(persistent: Report):
 
 def test_questions_are_tests_in_the_order_of_the_trail(persistent: Report, nan: Report):
     for report in (persistent, nan):
-        cases = list(junit(report).iter("testcase"))[: len(report.trail)]
-        for case, answer in zip(cases, report.trail, strict=True):
+        cases = list(junit(report).iter("testcase"))[: len(report.tree.answers)]
+        for case, answer in zip(cases, report.tree.answers, strict=True):
             assert case.get("name", "").startswith(f"{answer.question} {answer.asks}")
             unknown = answer.verdict is Verdict.UNKNOWN
             assert (case.find("skipped") is not None) == unknown
@@ -297,8 +297,8 @@ def test_questions_are_tests_in_the_order_of_the_trail(persistent: Report, nan: 
 
 
 def test_symptoms_that_could_not_be_checked_are_skipped(persistent: Report):
-    unchecked = (Unchecked(symptom="overfitting", missing=("eval_loss",)),)
-    suite = junit(replace(persistent, unchecked=unchecked))
+    not_checked = (NotChecked(symptom="overfitting", missing=("eval_loss",)),)
+    suite = junit(replace(persistent, not_checked=not_checked))
     (case,) = (case for case in suite.iter("testcase") if case.get("name") == "overfitting")
     skipped = case.find("skipped")
     assert skipped is not None

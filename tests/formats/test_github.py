@@ -17,6 +17,7 @@ from stabdiag.formats.markdown import MARK
 from stabdiag.formats.markdown.mermaid import chart
 from stabdiag.formats.subject import Plot
 from stabdiag.history import Event, EventKind, Series
+from stabdiag.report import Tree
 
 if TYPE_CHECKING:
     from stabdiag.report import Report
@@ -69,7 +70,7 @@ def test_an_annotation_for_each_finding(persistent: Report):
 
 def test_a_healthy_run_is_told_as_well(healthy: Report):
     ((name, told, message),) = orders(render(healthy, "github"))
-    assert (name, told["title"]) == ("notice", "Nothing wrong found [healthy]")
+    assert (name, told["title"]) == ("notice", "No instability found [healthy]")
     assert message == healthy.diagnosis.summary
 
 
@@ -80,8 +81,9 @@ def test_every_severity_has_a_level(persistent: Report):
 
 
 def test_what_the_log_says_points_at_its_line(nan: Report):
-    first, *rest = orders(render(said(nan, *"abcdefg"), "github"))
+    first, limits, *rest = orders(render(said(nan, *"abcdefg"), "github"))
     assert first[1]["line"] == "900"  # the first of them is from the step of the finding
+    assert limits[2] == "spike.sigma is 4 (default 3)"
     assert [(told["line"], message) for _, told, message in rest] == [
         ("902", "c"),
         ("903", "d"),
@@ -127,7 +129,7 @@ def test_what_is_wrong_and_what_to_do_stands_first(persistent: Report):
 def test_how_it_was_found_is_folded_away(persistent: Report):
     text = render(persistent, "markdown")
     assert text.count("<details>") == text.count("</details>") == 4
-    for answer in persistent.trail:
+    for answer in persistent.tree.answers:
         assert f"| {answer.question} |" in text
         assert f"| {answer.question} |" not in folds(text)
     assert "6 questions were asked: 1 yes, 3 no, 1 found, 1 unknown" in text
@@ -141,7 +143,7 @@ def test_what_could_not_be_tested_is_in_the_open_where_nothing_was_found(healthy
 
 def test_the_headline_does_not_hide_what_else_was_found(healthy: Report, persistent: Report):
     beside = (replace(persistent.findings[1], severity=Severity.WARNING),) * 2
-    text = render(replace(healthy, findings=(healthy.diagnosis, *beside)), "markdown")
+    text = render(replace(healthy, findings=beside), "markdown")
     assert f"### ⚠️ {beside[0].title}, step {beside[0].step}\n" in text
     assert f"Otherwise: {healthy.diagnosis.summary}" in text
 
@@ -198,7 +200,11 @@ def test_the_least_there_can_be(healthy: Report):
     history = replace(healthy.history, series={}, source=source)
     found = replace(healthy.diagnosis, section="§4", severity=Severity.NOTE)
     least = replace(
-        healthy, diagnosis=found, findings=(found,), trail=(), not_logged=(), history=history
+        healthy,
+        findings=(found,),
+        tree=Tree(outcome=found, answers=()),
+        not_logged=(),
+        history=history,
     )
     for text in (render(least, "markdown"), summary(least)):
         assert "**Evidence**" not in text
@@ -271,9 +277,3 @@ def test_a_summary_has_the_drawn_chart_and_a_comment_has_bars(persistent: Report
     bare = re.sub(r"```mermaid.*?```|```text.*?```", "", summary(persistent), flags=re.DOTALL)
     plain = re.sub(r"```text.*?```", "", render(persistent, "markdown"), flags=re.DOTALL)
     assert bare == plain
-
-
-def test_a_warning_is_not_told_beside_that_nothing_is_wrong(healthy: Report, persistent: Report):
-    warning = replace(persistent.findings[1], severity=Severity.WARNING)
-    text = render(replace(healthy, findings=(healthy.diagnosis, warning)), "github")
-    assert [name for name, _, _ in orders(text)] == ["warning"]

@@ -71,7 +71,7 @@ def test_golden(request: pytest.FixtureRequest, name: str, case: str):
 
 @pytest.mark.parametrize("format_name", names())
 def test_every_leaf_in_every_format(leaf: Report, format_name: str):
-    slug, text = leaf.diagnosis.slug, render(leaf, format_name)
+    slug, text = leaf.tree.outcome.slug, render(leaf, format_name)
     if format_name in SUFFIXES:
         compare(rounded(text), GOLDEN / "leaves" / f"{slug}.{SUFFIXES[format_name]}")
     else:  # a picture or a page of a format that is told by the files above: its digest will do

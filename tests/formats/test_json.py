@@ -10,9 +10,10 @@ import jsonschema
 import numpy as np
 import pytest
 
+from stabdiag.findings import ActionKind
 from stabdiag.formats import render
 from stabdiag.formats.json import MANIFEST_FIELDS, schema
-from stabdiag.history import EventKind
+from stabdiag.history import EventCode, EventKind
 from stabdiag.manifest import Manifest
 
 if TYPE_CHECKING:
@@ -57,7 +58,10 @@ def test_the_schema_is_closed():
 
     for node in objects(json.loads(schema())):
         assert node["additionalProperties"] is False
-        assert sorted(node["required"]) == sorted(node["properties"])
+        # Of an action what does not apply is left out.
+        is_action = "checkpoint" in node["properties"]
+        always = ["kind", "text", "also"] if is_action else list(node["properties"])
+        assert sorted(node["required"]) == sorted(always)
 
 
 def test_keys_come_in_the_order_of_the_schema(report: Report):
@@ -67,7 +71,7 @@ def test_keys_come_in_the_order_of_the_schema(report: Report):
     for name in ("finding", "answer", "source", "manifest"):
         part = {
             "finding": written["diagnosis"],
-            "answer": written["trail"][0],
+            "answer": written["tree"]["answers"][0],
             "source": written["source"],
             "manifest": written["manifest"],
         }[name]
@@ -77,6 +81,29 @@ def test_keys_come_in_the_order_of_the_schema(report: Report):
 def test_the_schema_knows_every_kind_of_event():
     event = json.loads(schema())["properties"]["events"]["items"]["properties"]
     assert event["kind"]["enum"] == [kind.value for kind in EventKind]
+    assert event["code"]["enum"] == [*(code.value for code in EventCode), None]
+
+
+def test_the_schema_knows_every_kind_of_action():
+    kinds = json.loads(schema())["$defs"]["action"]["properties"]["kind"]["enum"]
+    assert kinds == [kind.value for kind in ActionKind]
+
+
+def test_an_action_holds_what_applies(persistent: Report):
+    first, second, *_ = strict(render(persistent, "json"))["diagnosis"]["actions"]
+    assert {name: first[name] for name in first if name != "text"} == {
+        "kind": "clip-gradients",
+        "also": [],
+        "setting": "grad_clip",
+        "from": 1.0,
+        "to": 0.5,
+        "checkpoint": 4800,
+    }
+    assert {"kind", "text", "also", "step"} == set(second)
+
+
+def test_the_dictionary_is_the_json(persistent: Report):
+    assert persistent.to_dict() == strict(persistent.to_json())
 
 
 def test_every_field_of_the_manifest_is_written():
@@ -87,7 +114,7 @@ def test_every_field_of_the_manifest_is_written():
 def test_what_is_not_finite_is_written_as_a_string(nan: Report):
     values = {"a": float("nan"), "b": float("inf"), "c": float("-inf"), "d": 1.5}
     found = replace(nan.diagnosis, evidence=values)
-    written = strict(render(replace(nan, diagnosis=found), "json"))
+    written = strict(render(replace(nan, findings=(found,)), "json"))
     assert written["diagnosis"]["evidence"] == {
         "a": "NaN",
         "b": "Infinity",
@@ -106,7 +133,7 @@ def test_numpy_scalars_are_numbers_and_the_rest_is_text(healthy: Report):
         "e": 1j,
     }
     found = replace(healthy.diagnosis, evidence=values)
-    written = strict(render(replace(healthy, diagnosis=found), "json"))
+    written = strict(render(replace(healthy, findings=(found,)), "json"))
     assert written["diagnosis"]["evidence"] == {"a": 0.5, "b": 3, "c": True, "d": "NaN", "e": "1j"}
 
 

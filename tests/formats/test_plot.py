@@ -83,7 +83,7 @@ def test_the_vertical_axis_tells_the_extremes_and_round_numbers(nan: Report):
 
 def with_base(report: Report, base: float) -> Report:
     found = replace(report.diagnosis, evidence={"base": base})
-    return replace(report, diagnosis=found)
+    return replace(report, findings=(found,))
 
 
 def test_what_the_loss_was_before_is_a_line_across_the_plot(persistent: Report):
@@ -157,7 +157,7 @@ def test_too_narrow_a_page_has_no_plot(persistent: Report):
 
 def test_section_three_draws_the_loss_scale(nan: Report):
     found = replace(nan.diagnosis, slug="loss-scale-collapsed", section="§3")
-    plot = choose(replace(nan, diagnosis=found))
+    plot = choose(replace(nan, findings=(found,)))
     assert plot is not None
     assert plot.series.role == "loss_scale"
     assert [companion.role for companion in plot.companions] == ["grad_norm"]
@@ -174,7 +174,7 @@ def test_the_weight_norm_that_moves_most_is_drawn(persistent: Report):
         values = np.linspace(1.0, growth, 6200)
         logged[f"weight_norm/{name}"] = series(values, f"weight_norm/{name}")
     history = replace(persistent.history, series=logged)
-    plot = choose(replace(persistent, diagnosis=found, history=history))
+    plot = choose(replace(persistent, findings=(found,), history=history))
     assert plot is not None
     assert [companion.role for companion in plot.companions] == ["weight_norm/growing"]
     assert (plot.first, plot.last) == (0, 6199)
@@ -185,4 +185,4 @@ def test_nothing_to_draw(healthy: Report):
     history = replace(healthy.history, series={"loss": series(values)})
     assert choose(replace(healthy, history=history)) is None
     found = replace(healthy.diagnosis, severity=Severity.NOTE)
-    assert choose(replace(healthy, diagnosis=found)) is not None
+    assert choose(replace(healthy, findings=(found,))) is not None

@@ -11,10 +11,10 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from stabdiag.findings import Severity, Verdict
+from stabdiag.findings import Action, ActionKind, Severity, Verdict
 from stabdiag.formats import render
 from stabdiag.history import Event, EventKind
-from stabdiag.report import Unchecked
+from stabdiag.report import NotChecked, Tree
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -99,28 +99,18 @@ def test_a_warning_goes_before_a_run_that_is_well_otherwise(
     healthy: Report, slugs: list[str], told: list[str]
 ):
     note = replace(healthy.diagnosis, slug="plateau", severity=Severity.NOTE)
+    act = Action(ActionKind.LOG_MORE, "Act.")
     warnings = [
-        replace(note, slug=slug, severity=Severity.WARNING, title=f"On {slug}", first_action="Act.")
+        replace(note, slug=slug, severity=Severity.WARNING, title=f"On {slug}", actions=(act,))
         for slug in slugs
     ]
-    warned = replace(healthy, findings=(*healthy.findings, *warnings, note))
+    warned = replace(healthy, findings=(*warnings, note))
     text = render(warned, "terminal")
     assert text.splitlines()[0] == f"WARNING  On {slugs[0]}  [{slugs[0]}]"
     assert " ".join(f"Otherwise: {healthy.diagnosis.summary}".split()) in " ".join(text.split())
     assert "┃ FIRST ACTION\n┃ Act.\n" in text
     rest = text.partition("\nAlso found")[2].partition("\n\n")[0]
     assert re.findall(r"\[(.*?)\]", rest) == told
-    only_a_note = replace(healthy, findings=(*healthy.findings, note))
-    head = render(only_a_note, "terminal").splitlines()[0]
-    assert head == "OK  Nothing wrong found  [healthy]"
-
-
-def test_a_note_does_not_pass_over_warnings_either(healthy: Report):
-    note = replace(healthy.diagnosis, severity=Severity.NOTE, title="Too little", slug="few")
-    warning = replace(note, slug="overfitting", severity=Severity.WARNING)
-    report = replace(healthy, diagnosis=note, findings=(note, warning))
-    head = render(report, "terminal").splitlines()[0]
-    assert head == "WARNING  Too little  [overfitting]"
 
 
 def test_other_findings_stand_before_the_reasoning(persistent: Report):
@@ -135,22 +125,22 @@ def test_only_verbose_shows_the_limits(persistent: Report):
 
 def test_what_was_not_checked_takes_one_line(persistent: Report):
     lacking = tuple(
-        Unchecked(symptom=f"symptom-{n}", missing=(f"a_role_with_a_long_name_{n}",))
+        NotChecked(symptom=f"symptom-{n}", missing=(f"a_role_with_a_long_name_{n}",))
         for n in range(9)
     )
-    report = replace(persistent, unchecked=lacking)
+    report = replace(persistent, not_checked=lacking)
     lines = render(report, "terminal").splitlines()
     (line,) = [line for line in lines if "a_role_with_a_long_name" in line]
     assert line.startswith("Not checked  9 symptoms, for lack of a_role_with_a_long_name_0")
     assert line.endswith("…")
-    assert "symptom-8: a_role_with_a_long_name_8" in render(report, "terminal", verbose=True)
+    assert "symptom-8: needs a_role_with_a_long_name_8" in render(report, "terminal", verbose=True)
 
 
 @pytest.mark.parametrize("width", [60, 71, 72, 80, 100])
 @pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
 def test_no_role_that_could_not_be_checked_is_cut(persistent: Report, width: int, encoding: str):
     lacking = ("eval_loss", "tokens_per_second", "manifest.vocab_size")
-    report = replace(persistent, unchecked=(Unchecked(symptom="mfu-low", missing=lacking),))
+    report = replace(persistent, not_checked=(NotChecked(symptom="mfu-low", missing=lacking),))
     lines = render(report, "terminal", width=width, encoding=encoding).splitlines()
     (line,) = [line for line in lines if line.startswith("Not checked")]
     assert line.startswith("Not checked  1 symptom, for lack of eval_loss")
@@ -169,7 +159,7 @@ def test_one_of_a_kind_is_told_in_the_singular(persistent: Report):
 
 def test_the_page_that_is_named_is_that_of_the_worst_finding(healthy: Report):
     warning = replace(healthy.diagnosis, slug="not-learning", severity=Severity.WARNING)
-    report = replace(healthy, findings=(*healthy.findings, warning))
+    report = replace(healthy, findings=(warning,))
     for name in ("terminal", "markdown", "html"):
         text = render(report, name)
         assert "stabdiag explain not-learning" in text
@@ -207,17 +197,22 @@ def test_a_healthy_report_is_short_and_tells_what_was_not_tested(healthy: Report
 
 
 def test_a_healthy_report_that_tested_nothing_says_so(healthy: Report):
-    unknown = tuple(replace(a, verdict=Verdict.UNKNOWN) for a in healthy.trail)
-    text = render(replace(healthy, trail=unknown), "terminal")
+    unknown = tuple(replace(a, verdict=Verdict.UNKNOWN) for a in healthy.tree.answers)
+    text = render(replace(healthy, tree=replace(healthy.tree, answers=unknown)), "terminal")
     assert "\nTested" not in text
     assert "\nCould not be tested" in text
 
 
 def test_the_least_there_can_be(healthy: Report):
     history = replace(healthy.history, series={})
-    found = replace(healthy.diagnosis, severity=Severity.NOTE, question="", first_action="Log it.")
+    log = Action(ActionKind.LOG_MORE, "Log it.")
+    found = replace(healthy.diagnosis, severity=Severity.NOTE, question="", actions=(log,))
     least = replace(
-        healthy, diagnosis=found, findings=(found,), trail=(), not_logged=(), history=history
+        healthy,
+        findings=(found,),
+        tree=Tree(outcome=found, answers=()),
+        not_logged=(),
+        history=history,
     )
     assert "Log it." in render(least, "terminal", verbose=True)
 

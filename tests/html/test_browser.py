@@ -9,7 +9,6 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
 
 import stabdiag
-from stabdiag.formats.lead import lead
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,7 +33,7 @@ def test_it_opens_without_a_request_or_a_complaint(
 ):
     report = report_of(run)
     shown = opened(report)
-    assert shown.page.locator("h1").inner_text().startswith(lead(report).title)
+    assert shown.page.locator("h1").inner_text().startswith(report.diagnosis.title)
     assert shown.page.locator("#plots canvas").count() == shown.page.evaluate("panels.length")
     assert drawn(shown.page)
     assert len(shown.requests) == 1

@@ -97,7 +97,7 @@ def test_the_library_stands_in_the_page_with_its_licence(page: str):
 def test_what_was_found_stands_in_the_page(page: str, report_of: Callable[..., Report]):
     report = report_of("spike-persistent-fp16")
     assert "Reload the checkpoint of step 300" in page
-    for answer in report.trail:
+    for answer in report.tree.answers:
         assert answer.question in page
     for told in ("16", "Also found", "stabdiag diagnose run", "checkpoint_every", "§3"):
         assert (told in page) == (told != "Also found" or bool(report.also_found))

@@ -39,6 +39,21 @@ def test_a_short_series_is_kept_whole():
     assert len(kept(np.zeros(MOST), ())) == MOST
 
 
+@pytest.mark.parametrize("groups", range(1, 13))
+def test_any_number_of_groups_can_be_drawn(groups: int):
+    at = np.arange(1400)
+    log = {"step": at, "loss": 2 + np.exp(-at / 200) + 0.01 * np.cos(at)}
+    log |= {f"weight_norm/{n}": 10 + n + np.sin(at) for n in range(groups)}
+    drawn = {panel.role: panel for panel in panels(stabdiag.diagnose(log))}
+    assert len(drawn["weight_norm"].lines) == min(groups, 10)
+
+
+@pytest.mark.parametrize("most", [1333, 1600])
+def test_about_as_many_points_are_kept_as_are_asked_for(most: int):
+    found = kept(np.random.default_rng(0).normal(size=20_000), (), most)
+    assert most - 2 <= len(found) <= most + 2
+
+
 def test_all_points_around_a_place_are_kept():
     found = kept(np.random.default_rng(0).normal(size=200_000), [150_000])
     assert set(range(149_750, 150_251)) <= set(found.tolist())
@@ -165,6 +180,6 @@ def test_marks(report_of: Callable[..., Report], name: str, kinds: set[str]):
 def test_the_recovery_window_is_that_of_the_question(report_of: Callable[..., Report]):
     report = report_of("spike-persistent-fp16")
     window = next(mark for mark in marks(report) if mark.kind == "recovery")
-    answer = next(answer for answer in report.trail if answer.question == "Q2.2")
+    answer = next(answer for answer in report.tree.answers if answer.question == "Q2.2")
     assert (window.first, window.last) == (400, 450)
     assert window.level == answer.measured["bound"]

@@ -213,6 +213,35 @@ def test_a_length_that_no_computer_holds_breaks_a_tar_off(put, lines):
     assert "the archive breaks off or is damaged" in columns.events[0].message
 
 
+@pytest.mark.parametrize(
+    ("kind", "size", "why"),
+    [
+        (tarfile.REGTYPE, 1 << 50, "unexpected end of data"),
+        (tarfile.XHDTYPE, 1 << 50, "a header of 1125899906842624 bytes"),
+        (tarfile.GNUTYPE_LONGNAME, 1 << 50, "a header of 1125899906842624 bytes"),
+        (tarfile.XHDTYPE, 1 << 17, "a header with a number that no computer holds"),
+    ],
+)
+@pytest.mark.parametrize("pack", [bytes, gzip.compress])
+def test_a_member_that_claims_what_is_not_there_breaks_a_tar_off(put, lines, pack, kind, size, why):
+    text = lines(0, 50)
+    header = odd("x", kind)
+    header.size = size
+    end = 512 + len(text) + -len(text) % 512
+    data = tarred({"run.jsonl": text})[:end] + header.tobuf(tarfile.GNU_FORMAT) + b"9" * (1 << 17)
+    path = put("run.tar", pack(data))
+    assert read_place([path]).columns.rows == 50
+    assert told(path) == [f"the archive breaks off or is damaged ({why})"]
+
+
+def test_a_damaged_header_is_not_taken_for_the_end_of_a_tar(put, lines):
+    data = bytearray(tarred({"run.jsonl": lines(0, 50), "b.jsonl": lines(0, 90)}))
+    data[data.index(b"b.jsonl")] ^= 1
+    path = put("run.tar", bytes(data))
+    assert read_place([path]).columns.rows == 50
+    assert told(path) == ["the archive breaks off or is damaged (no header where one is expected)"]
+
+
 def test_a_member_of_a_zip_without_a_name_is_left_out(put, lines):
     data = zipped({"run.jsonl": lines(0, 50), "x": b""})
     at = data.rindex(b"PK\x01\x02")

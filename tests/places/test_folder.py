@@ -147,6 +147,35 @@ def test_links(put, cells, tmp_path):
     assert taken(tmp_path / "runs" / "0-latest") == "run.csv"
 
 
+def test_links_that_lead_out_of_the_folder_are_told_of(put, cells, tmp_path):
+    """A cache of datasets and models is made of them, so they are followed."""
+    put("blobs/1.csv", cells(0, 50))
+    put("blobs/2.json", '{"lr": 0.5}')
+    for name, blob in (("metrics.csv", "1.csv"), ("manifest.json", "2.json")):
+        link = tmp_path / "snapshot" / name
+        link.parent.mkdir(exist_ok=True)
+        link.symlink_to(f"../blobs/{blob}")
+    assert read_place([tmp_path / "snapshot"]).manifest.peak_lr == 0.5
+    (tmp_path / "run").symlink_to("snapshot")
+    where = f"metrics.csv to {tmp_path}/blobs/1.csv and 1 more"
+    for folder in ("snapshot", "run"):
+        assert told(tmp_path / folder) == [
+            f"links that lead out of the folder were followed: {where}"
+        ]
+    assert told(tmp_path) == []
+
+
+def test_links_that_lead_to_themselves(put, cells, tmp_path):
+    put("run/metrics.csv", cells(0, 50))
+    for name in ("loop", "manifest.json", "log.csv"):
+        (tmp_path / "run" / name).symlink_to(name)
+    (tmp_path / "run" / "again").symlink_to(".")
+    assert taken(tmp_path / "run") == "metrics.csv"
+    assert told(tmp_path / "run") == []
+    with pytest.raises(LogError, match=r"cannot be opened \(Too many levels of symbolic links\)"):
+        read_place([tmp_path / "run" / "loop"])
+
+
 def test_many_files(put, lines, tmp_path, monkeypatch):
     monkeypatch.setattr("stabdiag.places.folder.MOST_FILES", 31)
     monkeypatch.setattr("stabdiag.places.logs._MOST_LOOKS", 5)
@@ -341,6 +370,18 @@ def test_what_is_no_manifest_is_told_and_left(put, lines):
     assert "manifest.json: a manifest is one JSON object" in said[0]
     assert "config.yaml: not valid YAML" in said[1]
     assert stabdiag.diagnose(log).diagnosis.slug == "healthy"
+
+
+@pytest.mark.parametrize("name", ["config.yaml", "hparams.yaml", "manifest.json", "config.toml"])
+def test_what_trips_a_parser_up_is_told_and_left(put, lines, name):
+    log = put("run/log.jsonl", lines(0, 50))
+    put("run/args.json", '{"lr": 0.5}')
+    deep = {"json": '{"a": ' * 5000, "toml": "a = " + "[" * 5000}
+    put(f"run/{name}", deep.get(name.rpartition(".")[2], 'lr: 0.1\na: !!bool "abc"\n'))
+    found = read_place([log])
+    assert found.manifest.peak_lr == 0.5
+    (event,) = found.columns.events
+    assert event.message.startswith(f"not used as manifest: {log.parent / name}: not valid ")
 
 
 def test_settings_go_before_the_manifest(put, lines):

@@ -210,7 +210,7 @@ def test_a_web_server_that_refuses(web, path, message):
 
 
 def test_a_web_server_that_keeps_silent(web, monkeypatch):
-    monkeypatch.setattr("stabdiag.places.urls._SILENCE", 0.1)
+    monkeypatch.setattr("stabdiag.places.web._SILENCE", 0.1)
     with pytest.raises(LogError, match="no answer in time; try again, or fetch the file"):
         read_place([f"{web}/slow.jsonl"])
 

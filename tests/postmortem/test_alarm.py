@@ -83,7 +83,7 @@ def test_a_log_without_a_loss_has_an_alarm_as_well() -> None:
     series = {role: one for role, one in history.series.items() if role != "loss"}
     full = stabdiag.diagnose(history, manifest={"dtype": "fp16"})
     found = next(f for f in full.findings if f.slug == "loss-scale-collapsed")
-    report = replace(full, history=replace(history, series=series), diagnosis=found)
+    report = replace(full, history=replace(history, series=series), findings=(found,))
     alarm = first_alarm(report, incident_of(report))
     assert alarm is not None
     assert 50 <= alarm.step < 89

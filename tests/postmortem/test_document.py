@@ -12,7 +12,6 @@ import pytest
 import stabdiag
 from stabdiag.errors import StabdiagError
 from stabdiag.findings import Verdict
-from stabdiag.formats.lead import lead, others
 from stabdiag.history import Event, EventKind
 from stabdiag.postmortem import postmortem
 from stabdiag.postmortem.blanks import MARK
@@ -109,7 +108,7 @@ def test_every_answer_is_found_or_ruled_out_or_open(diagnosed: Callable[[str], R
     text = postmortem(report)
     out = " ".join(row[0] for row in rows(text, "What was ruled out, and how"))
     open_ = " ".join(row[0] for row in rows(text, "Not ruled out"))
-    for answer in report.trail:
+    for answer in report.tree.answers:
         assert (f"({answer.question})" in out) is (answer.verdict is Verdict.NO)
         assert (f"({answer.question})" in open_) is (answer.verdict is Verdict.UNKNOWN)
 
@@ -238,9 +237,9 @@ def test_a_run_without_an_incident_gets_a_short_page(
     assert text.startswith(f"# {begins}")
     assert len(text.splitlines()) < 50
     assert MARK not in text
-    for found in (lead(report), *others(report)):
+    for found in report.findings:
         assert found.first_action in text
-    for answer in report.trail:
+    for answer in report.tree.answers:
         assert f"| {answer.question} |" in text
     assert "If the run failed nevertheless" in text
 

@@ -14,11 +14,12 @@ import pytest
 from markdown_it import MarkdownIt
 
 import stabdiag
+from stabdiag.findings import Action, ActionKind
 from stabdiag.history import Event, EventKind
 from stabdiag.postmortem import postmortem
 from stabdiag.postmortem.document import write
 from stabdiag.postmortem.page import page
-from stabdiag.report import NotLogged
+from stabdiag.report import NotLogged, Tree
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -73,24 +74,26 @@ def hostile(report: Report, name: str) -> Report:
         Event(kind=EventKind.COLUMN, message=name),
     )
     source = replace(report.history.source, name=name, format=name, attempts=2)
+    act = Action(ActionKind.LOG_MORE, name)
     found = replace(
         report.diagnosis,
         title=name,
         summary=name,
-        first_action=name,
-        next_actions=(name,),
+        actions=(act, act),
         evidence={name: name},
     )
     return replace(
         report,
-        diagnosis=found,
-        findings=(found, *(replace(f, title=name, first_action=name) for f in report.also_found)),
-        trail=tuple(
-            replace(a, because=name, asks=name, measured={**a.measured, name: name})
-            for a in report.trail
+        findings=(found, *(replace(f, title=name, actions=(act,)) for f in report.also_found)),
+        tree=Tree(
+            outcome=found,
+            answers=tuple(
+                replace(a, because=name, asks=name, measured={**a.measured, name: name})
+                for a in report.tree.answers
+            ),
         ),
         not_logged=(NotLogged(role=name, cost=name),),
-        unchecked=tuple(replace(one, missing=(name,)) for one in report.unchecked),
+        not_checked=tuple(replace(one, missing=(name,)) for one in report.not_checked),
         history=replace(
             report.history,
             series={**logged, **norms},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import io
 import json
@@ -9,6 +10,7 @@ import math
 import os
 import shutil
 import sqlite3
+import struct
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -24,6 +26,7 @@ from stabdiag.readers.mlflow import folder as mlflow
 from stabdiag.readers.mlflow import tracking
 from stabdiag.readers.source import Stream, open_stream
 from stabdiag.readers.sqlite import log as sqlite
+from stabdiag.readers.sqlite.file import damaged
 
 WRITER = Path(__file__).parent / "stores" / "write_mlflow.py"
 
@@ -150,10 +153,13 @@ def test_reading_leaves_a_database_as_it_is(database):
 
 
 def test_a_database_cut_anywhere_in_its_last_kilobyte(database, tmp_path):
-    data = database.path.read_bytes()
     cut = tmp_path / "cut.db"
-    cut.write_bytes(data)
-    for size in range(len(data) - 1, len(data) - 1025, -1):
+    shutil.copy(database.path, cut)
+    with contextlib.closing(sqlite3.connect(cut)) as writer:  # so that no metric is cut
+        writer.execute("CREATE TABLE last AS SELECT zeroblob(5000) AS page")
+        writer.commit()
+    whole = cut.stat().st_size
+    for size in range(whole - 1, whole - 1025, -1):
         os.truncate(cut, size)
         with open_stream(cut) as stream:
             columns = sqlite.read(stream)
@@ -179,6 +185,17 @@ def test_a_database_whose_metrics_are_cut(database, tmp_path):
     os.truncate(many, 50_000)
     with pytest.raises(LogError, match=r"cut off or damaged .*; recover it first"):
         read_columns(many)
+
+
+def test_a_time_that_is_a_text(database, tmp_path):
+    path = tmp_path / "mlflow.db"
+    shutil.copy(database.path, path)
+    writer = sqlite3.connect(path)
+    writer.execute("UPDATE metrics SET timestamp = 'a while ago' WHERE step % 2 = 0")
+    writer.commit()
+    writer.close()
+    before, after = read_columns(database.path), read_columns(path)
+    assert set(before.names) - {"wall_time"} <= set(after.names)
 
 
 @pytest.mark.parametrize("metric", ["loss", "lr"])
@@ -281,3 +298,97 @@ def test_damage_to_any_page_gives_records_or_one_line(tmp_path):
         except LogError as error:
             assert "\n" not in str(error)  # noqa: PT017 - either is right
     assert read > 30
+
+
+SAMPLE = Path(__file__).parent / "samples" / "sqlite" / "mlflow.db"
+COLUMNS = "key, value, timestamp, run_uuid, step, is_nan"
+
+
+@pytest.fixture
+def sample(tmp_path) -> Path:
+    return Path(shutil.copy(SAMPLE, tmp_path / "mlflow.db"))
+
+
+def change(path: Path, *statements: str) -> None:
+    database = sqlite3.connect(path)
+    for statement in statements:
+        database.execute(statement)
+    database.commit()
+    database.close()
+
+
+@pytest.mark.parametrize(
+    "statements",
+    [
+        f"CREATE VIEW metrics AS WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i FROM n)"
+        f" SELECT {COLUMNS} FROM old, n",
+        f"CREATE VIEW metrics AS SELECT {COLUMNS} FROM old",
+        f"CREATE TABLE metrics ({COLUMNS.removesuffix(', is_nan')}, is_nan AS (1 < 2))",
+    ],
+)
+def test_what_is_computed_is_not_read(sample, statements):
+    change(sample, "ALTER TABLE metrics RENAME TO old", statements)
+    with pytest.raises(LogError, match="a SQLite database of neither MLflow nor Trackio"):
+        read_columns(sample)
+
+
+def test_pages_of_a_table_that_all_lead_to_one(sample):
+    """Each of eight pages leads 80 times to the next, and the last to that of the table."""
+    database = sqlite3.connect(sample)
+    (size,) = database.execute("PRAGMA page_size").fetchone()
+    (count,) = database.execute("PRAGMA page_count").fetchone()
+    where = "SELECT rootpage FROM sqlite_schema WHERE name = 'metrics'"
+    (root,) = database.execute(where).fetchone()
+    database.close()
+    data = bytearray(sample.read_bytes())
+    top = (root - 1) * size
+    levels = 8
+    added = bytearray(data[top : top + size])  # the table's own page, or its uppermost
+    for level in range(levels):
+        below = count + 1 + level
+        cell = below.to_bytes(4, "big") + b"\x01"
+        at = size - len(cell)
+        head = struct.pack(">BHHHBI", 5, 0, 80, at, 0, below)
+        page = (head + struct.pack(">H", at) * 80).ljust(at, b"\0") + cell
+        if level == levels - 1:
+            data[top : top + size] = page
+        else:
+            added += page
+    data[28:32] = (count + levels).to_bytes(4, "big")
+    sample.write_bytes(data + added)
+    with pytest.raises(LogError, match="takes more work to read than one of its size does"):
+        read_columns(sample)
+
+
+def test_many_runs_without_metrics_cost_no_search_each(sample):
+    change(
+        sample,
+        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 20000)"
+        " INSERT INTO runs (run_uuid, start_time, lifecycle_stage)"
+        " SELECT 'empty' || i, 9e12 + i, 'active' FROM n",
+        f"INSERT INTO metrics ({COLUMNS}) SELECT {COLUMNS} FROM metrics",
+    )
+    assert read_columns(sample).rows > 0
+
+
+def test_a_database_that_is_locked_is_called_so(sample, monkeypatch):
+    monkeypatch.setattr("stabdiag.readers.sqlite.file._PATIENCE", 0.01)
+    writer = sqlite3.connect(sample)
+    writer.execute("BEGIN EXCLUSIVE")
+    with pytest.raises(LogError, match="another program keeps locked; try again"):
+        read_columns(sample)
+    reader = sqlite3.connect(sample, timeout=0)
+    with pytest.raises(sqlite3.OperationalError) as locked:
+        reader.execute("SELECT * FROM metrics")
+    with pytest.raises(sqlite3.OperationalError, match="is locked"):
+        damaged(locked.value)  # as it may be on the way
+    reader.close()
+    writer.close()
+    assert read_columns(sample).rows > 0
+
+
+def test_values_of_other_types_than_those_of_the_columns(sample):
+    rows = read_columns(sample).rows
+    change(sample, "UPDATE metrics SET timestamp = 'then'", "INSERT INTO params (key) VALUES (7)")
+    change(sample, "UPDATE params SET key = x'00', run_uuid = (SELECT run_uuid FROM metrics)")
+    assert read_columns(sample).rows == rows

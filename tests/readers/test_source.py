@@ -6,6 +6,7 @@ import bz2
 import gzip
 import lzma
 import os
+import resource
 import subprocess
 import sys
 import threading
@@ -16,7 +17,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from stabdiag.errors import LogError, NoUsableRecord
+from stabdiag.errors import LogError, NoUsableRecord, StabdiagError
 from stabdiag.readers import bombs, read_columns
 from stabdiag.readers.source import open_stream
 
@@ -284,3 +285,20 @@ def test_a_packed_file_that_breaks_off_at_once(tmp_path, suffix):
     path.write_bytes(PACKINGS[suffix](TEXT)[:14])
     with pytest.raises(LogError, match=r"nothing of it unpacks: the .* stream breaks off"):
         read_columns(path)
+
+
+@pytest.mark.parametrize("trouble", ["none", "full"])
+def test_no_room_for_a_temporary_file(tmp_path, monkeypatch, trouble):
+    """A database is read from a disk, so one that is packed is kept there meanwhile."""
+    sample = Path(__file__).parent / "samples" / "sqlite" / "mlflow.db"
+    path = tmp_path / "mlflow.db.gz"
+    path.write_bytes(gzip.compress(sample.read_bytes()))
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path if trouble == "full" else path))
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    try:
+        if trouble == "full":
+            resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 12, hard))
+        with pytest.raises(StabdiagError, match=r"name another folder in TMPDIR"):
+            read_columns(path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))

@@ -25,8 +25,8 @@ def symptom() -> Callable[..., Finding | tuple[str, ...] | None]:
         slug: str, log: Mapping[str, Any], manifest: Mapping[str, object] | None = None
     ) -> Finding | tuple[str, ...] | None:
         report = stabdiag.diagnose(log, manifest=manifest or {})
-        missing = [one.missing for one in report.unchecked if one.symptom == slug]
-        if missing:
+        missing = [one.missing for one in report.not_checked if one.symptom == slug]
+        if missing and missing[0]:
             return missing[0]
         return next((finding for finding in report.findings if finding.slug == slug), None)
 

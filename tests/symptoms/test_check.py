@@ -7,13 +7,13 @@ import pytest
 
 import stabdiag
 from stabdiag.explain import names
-from stabdiag.findings import Finding, Severity
+from stabdiag.findings import Action, ActionKind, Finding, Severity
 from stabdiag.formats import render
 from stabdiag.limits import Limits
 from stabdiag.manifest import Manifest
 from stabdiag.roles.table import ROLES
 from stabdiag.symptoms import SYMPTOMS
-from stabdiag.symptoms.check import Checked
+from stabdiag.symptoms.check import Checked, worst_first
 from stabdiag.symptoms.symptom import MESSAGE, Evidence
 from stabdiag.tree.outcomes import BY_SLUG
 
@@ -56,43 +56,77 @@ def test_the_tree_goes_before_a_symptom():
 def test_the_letter_of_the_tree_knows_no_symptoms():
     report = stabdiag.diagnose(CONSTANT, literal=True)
     assert not [finding for finding in report.findings if finding.section == "symptom"]
-    assert report.unchecked == ()
+    assert report.not_checked == ()
 
 
 @pytest.mark.parametrize("role", ["loss", "grad_norm"])
 def test_what_was_not_logged_is_not_checked(role):
     report = stabdiag.diagnose({"step": np.arange(400), role: np.full(400, 2.5)})
     wanted = {one.slug: tuple(need for need in one.needs if need != role) for one in SYMPTOMS}
-    assert {one.symptom: one.missing for one in report.unchecked} == {
+    assert {one.symptom: one.missing for one in report.not_checked if one.missing} == {
         slug: lacking for slug, lacking in wanted.items() if lacking
     }
 
 
+@pytest.mark.parametrize(
+    ("points", "told"),
+    [(29, "takes 30 points, logged: 29 losses after the warm-up"), (60, "takes 500 steps")],
+)
+def test_what_was_logged_too_seldom_is_not_checked_either(points, told):
+    noise = np.random.default_rng(0).normal(0, 0.01, points)
+    log = {"step": np.arange(points), "loss": 2.0 - np.arange(points) / points + noise}
+    report = stabdiag.diagnose(log)
+    reasons = {one.symptom: one.because for one in report.not_checked}
+    assert reasons["not-learning"].startswith(told)
+    assert reasons["frequent-spikes"].startswith("takes 200 points, logged: ")
+    assert f"{len(reasons)} of {len(SYMPTOMS)} checks were skipped: no " in report.diagnosis.summary
+    assert " had too little to go by." in report.diagnosis.summary
+
+
+def test_every_symptom_says_when_there_is_too_little_to_go_by():
+    """Those that have no condition here judge by a single point, or by the manifest alone."""
+    bare = {one.slug for one in SYMPTOMS if not one.enough}
+    assert bare == {
+        "initial-loss-off",
+        "eval-nonfinite",
+        "grad-nonfinite",
+        "adam-underflow-risk",
+    }
+
+
+def test_a_finding_is_no_skipped_check():
+    report = stabdiag.diagnose({"step": np.arange(200), "loss": np.full(200, 2.5)})
+    assert report.diagnosis.slug == "loss-constant"
+    assert not {one.symptom for one in report.not_checked} & {one.slug for one in report.findings}
+
+
 def test_what_was_not_checked_is_told_once():
     report = stabdiag.diagnose(CONSTANT)
-    assert report.unchecked
+    assert report.not_checked
     page = render(report, "terminal")
     assert page.count("Not checked") == 1
     whole = " ".join(render(report, "terminal", verbose=True).split())
-    assert all(role in whole for one in report.unchecked for role in one.missing)
-    assert all(one.symptom in whole for one in report.unchecked)
+    assert all(role in whole for one in report.not_checked for role in one.missing)
+    assert all(one.symptom in whole for one in report.not_checked)
 
 
-def test_beside_a_note_not_nothing_is_to_be_done():
+def test_a_note_goes_before_a_tree_that_found_nothing():
     at = np.arange(1000)
     loss = 2.0 + np.random.default_rng(0).normal(0, 0.05, 1000)
     loss[90::90] += 3.0
     report = stabdiag.diagnose({"step": at, "loss": loss})
-    assert [one.slug for one in report.findings] == ["healthy", "frequent-spikes"]
-    assert report.diagnosis.first_action == ("Nothing urgent; see what else was found.")
+    assert [one.slug for one in report.findings] == ["frequent-spikes"]
+    assert report.tree.outcome.slug == "healthy"
+    assert report.ok
 
 
 def test_a_symptom_goes_before_letting_a_short_run_go_on():
     at = np.arange(15)
     log = {"step": at, "loss": 2.0 * np.exp(-at / 4) + 0.01, "eval_loss": 2.0 + 0.1 * at}
-    found = stabdiag.diagnose(log).diagnosis
-    assert found.slug == "insufficient-data"
-    assert found.first_action.startswith("See to overfitting first, found beside it; then let")
+    report = stabdiag.diagnose(log)
+    assert [one.slug for one in report.findings] == ["overfitting", "insufficient-data"]
+    assert report.tree.outcome.slug == "insufficient-data"
+    assert not report.ok
 
 
 def test_steps_that_are_all_skipped_explain_a_constant_loss():
@@ -128,7 +162,7 @@ def test_a_symptom_that_is_an_error_goes_before_a_note_and_stands_for_healthy():
             question="Q4.4",
             title=one.title,
             summary="So it is.",
-            first_action="Wait.",
+            actions=(Action(ActionKind.KEEP_GOING, "Wait."),),
         )
-        slugs = [finding.slug for finding in checked.beside((found,))]
+        slugs = [one.slug for one in worst_first((found,), checked.findings((found,)))]
         assert slugs == ["loss-constant", *([slug] if kept else [])]

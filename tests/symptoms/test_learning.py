@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
+import stabdiag
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -407,3 +409,39 @@ def test_a_first_loss_that_steps_have_spoilt_is_not_the_initial_one(
     loss[1:] = np.where(np.isnan(second), second, loss[1:])
     run = {"step": np.arange(first, first + 5 * N, 5), "loss": loss}
     assert (symptom("initial-loss-off", run, WORDS) is not None) == told
+
+
+def still(points: int, first: int = 0) -> dict[str, np.ndarray]:
+    """Return a loss that stands still, at no level of chance."""
+    loss = 2 + 0.05 * np.random.default_rng(2).standard_normal(points)
+    return {"step": first + np.arange(points), "loss": loss}
+
+
+@pytest.mark.parametrize("points", [100, 150, 400])
+def test_a_short_run_that_ends_where_it_began_has_not_learned(points) -> None:
+    report = stabdiag.diagnose(still(points))
+    assert (report.diagnosis.slug, report.diagnosis.severity.value) == ("not-learning", "warning")
+    assert "it was never lower than" in report.diagnosis.summary
+    assert not report.ok
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        still(400, first=5000),  # what is resumed may have learned before
+        still(99),
+        {**still(400), "loss": still(400)["loss"] - 0.1 * np.arange(400) / 400},
+        {**still(400), "eval_loss": np.linspace(3, 1, 400)},
+        {**still(400), "lr": np.linspace(0, 1e-3, 400) ** 4},  # hardly begun
+        {**still(400), "loss": still(400)["loss"] + np.arange(400) / 400, "beta": np.arange(400)},
+    ],
+    ids=["resumed", "too short", "falls", "evaluates better", "warms up", "weighs more"],
+)
+def test_one_of_which_more_or_less_is_known_may_have_learned(symptom, run) -> None:
+    assert symptom("not-learning", run) is None
+
+
+def test_a_fall_that_a_short_log_hides_is_none_that_is_missing(symptom) -> None:
+    at, rng = np.arange(100), np.random.default_rng(4)
+    loss = 2 - 0.4 * at / 100 + 0.5 * rng.standard_normal(100)
+    assert symptom("not-learning", {"step": at, "loss": loss}) is None

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import stabdiag
+from stabdiag.findings import ActionKind
 from stabdiag.manifest import Manifest
 from stabdiag.tree.advice import ADVICE
 from stabdiag.tree.case import Case
@@ -446,9 +447,9 @@ def test_only_what_is_not_logged_is_asked_for(calm: Callable[..., Log]) -> None:
 
 
 def test_the_level_before_a_jump_is_not_called_the_end(calm: Callable[..., Log]) -> None:
-    answers = {a.question: a for a in stabdiag.diagnose(shifted(calm(), 700)).trail}
+    answers = {a.question: a for a in stabdiag.diagnose(shifted(calm(), 700)).tree.answers}
     assert answers["Q4.1"].because.startswith("before the jump at step 700 the loss stood at")
-    answers = {a.question: a for a in stabdiag.diagnose(shifted(calm(), 300)).trail}
+    answers = {a.question: a for a in stabdiag.diagnose(shifted(calm(), 300)).tree.answers}
     assert "best level since the jump at step 300" in answers["Q4.1"].because
 
 
@@ -458,7 +459,7 @@ def test_a_spike_beyond_all_noise_has_no_number_of_deviations() -> None:
     found = stabdiag.diagnose({"step": np.arange(200), "loss": losses}).diagnosis
     assert "(far beyond all noise)" in found.summary
     still = stabdiag.diagnose({"step": np.arange(200), "loss": np.full(200, 2.0)})
-    assert not any("e-" in answer.because for answer in still.trail)
+    assert not any("e-" in answer.because for answer in still.tree.answers)
 
 
 def test_a_log_that_begins_with_nan_does_not_say_when_it_went_nan() -> None:
@@ -545,7 +546,8 @@ def test_a_loss_that_was_back_late_is_weighed(
     # Who keeps the run going does not restart it, nor skips batches on the way.
     words = " ".join(found.next_actions)
     assert ("restart" in words or "Skip" in words) is not kept
-    assert (found.remedies == ()) is kept
+    kinds = (ActionKind.RELOAD_CHECKPOINT, ActionKind.CLIP_GRADIENTS)
+    assert found.actions[0].kinds == ((ActionKind.KEEP_GOING,) if kept else kinds)
     # The loss is back: the full re-train is no question any more.
     assert "If no checkpoint is older" not in words
 
@@ -562,7 +564,7 @@ def test_a_loss_that_is_lower_by_now_than_before_its_spike_is_kept(
         r"2\.[45]\d+ from before the spike\.",
         found.first_action,
     )
-    assert found.remedies == ()
+    assert found.actions[0].kinds == (ActionKind.KEEP_GOING,)
 
 
 def test_a_learning_rate_that_kept_to_its_schedule_is_not_asked_about(
@@ -614,7 +616,8 @@ def test_a_jump_at_a_resume_has_the_resume_mended(calm: Callable[..., Log]) -> N
     assert "It began where the run resumed, at step 500." in found.summary
     assert found.first_action.startswith("Resume at step 500 once more")
     assert "reload the checkpoint of step 400" in found.next_actions[0]
-    assert found.remedies == ()
+    assert found.actions[0].kinds == (ActionKind.RESTORE_STATE,)
+    assert (found.actions[1].kind, found.actions[1].checkpoint) == (ActionKind.CLIP_GRADIENTS, 400)
     back = resumed(calm(), 550, 500, 3.0 * np.exp(-np.arange(300) / 5))
     recovered = stabdiag.diagnose(back).diagnosis
     assert recovered.slug == "spike-recovered"

@@ -26,7 +26,7 @@ def spiking(calm: Callable[..., Log]) -> Log:
 
 
 def answer(report: Report, question: str) -> Answer:
-    return next(one for one in report.trail if one.question == question)
+    return next(one for one in report.tree.answers if one.question == question)
 
 
 def test_a_gradient_norm_that_was_0_tells_nothing_of_a_spike(spiking: Log) -> None:
@@ -78,7 +78,7 @@ def test_a_warm_up_that_begins_at_0_is_no_jump(
     log = {name: values[first:] for name, values in spiking.items()}
     log["lr"] = warming(log["step"] - first)
     report = stabdiag.diagnose(log, limits={"spike.window": 20, "spike.min_points": 10})
-    assert all("learning rate jumped" not in one.because for one in report.trail)
+    assert all("learning rate jumped" not in one.because for one in report.tree.answers)
 
 
 @pytest.mark.parametrize(

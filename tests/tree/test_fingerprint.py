@@ -29,7 +29,7 @@ def failed(calm: Callable[..., Log]) -> Log:
 def asked(log: Log, **manifest: Any) -> Answer:
     report = stabdiag.diagnose(log, manifest={"dtype": "fp16", **manifest})
     assert report.diagnosis.slug == "nan-fp16-overflow"
-    return next(answer for answer in report.trail if answer.question == "Q3.3")
+    return next(answer for answer in report.tree.answers if answer.question == "Q3.3")
 
 
 def test_a_scale_that_had_no_cause_to_move_may_be_dynamic(failed: Log) -> None:

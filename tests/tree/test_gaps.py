@@ -37,7 +37,7 @@ def climbing(calm: Callable[..., Log]) -> Log:
 
 
 def answer(report: Report, question: str) -> Answer:
-    return next(one for one in report.trail if one.question == question)
+    return next(one for one in report.tree.answers if one.question == question)
 
 
 def between(values: Any, first: int, end: int) -> list[float | None]:

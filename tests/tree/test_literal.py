@@ -23,7 +23,7 @@ def literal(log: Log, **manifest: Any) -> Report:
 
 
 def sections(report: Report) -> set[str]:
-    return {answer.question[:2] for answer in report.trail}
+    return {answer.question[:2] for answer in report.tree.answers}
 
 
 def quiet(n: int = 800) -> Log:
@@ -77,7 +77,7 @@ def test_one_step_down_in_the_window_is_no_divergence() -> None:
     loss[[300, 301]] = loss[[301, 300]]
     report = literal({"step": np.arange(400), "loss": loss})
     assert report.diagnosis.slug == "healthy"
-    assert "did not rise at every step of the last 200" in report.trail[-1].because
+    assert "did not rise at every step of the last 200" in report.tree.answers[-1].because
 
 
 def test_a_step_down_before_the_window_does_not_matter() -> None:
@@ -88,7 +88,7 @@ def test_a_step_down_before_the_window_does_not_matter() -> None:
 
 def test_fewer_steps_than_the_window_cannot_tell() -> None:
     report = literal({"step": np.arange(150), "loss": 2.0 + 1e-3 * np.arange(150)})
-    answer = next(a for a in report.trail if a.question == "Q4.1")
+    answer = next(a for a in report.tree.answers if a.question == "Q4.1")
     assert answer.verdict == "unknown"
 
 
@@ -119,18 +119,18 @@ def test_a_nan_ends_the_walk_and_the_lead_up_is_walked_to_the_letter_too() -> No
 @pytest.mark.parametrize(("count", "verdict"), [(3, "unknown"), (19, "unknown"), (20, "yes")])
 def test_to_the_letter_few_losses_show_no_climb_however_plain(count: int, verdict: str) -> None:
     log = {"step": 100 * np.arange(count), "loss": 4.0 ** np.arange(count)}
-    answer = next(a for a in literal(log).trail if a.question == "Q4.1")
+    answer = next(a for a in literal(log).tree.answers if a.question == "Q4.1")
     assert answer.verdict == verdict
 
 
 def test_what_is_missing_to_the_letter_is_losses_or_steps() -> None:
-    answer = next(a for a in literal(quiet(28)).trail if a.question == "Q4.1")
+    answer = next(a for a in literal(quiet(28)).tree.answers if a.question == "Q4.1")
     assert answer.because == "28 losses over 27 steps; 28 over 200 are needed"
 
 
 def test_to_the_letter_a_loss_that_stands_still_has_a_score_of_zero() -> None:
     report = literal({"step": np.arange(300), "loss": np.full(300, 2.5)})
-    answer = next(one for one in report.trail if one.question == "Q2.1")
+    answer = next(one for one in report.tree.answers if one.question == "Q2.1")
     assert answer.measured["largest_score"] == 0
     assert "none lies above the steps just before it" in answer.because
 
@@ -146,7 +146,7 @@ def rising(after_dip: int, stride: int = 100) -> Log:
 @pytest.mark.parametrize(("count", "verdict"), [(3, "no"), (19, "no"), (20, "yes")])
 def test_on_a_sparse_log_the_last_window_holds_enough_losses(count: int, verdict: str) -> None:
     report = literal(rising(count))
-    answer = next(a for a in report.trail if a.question == "Q4.1")
+    answer = next(a for a in report.tree.answers if a.question == "Q4.1")
     assert answer.verdict == verdict
     assert "at each of the last 20 losses (the log is sparse)" in answer.because
 
@@ -176,12 +176,12 @@ def test_to_the_letter_nothing_is_said_of_the_noise(calm: Callable[..., Log]) ->
     spiky, still = literal(calm(3000, seed=1)), literal(quiet(), dtype="fp32")
     assert spiky.diagnosis.slug.startswith("spike-")
     for report in (spiky, still):
-        answer = next(one for one in report.trail if one.question == "Q2.1")
+        answer = next(one for one in report.tree.answers if one.question == "Q2.1")
         assert "noise" not in answer.because
         assert not {"family_size", "family_limit"} & set(answer.measured)
     assert still.diagnosis.summary == (
         "800 losses from step 0 to 799: no NaN, no loss above μ+3σ, no rise at every step of the "
-        "last 200."
+        "last 200; nothing was looked for beside the tree."
     )
 
 
@@ -202,7 +202,7 @@ def test_what_a_thousand_spikes_are_held_against_is_measured_once(
 
         monkeypatch.setattr(causes, name, counted)
     report = literal(log | {"batch_id": random.permutation(n)}, grad_clip=0.5)
-    assert report.trail[1].measured["spikes"] > 200
+    assert report.tree.answers[1].measured["spikes"] > 200
     assert sorted(measured) == ["steps_since_seen", "stride_of", "unit_of"]
 
 

@@ -27,7 +27,7 @@ def diagnosed(log: Log, weight: list[float], at: list[int], **more: Any) -> Repo
 
 
 def answer(report: Report, question: str) -> Any:
-    return next(one for one in report.trail if one.question == question)
+    return next(one for one in report.tree.answers if one.question == question)
 
 
 def test_a_weight_that_grows_lifts_the_loss(calm: Callable[..., Log]) -> None:
@@ -49,7 +49,7 @@ def test_without_its_weight_the_loss_is_told_to_climb(calm: Callable[..., Log]) 
 
 def test_while_it_grows_no_climb_can_be_told(calm: Callable[..., Log]) -> None:
     report = diagnosed(calm(), [0.0, 1.0], [100, 799])
-    assert report.diagnosis.slug == "healthy"
+    assert report.diagnosis.slug == "insufficient-data"
     climb = answer(report, "Q4.1")
     assert climb.verdict is Verdict.UNKNOWN
     assert "'beta' grew, by which a part of the loss is weighed" in climb.because
@@ -107,4 +107,6 @@ def test_to_the_letter_a_weight_says_nothing(calm: Callable[..., Log]) -> None:
     plain = {**log, "loss": log["loss"] + PART * np.interp(log["step"], [200, 799], [0.0, 1.0])}
     weighed = diagnosed(log, [0.0, 1.0], [200, 799], literal=True)
     literal = stabdiag.diagnose(plain, literal=True)
-    assert [one.because for one in weighed.trail] == [one.because for one in literal.trail]
+    assert [one.because for one in weighed.tree.answers] == [
+        one.because for one in literal.tree.answers
+    ]

@@ -28,7 +28,7 @@ def surging(calm: Callable[..., Log]) -> Log:
 
 
 def because(report: Report, question: str) -> str:
-    return next(answer.because for answer in report.trail if answer.question == question)
+    return next(answer.because for answer in report.tree.answers if answer.question == question)
 
 
 def test_the_checkpoint_lies_before_the_surge_of_the_gradient_norm(surging: Log) -> None:

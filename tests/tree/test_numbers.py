@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def answer_of(report: Report, question: str) -> Answer:
-    return next(one for one in report.trail if one.question == question)
+    return next(one for one in report.tree.answers if one.question == question)
 
 
 def blown_up(log: Log) -> Log:

@@ -80,6 +80,7 @@ def test_a_rate_of_zero_ends_the_run_whatever_the_evaluation_loss_does(runs: Pat
     assert "0 from step 0 on" in never.first_action
 
 
-def test_what_was_found_beside_a_plateau_is_named_after_what_to_do(runs: Path) -> None:
-    first = stabdiag.diagnose(next((runs / "plateau").glob("log.*"))).diagnosis.first_action
-    assert first.endswith("See also lr-decays-early, found beside it.")
+def test_a_warning_beside_a_plateau_goes_before_it(runs: Path) -> None:
+    report = stabdiag.diagnose(next((runs / "plateau").glob("log.*")))
+    assert [one.slug for one in report.findings] == ["lr-decays-early", "plateau"]
+    assert report.tree.outcome.slug == "plateau"

@@ -60,8 +60,10 @@ def test_a_loss_that_falls_at_once_may_be_measured_otherwise() -> None:
     log = calm()
     log["loss"][600:] /= 8  # as of a mean that is divided by the steps of an accumulation
     found = stabdiag.diagnose(log).diagnosis
-    assert found.summary.endswith("At step 600 the loss fell from 1.981 to 0.2515 at once.")
-    assert found.first_action.startswith("Nothing needs to be done, if it still measures the same")
+    assert "At step 600 the loss fell from 1.981 to 0.2515 at once." in found.summary
+    assert found.first_action.startswith(
+        "Check that the loss still measures the same from step 600 on"
+    )
 
 
 def test_one_that_falls_with_the_rate_or_by_and_by_is_as_it_should_be() -> None:
@@ -74,7 +76,7 @@ def test_one_that_falls_with_the_rate_or_by_and_by_is_as_it_should_be() -> None:
         found = stabdiag.diagnose(log).diagnosis
         assert found.slug == "healthy"
         assert "at once" not in found.summary
-        assert found.first_action == "Nothing needs to be done."
+        assert found.actions[0].kind == "log-more"
 
 
 def test_nor_is_a_descent_that_is_as_steep_as_its_noise() -> None:
@@ -92,28 +94,11 @@ def test_nor_is_one_that_falls_again_and_again() -> None:
     assert "at once" not in stabdiag.diagnose(log).diagnosis.summary
 
 
-def test_a_loss_that_never_fell_is_told_of() -> None:
-    log = calm(400)
-    log["loss"] = 2 + 0.05 * np.random.default_rng(2).standard_normal(400)
-    found = stabdiag.diagnose(log).diagnosis
-    assert (
-        " It has not fallen: 2.002 over the first tenth of the log, 1.999 over the last."
-        in found.summary
-    )
-    assert "if this run goes on from one that has learned" in found.first_action
-
-
 def test_nor_is_anything_else_asked_of_one_of_two_opponents() -> None:
     log = calm()
     flat = 2 + 0.05 * np.random.default_rng(3).standard_normal(1000)
     found = stabdiag.diagnose({"step": log["step"], "loss_G": flat, "loss_D": flat[::-1]})
-    assert "It has not fallen" not in found.diagnosis.summary
-
-
-def test_a_fall_that_a_short_log_hides_is_none_that_is_missing() -> None:
-    at, rng = np.arange(100), np.random.default_rng(4)
-    loss = 2 - 0.4 * at / 100 + 0.5 * rng.standard_normal(100)
-    assert "not fallen" not in stabdiag.diagnose({"step": at, "loss": loss}).diagnosis.summary
+    assert "not-learning" not in [one.slug for one in found.findings]
 
 
 def test_a_loss_that_ends_high_has_not_come_back() -> None:

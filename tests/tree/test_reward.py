@@ -38,7 +38,7 @@ def test_the_loss_does_no_harm_while_the_reward_holds(
     assert stabdiag.diagnose(log).diagnosis.slug == slug
     log["reward"] = EARNED + np.random.default_rng(0).normal(0, 5, 800)
     report = stabdiag.diagnose(log)
-    answer = {answer.question: answer for answer in report.trail}[question]
+    answer = {answer.question: answer for answer in report.tree.answers}[question]
     assert report.diagnosis.slug == "healthy"
     assert "'reward' has not fallen" in report.diagnosis.summary
     assert answer.verdict is Verdict.NO

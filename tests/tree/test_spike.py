@@ -24,7 +24,7 @@ WIDENED = "1000 steps (widened: the log is sparse)"
 
 
 def answer(report: Report, question: str) -> Answer:
-    return next(one for one in report.trail if one.question == question)
+    return next(one for one in report.tree.answers if one.question == question)
 
 
 @pytest.fixture
@@ -106,7 +106,7 @@ def test_a_restart_is_told_once(calm: Callable[..., Log]) -> None:
 
 def test_a_cadence_of_one_step_is_told_in_words() -> None:
     told = checkpoint_before(Manifest(checkpoint_every=1), 1).reload("it")
-    assert told.endswith("(one is written every step)")
+    assert str(told).endswith("(one is written every step)")
 
 
 def test_how_many_losses_are_high_is_told_unless_none_is(calm: Callable[..., Log]) -> None:
@@ -165,7 +165,9 @@ def test_of_epochs_ten_are_enough_to_recover(log: Log, slug: str) -> None:
     if slug.startswith("spike"):
         assert report.diagnosis.step == int(np.argmax(np.diff(log["loss"]))) + 1
         told = answer(report, "Q2.1").because
-        assert told.endswith("σ above the 5 losses before, and no other rise in the log comes near")
+        assert str(told).endswith(
+            "σ above the 5 losses before, and no other rise in the log comes near"
+        )
     if slug == "spike-persistent":
         assert " within 10 epochs of " in answer(report, "Q2.2").because
     if slug == "healthy":

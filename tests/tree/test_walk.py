@@ -31,7 +31,7 @@ def slugs(report: Report) -> list[str]:
 
 
 def questions(report: Report) -> list[str]:
-    return [answer.question for answer in report.trail]
+    return [answer.question for answer in report.tree.answers]
 
 
 def test_a_healthy_run_is_asked_the_first_question_of_every_section(
@@ -41,7 +41,9 @@ def test_a_healthy_run_is_asked_the_first_question_of_every_section(
     assert slugs(report) == ["healthy"]
     assert questions(report) == ["Q1.1", "Q2.1", "Q3.1", "Q4.1"]
     assert report.diagnosis.severity is Severity.OK
-    assert report.diagnosis.first_action == "Nothing needs to be done."
+    assert report.diagnosis.actions[0].kind == "keep-going"
+    assert report.tree.outcome is report.diagnosis
+    assert report.ok
     assert report.also_found == ()
 
 
@@ -73,7 +75,7 @@ def test_nan_ends_the_walk_and_the_rest_is_asked_of_what_led_up_to_it(
     assert slugs(report)[:2] == ["nan-fp32", "spike-persistent"]
     assert [finding.asked_of for finding in report.findings[:2]] == [AskedOf.RUN, AskedOf.LEAD_UP]
     assert questions(report)[:4] == ["Q1.1", "Q1.2", "Q1.3", "Q1.4"]
-    assert {answer.asked_of for answer in report.trail[4:]} == {AskedOf.LEAD_UP}
+    assert {answer.asked_of for answer in report.tree.answers[4:]} == {AskedOf.LEAD_UP}
 
 
 def test_a_nan_after_a_calm_run_has_nothing_that_led_up_to_it(calm: Callable[..., Log]) -> None:
@@ -97,7 +99,7 @@ def test_a_loss_that_is_nan_from_the_first_step_has_no_lead_up(calm: Callable[..
     report = stabdiag.diagnose(log, manifest=FP32)
     assert slugs(report) == ["nan-fp32"]
     assert questions(report) == ["Q1.1", "Q1.2", "Q1.3", "Q1.4"]
-    assert "no loss before it is finite" in report.trail[0].because
+    assert "no loss before it is finite" in report.tree.answers[0].because
 
 
 @pytest.mark.parametrize(
@@ -144,7 +146,8 @@ def test_too_few_losses_are_never_called_healthy(n: int) -> None:
     assert slugs(report) == ["insufficient-data"]
     where = f"from step 0 to {n - 1}" if n > 1 else "at step 0"
     assert f"{where}: " in report.diagnosis.summary
-    assert "too few to judge spikes" in report.diagnosis.summary
+    assert "not tested for spikes (Q2.1: " in report.diagnosis.summary
+    assert not report.ok
     assert "a spike 22" in report.diagnosis.first_action
 
 
@@ -158,12 +161,13 @@ def test_what_could_not_be_tested_is_told(calm: Callable[..., Log]) -> None:
     assert roles == ["grad_norm", "dtype (manifest)", "checkpoint cadence (manifest)"]
 
 
-def test_a_log_for_climbs_but_not_for_spikes_is_called_healthy_with_a_reserve() -> None:
+def test_a_log_for_climbs_but_not_for_spikes_is_not_called_healthy() -> None:
     noise = np.random.default_rng(0).standard_normal(21)
     report = stabdiag.diagnose({"step": range(21), "loss": 2.0 + 0.1 * noise})
-    assert report.diagnosis.slug == "healthy"
+    assert report.diagnosis.slug == "insufficient-data"
     assert report.diagnosis.summary.endswith(
-        "nothing wrong in what could be tested; not testable: spikes (Q2.1), overflows (Q3.1)."
+        "no NaN and no climb, but not tested for spikes (Q2.1: 21 finite losses; a baseline, and "
+        "what is held against it, take 22)."
     )
 
 
@@ -208,11 +212,11 @@ def test_a_rise_too_small_to_matter_is_a_plateau(calm: Callable[..., Log], norm:
         del log["grad_norm"]
     found = walk(of_rise(log, SLIGHT))
     assert [finding.slug for finding in found.findings] == ["plateau"]
-    assert [answer.question for answer in found.trail][-2:] == ["Q4.1", "Q4.4"]
-    assert found.trail[-2].branch == "slight"
-    assert found.trail[-1].branch == "plateau"
-    assert found.trail[-1].verdict == ("unknown" if norm == "missing" else "no")
-    assert ("that convicts nobody" in found.trail[-1].because) is (norm == "rising")
+    assert [answer.question for answer in found.answers][-2:] == ["Q4.1", "Q4.4"]
+    assert found.answers[-2].branch == "slight"
+    assert found.answers[-1].branch == "plateau"
+    assert found.answers[-1].verdict == ("unknown" if norm == "missing" else "no")
+    assert ("that convicts nobody" in found.answers[-1].because) is (norm == "rising")
     assert found.findings[0].severity is Severity.NOTE
     assert found.findings[0].first_action.startswith("Look at the evaluation loss")
 

@@ -1,4 +1,4 @@
-"""The comparison as strict JSON, schema 1 (``comparison.schema.json`` beside this file)."""
+"""The comparison as strict JSON, schema 2 (``comparison.schema.json`` beside this file)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from stabdiag.compared import Comparison, Difference, Level, Parting, Run
     from stabdiag.formats.json_text import Json
 
-SCHEMA = 1
+SCHEMA = 2
 
 
 def render(comparison: Comparison) -> str:

@@ -111,12 +111,13 @@ def _between(comparison: Comparison, drawn: list[Run], role: str) -> tuple[int, 
 
 def _averaged(series: Series, size: int) -> Series:
     """Return the means of every so many points; one that is not finite makes its mean so."""
+    size = min(size, len(series))
     if size == 1:
         return series
-    whole = max(len(series) // size, 1) * size
+    whole = len(series) // size * size
     with np.errstate(invalid="ignore"):
-        values = series.values[:whole].reshape(-1, min(size, whole)).mean(axis=1)
-    return replace(series, steps=series.steps[:whole][:: min(size, whole)], values=values)
+        values = series.values[:whole].reshape(-1, size).mean(axis=1)
+    return replace(series, steps=series.steps[:whole:size], values=values)
 
 
 def _gap(one: Series, other: Series) -> Series | None:

@@ -22,12 +22,13 @@ from stabdiag.formats.html.sections import answers, manifest, reading
 from stabdiag.formats.html.sketch import sketch
 from stabdiag.formats.html.text import source, written
 from stabdiag.formats.json_text import version
-from stabdiag.formats.lead import lead, others, otherwise
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from stabdiag.report import Report
 
-_SCRIPTS = ("values.js", "charts.js", "marks.js", "page.js")
+_SCRIPTS = ("values.js", "charts.js", "marks.js", "page.js", "copy.js")
 
 
 def render(report: Report, *, command: str | None = None) -> str:
@@ -43,11 +44,9 @@ def render(report: Report, *, command: str | None = None) -> str:
     return written(
         "page.html",
         report=report,
-        found=lead(report),
-        others=others(report),
-        otherwise=otherwise(report),
+        found=report.diagnosis,
         command=command,
-        policy=Markup(_policy(scripts, style)),
+        policy=Markup(policy(scripts, style)),
         style=Markup(style),
         scripts=[Markup(script) for script in scripts],
         data=Markup(payload(report, charts, marked)),
@@ -61,7 +60,7 @@ def render(report: Report, *, command: str | None = None) -> str:
         messages=report.history.messages,
         reading=reading(report),
         manifest=manifest(report),
-        well=lead(report).severity is Severity.OK,
+        well=report.diagnosis.severity is Severity.OK,
         version=version(),
     )
 
@@ -71,16 +70,14 @@ def notebook(report: Report) -> str:
     return written(
         "notebook.html",
         report=report,
-        found=lead(report),
-        others=others(report),
-        otherwise=otherwise(report),
+        found=report.diagnosis,
         sketch=sketch(report),
         answers=[one for one in answers(report) if one.answer],
         style=Markup(source("notebook.css")),
     )
 
 
-def _policy(scripts: tuple[str, ...], style: str) -> str:
+def policy(scripts: Sequence[str], style: str) -> str:
     """Return the content-security policy: what stands in the page, and nothing from elsewhere."""
     allowed = " ".join(_hash(script) for script in scripts)
     return (

@@ -59,7 +59,7 @@ class Drawing:
 
 def draw(report: Report) -> Drawing:
     """Lay the tree out, with the way that this report's walk took."""
-    answers = {answer.question: answer for answer in report.trail}
+    answers = {answer.question: answer for answer in report.tree.answers}
     found = {finding.slug for finding in report.findings}
     if "Q4.1" in answers and _next(answers["Q4.1"]) == END:
         found.add(END)

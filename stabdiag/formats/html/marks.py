@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stabdiag.formats.html.thin import stretches
-from stabdiag.formats.lead import lead, others
 from stabdiag.history import EventKind
 
 if TYPE_CHECKING:
@@ -50,8 +49,8 @@ def _at(kind: str, step: int, label: str) -> Mark:
 
 
 def _findings(report: Report) -> Iterator[Mark]:
-    first = lead(report)
-    for found in (*others(report), first):
+    first = report.diagnosis
+    for found in (*report.also_found, first):
         if found.step is not None:
             kind = "event" if found is first else "finding"
             yield _at(kind, found.step, found.title)
@@ -69,7 +68,7 @@ def _bad(report: Report) -> Iterator[Mark]:
 
 def _recovery(report: Report) -> Iterator[Mark]:
     """Yield the steps within which the loss had to come back, and the level to reach."""
-    for answer in report.trail:
+    for answer in report.tree.answers:
         # On a sparse log the answer tells of a longer time than the limit.
         limit, level = answer.limits.get("spike.recovery_steps"), answer.measured.get("bound")
         steps = answer.measured.get("recovery_steps", limit)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.formats.lead import lead
 from stabdiag.formats.subject import choose
 from stabdiag.formats.visible import visible
 
@@ -32,7 +31,7 @@ def payload(report: Report, panels: Sequence[Panel], marks: Sequence[Mark]) -> s
         "sigma": report.limits.spike.sigma,
         "cadence": report.manifest.checkpoint_every,
         "focus": [focus.first, focus.last] if focus else None,
-        "severity": lead(report).severity.value,
+        "severity": report.diagnosis.severity.value,
     }
     # In a script element nothing but "<" can end it or begin a comment.
     return json.dumps(data, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")

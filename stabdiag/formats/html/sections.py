@@ -49,7 +49,7 @@ class Setting:
 
 def answers(report: Report) -> list[Asked]:
     """Return every question of the tree in its order, with what the walk made of it."""
-    given = {answer.question: answer for answer in report.trail}
+    given = {answer.question: answer for answer in report.tree.answers}
     weighing = {answer.question for answer in decisive(report)}
     limits = {info.name: info for info in report.limits.items()}
     return [

@@ -49,5 +49,5 @@ def _extremes(values: Floats, most: int) -> Ints:
     from tsdownsample import MinMaxDownsampler
 
     extremes = MinMaxDownsampler()  # type: ignore[no-untyped-call]
-    at: Ints = extremes.downsample(values[finite], n_out=most)
+    at: Ints = extremes.downsample(values[finite], n_out=most // 2 * 2)  # two of each stretch
     return finite[at]

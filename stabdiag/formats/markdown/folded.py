@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from stabdiag.findings import Answer, AskedOf
 from stabdiag.formats.deciding import decisive
 from stabdiag.formats.markdown_text import code, escape, table
-from stabdiag.formats.measured import number
+from stabdiag.formats.measured import changed_limits, number
 from stabdiag.words import plural
 
 if TYPE_CHECKING:
@@ -23,20 +23,22 @@ _MOST_NOTES = 30
 
 def trail(report: Report) -> Iterator[str]:
     """Yield the questions with their answers; those that decided are in bold."""
-    if not report.trail:
+    if not report.tree.answers:
         return
-    counts = Counter(answer.word for answer in report.trail)
+    counts = Counter(answer.word for answer in report.tree.answers)
     told = ", ".join(f"{counts[word]} {word}" for word in _WORDS if counts[word])
-    asked = plural(len(report.trail), "question was", "questions were")
+    asked = plural(len(report.tree.answers), "question was", "questions were")
     deciding = decisive(report)
     yield _folded(
         f"{asked} asked: {told}",
         table(
             ["", "Question", "Answer", "Because"],
-            [_row(answer, strong=answer in deciding) for answer in report.trail],
+            [_row(answer, strong=answer in deciding) for answer in report.tree.answers],
         ),
     )
-    limits = {name: value for answer in report.trail for name, value in answer.limits.items()}
+    limits = {
+        name: value for answer in report.tree.answers for name, value in answer.limits.items()
+    }
     if limits:
         yield _folded(
             f"{plural(len(limits), 'limit')} that it was held against",
@@ -49,10 +51,12 @@ def reading(report: Report) -> Iterator[str]:
     missing = [
         f"- {code(one.role)} was not logged: {escape(one.cost)}" for one in report.not_logged
     ]
-    if report.unchecked:
-        lacking = dict.fromkeys(role for one in report.unchecked for role in one.missing)
-        told = ", ".join(code(role) for role in lacking)
-        symptoms = plural(len(report.unchecked), "symptom was", "symptoms were")
+    if report.not_checked:
+        lacking = [*map(code, report.lacking)]
+        if any(one.reason for one in report.not_checked):
+            lacking.append("points")
+        told = ", ".join(lacking)
+        symptoms = plural(len(report.not_checked), "symptom was", "symptoms were")
         missing.append(f"- {symptoms} not checked, for lack of {told}")
     if missing:
         yield _folded("Not logged, and what that costs", "\n".join(missing))
@@ -74,8 +78,8 @@ def _notes(report: Report) -> Iterator[str]:
         yield f"{code(name)} = {value} is inferred: {escape(why)}"
     if manifest.unknown:
         yield f"not understood: {', '.join(code(str(key)) for key in manifest.unknown)}"
-    for info in report.limits.changed:
-        yield f"limit `{info.name}` is {number(info.value)} (default {number(info.default)})"
+    for told in changed_limits(report.limits):
+        yield f"limit {escape(told)}"
     for role, series in report.history.series.items():
         if series.column != role:
             yield f"{code(role)} is read from {code(series.column)}"

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from stabdiag.findings import AskedOf, Severity, Verdict
 from stabdiag.formats.deciding import decisive, numbers
 from stabdiag.formats.json_text import version
-from stabdiag.formats.lead import lead, others, otherwise
 from stabdiag.formats.markdown_text import block, code, escape, table
 from stabdiag.formats.measured import in_words, label
 from stabdiag.formats.subject import choose
@@ -16,8 +15,8 @@ from stabdiag.words import plural
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from stabdiag.compared import Comparison
     from stabdiag.findings import Finding
-    from stabdiag.formats.lead import Found
     from stabdiag.formats.subject import Plot
     from stabdiag.report import Report
 
@@ -34,17 +33,17 @@ _MESSAGES = 5
 
 def head(report: Report) -> Iterator[str]:
     """Yield the headline and the summary."""
-    found = lead(report)
-    yield f"### {SIGNS[report.worst.severity]} {_named(found)}{_rest(report)}"
+    found = report.diagnosis
+    yield f"### {SIGNS[found.severity]} {_named(found)}"
     yield f"**{found.severity.value}** · `{found.slug}` · {code(report.history.source.name)}"
     yield escape(found.summary)
-    if told := otherwise(report):
-        yield escape(told)
+    if report.otherwise:
+        yield escape(report.otherwise)
 
 
-def actions(report: Found) -> Iterator[str]:
+def actions(report: Report | Comparison) -> Iterator[str]:
     """Yield the first action, set off, and the next ones."""
-    found = lead(report)
+    found = report.diagnosis
     if found.first_action and found.severity is Severity.OK:
         yield escape(found.first_action)
     elif found.first_action:
@@ -54,16 +53,15 @@ def actions(report: Found) -> Iterator[str]:
         yield "\n".join(["Then:", "", *listed])
 
 
-def also_found(report: Found) -> Iterator[str]:
+def also_found(report: Report | Comparison) -> Iterator[str]:
     """Yield the other findings, each with its own first action."""
-    rest = others(report)
-    if not rest:
+    if not report.also_found:
         return
     yield "**Also found**"
     yield "\n".join(
         f"- {SIGNS[found.severity]} **{_named(found)}** `{found.slug}`: {escape(found.summary)}"
         + (f" *Do:* {escape(found.first_action)}" if found.first_action else "")
-        for found in rest
+        for found in report.also_found
     )
 
 
@@ -98,8 +96,8 @@ def evidence(report: Report, chart: Callable[[Plot], str]) -> Iterator[str]:
 
 def untested(report: Report) -> Iterator[str]:
     """Yield what could not be tested, where a reader could take silence for health."""
-    unknown = [a for a in report.trail if a.verdict is Verdict.UNKNOWN]
-    if report.diagnosis.section or not unknown:
+    unknown = [a for a in report.tree.answers if a.verdict is Verdict.UNKNOWN]
+    if report.tree.outcome.section or not unknown:
         return
     yield "**Could not be tested**"
     yield "\n".join(f"- {answer.question}: {escape(answer.because)}" for answer in unknown)
@@ -107,7 +105,7 @@ def untested(report: Report) -> Iterator[str]:
 
 def foot(report: Report, command: str | None) -> Iterator[str]:
     """Yield the commands that tell the same again and more, and which log this was."""
-    commands = [command or "", f"stabdiag explain {report.worst.slug}"]
+    commands = [command or "", f"stabdiag explain {report.diagnosis.slug}"]
     yield block("\n".join(line for line in commands if line), "sh")
     source, first = report.history.source, report.history.first_step
     told = [
@@ -123,14 +121,6 @@ def foot(report: Report, command: str | None) -> Iterator[str]:
     if report.literal:
         told.append("the tree to the letter")
     yield f"<sub>{' · '.join(told)}</sub>"
-
-
-def _rest(report: Report) -> str:
-    """Return how much else there is, where the headline alone would sound as if all were well."""
-    if lead(report).severity is not Severity.OK or not report.also_found:
-        return ""
-    # What is worse than a note would lead.
-    return f", {plural(len(report.also_found), 'note')}"
 
 
 def _named(found: Finding) -> str:

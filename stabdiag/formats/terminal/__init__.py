@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 LAYOUT = (
     sections.head,
+    sections.otherwise,
     sections.actions,
     sections.messages,
     evidence.evidence,

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from stabdiag.formats.deciding import decisive, numbers
-from stabdiag.formats.lead import lead
 from stabdiag.formats.measured import in_words, label, pairs
 from stabdiag.formats.subject import choose
 from stabdiag.formats.terminal.page import Page
@@ -33,8 +32,7 @@ def evidence(report: Report, page: Page) -> Iterator[Text]:
     plot = choose(report)
     if plot is None and not values:
         return
-    found = report.diagnosis
-    yield from page.heading("Evidence", "" if found is lead(report) else f"of {found.slug}")
+    yield from page.heading("Evidence")
     if plot is not None:
         yield from draw(plot, page)
     if plot is not None and values:

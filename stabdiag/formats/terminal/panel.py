@@ -9,7 +9,6 @@ from rich.text import Text
 
 from stabdiag.findings import AskedOf, Verdict
 from stabdiag.formats.canvas import View, strip
-from stabdiag.formats.lead import lead, others
 from stabdiag.formats.measured import number
 from stabdiag.formats.terminal.page import Page, page_for, unbroken
 from stabdiag.formats.terminal.sections import ACCENT, BADGE
@@ -93,7 +92,7 @@ def _curve(history: History, page: Page) -> Iterator[Text]:
 
 def _verdict(report: Report, page: Page) -> Iterator[Text]:
     """Yield the findings so far, in short."""
-    findings = (lead(report), *others(report))
+    findings = report.findings
     for found in findings[:_MOST_FINDINGS]:
         first = found is findings[0]
         badge = page.text(
@@ -109,7 +108,7 @@ def _verdict(report: Report, page: Page) -> Iterator[Text]:
 
 def _trail(report: Report, page: Page) -> Iterator[Text]:
     """Yield every question that was asked of the run with its answer, in one word."""
-    asked = [answer for answer in report.trail if answer.asked_of is AskedOf.RUN]
+    asked = [answer for answer in report.tree.answers if answer.asked_of is AskedOf.RUN]
     told = Text("  ").join(
         Text(f"{answer.question} {word(answer)}", STYLES[answer.verdict]) for answer in asked
     )

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from stabdiag.findings import AskedOf, Finding, Severity
-from stabdiag.formats.lead import lead, others, otherwise
 from stabdiag.words import plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from stabdiag.formats.lead import Found
+    from stabdiag.compared import Comparison
     from stabdiag.formats.terminal.page import Page
     from stabdiag.report import Report
 
@@ -35,20 +34,24 @@ _ROLE_WIDTH = 30
 _MESSAGES = 5
 
 
-def head(report: Found, page: Page) -> Iterator[Text]:
+def head(report: Report | Comparison, page: Page) -> Iterator[Text]:
     """Yield what is wrong and where in one line, and the summary below it."""
-    found = lead(report)
+    found = report.diagnosis
     badge = page.text(found.severity.value.upper(), BADGE[found.severity])
     yield from page.wrap(_named(found, page, "bold"), Text("").join([badge, Text("  ")]))
     yield Text("")
     yield from page.wrap(found.summary)
-    if told := otherwise(report):
-        yield from page.wrap(told)
 
 
-def actions(report: Found, page: Page) -> Iterator[Text]:
+def otherwise(report: Report, page: Page) -> Iterator[Text]:
+    """Yield what the tree says of a run in which a symptom was found, and by the tree nothing."""
+    if report.otherwise:
+        yield from page.wrap(report.otherwise)
+
+
+def actions(report: Report | Comparison, page: Page) -> Iterator[Text]:
     """Yield the first action, set off by a bar at its left, and what to do after it."""
-    found = lead(report)
+    found = report.diagnosis
     if found.first_action and found.severity is Severity.OK:
         yield from page.wrap(found.first_action)
     elif found.first_action:
@@ -75,12 +78,11 @@ def messages(report: Report, page: Page) -> Iterator[Text]:
         yield from page.wrap(f"{event.message}{where}", "  ", "    ")
 
 
-def also_found(report: Found, page: Page) -> Iterator[Text]:
+def also_found(report: Report | Comparison, page: Page) -> Iterator[Text]:
     """Yield the other findings, each with its own first action."""
-    rest = others(report)
-    if rest:
+    if report.also_found:
         yield from page.heading("Also found")
-    for found in rest:
+    for found in report.also_found:
         badge = page.text(found.severity.value.upper(), ACCENT[found.severity])
         yield from page.wrap(page.line(badge, "  ", _named(found, page)), "  ", "    ")
         yield from page.wrap(found.summary, "    ")
@@ -95,7 +97,7 @@ def not_logged(report: Report, page: Page) -> Iterator[Text]:
     yield from page.heading(
         "Not logged", "what that costs; log it, or name its column (--column ROLE=NAME)"
     )
-    if report.diagnosis.severity is Severity.OK and not page.verbose:
+    if report.ok and not page.verbose:
         yield from page.wrap(", ".join(missing.role for missing in report.not_logged), "  ")
         return
     width = max(page.text(missing.role).cell_len for missing in report.not_logged)
@@ -106,18 +108,19 @@ def not_logged(report: Report, page: Page) -> Iterator[Text]:
 
 def unchecked(report: Report, page: Page) -> Iterator[Text]:
     """Yield in one line how many symptoms could not be checked, and for lack of what."""
-    if not report.unchecked:
+    if not report.not_checked:
         return
-    told = f"{plural(len(report.unchecked), 'symptom')}, for lack of"
+    told = plural(len(report.not_checked), "symptom")
     if not page.verbose:
-        told += f" {', '.join(report.lacking)}"
+        lacking = [*report.lacking, *["points"][: any(one.reason for one in report.not_checked)]]
+        told += f", for lack of {', '.join(lacking)}"
         title = page.text("Not checked", "bold")
         yield Text("")
         yield page.line(title, page.text(f"  {_whole(told, page, title.cell_len + 2)}", "dim"))
         return
     yield from page.heading("Not checked", told)
-    for symptom in report.unchecked:
-        yield from page.wrap(f"{symptom.symptom}: {', '.join(symptom.missing)}", "  ", "    ")
+    for one in report.not_checked:
+        yield from page.wrap(f"{one.symptom}: {one.because}", "  ", "    ")
 
 
 def _whole(told: str, page: Page, before: int) -> str:
@@ -140,7 +143,7 @@ def foot(report: Report, page: Page) -> Iterator[Text]:
         told.append(f"attempt {source.attempt} of {source.attempts}")
     if report.literal:
         told.append("the tree to the letter (--literal)")
-    more = ["--verbose"] * (not page.verbose) + [f"stabdiag explain {report.worst.slug}"]
+    more = ["--verbose"] * (not page.verbose) + [f"stabdiag explain {report.diagnosis.slug}"]
     yield Text("")
     yield from page.wrap(page.text(", ".join(told), "dim"))
     yield from page.wrap(page.text(f"more: {'; '.join(more)}", "dim"))

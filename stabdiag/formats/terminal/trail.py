@@ -31,8 +31,8 @@ def word(answer: Answer) -> str:
 
 def trail(report: Report, page: Page) -> Iterator[Text]:
     """Yield one sentence an answer; with ``verbose`` also its numbers, and the lead-up."""
-    run = [a for a in report.trail if a.asked_of is AskedOf.RUN]
-    lead = [a for a in report.trail if a.asked_of is AskedOf.LEAD_UP]
+    run = [a for a in report.tree.answers if a.asked_of is AskedOf.RUN]
+    lead = [a for a in report.tree.answers if a.asked_of is AskedOf.LEAD_UP]
     for title, answers in _grouped(run, report):
         yield from _answers(title, answers, report, page)
     if page.verbose:
@@ -46,7 +46,7 @@ def trail(report: Report, page: Page) -> Iterator[Text]:
 
 def _grouped(run: list[Answer], report: Report) -> list[tuple[str, list[Answer]]]:
     """Tell what was tested from what could not be, where nothing was found."""
-    if report.diagnosis.section:
+    if report.tree.outcome.section:
         return [("Trail", run)]
     unknown = [a for a in run if a.verdict is Verdict.UNKNOWN]
     tested = [a for a in run if a.verdict is not Verdict.UNKNOWN]

@@ -23,11 +23,11 @@ _LONGEST_NAME: Final = 200
 COLUMNS: Final = 1 << 17
 _CELLS: Final = 1 << 17
 
-# The line below the header of a table in Markdown, and those of a table's frame.
-_RULE: Final = re.compile(r"[|+][-=+|: ]*(?:---|===)[-=+|: ]*\r?")
+# Of these is the line below the header of a table in Markdown, and those of a table's frame.
+_RULED: Final = "-=+|: "
 
 # What Excel writes above the header where it is told to name the delimiter.
-_NAMED_DELIMITER: Final = re.compile(r"\ufeff?sep=.\r?")
+_NAMED_DELIMITER: Final = re.compile(r"sep=.\r?")
 
 
 def cells_of(line: str, delimiter: str) -> list[str]:
@@ -105,6 +105,7 @@ def rows_of(lines: list[str], delimiter: str) -> list[list[str]]:
 
 def is_content(line: str) -> bool:
     """Return whether a line is not blank, a comment, a rule or the name of the delimiter."""
+    line = line.lstrip("\ufeff")
     if not line.strip() or line[0] == "#" or is_rule(line):
         return False
     return _NAMED_DELIMITER.fullmatch(line) is None
@@ -112,7 +113,9 @@ def is_content(line: str) -> bool:
 
 def is_rule(line: str) -> bool:
     """Return whether a line only separates the header of a table from its rows, or frames it."""
-    return line[:1] in ("|", "+") and _RULE.fullmatch(line) is not None
+    if line[:1] not in ("|", "+") or line.removesuffix("\r").strip(_RULED):
+        return False
+    return "---" in line or "===" in line
 
 
 def by_count(line: str) -> list[str]:

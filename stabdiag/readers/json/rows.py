@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 from typing import Final
 
@@ -11,6 +10,7 @@ from stabdiag.readers.chunks import Rows, rows_of
 from stabdiag.readers.columns import BadLine
 from stabdiag.readers.json.epochs import steps_of
 from stabdiag.readers.nested import Record, flattened
+from stabdiag.readers.words import number_of
 
 # Integers become floats at once, which spares them the limit on the digits of an int.
 DECODER: Final = json.JSONDecoder(strict=False, parse_int=float)
@@ -18,14 +18,13 @@ DECODER: Final = json.JSONDecoder(strict=False, parse_int=float)
 # Decoding so many lines at once takes half the time of decoding them one by one.
 _BUNCH: Final = 500
 
-# A string, which is left alone, or a number as C, Python, Rust or awk print it: -nan, inf, 007, .5.
-# A string that has no end is one up to the end of the text: else each of its quotes would be tried
-# as a start.
+# A string, which is left alone, or what begins as a number does: -nan, inf, 007, .5. Whether it is
+# one is for ``number_of`` to say. A string that has no end is one up to the end of the text: else
+# each of its quotes would be tried as a start.
 _NUMBER: Final = re.compile(
-    r'"(?:[^"\\]|(?s:\\.))*+\\?(?:"|\Z)'
-    r"|[-+]?(?:nan(?:\(\w*\))?|inf(?:inity)?)\b"
-    r"|(?<![\w.])[-+]?(?:\d++\.?+\d*+|\.\d++)(?:e[-+]?\d++)?+(?![\w.])",
-    re.IGNORECASE,
+    r'"(?:[^"\\]+|\\.)*(?:"|\\?\Z)'
+    r"|(?<![-+.\w])[-+]?(?:[.\d]|nan|inf)[-+.\w]*(?:\(\w*\))?",
+    re.IGNORECASE | re.DOTALL,
 )
 
 _SPACE: Final = re.compile(r"\s*")
@@ -141,7 +140,5 @@ def mended(text: str) -> str:
 
 def _as_json(match: re.Match[str]) -> str:
     text = match.group()
-    if text.startswith('"'):
-        return text
-    value = math.nan if "nan" in text.lower() else float(text)
-    return json.dumps(value)
+    value = None if text.startswith('"') else number_of(text)
+    return text if value is None else json.dumps(value)

@@ -8,22 +8,13 @@ from typing import TYPE_CHECKING, Final
 from stabdiag.readers.json.epochs import LONG
 from stabdiag.readers.json.keyed import number_of
 from stabdiag.readers.json.rows import DECODER, mended
+from stabdiag.readers.words import NULL, NUMBER, meaning
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 # A list of objects or of lists, as against a line of text that begins with a bracket.
 _LIST: Final = re.compile(rb"\[\s*(?:\{\s*(?:[\"}]|\Z)|\[|\]|\Z)")
-
-# A list of nothing but numbers, to its end or to that of what is looked at: [1, 2000] loss: 2.5 is
-# a line of text.
-_NUMBER: Final = (
-    rb'"?[-+]?(?:\d[\d.]{0,40}(?:[eE][-+]?\d{1,5})?|\.\d{1,40}|[nN]a[nN]|nan|[iI]nf(?:inity)?'
-    rb'|null)"?'
-)
-_NUMBERS: Final = re.compile(
-    rb"\[\s*%b\s*(?:,\s*%b\s*)*+(?:\]\s*\Z|,?[^\]\n]{0,60}\Z)" % (_NUMBER, _NUMBER)
-)
 
 # An object whose first member is a list, or an object again.
 _TABLE_FIRST: Final = re.compile(rb'\{\s*"(?:[^"\\]|\\.)*"\s*:\s*(?:\{\s*"|\[)')
@@ -34,12 +25,15 @@ _HISTORY: Final = re.compile(rb'"log_history"\s*:\s*\[')
 _IN_A_LIST: Final = frozenset({b"[", b"-", *(str(digit).encode() for digit in range(10))})
 _LOOK: Final = 200
 
+# What may stand behind the last comma of a list that breaks off.
+_LONGEST_LAST: Final = 60
+
 
 def is_document(head: bytes, *, whole: bool) -> bool:
     """Return whether a text is one JSON document, and not one object a line."""
     text = head.removeprefix(b"\xef\xbb\xbf").strip()
     if text.startswith(b"["):
-        return _LIST.match(text) is not None or _NUMBERS.match(text) is not None
+        return _LIST.match(text) is not None or _is_of_numbers(text)
     if not text.startswith(b"{"):
         return False
     if holds_history(text):
@@ -59,6 +53,21 @@ def is_document(head: bytes, *, whole: bool) -> bool:
 def holds_history(head: bytes) -> bool:
     """Return whether a JSON text begins as the state of the HF Trainer does."""
     return _HISTORY.search(head) is not None
+
+
+def _is_of_numbers(text: bytes) -> bool:
+    """Return whether a list holds nothing but numbers, to its end or to that of what is looked at.
+
+    Whereas ``[1, 2000] loss: 2.5`` is a line of text.
+    """
+    inside, closed, after = text[1:].decode("utf-8", "replace").partition("]")
+    cells = [cell.strip() for cell in inside.split(",")]
+    if not closed and len(cells) > 1:
+        # What is looked at may end inside a number, and a list that breaks off inside anything.
+        last = cells.pop()
+        after = last if len(last) > _LONGEST_LAST or "\n" in last else ""
+    written = all(cells) and all(meaning(one.strip('"'))[0] in (NUMBER, NULL) for one in cells)
+    return written and not after.strip()
 
 
 def _is_table(line: bytes) -> bool:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from stabdiag.readers.chunks import Chunk
 
-_KEY: Final = re.compile(rb'\s*\{?\s*"([^"\\]+)"\s*')
+_KEY: Final = re.compile(rb'\s*(?:\{\s*)?"([^"\\]+)"\s*')
 _NULLS: Final = ("null", " null")
 
 # Arrow takes least time where a piece stays in the cache; it refuses a line that is longer.

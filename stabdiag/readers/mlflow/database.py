@@ -18,13 +18,19 @@ if TYPE_CHECKING:
 
     from stabdiag.readers.columns import Columns
 
-TABLES: Final = frozenset({"experiments", "runs", "metrics", "params"})
+TABLES: Final = {
+    "experiments": frozenset[str](),
+    "runs": frozenset({"run_uuid", "name", "start_time", "lifecycle_stage"}),
+    "metrics": frozenset({"run_uuid", "key", "step", "value", "is_nan", "timestamp"}),
+    "params": frozenset({"run_uuid", "key", "value"}),
+}
 
 # Without an index, which may be damaged where the table is not.
 _RUNS: Final = """
     SELECT run_uuid, name FROM runs NOT INDEXED
     WHERE lifecycle_stage = 'active' ORDER BY start_time DESC, rowid DESC
 """
+_LOGGED: Final = "SELECT DISTINCT run_uuid FROM metrics NOT INDEXED"
 _POINTS: Final = "SELECT key, step, value, is_nan, timestamp FROM metrics {} WHERE run_uuid = ?"
 _PARAMETERS: Final = "SELECT key, value FROM params NOT INDEXED WHERE run_uuid = ?"
 
@@ -32,7 +38,10 @@ _PARAMETERS: Final = "SELECT key, value FROM params NOT INDEXED WHERE run_uuid =
 def read(database: sqlite3.Connection, source: str, notes: tuple[str, ...]) -> Columns:
     """Read the run that was started last, of those that logged a metric."""
     runs = database.execute(_RUNS).fetchall()
+    logged = _logged(database, {run for run, _ in runs})
     for run, name in runs:
+        if run not in logged:
+            continue
         points, damage = _points(database, run)
         if len(points):
             return points.columns(
@@ -40,7 +49,7 @@ def read(database: sqlite3.Connection, source: str, notes: tuple[str, ...]) -> C
                 format="sqlite",
                 notes=(*notes, *damage),
                 events=_about(len(runs), run, name),
-                config=settings(dict(database.execute(_PARAMETERS, [run]))),
+                config=settings(_parameters(database, run)),
             )
     raise NoUsableRecord(f"{source}: no record could be read; no run in it logged a metric")
 
@@ -50,6 +59,18 @@ def value_of(value: float, *, is_nan: bool = False) -> float:
     if is_nan:
         return math.nan
     return math.copysign(math.inf, value) if abs(value) == sys.float_info.max else value
+
+
+def _logged(database: sqlite3.Connection, runs: set[object]) -> set[object]:
+    """Return those runs that logged a metric; all that might have, if the metrics are damaged."""
+    with suppress(*DAMAGE):
+        return {run for (run,) in database.execute(_LOGGED)}
+    return runs
+
+
+def _parameters(database: sqlite3.Connection, run: str) -> dict[str, str]:
+    rows = database.execute(_PARAMETERS, [run])
+    return {name: value for name, value in rows if isinstance(name, str)}
 
 
 def _points(database: sqlite3.Connection, run: str) -> tuple[Points, tuple[str, ...]]:
@@ -69,7 +90,8 @@ def _take(points: Points, rows: sqlite3.Cursor) -> None:
     for metric, step, value, is_nan, time in rows:
         # Where a page is damaged anything may stand in a column, whatever its type.
         if isinstance(metric, str) and isinstance(step, int) and isinstance(value, int | float):
-            points.add(metric, step, value_of(value, is_nan=bool(is_nan)), time=time or 0)
+            when = time if isinstance(time, int) else 0
+            points.add(metric, step, value_of(value, is_nan=bool(is_nan)), time=when)
 
 
 def _about(count: int, run: str, name: str) -> tuple[Event, ...]:

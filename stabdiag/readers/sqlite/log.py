@@ -26,19 +26,31 @@ def read(stream: Stream) -> Columns:
     """Read the newest run of a database."""
     from stabdiag.readers.mlflow import database as mlflow
     from stabdiag.readers.sqlite import trackio
-    from stabdiag.readers.sqlite.file import DAMAGE, cut_off, opened, reason
+    from stabdiag.readers.sqlite.file import (
+        DAMAGE,
+        cut_off,
+        holds,
+        is_locked,
+        opened,
+        reason,
+        stored,
+    )
 
     with stream.on_disk() as path:
         notes = (*stream.notes, *cut_off(path, stream.name))
         try:
-            with opened(path) as database:
-                names = database.execute("SELECT name FROM sqlite_schema")
-                tables = {str(name) for (name,) in names}
-                if tables >= mlflow.TABLES:
+            with opened(path, stream.name) as database:
+                tables = stored(database)
+                if holds(tables, mlflow.TABLES):
                     return mlflow.read(database, stream.name, notes)
-                if tables >= trackio.TABLES:
+                if holds(tables, trackio.TABLES):
                     return trackio.read(database, stream.name, notes)
         except DAMAGE as error:
+            if is_locked(error):
+                raise LogError(
+                    f"{stream.name}: a SQLite database that another program keeps locked;"
+                    " try again when it has written"
+                ) from error
             raise LogError(
                 f"{stream.name}: a SQLite database that is cut off or damaged ({reason(error)});"
                 " recover it first: sqlite3 FILE .recover"

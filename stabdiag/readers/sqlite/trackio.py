@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 
     from stabdiag.readers.chunks import Rows
 
-TABLES: Final = frozenset({"metrics", "configs"})
+TABLES: Final = {
+    "metrics": frozenset({"id", "run_name", "step", "metrics"}),
+    "configs": frozenset({"run_name", "config"}),
+}
 
 # Without an index, which may be damaged where the table is not.
 _LAST: Final = "SELECT {}, run_name FROM metrics NOT INDEXED ORDER BY id DESC LIMIT 1"

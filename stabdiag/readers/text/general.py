@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from stabdiag.errors import NoUsableRecord
-from stabdiag.history import Event, EventKind
+from stabdiag.history import Event, EventCode, EventKind
 from stabdiag.readers.text.clean import Text
 from stabdiag.readers.text.counters import EPOCH
 from stabdiag.readers.text.log import read_log
@@ -30,7 +30,9 @@ _LOOKS: Final = (1 << 20, 1 << 24)
 _ENOUGH: Final = 3
 
 _BY_EPOCH: Final = Event(
-    kind=EventKind.STEPS, message="no step was logged: the epoch serves as the step"
+    kind=EventKind.STEPS,
+    code=EventCode.EPOCHS_AS_STEPS,
+    message="no step was logged: the epoch serves as the step",
 )
 
 

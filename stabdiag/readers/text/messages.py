@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from stabdiag.history import Event, EventKind
+from stabdiag.history import Event, EventCode, EventKind
 from stabdiag.readers.text.clean import inert, line_end, places_of
 from stabdiag.words import plural
 
@@ -23,6 +23,7 @@ class Sort:
     The whole log is searched for each anchor, so there are few of them, and sorts share them.
     """
 
+    code: EventCode
     title: str
     anchors: tuple[bytes, ...]
     line: re.Pattern[bytes]
@@ -30,6 +31,7 @@ class Sort:
 
 SORTS: Final = (
     Sort(
+        code=EventCode.OUT_OF_MEMORY,
         title="out of memory",
         anchors=(b"rror", b"ut of memory"),
         line=re.compile(
@@ -38,6 +40,7 @@ SORTS: Final = (
         ),
     ),
     Sort(
+        code=EventCode.COLLECTIVE_FAILED,
         title="collective communication failed",
         anchors=(b"rror", b"atchdog"),
         line=re.compile(
@@ -46,11 +49,13 @@ SORTS: Final = (
         ),
     ),
     Sort(
+        code=EventCode.SCALE_AT_MINIMUM,
         title="the loss scale cannot fall any further",
         anchors=(b"inimum",),
         line=re.compile(rb"loss scale already at minimum|inimum loss scale reached \(\d"),
     ),
     Sort(
+        code=EventCode.NOT_FINITE,
         title="a value that is not finite",
         anchors=(b"Loss is ", b"NaN in "),
         line=re.compile(
@@ -58,11 +63,13 @@ SORTS: Final = (
         ),
     ),
     Sort(
+        code=EventCode.CUDA_ERROR,
         title="CUDA error",
         anchors=(b"rror",),
         line=re.compile(rb"CUDA error: (?!out of memory)"),
     ),
     Sort(
+        code=EventCode.KILLED,
         title="killed",
         anchors=(b"SIG", b"Killed", b"Segmentation", b"rror"),
         line=re.compile(
@@ -76,7 +83,7 @@ SORTS: Final = (
 _ANCHORS: Final = tuple(dict.fromkeys(anchor for sort in SORTS for anchor in sort.anchors))
 
 _TRACEBACK: Final = b"Traceback (most recent call last)"
-_TRACEBACK_TITLE: Final = "traceback"
+_TITLES: Final = {sort.code: sort.title for sort in SORTS} | {EventCode.TRACEBACK: "traceback"}
 
 # How many lines a traceback may have before the one that names the exception.
 _FRAMES: Final = 400
@@ -94,9 +101,8 @@ _FOLLOWED: Final = 1000
 
 @dataclass(frozen=True, kw_only=True)
 class _Told:
-    """A message: its sort, its text, its line, and its place in the log, which gives the step."""
+    """A message: its text, its line, and its place in the log, which gives the step."""
 
-    title: str
     text: str
     line: int
     place: int
@@ -107,50 +113,50 @@ class Messages:
 
     def __init__(self) -> None:
         """Begin with none."""
-        self._told: dict[str, list[_Told]] = {}
-        self._counts: dict[str, int] = {}
+        self._told: dict[EventCode, list[_Told]] = {}
+        self._counts: dict[EventCode, int] = {}
 
     def look(self, text: Text, offset: int) -> None:
         """Find the messages of a text that lies ``offset`` bytes into the log."""
-        for place, title, line in _found(text.data):
-            self._add(text, offset, place, title, line)
+        for place, code, line in _found(text.data):
+            self._add(text, offset, place, code, line)
         for place in places_of(text.data, _TRACEBACK):
-            counted = self._counts.get(_TRACEBACK_TITLE, 0)
+            counted = self._counts.get(EventCode.TRACEBACK, 0)
             said = _exception(text.data, place) if counted < _FOLLOWED else b""
-            self._add(text, offset, place, _TRACEBACK_TITLE, said)
+            self._add(text, offset, place, EventCode.TRACEBACK, said)
 
     def copy(self) -> Messages:
         """Return the same messages, to which others can be added."""
         other = Messages()
-        other._told = {title: [*told] for title, told in self._told.items()}
+        other._told = {code: [*told] for code, told in self._told.items()}
         other._counts = dict(self._counts)
         return other
 
-    def _add(self, text: Text, offset: int, place: int, title: str, line: bytes) -> None:
-        self._counts[title] = self._counts.get(title, 0) + 1
-        told = self._told.setdefault(title, [])
+    def _add(self, text: Text, offset: int, place: int, code: EventCode, line: bytes) -> None:
+        self._counts[code] = self._counts.get(code, 0) + 1
+        told = self._told.setdefault(code, [])
         if len(told) >= _TOLD:
             return
         said = inert(line, _LONGEST)
         if all(one.text != said for one in told):
-            told.append(
-                _Told(title=title, text=said, line=text.line_at(place), place=offset + place)
-            )
+            told.append(_Told(text=said, line=text.line_at(place), place=offset + place))
 
     def events(self, step_at: Callable[[int], int | None]) -> tuple[Event, ...]:
         """Return the messages as events, in the order of the log."""
         events = []
-        for title, told in self._told.items():
+        for code, told in self._told.items():
             made = [
                 Event(
                     kind=EventKind.MESSAGE,
-                    message=f"{title}: {one.text}",
+                    code=code,
+                    message=f"{_TITLES[code]}: {one.text}",
+                    said=one.text,
                     step=step_at(one.place),
                     line=one.line,
                 )
                 for one in told
             ]
-            more = self._counts[title] - len(told)
+            more = self._counts[code] - len(told)
             if more:
                 also = f"(and {plural(more, 'more such line')})"
                 made[-1] = replace(made[-1], message=f"{made[-1].message} {also}")
@@ -158,8 +164,8 @@ class Messages:
         return tuple(sorted(events, key=lambda event: event.line or 0))
 
 
-def _found(data: bytes) -> Iterator[tuple[int, str, bytes]]:
-    """Yield place, title and line of each message."""
+def _found(data: bytes) -> Iterator[tuple[int, EventCode, bytes]]:
+    """Yield place, code and line of each message."""
     for anchor in _ANCHORS:
         sorts = [sort for sort in SORTS if anchor in sort.anchors]
         seen = 0
@@ -171,7 +177,7 @@ def _found(data: bytes) -> Iterator[tuple[int, str, bytes]]:
             line = data[begin:seen]
             for sort in sorts:
                 if sort.line.search(line) and _first_anchor(sort, line) == anchor:
-                    yield begin, sort.title, line
+                    yield begin, sort.code, line
                     break
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.history import COUNTED, Event, EventKind
+from stabdiag.history import Event, EventCode, EventKind
 from stabdiag.readers.columns import Column, Columns
 from stabdiag.readers.text.bars import TOTAL, told_in
 from stabdiag.readers.text.deepspeed import SCALE
@@ -153,7 +153,11 @@ def _counted(columns: Columns) -> Columns:
     numbers = counted.load(GRAMMAR.step).values[loss.present & np.isfinite(epoch.values)]
     if not (np.diff(numbers[-len(last) :]) == 1).all():
         return columns
-    event = Event(kind=EventKind.STEPS, message=COUNTED)
+    message = (
+        "no step was logged: a step here is the number of a record, from 0 (a manifest with "
+        "logging_steps gives the real ones)"
+    )
+    event = Event(kind=EventKind.STEPS, code=EventCode.COUNTED, message=message)
     return replace(counted, notes=columns.notes, events=(*columns.events, event))
 
 
@@ -169,7 +173,7 @@ def _with_steps(columns: Columns, an_epoch: float, *, from_zero: bool = False) -
     rows = np.flatnonzero(good & columns.load("loss").present if "loss" in columns.names else good)
     notes = columns.notes
     shared = are_shared(epoch.values[rows])
-    if shared or are_rounded(epoch.values[rows]):
+    if len(rows) and (shared or are_rounded(epoch.values[rows])):
         values[rows] = steps_of(epoch.values[rows], an_epoch)
         last = np.searchsorted(rows, np.arange(len(values)), side="right") - 1
         after = good & (last >= 0)

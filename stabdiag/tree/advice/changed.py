@@ -5,24 +5,21 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from stabdiag.findings import Remedy, Severity
+from stabdiag.findings import RATE, ActionKind, Severity
 from stabdiag.tree.advice.climb_facts import near_climb
-from stabdiag.tree.advice.spike import GO_ON
+from stabdiag.tree.advice.words import going_on
 from stabdiag.tree.changes import MOST, changes_near, near_spike, went
-from stabdiag.words import listed, plural, uncapitalised
+from stabdiag.words import listed, plural
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from stabdiag.findings import Finding, Scalar
+    from stabdiag.findings import Action, Finding, Scalar
     from stabdiag.tree.case import Case
     from stabdiag.tree.changes import Change
 
 # The log shows another cause of these.
 _EXPLAINED: Final = ("spike-lr-jump", "spike-duplicate-batch", "divergence-lr-rising", "plateau")
-
-# The first action of these begins with a look at the data.
-_LOOK: Final = f"{GO_ON}look at "
 
 
 def with_changes(case: Case, findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
@@ -48,8 +45,8 @@ def changes_at(case: Case, finding: Finding) -> tuple[tuple[Change, ...], int]:
 
 
 def with_changes_at(
-    case: Case, step: int | None, because: str, first: str
-) -> tuple[str, str, dict[str, Scalar]]:
+    case: Case, step: int | None, because: str, first: Action
+) -> tuple[str, Action, dict[str, Scalar]]:
     """Return why something holds from a step on, the first action, and evidence of what changed."""
     changes = () if step is None else changes_near(case, step, step)
     if step is None or not changes:
@@ -65,7 +62,7 @@ def _with_changes(case: Case, finding: Finding) -> Finding:
     return replace(
         finding,
         summary=f"{finding.summary} {went(changes)}, {_where(step, finding, changes[0])}.",
-        first_action=_look_there(finding, changes),
+        actions=_look_there(finding, changes),
         evidence={**finding.evidence, **_evidence(changes)},
     )
 
@@ -94,17 +91,24 @@ def _distance(step: int, change: Change, it: str = "it", began: str = "it") -> s
     return f"{plural(change.since - step, 'step')} after {began}"
 
 
-def _look_there(finding: Finding, changes: Sequence[Change]) -> str:
-    """Return the first action, with a look at the change unless the log shows another cause."""
-    rate = Remedy.RATE in finding.remedies and finding.section == "§2"
+def _look_there(finding: Finding, changes: Sequence[Change]) -> tuple[Action, ...]:
+    """Return the actions, with a look at the change first unless the log shows another cause."""
+    first = finding.actions[0]
+    rate = RATE.intersection(first.kinds) and finding.section == "§2"
     if rate or finding.slug in _EXPLAINED:
-        return finding.first_action
-    return _look_first(finding.first_action, changes)
+        return finding.actions
+    return (_look_first(first, changes), *finding.actions[1:])
 
 
-def _look_first(act: str, changes: Sequence[Change]) -> str:
+def _look_first(act: Action, changes: Sequence[Change]) -> Action:
+    """Return an action that begins with a look at the change, but for letting the run go on."""
+    if act.kind is ActionKind.KEEP_GOING and act.alone:
+        return going_on(_look_first(act.by_itself(), changes))
     names = listed([one.name for one in changes[:MOST]])
-    look = f"look first at the change of {names} at step {changes[0].step}"
-    if act.startswith(_LOOK):
-        return f"{GO_ON}{look}, then at {act.removeprefix(_LOOK)}"
-    return f"L{look[1:]}; then {uncapitalised(act)}" if act else f"L{look[1:]}."
+    look = f"Look first at the change of {names} at step {changes[0].step}; then"
+    return replace(
+        act.after(look),
+        kind=ActionKind.CHECK_SETTINGS,
+        also=act.kinds,
+        step=changes[0].step,
+    )

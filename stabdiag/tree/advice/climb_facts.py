@@ -7,19 +7,21 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stabdiag.findings import Action, ActionKind
 from stabdiag.stats.quantiles import diff_sigma, medians
 from stabdiag.tree.advice.words import Advice
 from stabdiag.tree.changes import changes_near
 from stabdiag.tree.checkpoint import checkpoint_before
 from stabdiag.tree.loss_weight import what_ended
 from stabdiag.tree.rises import best_step, climb, found_rise
-from stabdiag.words import num
+from stabdiag.words import num, sentence
 
 if TYPE_CHECKING:
-    from stabdiag.findings import Answer, Remedy
+    from stabdiag.findings import Answer
     from stabdiag.stats.rise import Rise
     from stabdiag.tree.case import Case
     from stabdiag.tree.changes import Change
+    from stabdiag.tree.checkpoint import Reload
 
 
 # A level is the median of so many losses, and the noise is taken from so many before the best.
@@ -39,23 +41,26 @@ class ClimbFacts:
     began: int
     unsound: int
     what: str
-    reload: str
+    reload: Reload
 
     @property
     def check_data(self) -> str:
         """An imperative clause: check the data."""
         return f"check the data from step {self.first} on: order, labels, sources"
 
-    def advice(self, summary: str, *, first: str, then: tuple[str, ...], remedy: Remedy) -> Advice:
+    def check(self) -> Action:
+        """Return the action to check the data."""
+        return Action(ActionKind.INSPECT_DATA, sentence(self.check_data), step=self.first)
+
+    def advice(self, summary: str, *, first: Action, then: tuple[Action, ...]) -> Advice:
         """Return advice on the climb, with the checkpoint from before it and its cause."""
         return Advice(
             summary=f"{self.what} {summary}",
             first=first,
             then=then,
             step=self.began,
-            reload=self.reload,
+            reload=str(self.reload),
             began=self.unsound,
-            remedies=(remedy,),
         )
 
 

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.findings import Remedy
+from stabdiag.findings import Action, ActionKind
 from stabdiag.tree.advice.climb_facts import ClimbFacts, climb_facts, near_climb
 from stabdiag.tree.advice.meanwhile import drift, evaluated
-from stabdiag.tree.advice.words import Advice, clip, less_decay, more_decay, now_lr, shown, to_log
+from stabdiag.tree.advice.words import Advice, clip, half_lr, less_decay, more_decay, shown, to_log
 from stabdiag.tree.checkpoint import checkpoint_before
 from stabdiag.tree.reward import Reward, lost_reward
 from stabdiag.tree.rises import found_rise
 from stabdiag.tree.turns import at_or_near
-from stabdiag.words import num, sentence, uncapitalised
+from stabdiag.words import num, sentence
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from stabdiag.findings import Answer
     from stabdiag.tree.case import Case
 
-_PLOT = "Plot the learning rate of every step before the restart."
+_PLOT = Action(ActionKind.LOG_MORE, "Plot the learning rate of every step before the restart.")
 _STOOD_STILL = "The learning rate was 0 by then: the weights did not move, so the data changed."
 
 # A loss that rose by so many times all it had ever fallen is no matter of harder data.
@@ -41,32 +41,40 @@ def lr_rising(case: Case, answers: Mapping[str, Answer]) -> Advice:
     turned = "turned" in answer.measured
     since = f"; its rise began {at_or_near(lr, facts.began)}" if turned else ""
     highest = int(lr.steps[np.argmax(lr.values)])
-    turning = num(
-        float(lr.values[max(int(np.searchsorted(lr.steps, facts.first, "right")) - 1, 0)])
-    )
+    turning = float(lr.values[max(int(np.searchsorted(lr.steps, facts.first, "right")) - 1, 0)])
     first, last = answer.steps
-    act = (
+    act = facts.reload.following(
+        ActionKind.FIX_SCHEDULE,
         f"Fix the schedule, which still raises the learning rate at step {highest} "
-        f"(a warm-up that never ends, or an inverted decay): {uncapitalised(facts.reload)}."
+        "(a warm-up that never ends, or an inverted decay)",
+        step=highest,
     )
-    other = f"If the schedule is intended, lower its peak: the loss stopped falling at {turning}."
+    other = Action(
+        ActionKind.LOWER_LR,
+        f"If the schedule is intended, lower its peak: the loss stopped falling at {num(turning)}.",
+        setting="peak_lr",
+        to=turning,
+    )
     warmup = case.manifest.warmup_steps
     if warmup is not None and highest <= warmup:
         # Nothing is wrong with a warm-up that was planned, but for where it leads to.
-        act = (
-            f"{facts.reload}, and keep the learning rate below {turning}, at which the loss began "
-            f"to climb: the warm-up of {warmup} steps leads beyond it."
+        act = facts.reload.and_then(
+            ActionKind.LOWER_LR,
+            f"keep the learning rate below {num(turning)}, at which the loss began to climb: the "
+            f"warm-up of {warmup} steps leads beyond it",
+            setting="peak_lr",
+            to=turning,
         )
-        other = "Lengthen the warm-up, if the peak is to be kept."
+        other = Action(
+            ActionKind.ADD_WARMUP,
+            "Lengthen the warm-up, if the peak is to be kept.",
+            setting="warmup_steps",
+        )
+    check = f"Check warm-up and total steps against the manifest ({_schedule(case)})."
     return facts.advice(
         f"The learning rate rose from {begin} at step {first} to {end} at step {last}{since}.",
         first=act,
-        then=(
-            f"Check warm-up and total steps against the manifest ({_schedule(case)}).",
-            _PLOT,
-            other,
-        ),
-        remedy=Remedy.RATE,
+        then=(Action(ActionKind.CHECK_SETTINGS, check), _PLOT, other),
     )
 
 
@@ -76,15 +84,20 @@ def _lr_jump(case: Case, answer: Answer) -> Advice:
     before, after = (shown(answer.measured.get(key)) for key in ("lr_before", "lr_after"))
     return facts.advice(
         sentence(answer.because),
-        first=f"Undo the jump of the learning rate at step {facts.began}: "
-        f"{uncapitalised(facts.reload)}.",
-        then=(
-            f"Find what raised it from {before} to {after}: a resume that set up another schedule, "
-            "a step counted twice, a change by hand.",
-            _PLOT,
-            "If a higher rate is intended, warm up to it.",
+        first=facts.reload.following(
+            ActionKind.FIX_SCHEDULE,
+            f"Undo the jump of the learning rate at step {facts.began}",
+            step=facts.began,
         ),
-        remedy=Remedy.RATE,
+        then=(
+            Action(
+                ActionKind.FIX_SCHEDULE,
+                f"Find what raised it from {before} to {after}: a resume that set up another "
+                "schedule, a step counted twice, a change by hand.",
+            ),
+            _PLOT,
+            Action(ActionKind.ADD_WARMUP, "If a higher rate is intended, warm up to it."),
+        ),
     )
 
 
@@ -93,41 +106,55 @@ def weights(case: Case, answers: Mapping[str, Answer]) -> Advice:
     answer = answers["Q4.3"]
     facts = climb_facts(case, "the change of the weights", answer)
     told = sentence(answer.because)
-    action = f"and {more_decay(case) if answer.branch == 'climbing' else less_decay(case)}"
+    decay = more_decay(case) if answer.branch == "climbing" else less_decay(case)
+    first = facts.reload.and_then(decay.kind, str(decay), **decay.change)
     if answer.branch == "climbing" and _exploded(case) and not _grows_weights(case):
         # What a decay takes off the weights in a step is the learning rate's share of it: little
         # beside what makes a loss explode.
         told += " So large a loss is an optimization blow-up."
-        action = f"halve the learning rate{now_lr(case, facts.began)} {action}"
+        rate = half_lr(case, facts.began)
+        first = facts.reload.and_then(
+            ActionKind.LOWER_LR, str(rate), str(decay), also=(decay.kind,), **rate.change
+        )
     return facts.advice(
         told,
-        first=f"{facts.reload}, {action}.",
+        first=first,
         then=(
-            "Check the sign of the weight decay and which groups it reaches, "
-            f"{answer.measured.get('group')!r} first.",
-            "Check that no decay is applied twice, in the loss and in the optimizer.",
-            "Log the weight norm of every group at every step.",
+            Action(
+                ActionKind.FIX_WEIGHT_DECAY,
+                "Check the sign of the weight decay and which groups it reaches, "
+                f"{answer.measured.get('group')!r} first.",
+            ),
+            Action(
+                ActionKind.FIX_WEIGHT_DECAY,
+                "Check that no decay is applied twice, in the loss and in the optimizer.",
+            ),
+            Action(ActionKind.LOG_MORE, "Log the weight norm of every group at every step."),
         ),
-        remedy=Remedy.DECAY,
     )
 
 
 def grad_norm_rising(case: Case, answers: Mapping[str, Answer]) -> Advice:
     """A climb with a rising gradient norm."""
     facts, told = climb_facts(case), sentence(answers["Q4.4"].because)
-    act, remedy = f"halve the learning rate{now_lr(case, facts.first)}", Remedy.RATE
-    then: tuple[str, ...] = (
-        sentence(facts.check_data),
-        f"Clip the gradient norm at {clip(case)}.",
-        drift(case),
+    rate, threshold = half_lr(case, facts.first), clip(case)
+    cut = Action(
+        ActionKind.CLIP_GRADIENTS, f"Clip the gradient norm at {threshold}.", **threshold.change
     )
     if _stood_still(answers):
         # Weights that stand still do not drift, and no clipping changes them.
-        told = f"{_STOOD_STILL} {told}"
-        act, then, remedy = facts.check_data, (), Remedy.DATA
-    elif _grows_weights(case):
-        then, act, remedy = (sentence(act), *then[:2]), more_decay(case), Remedy.DECAY
-    return facts.advice(told, first=f"{facts.reload}, and {act}.", then=then, remedy=remedy)
+        first = facts.reload.and_then(ActionKind.INSPECT_DATA, facts.check_data, step=facts.first)
+        return facts.advice(f"{_STOOD_STILL} {told}", first=first, then=())
+    if _grows_weights(case):
+        decay = more_decay(case)
+        lower = Action(ActionKind.LOWER_LR, sentence(str(rate)), **rate.change)
+        return facts.advice(
+            told,
+            first=facts.reload.and_then(decay.kind, str(decay), **decay.change),
+            then=(lower, facts.check(), cut),
+        )
+    first = facts.reload.and_then(ActionKind.LOWER_LR, str(rate), **rate.change)
+    return facts.advice(told, first=first, then=(facts.check(), cut, drift(case)))
 
 
 def unexplained(case: Case, answers: Mapping[str, Answer]) -> Advice:
@@ -135,44 +162,48 @@ def unexplained(case: Case, answers: Mapping[str, Answer]) -> Advice:
     facts, lost = climb_facts(case), lost_reward(case)
     if lost is not None:
         return _lost_reward(case, facts, lost)
-    data = facts.check_data
-    smaller = f"halve the learning rate{now_lr(case, facts.first)}"
-    what, act, remedy = "No logged series explains it.", f"and {data}", Remedy.DATA
+    rate, threshold = half_lr(case, facts.first), clip(case)
+    smaller = Action(ActionKind.LOWER_LR, sentence(str(rate)), **rate.change)
+    first = facts.reload.and_then(ActionKind.INSPECT_DATA, facts.check_data, step=facts.first)
+    what = "No logged series explains it."
+    other: tuple[Action, ...] = (smaller,)
     if near_climb(case, facts.unsound, facts.first):
         what = "Nothing else that was logged explains it."
-    other: tuple[str, ...] = (smaller,)
     if _stood_still(answers):
         what, other = _STOOD_STILL, ()
     elif _grows_weights(case):
         what = "No logged series explains it, but the weight decay has the wrong sign."
-        act, other, remedy = f"and {more_decay(case)}", (data, smaller), Remedy.DECAY
+        decay = more_decay(case)
+        first = facts.reload.and_then(decay.kind, str(decay), **decay.change)
+        other = (facts.check(), smaller)
     elif _exploded(case):
         what = "No logged series explains it, but so large a loss is an optimization blow-up."
-        act = f"{smaller} and clip the gradient norm at {clip(case)}"
-        other, remedy = (data,), Remedy.RATE
-    return facts.advice(
-        what,
-        first=f"{facts.reload}, {act}.",
-        then=(*map(sentence, other), *_to_look_at(case)),
-        remedy=remedy,
-    )
+        first = facts.reload.and_then(
+            ActionKind.LOWER_LR,
+            str(rate),
+            f"clip the gradient norm at {threshold}",
+            also=(ActionKind.CLIP_GRADIENTS,),
+            **rate.change,
+        )
+        other = (facts.check(),)
+    return facts.advice(what, first=first, then=(*other, *_to_look_at(case)))
 
 
 def _lost_reward(case: Case, facts: ClimbFacts, lost: Reward) -> Advice:
     """A climb while the reward fell: a policy is as good as that, whatever its loss does."""
     since = f"the fall of the reward, from about step {lost.best_at} on"
     reload = checkpoint_before(case.manifest, lost.best_at).reload(since)
+    rate = half_lr(case, facts.first)
     advice = facts.advice(
         f"The reward {lost.column!r} fell from {num(lost.best)} near step {lost.best_at} to "
         f"{num(lost.last)}: the policy became worse.",
-        first=f"{reload}, and halve the learning rate{now_lr(case, facts.first)}.",
+        first=reload.and_then(ActionKind.LOWER_LR, str(rate), **rate.change),
         then=_to_look_at(case),
-        remedy=Remedy.RATE,
     )
-    return replace(advice, reload=reload, began=lost.best_at)
+    return replace(advice, reload=str(reload), began=lost.best_at)
 
 
-def _to_look_at(case: Case) -> tuple[str, ...]:
+def _to_look_at(case: Case) -> tuple[Action, ...]:
     """Return what the evaluations tell of an unexplained climb, and what to log to explain one."""
     return evaluated(case), *to_log(case, ("grad_norm", "lr", "weight_norm"))
 

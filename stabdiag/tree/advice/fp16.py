@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from stabdiag.findings import Remedy, Verdict
+from stabdiag.findings import Action, ActionKind, Verdict
 from stabdiag.tree.advice.nan_words import (
     at_resume,
     came_through,
@@ -16,9 +16,10 @@ from stabdiag.tree.advice.nan_words import (
 from stabdiag.tree.advice.words import (
     CHECK_INITIALISATION,
     KEEP_IN_FP32,
+    TO_BF16,
     Advice,
+    half_lr,
     logged_at,
-    now_lr,
 )
 from stabdiag.tree.origin import Origin, origin
 from stabdiag.words import sentence
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
     from stabdiag.findings import Answer
     from stabdiag.tree.case import Case
+    from stabdiag.tree.checkpoint import Reload
 
 _TOLD = {
     Verdict.YES: "The log carries the fingerprint of an fp16 overflow: a value beyond 65504.",
@@ -42,19 +44,22 @@ def fp16(case: Case, answers: Mapping[str, Answer]) -> Advice:
     answer, start = answers["Q3.3"], origin(case)
     reload, where = reload_before(case, start), logged_at(case, start.step)
     told = sentence(start.jump.because) if start.jump else _TOLD[answer.verdict]
-    first, then, remedies = _course(case, answer, start, reload)
+    first, then = _course(case, answer, start, reload)
     advice = Advice(
         summary=told,
         first=first,
         then=(
             *came_through(case),
-            f"Re-run {where} in fp32 on the same data: finite there means an fp16 overflow, not a "
-            "structural bug.",
+            Action(
+                ActionKind.CHECK_PRECISION,
+                f"Re-run {where} in fp32 on the same data: finite there means an fp16 overflow, "
+                "not a structural bug.",
+                step=start.step,
+            ),
             *then,
             KEEP_IN_FP32,
             CHECK_INITIALISATION,
         ),
-        remedies=remedies,
     )
     if start.resumed is not None and not start.jump and answer.verdict is not Verdict.YES:
         advice = at_resume(start.resumed, advice)
@@ -62,37 +67,50 @@ def fp16(case: Case, answers: Mapping[str, Answer]) -> Advice:
         advice,
         summary=f"{what_went_nan(start.bad)} {advice.summary}",
         step=start.bad.step,
-        reload=reload,
+        reload=str(reload),
         began=start.began,
     )
 
 
 def _course(
-    case: Case, answer: Answer, start: Origin, reload: str
-) -> tuple[str, tuple[str, ...], tuple[Remedy, ...]]:
-    """Return what to do first, and then, by the signals; and what the first of it sets about."""
-    smaller = f"halve the learning rate{now_lr(case, start.bad.step)}"
-    later = (f"If the loss scale keeps collapsing, {smaller}.",)
+    case: Case, answer: Answer, start: Origin, reload: Reload
+) -> tuple[Action, tuple[Action, ...]]:
+    """Return what to do first, and then, by the signals."""
+    rate = half_lr(case, start.bad.step)
+    later = (
+        Action(
+            ActionKind.LOWER_LR,
+            f"If the loss scale keeps collapsing, {rate}.",
+            **rate.change,
+        ),
+    )
     if start.jump:
-        return fix_schedule(start.jump, reload), later, (Remedy.RATE, Remedy.PRECISION)
+        return fix_schedule(start.jump, reload), later
     if answer.verdict is Verdict.NO:
-        where = logged_at(case, start.step)
-        first = (
-            f"Re-run {where} once in fp32 on the same data: if it is finite there, it was an fp16 "
-            "overflow."
+        again = Action(
+            ActionKind.CHECK_PRECISION,
+            f"Re-run {logged_at(case, start.step)} once in fp32 on the same data: if it is finite "
+            "there, it was an fp16 overflow.",
+            step=start.step,
         )
-        return first, later, (Remedy.PRECISION,)
+        return again, later
     if answer.measured.get("scaling_off") == "yes":
-        first = f"{reload}, and engage dynamic loss scaling (torch.amp.GradScaler)."
-        return first, later, (Remedy.PRECISION,)
+        engage = "engage dynamic loss scaling (torch.amp.GradScaler)"
+        return reload.and_then(ActionKind.DYNAMIC_LOSS_SCALE, engage), later
     if answer.measured.get("scale_halving") == "yes":
-        first = (
-            f"{reload}, and {smaller} or switch from fp16 to bf16: a smaller loss scale did not "
-            "help."
+        lower = reload.and_then(
+            ActionKind.LOWER_LR,
+            f"{rate} or switch from fp16 to bf16: a smaller loss scale did not help",
+            also=(ActionKind.CHANGE_DTYPE,),
+            **rate.change,
         )
-        return first, (), (Remedy.RATE, Remedy.PRECISION)
-    if answer.measured.get("scaling_off") == "no":
-        first = f"{reload}, and switch from fp16 to bf16, or {smaller}."
-        return first, (), (Remedy.PRECISION, Remedy.RATE)
-    first = f"{reload}, and switch from fp16 to bf16, or see that the loss scaler is engaged."
-    return first, later, (Remedy.PRECISION,)
+        return lower, ()
+    either = answer.measured.get("scaling_off") == "no"
+    other = str(rate) if either else "see that the loss scaler is engaged"
+    switch = reload.and_then(
+        ActionKind.CHANGE_DTYPE,
+        f"switch from fp16 to bf16, or {other}",
+        also=(ActionKind.LOWER_LR if either else ActionKind.DYNAMIC_LOSS_SCALE,),
+        **TO_BF16,
+    )
+    return switch, () if either else later

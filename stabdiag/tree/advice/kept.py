@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from stabdiag.tree.checkpoint import checkpoint_before
+from stabdiag.findings import Action, ActionKind
 
 if TYPE_CHECKING:
     from stabdiag.findings import Finding
@@ -18,21 +18,19 @@ def with_lost(case: Case, findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
     oldest = _oldest(case.manifest, case.history.last_step or 0)
     if oldest is None:
         return findings
-    word = (
+    told = (
         f"Should that checkpoint be gone (the last {case.manifest.checkpoints_kept} are kept, from "
         f"step {oldest} on, if the run ended with this log), find a copy, or restart from the "
         "beginning: all that are kept are from after the damage began."
     )
+    word = Action(ActionKind.RELOAD_CHECKPOINT, told, checkpoint=0)
 
     def is_lost(one: Finding) -> bool:
-        began = one.step if one.began is None else one.began
-        if not one.reload or began is None or one.reload[1:] not in one.first_action:
-            return False
-        named = checkpoint_before(case.manifest, began, case.stride).step or 0
-        return 0 < named < oldest
+        named = one.actions[0].checkpoint if one.actions else None
+        return 0 < (named or 0) < oldest
 
     return tuple(
-        replace(one, next_actions=(word, *one.next_actions)) if is_lost(one) else one
+        replace(one, actions=(*one.actions[:1], word, *one.actions[1:])) if is_lost(one) else one
         for one in findings
     )
 

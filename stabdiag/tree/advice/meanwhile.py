@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from stabdiag.findings import Action, ActionKind
 from stabdiag.stats.quantiles import median
 from stabdiag.tree.advice.words import more_decay
 from stabdiag.tree.rises import climb, found_rise
@@ -12,7 +13,10 @@ from stabdiag.words import num
 if TYPE_CHECKING:
     from stabdiag.tree.case import Case
 
-_COMPARE = "Compare with the evaluation loss: if that still falls, the training data got harder."
+_COMPARE = Action(
+    ActionKind.CHECK_EVALUATION,
+    "Compare with the evaluation loss: if that still falls, the training data got harder.",
+)
 
 # The evaluation loss is the median of so many on either side, and follows a climb that it makes by
 # this share at least.
@@ -20,7 +24,7 @@ _FEW = 3
 _FOLLOWS = 0.5
 
 
-def evaluated(case: Case) -> str:
+def evaluated(case: Case) -> Action:
     """Return what the evaluation loss tells of a climb, or that it is to be looked at."""
     first, last = climb(case)
     evaluations = case.history.finite("eval_loss")
@@ -30,15 +34,24 @@ def evaluated(case: Case) -> str:
     then, now = median(before[-_FEW:]), median(after[-_FEW:])
     went = f"went from {num(then)} to {num(now)} over the climb"
     if now - then < _FOLLOWS * found_rise(case).amount:
-        return f"Look for what made the training data harder: the evaluation loss only {went}."
-    return f"Do not blame harder training data alone: the evaluation loss {went}, too."
+        return Action(
+            ActionKind.INSPECT_DATA,
+            f"Look for what made the training data harder: the evaluation loss only {went}.",
+        )
+    return Action(
+        ActionKind.CHECK_EVALUATION,
+        f"Do not blame harder training data alone: the evaluation loss {went}, too.",
+    )
 
 
-def drift(case: Case) -> str:
+def drift(case: Case) -> Action:
     """Return which weights grew over the climb, or that their norms are to be looked at."""
     groups = case.history.group("weight_norm")
     if not groups:
-        return "Check for drift from the initialisation: log weight norms per group."
+        return Action(
+            ActionKind.LOG_MORE,
+            "Check for drift from the initialisation: log weight norms per group.",
+        )
     first, last = climb(case)
     grown: list[tuple[float, str, float, float]] = []
     for name, series in groups.items():
@@ -48,8 +61,13 @@ def drift(case: Case) -> str:
             grown.append((end / begin, name, begin, end))
     ratio, name, begin, end = max(grown, default=(0.0, "", 0.0, 0.0))
     if ratio <= case.limits.divergence.weight_norm_ratio:
-        return "Check the weight norms for drift from the initialisation."
-    return (
+        return Action(
+            ActionKind.CHECK_MODEL, "Check the weight norms for drift from the initialisation."
+        )
+    decay = more_decay(case, name)
+    return Action(
+        decay.kind,
         f"The weight norm of {name!r} grew from {num(begin)} to {num(end)} over the climb: "
-        f"{more_decay(case, name)}."
+        f"{decay}.",
+        **decay.change,
     )

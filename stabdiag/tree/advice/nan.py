@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from stabdiag.findings import Remedy
+from stabdiag.findings import Action, ActionKind
 from stabdiag.tree.advice.nan_words import (
     at_resume,
     came_through,
@@ -19,8 +19,8 @@ from stabdiag.tree.advice.words import (
     batches_at,
     clip,
     first_of,
+    half_lr,
     logged_at,
-    now_lr,
 )
 from stabdiag.tree.origin import Origin, origin
 from stabdiag.tree.surge import why_not_known
@@ -32,11 +32,18 @@ if TYPE_CHECKING:
 
     from stabdiag.findings import Answer
     from stabdiag.tree.case import Case
+    from stabdiag.tree.checkpoint import Reload
 
 # A warm-up has to do with a blow-up within so many times the steps in which the learning rate came
 # to half its peak, or within this share of the run.
 _LONG_OVER = 10
 _SOON = 0.1
+
+_LONGER_WARMUP = Action(
+    ActionKind.ADD_WARMUP,
+    "Lengthen the warm-up: it is the cheapest cure for an early blow-up.",
+    setting="warmup_steps",
+)
 
 
 def full_precision(case: Case, answers: Mapping[str, Answer]) -> Advice:
@@ -46,12 +53,17 @@ def full_precision(case: Case, answers: Mapping[str, Answer]) -> Advice:
     advice = _by_evidence(case, start, reload)
     then = (*came_through(case), *advice.then)
     if case.manifest.dtype == "bf16":
-        hint = "bf16 overflows near 1e38 and rounds at 1%: run the step once in fp32 to compare."
+        hint = Action(
+            ActionKind.CHECK_PRECISION,
+            "bf16 overflows near 1e38 and rounds at 1%: run the step once in fp32 to compare.",
+        )
         then = (*then, hint)
     if case.manifest.dtype is None:
-        hint = (
+        hint = Action(
+            ActionKind.CHECK_SETTINGS,
             "Name the dtype (--dtype fp16|bf16|fp32, or in a manifest): in fp16 the first suspect "
-            "is an overflow."
+            "is an overflow.",
+            setting="dtype",
         )
         then = (hint, *then)
     return replace(
@@ -59,13 +71,13 @@ def full_precision(case: Case, answers: Mapping[str, Answer]) -> Advice:
         summary=f"{what_went_nan(start.bad)} {advice.summary}",
         then=then,
         step=start.bad.step,
-        reload=reload,
+        reload=str(reload),
         began=start.began,
         title="The loss went NaN in fp64" if case.manifest.dtype == "fp64" else "",
     )
 
 
-def _by_evidence(case: Case, start: Origin, reload: str) -> Advice:
+def _by_evidence(case: Case, start: Origin, reload: Reload) -> Advice:
     """Return what the log shows of the cause, and what to do about it."""
     if start.jump:
         return Advice(
@@ -73,39 +85,65 @@ def _by_evidence(case: Case, start: Origin, reload: str) -> Advice:
             first=fix_schedule(start.jump, reload),
             then=(
                 RESTORE_SCHEDULE,
-                "If the jump is intended, warm up to it, and clip the gradient norm.",
+                Action(
+                    ActionKind.ADD_WARMUP,
+                    "If the jump is intended, warm up to it, and clip the gradient norm.",
+                    also=(ActionKind.CLIP_GRADIENTS,),
+                ),
             ),
-            remedies=(Remedy.RATE,),
         )
     if start.blew_up:
         early = _is_early(case, start.bad.step)
-        how = (
-            f"with half the learning rate{now_lr(case, start.bad.step)} and the gradient norm "
-            f"clipped at {clip(case)}"
-        )
+        rate = half_lr(case, start.bad.step, "half the learning rate")
         return Advice(
             summary=_how_it_blew_up(case, start),
-            first=f"{reload_before(case, start, how)}.",
-            then=(
-                *(("Lengthen the warm-up: it is the cheapest cure for an early blow-up.",) * early),
-                sentence(f"inspect {_suspects(case, start)}"),
-                "If it happens again, clip gradients by value at ±100 as well.",
+            first=reload.restart(
+                ActionKind.LOWER_LR,
+                f"with {rate} and the gradient norm clipped at {clip(case)}",
+                also=(ActionKind.CLIP_GRADIENTS,),
+                **rate.change,
             ),
-            remedies=(Remedy.RATE, Remedy.CLIP),
+            then=(
+                *((_LONGER_WARMUP,) * early),
+                Action(
+                    ActionKind.INSPECT_DATA,
+                    f"Inspect {_suspects(case, start)}.",
+                    step=start.bad.step,
+                ),
+                Action(
+                    ActionKind.CLIP_GRADIENTS,
+                    "If it happens again, clip gradients by value at ±100 as well.",
+                ),
+            ),
         )
     look = Advice(
         summary=_how_it_began(case, start),
-        first=f"{reload}, and step one batch forward with isnan checks after every layer, from the "
-        "embedding to the loss reduction.",
-        then=(
-            "Use log_softmax instead of log(softmax(x)), or add an epsilon: log(0) is the usual "
-            "cause.",
-            "Check reductions for 0/0: a batch whose mask is all zero divides by nothing.",
-            f"Look at the data of {logged_at(case, start.step)}: empty sequences, labels "
-            "out of range, NaN inputs.",
-            "If it happens again, the bug is structural: go back to the architecture.",
+        first=reload.and_then(
+            ActionKind.INSPECT_LAYERS,
+            "step one batch forward with isnan checks after every layer, from the embedding to the "
+            "loss reduction",
         ),
-        remedies=(Remedy.OPERATIONS,),
+        then=(
+            Action(
+                ActionKind.SAFE_OPERATIONS,
+                "Use log_softmax instead of log(softmax(x)), or add an epsilon: log(0) is the "
+                "usual cause.",
+            ),
+            Action(
+                ActionKind.SAFE_OPERATIONS,
+                "Check reductions for 0/0: a batch whose mask is all zero divides by nothing.",
+            ),
+            Action(
+                ActionKind.INSPECT_DATA,
+                f"Look at the data of {logged_at(case, start.step)}: empty sequences, labels "
+                "out of range, NaN inputs.",
+                step=start.step,
+            ),
+            Action(
+                ActionKind.CHECK_MODEL,
+                "If it happens again, the bug is structural: go back to the architecture.",
+            ),
+        ),
     )
     return look if start.resumed is None or case.damaged else at_resume(start.resumed, look)
 

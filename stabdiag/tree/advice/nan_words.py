@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stabdiag.findings import Action, ActionKind
 from stabdiag.stats.quantiles import median
 from stabdiag.tree.advice.spike_facts import STATE
-from stabdiag.tree.checkpoint import checkpoint_before
-from stabdiag.words import num, uncapitalised
+from stabdiag.tree.checkpoint import Reload, checkpoint_before
+from stabdiag.words import num
 
 if TYPE_CHECKING:
     from stabdiag.history import Event
@@ -24,20 +25,24 @@ if TYPE_CHECKING:
 _LEVEL = 20
 
 
-def reload_before(case: Case, start: Origin, how: str = "") -> str:
-    """Return an imperative clause: reload the last checkpoint from before the trouble."""
+def reload_before(case: Case, start: Origin) -> Reload:
+    """Return the advice to reload the last checkpoint from before the trouble."""
     last = checkpoint_before(case.manifest, start.began, case.stride)
     if start.bad.count == start.bad.total and not last.step:
         if last.step is None:
-            return (
+            return Reload(
                 "Reload the last checkpoint from before this log, which holds no finite loss, or "
-                f"restart from the beginning if there is none{f', {how}' if how else ''}"
+                "restart from the beginning if there is none",
+                joint=", ",
             )
-        where = "from the beginning, or from before this log (it holds no finite loss)"
-        return f"Restart {where}{f', {how}' if how else ''}"
+        return Reload(
+            "Restart from the beginning, or from before this log (it holds no finite loss)",
+            checkpoint=0,
+            joint=", ",
+        )
     itself = start.began == start.step
     what = "first non-finite value, at" if itself else "trouble that began at"
-    return last.reload(f"the {what} step {start.began}", how)
+    return last.reload(f"the {what} step {start.began}")
 
 
 def what_went_nan(bad: FirstBad) -> str:
@@ -53,22 +58,24 @@ def what_went_nan(bad: FirstBad) -> str:
     return f"The loss is not finite from step {bad.step} on{good}{rest}."
 
 
-def came_through(case: Case) -> tuple[str, ...]:
+def came_through(case: Case) -> tuple[Action, ...]:
     """Return that a run need not be set back, if its loss is finite again and as low as before."""
     loss = case.history.series["loss"]
     bad = np.flatnonzero(~np.isfinite(loss.values))
     before, after = loss.values[: bad[0]][-_LEVEL:], loss.values[bad[-1] + 1 :][-_LEVEL:]
     if min(len(before), len(after)) < _LEVEL or median(after) > median(before):
         return ()
-    return (
-        f"To find the cause, a copy of the run will do: it came through, its loss was "
-        f"{num(median(before))} before and is {num(median(after))} by now.",
+    told = (
+        "To find the cause, a copy of the run will do: it came through, its loss was "
+        f"{num(median(before))} before and is {num(median(after))} by now."
     )
+    return (Action(ActionKind.KEEP_GOING, told),)
 
 
-def fix_schedule(jump: Panel, reload: str) -> str:
+def fix_schedule(jump: Panel, reload: Reload) -> Action:
     """Return what to do about a jump of the learning rate that led to a NaN."""
-    return f"Fix the schedule at step {jump.steps[0]}: {uncapitalised(reload)}."
+    at = jump.steps[0]
+    return reload.following(ActionKind.FIX_SCHEDULE, f"Fix the schedule at step {at}", step=at)
 
 
 def at_resume(resume: Event, look: Advice) -> Advice:
@@ -77,7 +84,10 @@ def at_resume(resume: Event, look: Advice) -> Advice:
         look,
         summary=f"It began where the run resumed, at step {resume.step}; the attempt before had "
         f"finite losses from there to step {resume.sound_to}.",
-        first=f"Resume at step {resume.step} once more, and see that it loads {STATE}.",
-        then=(f"Should the loss go NaN again: {uncapitalised(look.first)}", *look.then),
-        remedies=(),
+        first=Action(
+            ActionKind.RESTORE_STATE,
+            f"Resume at step {resume.step} once more, and see that it loads {STATE}.",
+            step=resume.step,
+        ),
+        then=(look.first.after("Should the loss go NaN again:"), *look.then),
     )

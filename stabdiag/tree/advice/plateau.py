@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stabdiag.findings import Action, ActionKind
 from stabdiag.tree.advice.words import Advice
 from stabdiag.tree.rises import climb
 from stabdiag.words import num, sentence
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
     from stabdiag.findings import Answer
     from stabdiag.tree.case import Case
+    from stabdiag.tree.checkpoint import Facts
 
 # Schedules end at a tenth of the peak, or at nothing.
 _DECAYED = 0.2
@@ -27,7 +29,7 @@ class _Evaluation:
 
     told: str
     change: float
-    lowest: str
+    lowest: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,33 +49,44 @@ def plateau(case: Case, answers: Mapping[str, Answer]) -> Advice:
     )
 
 
-def _first(held: _Evaluation | None, rate: _Rate | None) -> str:
+def _first(held: _Evaluation | None, rate: _Rate | None) -> Action:
     if rate is not None and rate.zero_from is not None:
         beside = "" if held is None else f"; {held.told}"
-        return (
+        return Action(
+            ActionKind.STOP_EARLY,
             f"Stop the run here: the learning rate is 0 from step {rate.zero_from} on, and no step "
-            f"changes the weights any more{beside}."
+            f"changes the weights any more{beside}.",
+            step=rate.zero_from,
         )
     if held is None:
-        return "Look at the evaluation loss: if it is flat as well, stop the run here."
+        return Action(
+            ActionKind.CHECK_EVALUATION,
+            "Look at the evaluation loss: if it is flat as well, stop the run here.",
+            also=(ActionKind.STOP_EARLY,),
+        )
     if held.change < 0:
-        return f"Let the run go on: {held.told}."
-    return f"Stop the run here: {held.told}."
+        return Action(ActionKind.KEEP_GOING, f"Let the run go on: {held.told}.")
+    return Action(ActionKind.STOP_EARLY, f"Stop the run here: {held.told}.")
 
 
-def _then(held: _Evaluation | None, rate: _Rate | None) -> tuple[str, ...]:
+def _then(held: _Evaluation | None, rate: _Rate | None) -> tuple[Action, ...]:
     if held is not None and held.change > 0:
-        return (f"Keep the checkpoint nearest to {held.lowest}, where it was lowest.",)
+        keep = f"Keep the checkpoint nearest to step {held.lowest}, where it was lowest."
+        return (Action(ActionKind.KEEP_CHECKPOINT, keep, checkpoint=held.lowest),)
     if rate is not None and rate.last <= _DECAYED * rate.peak and rate.peak > 0:
-        return (
-            f"For a lower loss, restart with a longer schedule: the learning rate has come "
-            f"down from {num(rate.peak)} to {num(rate.last)} already.",
+        longer = (
+            "For a lower loss, restart with a longer schedule: the learning rate has come down "
+            f"from {num(rate.peak)} to {num(rate.last)} already."
         )
+        return (Action(ActionKind.FIX_SCHEDULE, longer, setting="total_steps"),)
     now = "" if rate is None else f" (now {num(rate.last)})"
-    due = f"the learning rate may be due for a decay{now}."
+    due = f"the learning rate may be due for a decay{now}"
+    change: Facts = {"setting": "lr", "from_": None if rate is None else rate.last}
     if held is None:
-        return (f"If it still falls, let the run go on; {due}",)
-    return (sentence(due.removesuffix(".")),)
+        told = f"If it still falls, let the run go on; {due}."
+        change["also"] = (ActionKind.LOWER_LR,)
+        return (Action(ActionKind.KEEP_GOING, told, **change),)
+    return (Action(ActionKind.LOWER_LR, sentence(due), **change),)
 
 
 def _evaluation(case: Case) -> _Evaluation | None:
@@ -95,7 +108,7 @@ def _evaluation(case: Case) -> _Evaluation | None:
         told=f"the evaluation loss {did}, {num(before)} at step {held.steps[begun]} and "
         f"{num(last)} at step {held.steps[-1]}",
         change=change,
-        lowest=f"step {held.steps[lowest]}",
+        lowest=int(held.steps[lowest]),
     )
 
 

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stabdiag.findings import Remedy
+from stabdiag.findings import Action, ActionKind
 from stabdiag.tree.advice.words import (
     CHECK_INITIALISATION,
     KEEP_IN_FP32,
+    TO_BF16,
     Advice,
-    now_lr,
+    half_lr,
     shown,
     to_log,
 )
 from stabdiag.tree.checkpoint import checkpoint_before
-from stabdiag.words import sentence, uncapitalised
+from stabdiag.words import sentence
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,32 +29,45 @@ def overflow(case: Case, answers: Mapping[str, Answer]) -> Advice:
     answer = answers["Q3.2"]
     step = answer.steps[0]
     if case.manifest.dtype == "bf16":
-        first = (
-            f"Find the operation that overflows at step {step}: re-run the step in fp32 on the "
-            "same batch."
-        )
-        log: tuple[str, ...] = ("Log the largest activation of each layer.",)
-        remedies = (Remedy.PRECISION, Remedy.OPERATIONS)
-        if answer.measured.get("scale_moves"):
-            # In fp16 they may be the probes of a scaler at work.
-            log = (f"If it is bf16: {uncapitalised(first)}", *log)
-            first = "Check which dtype the run was in; if it is fp16, diagnose with --dtype fp16."
+        first, log = _in_bf16(answer, step)
     else:
-        first = f"Switch from fp16 to bf16, or halve the learning rate{now_lr(case, step)}."
+        rate = half_lr(case, step)
+        first = Action(
+            ActionKind.CHANGE_DTYPE,
+            f"Switch from fp16 to bf16, or {rate}.",
+            also=(ActionKind.LOWER_LR,),
+            **TO_BF16,
+        )
         log = to_log(case, ("loss_scale", "grad_norm"))
-        remedies = (Remedy.PRECISION, Remedy.RATE)
     return Advice(
         summary=sentence(answer.because),
         first=first,
-        then=(
-            *log,
-            KEEP_IN_FP32,
-            CHECK_INITIALISATION,
-        ),
+        then=(*log, KEEP_IN_FP32, CHECK_INITIALISATION),
         step=step,
-        remedies=remedies,
         title="A gradient overflowed" if answer.measured.get("overflows") == 1 else "",
     )
+
+
+def _in_bf16(answer: Answer, step: int) -> tuple[Action, tuple[Action, ...]]:
+    """Return what to do about overflows in bf16, whose range is that of fp32: first, and then."""
+    find = Action(
+        ActionKind.INSPECT_LAYERS,
+        f"Find the operation that overflows at step {step}: re-run the step in fp32 on the same "
+        "batch.",
+        also=(ActionKind.CHECK_PRECISION,),
+        step=step,
+    )
+    log = Action(ActionKind.LOG_MORE, "Log the largest activation of each layer.")
+    if not answer.measured.get("scale_moves"):
+        return find, (log,)
+    # In fp16 they may be the probes of a scaler at work.
+    check = Action(
+        ActionKind.CHECK_SETTINGS,
+        "Check which dtype the run was in; if it is fp16, diagnose with --dtype fp16.",
+        also=(ActionKind.CHECK_PRECISION,),
+        setting="dtype",
+    )
+    return check, (find.after("If it is bf16:"), log)
 
 
 def static(case: Case, answers: Mapping[str, Answer]) -> Advice:
@@ -61,15 +75,24 @@ def static(case: Case, answers: Mapping[str, Answer]) -> Advice:
     answer = answers["Q3.2"]
     return Advice(
         summary=sentence(answer.because),
-        first="Engage dynamic loss scaling (torch.amp.GradScaler) instead of the constant "
-        f"{shown(answer.measured.get('scale'))}.",
+        first=Action(
+            ActionKind.DYNAMIC_LOSS_SCALE,
+            "Engage dynamic loss scaling (torch.amp.GradScaler) instead of the constant "
+            f"{shown(answer.measured.get('scale'))}.",
+        ),
         then=(
-            "Check that the optimizer steps go through the scaler: scaler.step, then "
-            "scaler.update.",
-            "Switch from fp16 to bf16, which needs no loss scale.",
+            Action(
+                ActionKind.DYNAMIC_LOSS_SCALE,
+                "Check that the optimizer steps go through the scaler: scaler.step, then "
+                "scaler.update.",
+            ),
+            Action(
+                ActionKind.CHANGE_DTYPE,
+                "Switch from fp16 to bf16, which needs no loss scale.",
+                **TO_BF16,
+            ),
         ),
         step=answer.steps[0],
-        remedies=(Remedy.PRECISION,),
     )
 
 
@@ -79,18 +102,25 @@ def collapsed(case: Case, answers: Mapping[str, Answer]) -> Advice:
     step = answer.steps[0]
     last = checkpoint_before(case.manifest, step, case.stride)
     reload = last.reload(f"the overflows from {step} on")
+    rate = half_lr(case, step)
     over = "back_at" in answer.measured
     size = "were too large" if over else "are too large all the time, not in passing"
     return Advice(
         summary=sentence(f"{answer.because}: gradients or activations {size}"),
-        first=f"{reload}, and halve the learning rate{now_lr(case, step)} or switch from fp16 to "
-        "bf16.",
+        first=reload.and_then(
+            ActionKind.LOWER_LR,
+            f"{rate} or switch from fp16 to bf16",
+            also=(ActionKind.CHANGE_DTYPE,),
+            **rate.change,
+        ),
         then=(
             CHECK_INITIALISATION,
-            "Find the layer whose activations come near 65504: log their maxima.",
+            Action(
+                ActionKind.INSPECT_LAYERS,
+                "Find the layer whose activations come near 65504: log their maxima.",
+            ),
             KEEP_IN_FP32,
         ),
         step=step,
-        reload=reload,
-        remedies=(Remedy.PRECISION, Remedy.RATE),
+        reload=str(reload),
     )

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stabdiag.findings import Remedy
+from stabdiag.findings import Action, ActionKind
 from stabdiag.tree.advice.spike_facts import STATE, spike_facts
 from stabdiag.tree.advice.words import (
     RESTORE_SCHEDULE,
     Advice,
     batches_at,
     clip,
+    going_on,
     shown,
     to_log,
 )
@@ -24,29 +25,39 @@ if TYPE_CHECKING:
     from stabdiag.findings import Answer
     from stabdiag.tree.case import Case
 
-# What begins the advice on a run that nothing else is wrong with.
-KEEP_GOING = "Keep the run going"
-GO_ON = f"{KEEP_GOING}, and "
-
 # A gradient norm that came so near to the limit of a long-tail batch is told of.
 _NEARLY = 1 / 3
 
 
 def long_tail(case: Case, answers: Mapping[str, Answer]) -> Advice:
     """A recovered spike with a gradient norm far above its mean."""
-    facts = spike_facts(case)
+    facts, threshold = spike_facts(case), clip(case)
     ratio = shown(answers["Q2.3"].measured.get("grad_ratio"))
     return facts.advice(
         f"The gradient norm was {ratio} x its rolling mean there.",
-        first=f"Look at {batches_at(case, facts.onset)} for a long-tail sample, and clip the "
-        f"gradient norm at {clip(case)}.",
-        then=(
-            "Mix or filter the data so that no batch is made of outliers alone.",
-            "Write a post-mortem (stabdiag postmortem); the same data may not spike from another "
-            "checkpoint.",
-            "If spikes grow frequent, skip steps whose gradient norm is far above its mean.",
+        first=Action(
+            ActionKind.INSPECT_DATA,
+            f"Look at {batches_at(case, facts.onset)} for a long-tail sample, and clip the "
+            f"gradient norm at {threshold}.",
+            also=(ActionKind.CLIP_GRADIENTS,),
+            step=facts.onset,
+            **threshold.change,
         ),
-        remedies=(Remedy.DATA, Remedy.CLIP),
+        then=(
+            Action(
+                ActionKind.SHUFFLE_DATA,
+                "Mix or filter the data so that no batch is made of outliers alone.",
+            ),
+            Action(
+                ActionKind.SEE_FINDING,
+                "Write a post-mortem (stabdiag postmortem); the same data may not spike from "
+                "another checkpoint.",
+            ),
+            Action(
+                ActionKind.SKIP_BATCHES,
+                "If spikes grow frequent, skip steps whose gradient norm is far above its mean.",
+            ),
+        ),
     )
 
 
@@ -57,14 +68,24 @@ def lr_jump(case: Case, answers: Mapping[str, Answer]) -> Advice:
     at = answer.steps[0]
     return facts.advice(
         f"The learning rate had jumped from {before} to {after} at step {at}.",
-        first=f"Fix the schedule at step {at}, where the learning rate jumps from {before} to "
-        f"{after}.",
-        then=(
-            "Plot the learning rate of every step against the intended schedule.",
-            RESTORE_SCHEDULE,
-            "If the jump is intended (a warm restart), restart lower or warm up again.",
+        first=Action(
+            ActionKind.FIX_SCHEDULE,
+            f"Fix the schedule at step {at}, where the learning rate jumps from {before} to "
+            f"{after}.",
+            step=at,
         ),
-        remedies=(Remedy.RATE,),
+        then=(
+            Action(
+                ActionKind.LOG_MORE,
+                "Plot the learning rate of every step against the intended schedule.",
+            ),
+            RESTORE_SCHEDULE,
+            Action(
+                ActionKind.LOWER_LR,
+                "If the jump is intended (a warm restart), restart lower or warm up again.",
+                also=(ActionKind.ADD_WARMUP,),
+            ),
+        ),
     )
 
 
@@ -74,21 +95,35 @@ def duplicate(case: Case, answers: Mapping[str, Answer]) -> Advice:
     at = answers["Q2.3"].steps[0]
     return facts.advice(
         f"The batch of step {at} had been seen shortly before.",
-        first=f"Fix the data loader: log its order around step {at}, where a batch repeats.",
-        then=(
-            "Check the sampler's seed per epoch and per worker (set_epoch in distributed runs).",
-            "On a resume, restore the loader's position, or the same data is seen again.",
+        first=Action(
+            ActionKind.FIX_LOADER,
+            f"Fix the data loader: log its order around step {at}, where a batch repeats.",
+            step=at,
         ),
-        remedies=(Remedy.DATA,),
+        then=(
+            Action(
+                ActionKind.FIX_LOADER,
+                "Check the sampler's seed per epoch and per worker (set_epoch in distributed "
+                "runs).",
+            ),
+            Action(
+                ActionKind.FIX_LOADER,
+                "On a resume, restore the loader's position, or the same data is seen again.",
+            ),
+        ),
     )
 
 
 def recovered(case: Case, answers: Mapping[str, Answer]) -> Advice:
     """A recovered spike without a logged cause."""
-    facts = spike_facts(case)
-    look = f"look at {batches_at(case, facts.onset, and_before=True)}"
+    facts, threshold = spike_facts(case), clip(case)
+    look = Action(
+        ActionKind.INSPECT_DATA,
+        f"Look at {batches_at(case, facts.onset, and_before=True)}.",
+        step=facts.onset,
+    )
     if facts.resumed is not None:
-        look = f"see that the next resume loads {STATE}"
+        look = Action(ActionKind.RESTORE_STATE, f"See that the next resume loads {STATE}.")
     other = "else " if near_spike(case, focus(case)) else ""
     why = f"Nothing {other}that was logged shows why."
     ratio, limit = answers["Q2.3"].measured.get("grad_ratio"), case.limits.spike.grad_ratio
@@ -102,10 +137,13 @@ def recovered(case: Case, answers: Mapping[str, Answer]) -> Advice:
         why = f"The gradient norm was not finite at step {overflowed}: the gradients overflowed."
     return facts.advice(
         facts.cause or why,
-        first=f"{GO_ON}{look}.",
+        first=going_on(look),
         then=(
-            f"If it happens again, clip the gradient norm at {clip(case)}.",
+            Action(
+                ActionKind.CLIP_GRADIENTS,
+                f"If it happens again, clip the gradient norm at {threshold}.",
+                **threshold.change,
+            ),
             *to_log(case, ("grad_norm", "lr", "batch_id"), densely=("grad_norm",)),
         ),
-        remedies=(Remedy.DATA,) if facts.resumed is None else (),
     )

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from stabdiag.findings import Remedy
-from stabdiag.tree.advice.words import Advice, clip
-from stabdiag.tree.checkpoint import Checkpoint, checkpoint_before
+from stabdiag.findings import Action, ActionKind
+from stabdiag.tree.advice.words import Advice, Setting, clip
+from stabdiag.tree.checkpoint import Checkpoint, Reload, checkpoint_before
 from stabdiag.tree.lr_over import lr_over
 from stabdiag.tree.onset import focus, start
 from stabdiag.tree.panels import before
@@ -23,10 +23,9 @@ STATE = "the optimizer's moments, the schedule, the scaler and the place in the 
 
 @dataclass(frozen=True, kw_only=True)
 class SpikeFacts:
-    """A spike in words: its onset, what happened, why if that is clear, and ``how`` to restart.
+    """A spike in words: its onset, what happened, why if that is clear, and how to restart.
 
-    ``last`` is the checkpoint before ``began``, and ``reload`` names it; ``remedies`` are those of
-    a restart.
+    ``last`` is the checkpoint before ``began``, and ``reload`` names it.
     ``resumed`` is the step of a resume just before the onset, if there was one and no jump of the
     learning rate; ``rising`` is the learning rate at the onset, if the loss stayed up and nothing
     but its rise until then may be to blame.
@@ -37,25 +36,20 @@ class SpikeFacts:
     cause: str
     resumed: int | None
     rising: float | None
-    reload: str
+    reload: Reload
     began: int
-    how: str
-    restart: str
-    remedies: tuple[Remedy, ...]
+    restart: Action
     last: Checkpoint
 
-    def advice(
-        self, told: str, *, first: str, then: tuple[str, ...], remedies: tuple[Remedy, ...]
-    ) -> Advice:
+    def advice(self, told: str, *, first: Action, then: tuple[Action, ...]) -> Advice:
         """Return advice on the spike, with the checkpoint from before it began."""
         return Advice(
             summary=f"{self.what} {told}".rstrip(),
             first=first,
             then=then,
             step=self.onset,
-            reload=self.reload,
+            reload=str(self.reload),
             began=self.began,
-            remedies=remedies,
         )
 
 
@@ -68,10 +62,8 @@ def spike_facts(case: Case) -> SpikeFacts:
     resumed = None if began.cause else _resumed(case, onset)
     may_rise = not began.cause and resumed is None and not spike.recovered
     rising = _rising(case, onset) if may_rise else None
-    how = f"{'without the jump, ' if began.cause else ''}with the clip threshold at {clip(case)}"
-    if rising is not None:
-        low = f"the learning rate held below {num(rising.end)}"
-        how = f"with {low} and the clip threshold at {clip(case)}"
+    reload = last.reload(began.what)
+    restart = _restart(reload, clip(case), rising, jumped=bool(began.cause))
     others = len(case.spikes) - 1
     also = f" {plural(others, 'more spike')} in this log." if others else ""
     back = ""
@@ -84,13 +76,27 @@ def spike_facts(case: Case) -> SpikeFacts:
         cause=sentence(began.cause) if began.cause else _at_resume(resumed) or _told(rising),
         resumed=resumed,
         rising=rising.end if rising is not None else None,
-        reload=last.reload(began.what),
+        reload=reload,
         began=began.step,
-        how=how,
-        remedies=(*((Remedy.RATE,) if began.cause or rising else ()), Remedy.CLIP),
-        restart=f"{last.reload(began.what, how)}.",
+        restart=restart,
         last=last,
     )
+
+
+def _restart(reload: Reload, threshold: Setting, rising: LrOver | None, *, jumped: bool) -> Action:
+    """Return how to restart: with gradients clipped, and with what raised the rate mended."""
+    cut = f"with the clip threshold at {threshold}"
+    also = (ActionKind.CLIP_GRADIENTS,)
+    if rising is not None:
+        low = f"with the learning rate held below {num(rising.end)} and the clip threshold at "
+        return reload.restart(
+            ActionKind.LOWER_LR, f"{low}{threshold}", also=also, setting="peak_lr", to=rising.end
+        )
+    if jumped:
+        return reload.restart(
+            ActionKind.FIX_SCHEDULE, f"without the jump, {cut}", also=also, **threshold.change
+        )
+    return reload.restart(ActionKind.CLIP_GRADIENTS, cut, **threshold.change)
 
 
 def _resumed(case: Case, onset: int) -> int | None:

@@ -1,0 +1,242 @@
+"""Web servers that are slow, pack what they send, lead elsewhere, or never come to an end."""
+
+from __future__ import annotations
+
+import gzip
+import http.server
+import io
+import socket
+import tarfile
+import threading
+import time
+import zlib
+from itertools import chain, count
+from typing import TYPE_CHECKING
+
+import pytest
+
+from stabdiag.errors import LogError
+from stabdiag.places import read_place
+from stabdiag.places.web import depth, links_in
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    Serve = Callable[..., str]
+
+
+@pytest.fixture
+def serve() -> Iterator[Serve]:
+    """Return a function that serves an answer at a path, and returns the URL.
+
+    An answer is its bytes, or a function that gives them in pieces, its headers and its status.
+    What is asked for is kept.
+    """
+    answers: dict[str, tuple[bytes | Callable[[], Iterator[bytes]], dict[str, str], int]] = {}
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            serve.asked.append((self.server.server_address[0], self.path))
+            body, headers, status = answers.get(self.path, (b"", {}, 404))
+            self.send_response(status)
+            for name, value in headers.items():
+                self.send_header(name, value)
+            self.end_headers()
+            try:
+                for piece in [body] if isinstance(body, bytes) else body():
+                    self.wfile.write(piece)
+            except OSError:  # whoever asked has heard enough
+                pass
+
+        def log_message(self, *_what: object) -> None:
+            pass
+
+    servers: dict[str, http.server.ThreadingHTTPServer] = {}
+    threads = []
+
+    def serve(
+        path: str,
+        body: bytes | Callable[[], Iterator[bytes]] = b"",
+        *,
+        status: int = 200,
+        host: str = "127.0.0.1",
+        **headers: str,
+    ) -> str:
+        if host not in servers:
+            servers[host] = http.server.ThreadingHTTPServer((host, 0), Handler)
+            how = {"poll_interval": 0.05}
+            threads.append(threading.Thread(target=servers[host].serve_forever, kwargs=how))
+            threads[-1].start()
+        told = {name.replace("_", "-"): value for name, value in headers.items()}
+        answers[path] = (body, told, status)
+        return f"http://{host}:{servers[host].server_port}{path}"
+
+    serve.asked = []
+    yield serve
+    for server in servers.values():
+        server.shutdown()
+        server.server_close()
+    for thread in threads:
+        thread.join()
+
+
+def test_the_protocol_may_be_written_in_capitals(serve, put, lines):
+    url = serve("/run.jsonl", lines(0, 50).encode())
+    assert read_place([url.replace("http", "HTTP")]).columns.rows == 50
+    assert read_place([f"File://{put('run.jsonl', lines(0, 50))}"]).columns.rows == 50
+
+
+def tarred(text: str) -> bytes:
+    made = io.BytesIO()
+    with tarfile.open(fileobj=made, mode="w") as archive:
+        member = tarfile.TarInfo("run.jsonl")
+        member.size = len(text)
+        archive.addfile(member, io.BytesIO(text.encode()))
+    return made.getvalue()
+
+
+def test_what_a_server_packs_is_unpacked(serve, lines):
+    text = lines(0, 50)
+    packed = gzip.compress(text.encode())
+    for name, data in (
+        ("run.jsonl", packed),
+        ("run.jsonl.gz", packed),
+        ("twice.jsonl.gz", gzip.compress(packed)),
+        ("run.tar", gzip.compress(tarred(text))),
+        ("plain.jsonl", text.encode()),  # it only says so
+    ):
+        url = serve(f"/{name}", data, Content_Encoding="gzip")
+        assert read_place([url]).columns.rows == 50
+    page = gzip.compress(b'<a href="run.jsonl">')
+    assert read_place([serve("/", page, Content_Encoding="gzip")]).columns.rows == 50
+
+
+def test_what_a_server_packs_is_no_way_round_the_limit_on_what_it_unpacks_to(
+    serve, lines, monkeypatch
+):
+    monkeypatch.setattr("stabdiag.readers.bombs._FROM", 1 << 20)
+    pack = zlib.compressobj(wbits=31)
+    data = pack.compress(lines(0, 50).encode() + b" " * (1 << 24)) + pack.flush()
+    with pytest.raises(LogError, match="unpacks to more than 100 times its size"):
+        read_place([serve("/run.jsonl", data, Content_Encoding="gzip")])
+
+
+def test_a_packing_that_nobody_asked_for(serve):
+    with pytest.raises(LogError, match=r"sends it packed \(br\), which nobody asked it to"):
+        read_place([serve("/run.jsonl", b"...", Content_Encoding="br")])
+
+
+def drops() -> Iterator[bytes]:
+    """Yield a byte now and then, for ever."""
+    for _ in count():
+        yield b"1"
+        time.sleep(0.02)
+
+
+def test_a_server_that_is_far_too_slow(serve, monkeypatch):
+    monkeypatch.setattr("stabdiag.places.web._SPAN", 0.2)
+    with pytest.raises(LogError, match="it comes at less than 1000 bytes a second; fetch the file"):
+        read_place([serve("/run.jsonl", drops)])
+
+
+def test_a_server_that_is_quick_enough(serve, lines, monkeypatch):
+    monkeypatch.setattr("stabdiag.places.web._SPAN", 0.0)
+    monkeypatch.setattr("stabdiag.places.web._LEAST", 1)
+    assert read_place([serve("/run.jsonl", lines(0, 20_000).encode())]).columns.rows == 20_000
+
+
+def test_a_server_that_is_too_slow_is_not_waited_for_again_and_again(serve, monkeypatch):
+    monkeypatch.setattr("stabdiag.places.web._SPAN", 0.05)
+    names = [f"{number}.jsonl" for number in range(9)]
+    for name in names:
+        serve(f"/{name}", drops)
+    url = serve("/", "".join(f'<a href="{name}">' for name in names).encode())
+    with pytest.raises(
+        LogError, match=r"no file in it is a log .*it comes at less than 1000 bytes"
+    ):
+        read_place([url])
+    assert len(serve.asked) == 1 + 3
+
+
+def test_a_server_whose_headers_are_far_too_slow(serve, monkeypatch):
+    monkeypatch.setattr("stabdiag.places.web._SILENCE", 0.2)
+    for part in ("send_response", "end_headers"):
+        monkeypatch.setattr(http.server.BaseHTTPRequestHandler, part, lambda *_: None)
+    slow = lambda: chain([b"HTTP/1.0 200 OK\r\nX: "], drops())  # noqa: E731
+    with pytest.raises(LogError, match="no answer in time"):
+        read_place([serve("/run.jsonl", slow)])
+
+
+def test_a_server_that_leads_to_another_place_on_this_machine(serve, lines):
+    there = serve("/run.jsonl", lines(0, 50).encode(), host="127.0.0.2")
+    assert read_place([serve("/link", status=302, Location=there)]).columns.rows == 50
+    assert read_place([serve("/moved", status=301, Location="/link")]).columns.rows == 50
+
+
+@pytest.mark.parametrize("address", ["169.254.169.254", "[fe80::1]", "[::ffff:169.254.169.254]"])
+def test_no_server_leads_to_a_link_local_address(serve, address):
+    url = serve("/link", status=302, Location=f"http://{address}/latest/meta-data")
+    with pytest.raises(LogError, match=r"/link: the server leads to .*further inside than itself"):
+        read_place([url])
+
+
+@pytest.mark.parametrize("name", ["127.0.0.2", "inner.test"])
+def test_a_server_on_the_internet_leads_to_none_in_a_private_network(serve, monkeypatch, name):
+    """Not even by a name, which may stand for any address."""
+    told = {"127.0.0.1": 0, "127.0.0.2": 1}
+    monkeypatch.setattr("stabdiag.places.web.depth", lambda address: told.get(address) or 0)
+    there = serve("/secret.jsonl", b"{}", host="127.0.0.2")
+    resolve = socket.getaddrinfo
+    monkeypatch.setattr(
+        socket, "getaddrinfo", lambda host, *how, **more: resolve("127.0.0.2", *how, **more)
+    )
+    url = serve("/link", status=302, Location=there.replace("127.0.0.2", name))
+    with pytest.raises(LogError, match=r"leads to 127\.0\.0\.2, further inside than itself"):
+        read_place([url])
+    assert {path for _, path in serve.asked} == {"/link"}
+
+
+@pytest.mark.parametrize(
+    ("address", "told"),
+    [
+        ("93.184.216.34", 0),
+        ("2606:4700::1111", 0),
+        ("10.1.2.3", 1),
+        ("192.168.0.1", 1),
+        ("100.100.100.200", 1),
+        ("fd00:ec2::254", 1),
+        ("127.0.0.1", 2),
+        ("0.0.0.0", 2),
+        ("::1", 2),
+        ("::ffff:127.0.0.1", 2),
+        ("169.254.169.254", 3),
+        ("fe80::1%eth0", 3),
+    ],
+)
+def test_how_far_inside_an_address_lies(address, told):
+    assert depth(address) == told
+
+
+def test_an_archive_without_an_end_does_not_fill_the_disk(serve, monkeypatch):
+    monkeypatch.setattr("stabdiag.readers.source._LARGEST_COPY", 1 << 20)
+    url = serve("/run.zip", lambda: (b"PK\x03\x04" + bytes(1 << 16) for _ in count()))
+    with pytest.raises(LogError, match=r"larger than .* free in .*; unpack it and give the log"):
+        read_place([url])
+
+
+def test_the_links_of_a_page():
+    page = b"""<A HREF = 'a.jsonl'>x</a> <a class="b" href="/run/b/?x=1&amp;y=2#c">y</a>
+    <a href="../">up</a> http://host/run/c.jsonl <a href="http://[::1/">?</a> <a href=none>"""
+    assert list(links_in(page, "http://host/run/")) == [
+        "http://host/run/a.jsonl",
+        "http://host/run/b/?x=1&y=2",
+        "http://host/",
+        "http://host/run/c.jsonl",
+    ]
+
+
+def test_a_page_without_an_end(serve, lines, monkeypatch):
+    monkeypatch.setattr("stabdiag.places.web.LONGEST_PAGE", 1 << 16)
+    serve("/run.jsonl", lines(0, 50).encode())
+    page = b'<a href="run.jsonl">' + b"<a <a " * 99
+    assert read_place([serve("/", lambda: (page for _ in count()))]).columns.rows == 50

@@ -1,0 +1,250 @@
+"""What a log's text meets takes time in proportion to its length, whatever the text."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import json
+import pkgutil
+import re
+import time
+from contextlib import suppress
+from dataclasses import fields, is_dataclass
+from itertools import pairwise, product
+from pathlib import Path
+from re import _constants as constants  # type: ignore[attr-defined]
+from re import _parser as parser  # type: ignore[attr-defined]
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import stabdiag
+from stabdiag.errors import LogError
+from stabdiag.manifest import parse_manifest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+
+PARTS = (
+    *("readers", "roles", "manifest", "formats", "assemble", "places", "postmortem"),
+    *("comparison", "symptoms", "tree"),
+)
+
+# A quadratic pattern takes 16 times as long for 4 times as much, a linear one 4 times.
+SHORT, TIMES, MOST = 500, 4, 8
+# What takes less than this cannot be told from noise; what is quadratic takes longer.
+MEASURABLE = 0.002
+
+
+def modules() -> Iterator[Any]:
+    for part in PARTS:
+        package = importlib.import_module(f"stabdiag.{part}")
+        yield package
+        for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            yield importlib.import_module(found.name)
+
+
+def below(value: object) -> Iterator[re.Pattern[Any]]:
+    """Yield the patterns in a value, or that its methods are bound to."""
+    if isinstance(value, re.Pattern):
+        yield value
+    elif isinstance(getattr(value, "__self__", None), re.Pattern):
+        yield value.__self__  # type: ignore[attr-defined]
+    elif isinstance(value, tuple | list | frozenset | set):
+        for one in value:
+            yield from below(one)
+    elif isinstance(value, dict):
+        yield from below(tuple(value.values()))
+    elif is_dataclass(value) and not isinstance(value, type):
+        for field in fields(value):
+            yield from below(getattr(value, field.name))
+
+
+CALLS = re.compile(r"(\w+)\.(match|fullmatch|search|finditer|findall|sub|split)\b")
+INLINE = re.compile(r'\bre\.(match|fullmatch|search|finditer|findall|sub|split)\(\s*(r?b?"[^"]*")')
+
+
+def used() -> Iterator[tuple[str, re.Pattern[Any], set[str]]]:
+    """Yield the patterns of all modules by name, each with its methods that are called anywhere."""
+    found: dict[re.Pattern[Any], str] = {}
+    calls: dict[str, set[str]] = {}
+    for module in modules():
+        source = Path(module.__file__).read_text(encoding="utf-8")
+        for owner, method in CALLS.findall(source):
+            calls.setdefault(owner, set()).add(method)
+        for method, pattern in INLINE.findall(source):
+            yield module.__name__, re.compile(ast.literal_eval(pattern)), {method}
+        for name, value in vars(module).items():
+            for pattern in below(value):
+                found.setdefault(pattern, f"{module.__name__}.{name}")
+    for pattern, name in found.items():
+        # What is called by another name may be searched for.
+        yield name, pattern, calls.get(name.rpartition(".")[2], {"search"})
+
+
+def alphabet(parsed: Any) -> Iterator[str]:
+    """Yield signs that a pattern takes, the different kinds of them."""
+    for op, arg in parsed:
+        if op is constants.LITERAL:
+            yield chr(arg)
+        elif op is constants.ANY:
+            yield "a"
+        elif op is constants.NOT_LITERAL:
+            yield "a" if arg != ord("a") else "b"
+        elif op is constants.RANGE:
+            yield chr(arg[0])
+        elif op is constants.CATEGORY:
+            kind = str(arg)
+            yield "0" if "DIGIT" in kind else " " if "SPACE" in kind else "a"
+            if "WORD" in kind:
+                yield "_"
+        elif op is constants.IN:
+            if arg[0][0] is constants.NEGATE:
+                yield from "a0 -"
+            else:
+                yield from alphabet(arg)
+        elif isinstance(arg, tuple):
+            for one in arg:
+                if isinstance(one, parser.SubPattern):
+                    yield from alphabet(one)
+                elif isinstance(one, list):
+                    for branch in one:
+                        yield from alphabet(branch)
+        elif isinstance(arg, parser.SubPattern):
+            yield from alphabet(arg)
+
+
+def texts(parsed: Any) -> Iterator[str]:
+    """Yield the texts of several signs that stand in a pattern, its beginning first."""
+    text = ""
+    for op, arg in parsed:
+        if op is constants.LITERAL:
+            text += chr(arg)
+            continue
+        yield text
+        text = ""
+        parts = arg if isinstance(arg, tuple) else (arg,)
+        for one in (one for part in parts for one in (part if isinstance(part, list) else (part,))):
+            if isinstance(one, parser.SubPattern):
+                yield from texts(one)
+    yield text
+
+
+def attacks(pattern: re.Pattern[Any]) -> Iterator[Callable[[int], Any]]:
+    """Yield texts of any length that a pattern might be slow on: it begins, and then does not end.
+
+    They are of one sign of the pattern's own, or two in turn, behind what may begin a match.
+    """
+    source = (
+        pattern.pattern if isinstance(pattern.pattern, str) else pattern.pattern.decode("latin1")
+    )
+    parsed = parser.parse(source, pattern.flags & ~re.UNICODE & ~re.DEBUG)
+    signs = list(dict.fromkeys(alphabet(parsed)))
+    signs = sorted(signs, key=lambda sign: (sign.isalnum(), signs.index(sign)))
+    kinds = [one for one in signs if not one.isalnum()][:7]
+    kinds += [one for one in signs if one.isdigit()][:1] + [one for one in signs if one.isalpha()][
+        :3
+    ]
+    runs = list(texts(parsed))
+    starts = dict.fromkeys(["", runs[0], *signs[:6]])
+    bodies = [
+        *kinds,
+        *(one + other for one, other in pairwise(kinds)),
+        *(f"{one}0" for one in kinds),
+    ]
+    bodies += [f"{one}\n" for one in kinds]
+    bodies += list(dict.fromkeys(one for one in runs if len(one) > 1))[:8]
+    for start in starts:
+        for body in bodies:
+            if isinstance(pattern.pattern, bytes):
+                yield lambda n, s=start, b=body: f"{s}{(b * n)[:n]}\0".encode("latin1", "replace")
+            else:
+                yield lambda n, s=start, b=body: f"{s}{(b * n)[:n]}\0"
+
+
+def ways(pattern: re.Pattern[Any], methods: set[str]) -> Iterator[Callable[[Any], object]]:
+    for method in methods & {"match", "fullmatch"}:
+        yield getattr(pattern, method)
+    if methods - {"match", "fullmatch"}:
+        yield lambda text: sum(1 for _ in pattern.finditer(text))
+
+
+def taken(way: Callable[[Any], object], text: Any, *, tries: int = 1) -> float:
+    spent = []
+    for _ in range(tries):
+        begun = time.process_time()
+        way(text)
+        spent.append(time.process_time() - begun)
+    return min(spent)
+
+
+def is_slow(way: Callable[[Any], object], attack: Callable[[int], Any]) -> bool:
+    long, short = attack(SHORT * TIMES), attack(SHORT)
+    if taken(way, long) < MEASURABLE or taken(way, long, tries=3) < MEASURABLE:
+        return False
+    return taken(way, long, tries=3) > MOST * taken(way, short, tries=3)
+
+
+def parts_of(parsed: Any) -> Iterator[Any]:
+    for part in parsed:
+        yield part[0]
+        below = part[1] if isinstance(part[1], tuple) else (part[1],)
+        for one in (one for kept in below for one in (kept if isinstance(kept, list) else [kept])):
+            if isinstance(one, parser.SubPattern):
+                yield from parts_of(one)
+
+
+def test_no_pattern_leans_on_one_version_of_python():
+    """What never gives back what it took was new in 3.11, and wrong in its first versions."""
+    new = {constants.POSSESSIVE_REPEAT, constants.ATOMIC_GROUP}
+    found = {
+        name for name, one, _ in used() if not new.isdisjoint(parts_of(parser.parse(one.pattern)))
+    }
+    assert not found
+
+
+def test_every_pattern():
+    slow = {}
+    for name, pattern, methods in used():
+        for way, attack in product(ways(pattern, methods), attacks(pattern)):
+            if is_slow(way, attack):
+                slow[name] = attack(20)
+                break
+    assert not slow
+
+
+def spelt(keys: dict[str, Any]) -> str:
+    return "".join(json.dumps({"step": n, "loss": 2.0 + n / 99, **keys}) + "\n" for n in range(20))
+
+
+# Texts that grow with a number, made to be slow.
+HOSTILE: dict[str, Callable[[int], str]] = {
+    "rules of a table": lambda n: f"step,loss\n|{'-' * n}x\n" + "1,2.5\n" * 5,
+    "a key of numbers": lambda n: spelt({"1_" * (n // 2): 1}),
+    "dotted keys": lambda n: json.dumps({"a." * (n // 2): 1}) + "\n" + spelt({}),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_hostile_document(tmp_path, name):
+    def spent(length: int) -> float:
+        path = tmp_path / f"{length}.log"
+        path.write_text(HOSTILE[name](length), encoding="utf-8")
+        begun = time.process_time()
+        with suppress(LogError):
+            stabdiag.diagnose(path)
+        return time.process_time() - begun
+
+    spent(100)  # imports
+    short, long = spent(4_000), spent(64_000)
+    assert long < 64 * short + 0.3  # 16 times as long, and 256 times where it grew with the square
+
+
+def test_keys_of_a_configuration_with_many_dots():
+    def spent(length: int) -> float:
+        begun = time.process_time()
+        parse_manifest({f"{'a.' * length}lr": 1e-3})
+        return time.process_time() - begun
+
+    assert spent(32_000) < 64 * spent(2_000) + 0.3
