@@ -187,12 +187,11 @@ def test_the_exit_code_names_the_signal(command: str, number: int, tmp_path: Pat
     assert bool(out) == (command == "watch LOG")  # the report so far
 
 
-@pytest.mark.parametrize("library", ["ctypes", "typer", "numpy", "pyarrow", "yaml"])
+@pytest.mark.parametrize("library", ["ctypes", "typer", "numpy", "pyarrow"])
 def test_a_library_that_is_not_there_is_no_verdict(library: str, tmp_path: Path) -> None:
     code = f"import sys; sys.modules[{library!r}] = None; from stabdiag.__main__ import run; run()"
     log = tmp_path / "log.csv"
     log.write_text("step,loss\n" + "".join(f"{step},{1 / (1 + step)}\n" for step in range(300)))
-    (tmp_path / "config.yaml").write_text("dtype: fp16")
     line = [sys.executable, "-c", code, "convert", log, "-o", tmp_path / "run.parquet"]
     done = subprocess.run(line, capture_output=True, text=True, check=False)
     first, second = done.stderr.splitlines()

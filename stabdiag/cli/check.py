@@ -19,7 +19,7 @@ EPILOG = """
 `stabdiag check runs/*.csv --column loss=train/ce`
 
 **Exit codes**: 0 nothing at or above `--fail-on` in any run; 1 something; 2 a log that cannot be
-read, or usage.
+read, or usage; 70 an internal error, which is no verdict.
 """
 
 

@@ -45,7 +45,8 @@ EPILOG = """
 
 `zcat run.jsonl.gz | stabdiag diagnose - --fail-on warning`
 
-**Exit codes**: 0 nothing at or above `--fail-on`; 1 something; 2 unreadable input or usage.
+**Exit codes**: 0 nothing at or above `--fail-on`; 1 something; 2 unreadable input or usage;
+70 an internal error, which is no verdict.
 """
 
 

@@ -37,7 +37,8 @@ EPILOG = """
 `stabdiag scan /shared/runs -o rows --executor dask --scheduler tcp://node1:8786`
 
 **Exit codes**: 0 nothing at or above `--fail-on` in any run; 1 something; 2 that apart, a log that
-cannot be read, or usage; 130 and 143 stopped, and the same command goes on.
+cannot be read, or usage; 130 and 143 stopped, and the same command goes on; 70 an
+internal error, which is no verdict.
 """
 
 
