@@ -33,6 +33,7 @@ def read(stream: Stream) -> Columns:
 
     # Here and not above: every binary file is held against this recogniser first.
     from stabdiag.readers.arrow import leaf, leaves, piece_of_array
+    from stabdiag.readers.arrow_texts import is_text
     from stabdiag.readers.chunks import Rows, join
     from stabdiag.readers.converted import from_metadata
     from stabdiag.readers.pandas_index import counted_index
@@ -45,6 +46,11 @@ def read(stream: Stream) -> Columns:
     try:
         file = parquet.ParquetFile(stream.path or io.BytesIO(held))
         refuse_bomb(name, size, _unpacked(file.metadata))
+        # A text of a dictionary stands there once, however many rows it is in: it stays there.
+        texts = [entry.name for entry in file.schema_arrow if is_text(entry.type)]
+        if texts:
+            again = stream.path or io.BytesIO(held)
+            file = parquet.ParquetFile(again, read_dictionary=texts)
         schema = file.schema_arrow
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise LogError(

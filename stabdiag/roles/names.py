@@ -55,7 +55,7 @@ class Split(Enum):
     TEST = ("test", "testing", "te")
 
 
-@lru_cache(maxsize=1 << 14)
+@lru_cache(maxsize=1 << 17)
 def normal(name: str) -> str:
     """Return a column name in the form in which names are compared."""
     name = name.strip()

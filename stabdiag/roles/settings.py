@@ -105,7 +105,7 @@ _MEASURED: Final = re.compile(
 _LONGEST: Final = 200
 
 
-@lru_cache(maxsize=1 << 14)
+@lru_cache(maxsize=1 << 17)
 def setting_of(name: str) -> str | None:
     """Return which setting a column may hold, in its plain form; None if its name tells of none.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -23,6 +24,9 @@ _FEWEST = 3
 
 # More thresholds, or more values of one setting, tell no more about it.
 _MOST_SPLITS = 128
+
+# So many settings of all runs can be held: those that most of them tell.
+_MOST_SETTINGS = 200
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -79,18 +83,16 @@ class Setting:
 def settings_of(table: pa.Table) -> list[Setting]:
     """Return the settings that vary; those that part the runs alike stand under the first."""
     first: dict[bytes, Setting] = {}
-    for name, rows, values in _columns(table):
-        made = _setting(name, rows, values, table.num_rows)
-        if made is None:
-            continue
+    varying = (_setting(name, rows, told, table.num_rows) for name, rows, told in _columns(table))
+    for made in islice(filter(None, varying), _MOST_SETTINGS):
         known = first.setdefault(_key(made), made)
-        if known is not made and known.name != name:
+        if known is not made and known.name != made.name:
             known.twins.append(made)
     return list(first.values())
 
 
 def _columns(table: pa.Table) -> Iterator[tuple[str, Ints, pa.Array[Any]]]:
-    """Yield each setting: its name, the rows that tell it, and what they tell."""
+    """Yield each setting, that of most rows first: its name, the rows, and what they tell."""
     for name in TYPED:
         column = table[name].combine_chunks()
         rows = np.flatnonzero(column.is_valid().to_numpy(zero_copy_only=False))
@@ -108,9 +110,10 @@ def _columns(table: pa.Table) -> Iterator[tuple[str, Ints, pa.Array[Any]]]:
     rows = np.repeat(np.arange(len(lengths)), lengths)
     codes = keys.indices.to_numpy()
     order = np.argsort(codes, kind="stable")
-    last = np.cumsum(np.bincount(codes, minlength=len(keys.dictionary)))
-    for i, name in enumerate(keys.dictionary.to_pylist()):
-        at = order[last[i - 1] if i else 0 : last[i]]
+    count = np.bincount(codes, minlength=len(keys.dictionary))
+    last = np.cumsum(count)
+    for i in np.argsort(-count, kind="stable").tolist():
+        name, at = keys.dictionary[i].as_py(), order[last[i] - count[i] : last[i]]
         yield name, rows[at], items.take(pa.array(at))
 
 
@@ -170,9 +173,5 @@ def _key(setting: Setting) -> bytes:
 
 def _between(low: float, high: float) -> float:
     """Return the shortest number above the one and not above the other."""
-    for digits in range(1, 17):
-        for number in (high, (low + high) / 2):
-            short = float(f"{number:.{digits}g}")
-            if low < short <= high:
-                return short
-    return high
+    shorter = (f"{one:.{digits}g}" for digits in range(1, 18) for one in (high, (low + high) / 2))
+    return next(one for one in map(float, shorter) if low < one <= high)

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 # groups are hardly discrete.
 _DISCRETE = 2000
 
-# A tail is summed over so many terms; from above its mean on, the rest is nothing.
-_TERMS = 2000
+# A tail is summed over so many terms; where it is small, the rest is nothing.
+_TERMS = 500
 
 # Tails that are equal may differ in their last digits.
 _ROUNDING = 1e-9

@@ -494,3 +494,17 @@ def test_carriage_returns_that_end_lines(log, header, rows):
 def test_a_file_without_records(log, text, why):
     with pytest.raises(LogError, match=why):
         log(text)
+
+
+@pytest.mark.parametrize("blank", ["", "\n", " \r\n"])
+def test_a_mark_and_blank_lines_alone_hold_no_record(tmp_path, blank):
+    path = tmp_path / "loss.csv"
+    path.write_text(f"\ufeff{blank}\n", encoding="utf-8")
+    with pytest.raises(LogError):
+        read_columns(path, format="csv")
+
+
+def test_numbers_below_a_mark_and_a_blank_line(tmp_path):
+    path = tmp_path / "loss.csv"
+    path.write_text("\ufeff\n" + "".join(f"{3 - n / 10}\n" for n in range(12)), encoding="utf-8")
+    assert read_columns(path).rows == 12

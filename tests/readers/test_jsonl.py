@@ -316,3 +316,10 @@ class TestFast:
         columns = read_columns(path)
         assert columns.load("step").values.tolist() == [1, 2]
         assert [(bad.line, bad.reason) for bad in columns.bad_lines] == [(2, "longer than 64 MB")]
+
+
+@pytest.mark.parametrize("tail", ["1e", "1e-", "-", "+.", "nan(", "1_0", "-in", "1.2.3"])
+def test_a_log_that_breaks_off_in_a_number(log, tail):
+    columns = log(f'{{"step": 1, "loss": 2.5}}\n{{"step": 2, "loss": {tail}')
+    assert columns.rows == 1
+    assert [bad.line for bad in columns.bad_lines] == [2]

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import ast
 import importlib
+import json
 import pkgutil
 import re
 import time
+from contextlib import suppress
 from dataclasses import fields, is_dataclass
 from itertools import pairwise, product
 from pathlib import Path
@@ -14,8 +16,15 @@ from re import _constants as constants  # type: ignore[attr-defined]
 from re import _parser as parser  # type: ignore[attr-defined]
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
+import stabdiag
+from stabdiag.errors import LogError
+from stabdiag.manifest import parse_manifest
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
 
 PARTS = (
     *("readers", "roles", "manifest", "formats", "assemble", "places", "postmortem"),
@@ -203,3 +212,39 @@ def test_every_pattern():
                 slow[name] = attack(20)
                 break
     assert not slow
+
+
+def spelt(keys: dict[str, Any]) -> str:
+    return "".join(json.dumps({"step": n, "loss": 2.0 + n / 99, **keys}) + "\n" for n in range(20))
+
+
+# Texts that grow with a number, made to be slow.
+HOSTILE: dict[str, Callable[[int], str]] = {
+    "rules of a table": lambda n: f"step,loss\n|{'-' * n}x\n" + "1,2.5\n" * 5,
+    "a key of numbers": lambda n: spelt({"1_" * (n // 2): 1}),
+    "dotted keys": lambda n: json.dumps({"a." * (n // 2): 1}) + "\n" + spelt({}),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_hostile_document(tmp_path, name):
+    def spent(length: int) -> float:
+        path = tmp_path / f"{length}.log"
+        path.write_text(HOSTILE[name](length), encoding="utf-8")
+        begun = time.process_time()
+        with suppress(LogError):
+            stabdiag.diagnose(path)
+        return time.process_time() - begun
+
+    spent(100)  # imports
+    short, long = spent(4_000), spent(64_000)
+    assert long < 64 * short + 0.3  # 16 times as long, and 256 times where it grew with the square
+
+
+def test_keys_of_a_configuration_with_many_dots():
+    def spent(length: int) -> float:
+        begun = time.process_time()
+        parse_manifest({f"{'a.' * length}lr": 1e-3})
+        return time.process_time() - begun
+
+    assert spent(32_000) < 64 * spent(2_000) + 0.3

@@ -187,6 +187,17 @@ def test_a_database_whose_metrics_are_cut(database, tmp_path):
         read_columns(many)
 
 
+def test_a_time_that_is_a_text(database, tmp_path):
+    path = tmp_path / "mlflow.db"
+    shutil.copy(database.path, path)
+    writer = sqlite3.connect(path)
+    writer.execute("UPDATE metrics SET timestamp = 'a while ago' WHERE step % 2 = 0")
+    writer.commit()
+    writer.close()
+    before, after = read_columns(database.path), read_columns(path)
+    assert set(before.names) - {"wall_time"} <= set(after.names)
+
+
 @pytest.mark.parametrize("metric", ["loss", "lr"])
 def test_a_metric_cut_anywhere(folder, metric):
     (file,) = folder.path.rglob(f"metrics/**/{metric}")

@@ -221,3 +221,18 @@ def test_a_damaged_name_is_refused(tmp_path):
     path.write_bytes(path.read_bytes().replace(b"some_loss_of_mine", b"some_\xe0oss_of_mine"))
     with pytest.raises(LogError, match="cut off or damaged"):
         read_columns(path)
+
+
+def test_a_long_text_of_a_dictionary_is_held_once(tmp_path):
+    path = tmp_path / "run.parquet"
+    words = ["x" * (1 << 20)] * 200
+    table = pa.table({"step": range(200), "loss": [2.5] * 200, "setting": words})
+    parquet.write_table(table, path, compression="zstd", store_schema=False)
+    pool, usual = pa.proxy_memory_pool(pa.default_memory_pool()), pa.default_memory_pool()
+    pa.set_memory_pool(pool)
+    try:
+        column = read_columns(path).load("setting")
+    finally:
+        pa.set_memory_pool(usual)
+    assert len(column.words) == 1
+    assert pool.max_memory() < 1 << 26

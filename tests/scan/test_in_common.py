@@ -155,6 +155,20 @@ def test_why_nothing_was_compared(rows: list[Row], why: str) -> None:
     assert compared.why == why
 
 
+def test_settings_that_most_runs_tell_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("stabdiag.scan.settings._MOST_SETTINGS", 2)
+    rows = runs(
+        [i % 2 == 0 for i in range(60)], **{f"same{i}": [0] * 60 for i in range(9)}, rate=range(60)
+    )
+    rare = replace(rows[0], settings={f"rare{i}": "1" for i in range(9)})
+    told = [
+        replace(row, settings={**row.settings, "fused": str(i % 2)}) for i, row in enumerate(rows)
+    ]
+    common, compared = in_common(table_of([*[rare] * 3, *told]))
+    assert compared.settings == 2
+    assert [one.split.setting for one in common] == ["fused"]
+
+
 def test_the_order_of_the_rows_is_nothing() -> None:
     rows = sweep()
     first = told(rows)

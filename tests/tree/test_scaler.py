@@ -621,6 +621,6 @@ def test_a_record_that_tells_of_many_skipped_steps_takes_no_memory_for_each(
     report = diagnose(log)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    answer = next(one for one in report.trail if one.question == "Q3.1")
+    answer = next(one for one in report.tree.answers if one.question == "Q3.1")
     assert answer.measured["overflows"] == 299_999_802
     assert peak < 1 << 26

@@ -90,19 +90,14 @@ def _settings(rows: Sequence[Row], told: Sequence[str]) -> list[tuple[str, list[
     """Return the settings that vary with the value of each row: those that were told come first."""
     names = dict.fromkeys([*told, *_TYPED])
     names |= dict.fromkeys(name for row in rows for name in row.settings)
-    found: list[tuple[str, list[Any]]] = []
-    for name in names:
-        held = [getattr(row, name) if name in _TYPED else row.settings.get(name) for row in rows]
-        held = _numbers(held)
-        if len({value for value in held if value is not None}) > 1:
-            found.append((name, held))
-        if len(found) == _MOST_SETTINGS:
-            break
-    return found
+    told_by = ((name, _values(rows, name)) for name in names)
+    varying = (one for one in told_by if len({*one[1]} - {None}) > 1)
+    return list(islice(varying, _MOST_SETTINGS))
 
 
-def _numbers(held: list[Any]) -> list[Any]:
-    """Return values as numbers, if they all are; they sort and are written as such."""
+def _values(rows: Sequence[Row], name: str) -> list[Any]:
+    """Return the values of a setting, as numbers if they all are: they sort as such."""
+    held = [getattr(row, name) if name in _TYPED else row.settings.get(name) for row in rows]
     try:
         return [None if value is None else float(value) for value in held]
     except ValueError:

@@ -68,7 +68,7 @@ def _head(overview: Overview, page: Page) -> Iterator[Text]:
     if found is not None:
         badge = page.text(found.upper(), BADGE[Severity(found)])
     told = page.text(sentence(words.summary(overview)), "bold")
-    yield from page.wrap(told, Text("").join([badge, Text("  ")]))
+    yield from page.wrap(told, Text("").join([badge, Text("  ")]) if overview.runs else "")
 
 
 def _counts(overview: Overview, page: Page) -> Iterator[Text]:

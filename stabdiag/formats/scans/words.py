@@ -104,7 +104,7 @@ def compared(overview: Overview) -> str:
         f"in {plural(told.runs, 'run')}"
     )
     if not overview.common:
-        return f"Nothing that chance would not bring about: looked at {looked}."
+        return f"Nothing that goes beyond chance: looked at {looked}."
     return (
         f"Looked at {looked}; without any connection, something is told one time in twenty at most."
     )

@@ -37,6 +37,9 @@ _NULL_RECORD: Final = re.compile(rb"[\n}][^\S\n]*null")
 _SHORT_LINE: Final = 1 << 11
 _DEEPEST: Final = 256
 
+# Of more keys than this Arrow takes longer to make columns than the tolerant reader takes to read.
+_MOST_KEYS: Final = 1 << 14
+
 # If the head of a block has this many times more columns than a record has members, a table of all
 # rows and all columns would be mostly empty, and large.
 _SPARSE: Final = 8
@@ -105,7 +108,8 @@ class Table:
 
 def read_block(block: bytes) -> Table | None:
     """Return the block as Arrow reads it, or None if the tolerant reader has to read it."""
-    if not _objects(block) or _deep(block) or _sparse(block):
+    wide = block.count(b":", 0, block.find(b"\n") + 1 or None) > _MOST_KEYS
+    if wide or not _objects(block) or _deep(block) or _sparse(block):
         return None
     try:
         table = _parse(block)

@@ -954,3 +954,12 @@ class TestCounted:
         history = stabdiag.read(self.log(tmp_path, epochs))
         assert history.source.attempts == 2
         assert history.series["loss"].steps.tolist() == list(range(40))
+
+
+@pytest.mark.parametrize("epoch", ["", ", 'epoch': nan", ", 'epoch': inf"])
+def test_losses_without_an_epoch_beside_an_evaluation_with_one(epoch):
+    told = "  Total optimization steps = 100\n  Num Epochs = 3\n"
+    losses = "".join(f"{{'loss': 2.{n}{epoch}}}\n" for n in (5, 4, 3))
+    data = f"{told}{losses}{{'eval_loss': 2.1, 'epoch': 1.0}}\n".encode()
+    columns = reader("hf-trainer-stdout").read(Stream("run.log", io.BytesIO(data)))
+    assert columns.load("loss").values[:3].tolist() == [2.5, 2.4, 2.3]
