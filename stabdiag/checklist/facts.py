@@ -24,7 +24,7 @@ class Remedy(Enum):
     """What an action sets about, as the checklists tell such things apart."""
 
     PRECISION = frozenset(
-        {ActionKind.CHANGE_DTYPE, ActionKind.SCALE_LOSS, ActionKind.CHECK_PRECISION}
+        {ActionKind.CHANGE_DTYPE, ActionKind.DYNAMIC_LOSS_SCALE, ActionKind.CHECK_PRECISION}
     )
     DECAY = frozenset(
         {
