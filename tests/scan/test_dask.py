@@ -7,6 +7,8 @@ import os
 import signal
 import socket
 import time
+from contextlib import suppress
+from threading import Timer
 
 import pytest
 
@@ -52,6 +54,11 @@ def rows_of(done):
     )
 
 
+def end(process):
+    with suppress(ProcessLookupError):  # the log that kills was sooner
+        os.kill(process, signal.SIGKILL)
+
+
 def pids(address):
     from distributed import Client
 
@@ -69,9 +76,7 @@ def test_the_rows_are_those_of_this_machine(cluster, sweep, tmp_path):
     victim = pids(cluster)[0]
     pipe = tmp_path / "waits.jsonl"
     dask = ("--executor", "dask", "--scheduler", cluster)
-    from threading import Timer
-
-    timer = Timer(3, os.kill, (victim, signal.SIGKILL))
+    timer = Timer(2, end, [victim])
     timer.start()
     done = scanned(sweep, pipe, *dask, "--timeout", 5, "-o", tmp_path / "rows", "-f", "json")
     timer.join()
