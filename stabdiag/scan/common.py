@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.scan.settings import Setting, settings_of
+from stabdiag.scan.settings import TYPED, Setting, settings_of
 from stabdiag.scanned import ANY_ERROR, Common, Compared
 from stabdiag.stats.contrast import chance_in_strata, chance_of, upper_tail
 
@@ -58,7 +58,7 @@ class _Hit:
 def in_common(table: pa.Table) -> tuple[tuple[Common, ...], Compared]:
     """Return what the runs with each outcome have in common, the clearest first."""
     read = table["severity"].is_valid().to_numpy()
-    table = table.filter(read)
+    table = table.select(["severity", "outcome", *TYPED, "settings"]).filter(read)
     outcomes = dict(_outcomes(table))
     compared = Compared(runs=table.num_rows, outcomes=tuple(outcomes))
     if not outcomes:

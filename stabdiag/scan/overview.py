@@ -205,6 +205,8 @@ def _unread(table: pa.Table) -> list[Unread]:
 
 def _changes(table: pa.Table, before: pa.Table) -> Changes:
     """Return what became of the runs since the last scan."""
+    columns = ["path", "run", "severity", "outcome"]
+    table, before = table.select(columns), before.select(columns)
     at = pc.index_in(_keys(table), value_set=_keys(before).combine_chunks())
     known = np.flatnonzero(at.is_valid().to_numpy())
     old, new = before.take(at.drop_null()), table.take(known)
