@@ -13,7 +13,7 @@ import re
 import sys
 import textwrap
 from contextlib import chdir
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,7 +27,8 @@ from build_pictures import pictures
 import stabdiag
 from stabdiag.explain.pages import PAGES, page
 from stabdiag.findings import ActionKind
-from stabdiag.formats import render
+from stabdiag.formats import render, svg
+from stabdiag.formats.scans.terminal import OverviewPage
 from stabdiag.manifest.keys import KEYS
 from stabdiag.roles import ROLES
 
@@ -36,6 +37,9 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parent.parent
 SHOWN_NAMES = 6
+
+# Healthy runs and some that failed, which have something in common.
+SCANNED = "fixtures/runs/[hl]*"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,6 +116,7 @@ def generated() -> Iterable[tuple[Path, str]]:
     yield ROOT / "docs" / "compare.md", compare_page()
     yield ROOT / "docs" / "coverage.md", coverage_page()
     yield ROOT / "docs" / "report.svg", picture("spike-lr-jump")
+    yield ROOT / "docs" / "scan.svg", overview()
     yield from pictures()
     names = (ROOT / "docs" / "names.md").read_text(encoding="utf-8")
     for name, table in (("roles", roles), ("manifest", manifest)):
@@ -153,6 +158,14 @@ def manifest() -> str:
 def picture(run: str) -> str:
     """Return the report on a fixture as an SVG."""
     return render(_diagnose(run), "svg")
+
+
+def overview() -> str:
+    """Return the overview of a scan of some fixtures as an SVG."""
+    with chdir(ROOT):
+        found = stabdiag.scan(SCANNED, jobs=1, top=5)
+    page = OverviewPage(overview=replace(found, seconds=None))
+    return svg.picture(page, f"stabdiag scan '{SCANNED}'")
 
 
 def failure_modes() -> str:

@@ -9,6 +9,8 @@ if TYPE_CHECKING:
     from stabdiag.limits import Limits
     from stabdiag.manifest import Manifest
     from stabdiag.report import Report
+    from stabdiag.scan.scan import scan
+    from stabdiag.scanned import Overview, Row
     from stabdiag.testing import UnhealthyRun, assert_healthy
 
 __version__ = "0.1.0"
@@ -18,7 +20,9 @@ __all__ = [
     "History",
     "Limits",
     "Manifest",
+    "Overview",
     "Report",
+    "Row",
     "StabdiagError",
     "UnhealthyRun",
     "__version__",
@@ -27,6 +31,7 @@ __all__ = [
     "convert",
     "diagnose",
     "read",
+    "scan",
 ]
 
 _HOMES = {
@@ -34,7 +39,9 @@ _HOMES = {
     "History": "stabdiag.history",
     "Limits": "stabdiag.limits",
     "Manifest": "stabdiag.manifest",
+    "Overview": "stabdiag.scanned",
     "Report": "stabdiag.report",
+    "Row": "stabdiag.scanned",
     "StabdiagError": "stabdiag.errors",
     "UnhealthyRun": "stabdiag.testing",
     "assert_healthy": "stabdiag.testing",
@@ -42,6 +49,7 @@ _HOMES = {
     "convert": "stabdiag.api",
     "diagnose": "stabdiag.api",
     "read": "stabdiag.api",
+    "scan": "stabdiag.scan.scan",
 }
 
 if not TYPE_CHECKING:  # a type checker would take any name for one of ours
@@ -53,8 +61,7 @@ if not TYPE_CHECKING:  # a type checker would take any name for one of ours
         from importlib import import_module
 
         value = getattr(import_module(_HOMES[name]), name)
-        globals()[name] = value
-        return value
+        return globals().setdefault(name, value)  # scan is a package, which can be called
 
     def __dir__() -> list[str]:
         return sorted({*globals(), *__all__})

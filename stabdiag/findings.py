@@ -71,7 +71,10 @@ class ActionKind(StrEnum):
     CHANGE_BATCH = "change-batch", "change the size of the batch"
     # Precision.
     CHANGE_DTYPE = "change-dtype", "train in another dtype"
-    SCALE_LOSS = "scale-loss", "scale the loss dynamically, or set the scaler otherwise"
+    DYNAMIC_LOSS_SCALE = (
+        "dynamic-loss-scale",
+        "scale the loss dynamically, or set the scaler otherwise",
+    )
     CHECK_PRECISION = "check-precision", "run in fp32 what failed, to see whether that is why"
     SAFE_OPERATIONS = "safe-operations", "compute in a safer way: in fp32, with an epsilon"
     # Model, loss and data.
@@ -80,7 +83,10 @@ class ActionKind(StrEnum):
     CHANGE_MODEL = "change-model", "change the model: its size, its layers, its activations"
     REGULARISE = "regularise", "regularise more, or train on more data"
     REGULARISE_LESS = "regularise-less", "regularise less"
-    CHECK_LOSS = "check-loss", "check the loss or the reward: reduction, mask, sign"
+    CHECK_LOSS_FUNCTION = (
+        "check-loss-function",
+        "check the loss or the reward: reduction, mask, sign",
+    )
     CHECK_LABELS = "check-labels", "check that labels belong to their inputs"
     INSPECT_DATA = "inspect-data", "look at the batches, or at where the data comes from"
     SKIP_BATCHES = "skip-batches", "leave batches out"
@@ -93,7 +99,7 @@ class ActionKind(StrEnum):
     KEEP_CHECKPOINT = "keep-checkpoint", "keep a checkpoint, or save them otherwise"
     RESTORE_STATE = "restore-state", "see that a resume brings back all that it has to"
     KEEP_GOING = "keep-going", "let the run go on"
-    STOP = "stop", "stop the run"
+    STOP_EARLY = "stop-early", "stop the run"
     RERUN = "rerun", "run once more, or on several seeds"
     DO_NOTHING = "do-nothing", "nothing has to be done"
     # What to find out, and how.

@@ -492,6 +492,9 @@ def test_both_calls_are_made_and_the_error_of_either_is_raised() -> None:
         both(lambda: 1, lambda: 1 // 0)
     with pytest.raises(ZeroDivisionError):
         both(lambda: 1 // 0, lambda: 1)
+    largest = np.full(3, 1.7e308)
+    with np.errstate(all="ignore"):
+        assert both(largest.sum, largest.sum) == (np.inf, np.inf)
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 0.0])
@@ -501,6 +504,20 @@ def test_a_series_that_tells_nothing_breaks_nothing(role: Role, value: float) ->
     log[f"{role.name}/a" if role.prefixes else role.name] = np.full(120, value)
     report = stabdiag.diagnose(log, manifest={"dtype": "fp16"})
     json.loads(report.to_json(), parse_constant=pytest.fail)
+
+
+@pytest.mark.parametrize("thread", [False, True])
+def test_numbers_too_large_and_too_small_are_warned_of_by_nobody(
+    thread: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if thread:
+        monkeypatch.setattr("stabdiag.api._LONG", 0)
+    ends = np.tile([5e-324, -1.7e308, 1.7e308], 100)
+    for values in (np.geomspace(1e-300, 1e308, 300), ends):
+        roles = {f"{one.name}/a" if one.prefixes else one.name: values for one in EVERY_ROLE}
+        for log in ({"loss": values}, {"loss": falling()["loss"], **roles}):
+            stabdiag.diagnose(log, manifest={"dtype": "fp16"})._repr_html_()
+            stabdiag.compare([log, {"loss": falling()["loss"]}]).to_json()
 
 
 def test_a_report_prints_as_a_page_and_shows_as_a_line() -> None:

@@ -227,3 +227,16 @@ def test_every_finding_says_what_to_do(run: str) -> None:
         assert finding.first_action.endswith(".")
         words = " ".join((finding.summary, finding.first_action, *finding.next_actions))
         assert not re.search(r"\b(None(?! of)|nan|inf)\b", words)
+
+
+@pytest.mark.parametrize("run", RUNS)
+def test_the_numbers_of_an_action_stand_in_its_text(run: str) -> None:
+    for action in (action for finding in diagnosed(run).findings for action in finding.actions):
+        assert action.text.endswith(".")
+        halved = re.search(r"\b(half|halve|double)\b", action.text, re.IGNORECASE)
+        told = [action.step, action.checkpoint or None, action.from_, None if halved else action.to]
+        shown = [float(one) for one in re.findall(r"-?\d+(?:\.\d+)?(?:e[-+]?\d+)?", action.text)]
+        for number in (one for one in told if isinstance(one, int | float)):
+            assert number == 0 or any(number == pytest.approx(one, rel=1e-3) for one in shown), (
+                action
+            )

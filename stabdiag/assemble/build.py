@@ -110,6 +110,7 @@ def build_history(
         source=Source(
             name=columns.source,
             format=columns.format,
+            runs_beside=columns.runs_beside,
             records=columns.rows,
             unreadable=columns.bad_count,
             attempts=order.runs,

@@ -42,7 +42,11 @@ def converted_history(columns: Columns, told: Told) -> History | None:
         words = told.words.get(role, ())
         series[role] = Series(role=role, column=was, steps=at, values=values, words=words)
     source = Source(
-        name=columns.source, format=columns.format, records=columns.rows, files=columns.files
+        name=columns.source,
+        format=columns.format,
+        records=columns.rows,
+        files=columns.files,
+        runs_beside=columns.runs_beside,
     )
     return History(
         series=series,

@@ -23,17 +23,15 @@ if TYPE_CHECKING:
 class Remedy(Enum):
     """What an action sets about, as the checklists tell such things apart."""
 
-    RATE = RATE
-    CLIP = frozenset({ActionKind.CLIP_GRADIENTS, ActionKind.RAISE_CLIP})
+    PRECISION = frozenset(
+        {ActionKind.CHANGE_DTYPE, ActionKind.DYNAMIC_LOSS_SCALE, ActionKind.CHECK_PRECISION}
+    )
     DECAY = frozenset(
         {
             ActionKind.RAISE_WEIGHT_DECAY,
             ActionKind.LOWER_WEIGHT_DECAY,
             ActionKind.FIX_WEIGHT_DECAY,
         }
-    )
-    PRECISION = frozenset(
-        {ActionKind.CHANGE_DTYPE, ActionKind.SCALE_LOSS, ActionKind.CHECK_PRECISION}
     )
     OPERATIONS = frozenset({ActionKind.INSPECT_LAYERS, ActionKind.SAFE_OPERATIONS})
     MODEL = frozenset({ActionKind.CHECK_MODEL, ActionKind.CHANGE_MODEL})
@@ -47,12 +45,14 @@ class Remedy(Enum):
             ActionKind.TRY_SMALL,
         }
     )
+    RATE = RATE
+    CLIP = frozenset({ActionKind.CLIP_GRADIENTS, ActionKind.RAISE_CLIP})
 
 
 def remedies(found: Finding) -> tuple[Remedy, ...]:
-    """Return what the first action of a finding sets about, first things first."""
+    """Return what the first action of a finding sets about; what tells most comes first."""
     kinds = found.actions[0].kinds if found.actions else ()
-    return tuple(remedy for kind in kinds for remedy in Remedy if kind in remedy.value)
+    return tuple(remedy for remedy in Remedy if remedy.value.intersection(kinds))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,6 +69,13 @@ class Facts:
     def calls_for(self, remedy: Remedy) -> Finding | None:
         """Return the first finding whose first action sets about this."""
         return next((f for f in self.report.findings if remedy in remedies(f)), None)
+
+    @property
+    def after_nan(self) -> frozenset[ActionKind]:
+        """All that is to be done about a NaN, at first or should it come again."""
+        found = self.report.diagnosis
+        kinds = (kind for action in found.actions for kind in action.kinds)
+        return frozenset(kinds if found.section == "§1" else ())
 
     def logged(self, role: str) -> int:
         """Return how many points of a role, or of its groups, were logged."""

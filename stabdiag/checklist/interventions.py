@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from stabdiag.checklist import steps
 from stabdiag.checklist.facts import Remedy
+from stabdiag.findings import ActionKind
 from stabdiag.ticks import Line, State
 from stabdiag.words import num
 
@@ -65,6 +66,8 @@ def custom_ops(facts: Facts) -> Tick:
     line = Line(slug="try-operations", title="Replace suspicious custom operations")
     do = ("Put the safe ones of the framework in their place: log_softmax, clamp, epsilons.",)
     found = facts.calls_for(Remedy.OPERATIONS)
+    if found is None and ActionKind.INSPECT_LAYERS in facts.after_nan:
+        found = facts.report.diagnosis
     if found is not None:
         return line.crossed(f"{found.title} ({found.slug}).", found.first_action, *do)
     return line.unknown("No log shows which operations there are.", *do)

@@ -19,6 +19,7 @@ _COMMANDS = {
     "diagnose": ("diagnose", "EPILOG"),
     "watch": ("watch", "EPILOG"),
     "check": ("check", "EPILOG"),
+    "scan": ("scan", "EPILOG"),
     "compare": ("compare", "EPILOG"),
     "postmortem": ("postmortem", "EPILOG"),
     "convert": ("convert", "EPILOG"),

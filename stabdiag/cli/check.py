@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from stabdiag.cli import options
-from stabdiag.cli.terminal import complain, write
+from stabdiag.cli.terminal import complain, tell_of_runs_beside, write
 
 EPILOG = """
 **Examples**
@@ -19,7 +19,7 @@ EPILOG = """
 `stabdiag check runs/*.csv --column loss=train/ce`
 
 **Exit codes**: 0 nothing at or above `--fail-on` in any run; 1 something; 2 a log that cannot be
-read, or usage.
+read, or usage; 70 an internal error, which is no verdict.
 """
 
 
@@ -54,6 +54,7 @@ def check(
         except StabdiagError as error:
             code = complain(str(error))
             continue
+        tell_of_runs_beside(log, report.history.source)
         text = render(report, "lines", limits=False)
         if text:
             write(text, None)

@@ -21,7 +21,7 @@ EPILOG = """
 `stabdiag checklist run.jsonl --format markdown -o checklist.md`
 
 **Exit codes**: 0 the lists were written; 1 with `--fail-on not-done` a line is not done; 2
-unreadable input or usage.
+unreadable input or usage; 70 an internal error, which is no verdict.
 """
 
 

@@ -26,7 +26,8 @@ EPILOG = """
 
 `stabdiag compare a.jsonl b.jsonl --column loss=train/ce --fail-on warning --format markdown`
 
-**Exit codes**: 0 nothing at or above `--fail-on`; 1 something; 2 unreadable input or usage.
+**Exit codes**: 0 nothing at or above `--fail-on`; 1 something; 2 unreadable input or usage;
+70 an internal error, which is no verdict.
 """
 
 

@@ -24,6 +24,8 @@ EPILOG = """
 `stabdiag convert run.jsonl -o run.parquet`
 
 `stabdiag convert metrics.csv --dtype fp16 --column loss=train/ce -o run.parquet`
+
+**Exit codes**: 0 the file was written; 2 unreadable input or usage; 70 an internal error.
 """
 
 # Names under which nobody looks for Parquet.

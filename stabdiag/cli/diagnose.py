@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING
 
 from stabdiag.cli import options
 from stabdiag.cli.again import command
-from stabdiag.cli.terminal import add_to_summary, check_outputs, progress, tell, terminal, write
+from stabdiag.cli.terminal import (
+    add_to_summary,
+    check_outputs,
+    progress,
+    tell,
+    tell_of_runs_beside,
+    terminal,
+    write,
+)
 from stabdiag.errors import LogError, ManifestError
 from stabdiag.files import keep_inputs
 
@@ -37,7 +45,8 @@ EPILOG = """
 
 `zcat run.jsonl.gz | stabdiag diagnose - --fail-on warning`
 
-**Exit codes**: 0 nothing at or above `--fail-on`; 1 something; 2 unreadable input or usage.
+**Exit codes**: 0 nothing at or above `--fail-on`; 1 something; 2 unreadable input or usage;
+70 an internal error, which is no verdict.
 """
 
 
@@ -85,6 +94,7 @@ def diagnose(
         raise _of_a_manifest(logs) or error from None
     source = report.history.source
     keep_inputs(outputs, source.files)
+    tell_of_runs_beside(logs[0], source)
     if len(logs) > 1 and source.attempts > 1 and attempt is None:
         tell(
             f"the files hold {source.attempts} separate runs, and the last one is diagnosed;"

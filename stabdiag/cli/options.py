@@ -228,13 +228,15 @@ def columns_of(columns: list[str] | None) -> dict[str, str]:
     return dict(_pair(one, "--column") for one in columns or ())
 
 
-def besides_of(besides: list[str] | None) -> list[tuple[Path, str]]:
+def besides_of(
+    besides: list[str] | None, names: Collection[str] | None = None
+) -> list[tuple[Path, str]]:
     """Return the files to write besides, each with the name of its format."""
-    from stabdiag.formats import named
+    from stabdiag import formats
 
     pairs = [_pair(one, "--write") for one in besides or ()]
     for name, path in pairs:
-        named(name)
+        refuse_unknown(name, formats.names() if names is None else names)
         if path == "-":
             raise StabdiagError(
                 f"--write {name}=- names no file; --format {name} writes to standard output"

@@ -23,7 +23,8 @@ EPILOG = """
 
 `stabdiag postmortem slurm-101.out --manifest config.json -o incident.html`
 
-**Exit codes**: 0 the document was written, whatever was found; 2 unreadable input or usage.
+**Exit codes**: 0 the document was written, whatever was found; 2 unreadable input or usage;
+70 an internal error.
 """
 
 _SUFFIXES = {".md": "markdown", ".markdown": "markdown", ".html": "html", ".htm": "html"}

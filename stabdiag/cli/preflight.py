@@ -22,7 +22,8 @@ EPILOG = """
 
 `stabdiag preflight config.yaml --fail-on warning -o preflight.json`
 
-**Exit codes**: 0 nothing at or above `--fail-on`; 1 something; 2 unreadable input or usage.
+**Exit codes**: 0 nothing at or above `--fail-on`; 1 something; 2 unreadable input or usage;
+70 an internal error, which is no verdict.
 """
 
 

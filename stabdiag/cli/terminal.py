@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Buffer
 
+    from stabdiag.history import Source
     from stabdiag.report import Report
 
 # Logs from so many bytes on take longer than people wait without a sign of life.
@@ -125,6 +126,20 @@ def tell(message: str) -> None:
 
     with suppress(OSError):  # with nowhere to tell it, the exit code still does
         print(f"stabdiag: {visible(message)}", file=sys.stderr)  # noqa: T201 - the only part that may
+
+
+def tell_of_runs_beside(place: str, source: Source) -> None:
+    """Say how to diagnose all runs of a place, where it holds more than the one that was taken."""
+    if source.runs_beside:
+        import shlex
+
+        from stabdiag.places.urls import shown
+
+        place = shown(place) if "://" in place else place
+        tell(
+            f"{place} holds several runs, and one of them is diagnosed; every one is by:"
+            f" stabdiag scan {shlex.quote(place)}"
+        )
 
 
 def complain(message: str) -> Exit:

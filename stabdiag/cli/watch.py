@@ -44,7 +44,8 @@ What is told on the way goes to standard error, the report at the end to standar
 of standard input are not passed on: put `tee` before it.
 
 **Exit codes**: 0 nothing at or above `--fail-on`; 1 something, at once when it is certain; 2
-unreadable input or usage; 130 stopped by Ctrl-C before anything was certain, 143 by SIGTERM.
+unreadable input or usage; 130 stopped by Ctrl-C before anything was certain, 143 by SIGTERM;
+70 an internal error, which is no verdict.
 """
 
 

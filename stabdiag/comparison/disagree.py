@@ -42,7 +42,7 @@ _THEN: Final = (
         "gradients were averaged.",
     ),
     Action(
-        ActionKind.SCALE_LOSS,
+        ActionKind.DYNAMIC_LOSS_SCALE,
         "Share the found-overflow flag of the loss scaler between the ranks, so that all of them "
         "skip a step or none does.",
         also=(ActionKind.CHECK_RANKS,),
@@ -182,7 +182,7 @@ def _remedy(one: Parting) -> Action:
     role = one.role.partition("/")[0]
     if role == "loss_scale":
         return Action(
-            ActionKind.SCALE_LOSS,
+            ActionKind.DYNAMIC_LOSS_SCALE,
             "Give all ranks one loss scale: average the gradients before they are unscaled, so "
             "that an overflow on one rank is one on all.",
             also=(ActionKind.CHECK_RANKS,),

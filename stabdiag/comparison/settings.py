@@ -114,9 +114,14 @@ def _same(value: object) -> object:
 def _shown(key: str, value: object) -> Scalar:
     if value is None:
         return None
-    if _SECRET.search(plain(key)):
+    if is_secret(key):
         return HIDDEN
     return value if isinstance(value, bool | int | float | str) else str(value)
+
+
+def is_secret(key: str) -> bool:
+    """Tell whether the value of a setting is nothing to be passed on, by its name."""
+    return _SECRET.search(plain(key)) is not None
 
 
 def in_words(difference: Difference) -> str:

@@ -53,7 +53,8 @@ def _property(text: str) -> str:
     return escape(text).replace(":", "%3A").replace(",", "%2C")
 
 
-def _annotation(level: str, *lines: str, **properties: str | int | None) -> str:
+def annotation(level: str, *lines: str, **properties: str | int | None) -> str:
+    """Return one annotation, of lines and properties that may be log text."""
     told = (f"{name}={_property(str(v))}" for name, v in properties.items() if v is not None)
     return f"::{level} {','.join(told)}::{'%0A'.join(map(escape, lines))}"
 
@@ -64,7 +65,7 @@ def _findings(report: Report) -> Iterator[str]:
         lines = [finding.summary]
         if finding.first_action and finding.severity is not Severity.OK:
             lines.append(f"First action: {finding.first_action}")
-        yield _annotation(
+        yield annotation(
             LEVELS[finding.severity],
             *lines,
             file=log_path(source, finding.step),
@@ -76,10 +77,10 @@ def _findings(report: Report) -> Iterator[str]:
 def _limits(report: Report) -> Iterator[str]:
     told = list(changed_limits(report.limits))
     if told:
-        yield _annotation("notice", *told, title="Limits that differ from their defaults")
+        yield annotation("notice", *told, title="Limits that differ from their defaults")
 
 
 def _messages(report: Report) -> Iterator[str]:
     for event in report.history.messages[-_MOST_MESSAGES:]:
         path = path_of(event, report.history.source)
-        yield _annotation("notice", event.message, file=path, line=event.line, title="The log says")
+        yield annotation("notice", event.message, file=path, line=event.line, title="The log says")

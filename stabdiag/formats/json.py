@@ -148,7 +148,8 @@ def _not_checked(one: NotChecked) -> Json:
 
 def _event(event: Event) -> Json:
     return {
-        "code": event.kind.value,
+        "kind": event.kind.value,
+        "code": scalar(event.code),
         "message": escape(event.message),
         "step": scalar(event.step),
         "line": scalar(event.line),

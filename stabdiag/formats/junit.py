@@ -36,9 +36,9 @@ def render(report: Report, *, fail_on: str = "error") -> str:
     failed = sum(case.find("failure") is not None for case in cases)
     skipped = sum(case.find("skipped") is not None for case in cases)
     counts = {"tests": len(cases), "failures": failed, "errors": 0}
-    suites = _element("testsuites", {"name": "stabdiag", **counts})
+    suites = element("testsuites", {"name": "stabdiag", **counts})
     name = report.history.source.name
-    suite = _element("testsuite", {"name": name, **counts, "skipped": skipped})
+    suite = element("testsuite", {"name": name, **counts, "skipped": skipped})
     suites.append(suite)
     suite.append(_properties(report))
     suite.extend(cases)
@@ -52,10 +52,11 @@ def escape(text: str) -> str:
     return visible(text)
 
 
-def _element(tag: str, attributes: Mapping[str, object], text: str = "") -> ET.Element:
-    element = ET.Element(tag, {name: escape(str(value)) for name, value in attributes.items()})
-    element.text = "\n".join(map(escape, text.split("\n"))) or None
-    return element
+def element(tag: str, attributes: Mapping[str, object], text: str = "") -> ET.Element:
+    """Return an element of attributes and text that may be log text."""
+    made = ET.Element(tag, {name: escape(str(value)) for name, value in attributes.items()})
+    made.text = "\n".join(map(escape, text.split("\n"))) or None
+    return made
 
 
 def _properties(report: Report) -> ET.Element:
@@ -69,15 +70,15 @@ def _properties(report: Report) -> ET.Element:
     }
     if changed := "; ".join(changed_limits(report.limits)):
         told["limits"] = changed
-    properties = _element("properties", {})
+    properties = element("properties", {})
     properties.extend(
-        _element("property", {"name": name, "value": value}) for name, value in told.items()
+        element("property", {"name": name, "value": value}) for name, value in told.items()
     )
     return properties
 
 
 def _case(group: str, name: str) -> ET.Element:
-    return _element("testcase", {"classname": f"stabdiag.{group}", "name": name, "time": 0})
+    return element("testcase", {"classname": f"stabdiag.{group}", "name": name, "time": 0})
 
 
 def _question(answer: Answer, findings: list[Finding], fail_on: str) -> ET.Element:
@@ -85,7 +86,7 @@ def _question(answer: Answer, findings: list[Finding], fail_on: str) -> ET.Eleme
     case = _case(_GROUPS[answer.question[1]], f"{answer.question} {answer.asks}{before}")
     failed = any(fails(finding.severity, fail_on) for finding in findings)
     if answer.verdict is Verdict.UNKNOWN and not failed:
-        case.append(_element("skipped", {"message": answer.because}))
+        case.append(element("skipped", {"message": answer.because}))
     told = [answer.because]
     if answer.measured:
         told.append(f"measured: {pairs(answer.measured)}")
@@ -102,7 +103,7 @@ def _found(finding: Finding, fail_on: str) -> ET.Element:
 
 def _not_checked(one: NotChecked) -> ET.Element:
     case = _case("symptoms", one.symptom)
-    case.append(_element("skipped", {"message": one.because}))
+    case.append(element("skipped", {"message": one.because}))
     return case
 
 
@@ -118,12 +119,12 @@ def _with_findings(
         )
         if fails(finding.severity, fail_on):
             text = f"{finding.summary}\n\nWhat to do:\n{actions}"
-            case.append(_element("failure", {"type": finding.slug, "message": headline}, text))
+            case.append(element("failure", {"type": finding.slug, "message": headline}, text))
         else:
             told = [
                 f"{finding.severity.value}: {headline}. {finding.summary}",
                 actions,
                 *told,
             ]
-    case.append(_element("system-out", {}, "\n".join(told)))
+    case.append(element("system-out", {}, "\n".join(told)))
     return case

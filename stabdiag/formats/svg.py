@@ -15,10 +15,15 @@ if TYPE_CHECKING:
 
 def render(report: Report, *, verbose: bool = False) -> str:
     """Return the report as an SVG of 80 columns; rich escapes what the log brought along."""
+    return picture(ReportPage(report=report, width=80, verbose=verbose), "stabdiag diagnose")
+
+
+def picture(page: object, title: str) -> str:
+    """Return what rich can print as an SVG of 80 columns."""
     console = console_for(80, color=True, record=True)
-    console.print(ReportPage(report=report, width=80, verbose=verbose))
+    console.print(page)
     return console.export_svg(
-        title="stabdiag diagnose", unique_id="stabdiag", code_format=_without_fonts(_TEMPLATE)
+        title=title, unique_id="stabdiag", code_format=_without_fonts(_TEMPLATE)
     )
 
 

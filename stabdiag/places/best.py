@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
@@ -23,17 +24,28 @@ if TYPE_CHECKING:
 
     from stabdiag.places.found import Asked, Found
     from stabdiag.places.listing import Entry, Place
+    from stabdiag.places.logs import Log
     from stabdiag.readers.columns import Columns
 
 # How many of the logs that were not taken are named.
 _SHOWN: Final = 3
 
-_ARCHIVES: Final = (".tar", ".tgz", ".zip", ".tar.gz", ".tar.bz2", ".tar.xz", ".tar.zst")
+# What tells files of one run apart: its ranks, its checkpoints, and what was rotated away.
+_PART: Final = re.compile(
+    r"(rank|gpu|node|worker|process|proc|host|checkpoint|ckpt|epoch|step)[-_.]?\d+|\.\d{1,3}$",
+    re.IGNORECASE,
+)
+
+ARCHIVES: Final = (".tar", ".tgz", ".zip", ".tar.gz", ".tar.bz2", ".tar.xz", ".tar.zst")
 
 
 def best_log(place: Place, asked: Asked) -> Found:
     """Read the best log of a place with many files."""
-    entries = place.entries()
+    return best_of(place, place.entries(), asked)
+
+
+def best_of(place: Place, entries: Sequence[Entry], asked: Asked) -> Found:
+    """Read the best log among some files of a place."""
     logs = logs_in(place, entries)
     if asked.format is not None:
         logs = [log for log in logs if log.format == asked.format]
@@ -58,7 +70,25 @@ def best_log(place: Place, asked: Asked) -> Found:
     names = dict.fromkeys(str(stores.run_of(one) or one.path) for one in choice.others)
     others = [name for name in names if name != str(run or log.path)]
     notes = [*_told(taken, others), *_archives(entries), *dict.fromkeys(place.notes)]
+    columns = replace(columns, runs_beside=_runs_beside(log, choice.others))
     return with_beside(columns, replace(beside, events=[*map(note, notes), *beside.events]))
+
+
+def _runs_beside(log: Log, others: Iterable[Log]) -> int:
+    """Return how many of the others are runs of their own: of the same format, on its level."""
+
+    def run(one: Log) -> str:
+        return _PART.sub("", str(stores.run_of(one) or one.path))
+
+    level = len(log.path.parts)
+    beside = (one for one in others if one.format == log.format and len(one.path.parts) == level)
+    return len({run(one) for one in beside if one.losses and not one.is_evaluation} - {run(log)})
+
+
+def only_log(place: Place, entry: Entry, entries: Sequence[Entry], asked: Asked) -> Found:
+    """Read a file of a place that is a log by its name, with what lies beside it."""
+    columns = _only(place, entry, asked)
+    return with_beside(columns, beside_member(place, entry.path, entries))
 
 
 def _only(place: Place, entry: Entry, asked: Asked) -> Columns:
@@ -89,7 +119,7 @@ def _told(taken: str, others: Sequence[str]) -> Iterator[str]:
 
 
 def _archives(entries: Iterable[Entry]) -> Iterator[str]:
-    packed = [str(one.path) for one in entries if one.path.name.lower().endswith(_ARCHIVES)]
+    packed = [str(one.path) for one in entries if one.path.name.lower().endswith(ARCHIVES)]
     if packed:
         more = f" and {len(packed) - 1} more" if len(packed) > 1 else ""
         yield f"archives were not looked into: {packed[0]}{more}"

@@ -73,7 +73,7 @@ class Log:
 
 def logs_in(place: Place, entries: Sequence[Entry]) -> list[Log]:
     """Return the files that are logs, by their content."""
-    candidates = [one for one in entries if _may_be_log(one)]
+    candidates = [one for one in entries if one.size != 0 and may_be_log(one.path.name)]
     candidates.sort(key=_promise)
     if len(candidates) > _MOST_LOOKS:
         place.notes.append(f"{_MOST_LOOKS} of {len(candidates)} files were looked into")
@@ -88,12 +88,13 @@ def _looks(place: Place, candidates: Sequence[Entry], size: int) -> Iterator[Log
             yield log
 
 
-def _may_be_log(entry: Entry) -> bool:
-    name = entry.path.name.lower()
+def may_be_log(name: str) -> bool:
+    """Tell whether a file of this name may be a log: many are weights, pictures, programs."""
+    name = name.lower()
+    suffix = f".{name.rpartition('.')[2]}" if "." in name[1:] else ""
     return (
-        entry.size != 0
-        and not name.startswith(".")
-        and entry.path.suffix.lower() not in _OTHER
+        not name.startswith(".")
+        and suffix not in _OTHER
         and _SUMMARY.search(name) is None
         and not is_manifest(name)
     )

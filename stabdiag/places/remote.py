@@ -30,24 +30,24 @@ class Remote:
         self.name = shown(url).rstrip("/")
         self.notes: list[str] = []
         self._slow: list[TooSlow] = []
-        self._files, self._path = file_system(url)
+        self.files, self.path = file_system(url)
 
     def is_folder(self) -> bool:
         """Tell whether the URL is that of a folder; a web server's are those that end in ``/``."""
         if self._is_web():
             return self.url.endswith("/")
         try:
-            return bool(self._files.info(self._path)["type"] == "directory")
+            return bool(self.files.info(self.path)["type"] == "directory")
         except Exception as error:  # noqa: BLE001 - each file system has errors of its own
             fail(self.name, error)
 
     def open(self) -> Stream:
         """Open the URL's file."""
-        return self._open(self._path, self.name)
+        return self._open(self.path, self.name)
 
     def read_beside(self, name: str, most: int) -> bytes | None:
         """Return a small file that lies beside the URL's, or None."""
-        path = f"{self._path.rpartition('/')[0]}/{name}"
+        path = f"{self.path.rpartition('/')[0]}/{name}"
         try:
             with self._open(path, name) as stream:
                 data = stream.peek(most + 1)
@@ -58,7 +58,7 @@ class Remote:
     def entries(self) -> Sequence[Entry]:
         """Return the files in the URL's folder, those of the upper levels first."""
         found: list[Entry] = []
-        level = [self._path.rstrip("/") + "/" * self._is_web()]
+        level = [self.path.rstrip("/") + "/" * self._is_web()]
         listings = 0
         for _ in range(DEEPEST):
             below: list[str] = []
@@ -72,13 +72,13 @@ class Remote:
 
     def _list(self, folder: str, found: list[Entry], below: list[str]) -> None:
         try:
-            there = self._linked(folder) if self._is_web() else self._files.ls(folder, detail=True)
+            there = self.listed(folder)
         except Exception as error:  # noqa: BLE001 - each file system has errors of its own
             if found or below:
                 self.notes.append("a folder in it could not be listed")
                 return
             fail(self.name, error)
-        root = self._path.rstrip("/") + "/"
+        root = self.path.rstrip("/") + "/"
         for one in sorted(there, key=lambda one: str(one["name"])):
             path = str(one["name"])
             name = path.rstrip("/").rpartition("/")[2]
@@ -92,11 +92,18 @@ class Remote:
             else:
                 inside = PurePosixPath(path.removeprefix(root))
                 found.append(
-                    Entry(path=inside, size=one.get("size"), written=_written(one), key=path)
+                    Entry(path=inside, size=one.get("size"), written=written(one), key=path)
                 )
 
-    def _linked(self, folder: str) -> list[dict[str, str]]:
-        """Return what the page of a folder links to; fsspec reads it whole, however long it is."""
+    def listed(self, folder: str) -> list[dict[str, Any]]:
+        """Return what lies in a folder, as fsspec tells it, in whatever way its errors are.
+
+        Of a web server it is what the folder's page links to; fsspec reads that whole, however long
+        it is.
+        """
+        if not self._is_web():
+            found: list[dict[str, Any]] = self.files.ls(folder, detail=True)
+            return found
         from stabdiag.places.web import LONGEST_PAGE, links_in
 
         with self._open(folder, self.name) as page:
@@ -116,11 +123,11 @@ class Remote:
             raise self._slow[-1]
         try:
             if not self._is_web():
-                return Stream(name, _Raw(name, self._files.open(path, "rb"), self._fail))
+                return Stream(name, _Raw(name, self.files.open(path, "rb"), self._fail))
             from stabdiag.places.web import Paced
 
             # In one request from begin to end, without one for the size, which nobody needs.
-            file = Paced(name, self._files.open(path, "rb", block_size=0, size=1))
+            file = Paced(name, self.files.open(path, "rb", block_size=0, size=1))
         except Exception as error:  # noqa: BLE001 - each file system has errors of its own
             self._fail(name, error)
         stream = Stream(name, _Raw(name, file, self._fail))
@@ -144,18 +151,23 @@ class _Raw:
         self._name = name
         self._file = file
         self._fail = fail
+        self._ended = False
 
     def read(self, size: int, /) -> bytes:
+        if self._ended:  # aiohttp complains on standard error if it is asked again
+            return b""
         try:
-            return bytes(self._file.read(size))
+            found = bytes(self._file.read(size))
         except Exception as error:  # noqa: BLE001 - each file system has errors of its own
             self._fail(self._name, error)
+        self._ended = not found
+        return found
 
     def close(self) -> None:
         self._file.close()
 
 
-def _written(one: dict[str, Any]) -> float | None:
+def written(one: dict[str, Any]) -> float | None:
     """Return when a file was written, under whichever key its file system has that."""
     for key in ("mtime", "LastModified", "last_modified", "updated", "created"):
         when: Any = one.get(key)

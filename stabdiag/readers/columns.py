@@ -86,7 +86,8 @@ class Columns:
     log says: each of its columns has the name of its role, and the steps rise. ``unnamed`` says
     that the log names no column, so that what they are was assumed. ``files`` are the files on disk
     that were read, and ``parts`` has the rows of each attempt by its file, where several files make
-    one log. ``epoch_length`` is what a step counter that restarts with each epoch counts up to, if
+    one log. ``runs_beside`` is how many other runs lie in the folder in which it was chosen.
+    ``epoch_length`` is what a step counter that restarts with each epoch counts up to, if
     the log says so.
     """
 
@@ -106,3 +107,4 @@ class Columns:
     files: tuple[str, ...] = ()
     parts: tuple[tuple[str, NDArray[np.intp]], ...] = ()
     epoch_length: int | None = None
+    runs_beside: int = 0

@@ -22,7 +22,7 @@ _AT_CLIP = 0.999
 # A gradient so many times the threshold is of another unit, or none that may be let through.
 _FAR_OFF = 1000.0
 _UNSCALED = Action(
-    ActionKind.CHECK_LOSS,
+    ActionKind.CHECK_LOSS_FUNCTION,
     "Find out why the gradient is so large before the threshold is touched: a norm taken before "
     "the loss scale is divided out, a loss that is a sum and no mean, targets out of scale.",
     also=(ActionKind.RAISE_CLIP,),

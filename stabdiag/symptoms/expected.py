@@ -30,7 +30,7 @@ _FLAT = 0.05
 
 # A loss that is a multiple of the evaluation's is a sum where that is a mean.
 _SUMMED = Action(
-    ActionKind.CHECK_LOSS,
+    ActionKind.CHECK_LOSS_FUNCTION,
     "Check what the training loss is a mean over: of a sum over the micro-batches that a step "
     "accumulates, or over the tokens of a batch, gradients may be as many times too large.",
 )
@@ -52,7 +52,7 @@ def initial_loss_off(case: Case) -> Evidence | None:
         ActionKind.CHANGE_MODEL,
         f"Lower the scale of the output layer's initialisation until the first loss is near "
         f"{num(level)}, and check that the loss is a mean over tokens.",
-        also=(ActionKind.CHECK_LOSS,),
+        also=(ActionKind.CHECK_LOSS_FUNCTION,),
     )
     times = times_the_evaluation(case) or 0.0
     summed = times > case.limits.learning.initial_factor
@@ -108,7 +108,7 @@ def plateau_early(case: Case) -> Evidence | None:
         step=step,
         measured={"loss": last, "target_loss": target},
         first=Action(
-            ActionKind.STOP,
+            ActionKind.STOP_EARLY,
             f"Stop the run, and look at the learning rate at step {step}: decayed too early or "
             "set too low, it leaves the loss where it is.",
             also=(ActionKind.FIX_SCHEDULE,),

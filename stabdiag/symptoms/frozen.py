@@ -114,7 +114,7 @@ def _without_gradient(case: Case, evidence: Evidence) -> Evidence:
     )
     if case.manifest.dtype == "fp16":
         first = Action(
-            ActionKind.SCALE_LOSS,
+            ActionKind.DYNAMIC_LOSS_SCALE,
             "Scale the loss (torch.amp.GradScaler), or switch from fp16 to bf16: in fp16 small "
             "gradients become 0.",
             also=(ActionKind.CHANGE_DTYPE,),

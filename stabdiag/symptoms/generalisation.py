@@ -70,7 +70,7 @@ def eval_gap_from_start(case: Case) -> Evidence | None:
         ),
         then=(
             Action(
-                ActionKind.CHECK_LOSS,
+                ActionKind.CHECK_LOSS_FUNCTION,
                 "Check that both losses are means over the same unit, with the same mask and the "
                 "same smoothing.",
             ),

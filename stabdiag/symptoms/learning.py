@@ -231,7 +231,7 @@ def _worse_than_at_first(case: Case, level: Floats) -> Evidence | None:
         then=(
             ONE_BATCH,
             Action(
-                ActionKind.CHECK_LOSS,
+                ActionKind.CHECK_LOSS_FUNCTION,
                 "Check the sign of the loss, and that gradients are set to zero before each step.",
             ),
             RANGE,

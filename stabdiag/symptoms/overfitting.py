@@ -78,7 +78,7 @@ def overfitting(case: Case) -> Evidence | None:
         step=turn.step,
         measured=turn.measured,
         first=Action(
-            ActionKind.STOP,
+            ActionKind.STOP_EARLY,
             f"Keep the checkpoint nearest to step {turn.step}, where the evaluation loss was "
             f"{num(turn.best)}, and stop there.",
             also=(ActionKind.KEEP_CHECKPOINT,),

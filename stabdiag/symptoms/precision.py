@@ -53,7 +53,8 @@ def overflow_rate_high(case: Case) -> Evidence | None:
         ),
         then=(
             Action(
-                ActionKind.SCALE_LOSS, "Lengthen the scaler's growth interval (loss_scale_window)."
+                ActionKind.DYNAMIC_LOSS_SCALE,
+                "Lengthen the scaler's growth interval (loss_scale_window).",
             ),
             Action(
                 ActionKind.LOG_MORE, "Look for activations that grow: log their largest values."

@@ -62,7 +62,7 @@ def lr_decays_early(case: Case) -> Evidence | None:
             ActionKind.FIX_SCHEDULE,
             f"Set the length of the schedule to {length} steps, those of the run, or stop at "
             f"step {start}.",
-            also=(ActionKind.STOP,),
+            also=(ActionKind.STOP_EARLY,),
             setting="total_steps",
             to=length,
             step=start,

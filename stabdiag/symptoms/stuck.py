@@ -132,7 +132,7 @@ def plateau_at_chance(case: Case) -> Evidence | None:
                     "Check that labels belong to their inputs, and are not all of one class.",
                 ),
                 Action(
-                    ActionKind.CHECK_LOSS,
+                    ActionKind.CHECK_LOSS_FUNCTION,
                     "Check the loss: its reduction, its mask, the shift of its targets.",
                 ),
                 Action(

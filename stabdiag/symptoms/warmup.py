@@ -80,7 +80,6 @@ def lr_no_warmup(case: Case) -> Evidence | None:
                 ActionKind.LOWER_LR,
                 f"Lower the peak learning rate to {num(peak / 3)} if the loss still goes up.",
                 setting="peak_lr",
-                from_=peak,
                 to=peak / 3,
             ),
             Action(

@@ -46,7 +46,7 @@ def _fallen(case: Case, start: int) -> Evidence | None:
         step=first,
         measured={"loss": 0.0, "points": count, **fell},
         first=Action(
-            ActionKind.CHECK_LOSS,
+            ActionKind.CHECK_LOSS_FUNCTION,
             f"Run the batch of step {first} forward and print the loss itself: some loggers "
             "write 0 for NaN, and a batch whose labels are all masked has no loss.",
         ),
@@ -55,7 +55,7 @@ def _fallen(case: Case, start: int) -> Evidence | None:
                 ActionKind.CHECK_LABELS, "Count the labels of a batch that are not masked (-100)."
             ),
             Action(
-                ActionKind.CHECK_LOSS,
+                ActionKind.CHECK_LOSS_FUNCTION,
                 "Look at the gradient norm: NaN where 0 stands for NaN, and 0 where all is masked.",
             ),
             Action(
@@ -81,18 +81,18 @@ def _unrewarded(case: Case, start: int) -> Evidence | None:
         step=first,
         measured={"loss": 0.0, "points": len(case.loss), "reward": value},
         first=Action(
-            ActionKind.CHECK_LOSS,
+            ActionKind.CHECK_LOSS_FUNCTION,
             f"Run the reward function on a few answers of step {first} by hand, and find out why "
             "it gives the same to all.",
         ),
         then=(
             Action(
-                ActionKind.CHECK_LOSS,
+                ActionKind.CHECK_LOSS_FUNCTION,
                 "Check that the answers are not cut before what the reward looks for, and that it "
                 "gets the column of the data that it compares them with.",
             ),
             Action(
-                ActionKind.CHECK_LOSS,
+                ActionKind.CHECK_LOSS_FUNCTION,
                 "Reward partial success, so that the answers to one prompt differ.",
             ),
             Action(

@@ -123,7 +123,7 @@ def _fallen_at_once(case: Case) -> Remark | None:
     return Remark(
         told=f"At step {case.at(at)} the loss fell from {num(before)} to {num(after)} at once.",
         first=Action(
-            ActionKind.CHECK_LOSS,
+            ActionKind.CHECK_LOSS_FUNCTION,
             f"Check that the loss still measures the same from step {case.at(at)} on: the same "
             "batches, labels and mean.",
             step=case.at(at),

@@ -159,7 +159,7 @@ def test_the_advice_on_clipping_is_that_of_the_diagnosis():
     [
         ("nan-blow-up-fp32", "the optimizer: its learning rate (nan-fp32)"),
         ("nan-blow-up-bf16", "the optimizer: its learning rate (nan-bf16)"),
-        ("nan-log0-fp32", "the optimizer: its weight decay (divergence-weight-norm-climbing)"),
+        ("nan-log0-fp32", "the optimizer: its weight decay (nan-fp32)"),
         ("loss-scale-collapsed-often", "the numerics (loss-scale-collapsed)"),
         ("spike-duplicate-stuck-loader", "the data (spike-duplicate-batch)"),
     ],

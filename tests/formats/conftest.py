@@ -346,7 +346,7 @@ def make_nan() -> Report:
         "The loss is NaN from step 812 on, 88 losses in all; the gradient norm rose 900-fold over "
         "the 16 steps before.",
         Action(
-            ActionKind.SCALE_LOSS,
+            ActionKind.DYNAMIC_LOSS_SCALE,
             "Reload the checkpoint of step 800 and run one forward batch with the loss scale "
             "capped at 1024.",
             checkpoint=800,

@@ -81,8 +81,9 @@ def test_every_severity_has_a_level(persistent: Report):
 
 
 def test_what_the_log_says_points_at_its_line(nan: Report):
-    first, *rest = orders(render(said(nan, *"abcdefg"), "github"))
+    first, limits, *rest = orders(render(said(nan, *"abcdefg"), "github"))
     assert first[1]["line"] == "900"  # the first of them is from the step of the finding
+    assert limits[2] == "spike.sigma is 4 (default 3)"
     assert [(told["line"], message) for _, told, message in rest] == [
         ("902", "c"),
         ("903", "d"),

@@ -13,7 +13,7 @@ import pytest
 from stabdiag.findings import ActionKind
 from stabdiag.formats import render
 from stabdiag.formats.json import MANIFEST_FIELDS, schema
-from stabdiag.history import EventKind
+from stabdiag.history import EventCode, EventKind
 from stabdiag.manifest import Manifest
 
 if TYPE_CHECKING:
@@ -80,7 +80,8 @@ def test_keys_come_in_the_order_of_the_schema(report: Report):
 
 def test_the_schema_knows_every_kind_of_event():
     event = json.loads(schema())["properties"]["events"]["items"]["properties"]
-    assert event["code"]["enum"] == [kind.value for kind in EventKind]
+    assert event["kind"]["enum"] == [kind.value for kind in EventKind]
+    assert event["code"]["enum"] == [*(code.value for code in EventCode), None]
 
 
 def test_the_schema_knows_every_kind_of_action():

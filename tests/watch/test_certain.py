@@ -176,6 +176,20 @@ def test_a_nan_is_certain_at_once_though_a_resume_makes_it_good() -> None:
     assert after("healthy-failed-attempt", 400) is None
 
 
+@pytest.mark.parametrize(
+    ("rows", "nan_at", "is_certain"),
+    [(3, 2, False), (4, 2, False), (5, 2, True), (10, 9, True), (2, 0, False), (3, 0, True)],
+)
+def test_a_nan_among_few_losses_is_certain_when_the_log_goes_on(
+    rows: int, nan_at: int, is_certain: bool
+) -> None:
+    """Of a few lines another reader may make something else when more have come."""
+    losses = np.where(np.arange(rows) == nan_at, np.nan, 2.0)
+    report = stabdiag.diagnose({"step": np.arange(rows), "loss": losses})
+    assert report.diagnosis.section == "§1"
+    assert (certain(report, Severity.ERROR) is not None) is is_certain
+
+
 def test_a_nan_that_a_missing_value_tells_is_certain_some_steps_later() -> None:
     run = "nan-dropped-field-fp32"
     (log,) = FOLDER.joinpath(run).glob("log.*")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 from functools import partial
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+import stabdiag
 from stabdiag.cli.display import display
 from stabdiag.errors import NoUsableRecord
 from stabdiag.watch import Seen
@@ -50,7 +52,7 @@ def test_the_report_alone_goes_to_standard_output(
     log = runs / "spike-persistent-moments" / "log.csv"
     result = watch(log, "--format", "json")
     assert json.loads(result.out)["diagnosis"]["slug"] == "spike-persistent"
-    assert "step 899: error, certain: Loss spike that did not recover" in result.err
+    assert "step 899: error: Loss spike that did not recover" in result.err
     watch(log, "-o", tmp_path / "report.txt")
     assert "FIRST ACTION" in (tmp_path / "report.txt").read_text(encoding="utf-8")
 
@@ -101,6 +103,11 @@ def test_a_manifest_that_is_found_is_kept_and_the_report_printed(
         (["run.jsonl", "--column", "los=ce"], "unknown role 'los'"),
         (["run.jsonl", "--limit", "spike.sigma=x"], "spike.sigma"),
         (["run.jsonl", "--interval", "0"], "--interval"),
+        (["run.jsonl", "--pid", "2147483648"], "--pid"),
+        (["run.jsonl", "--pid", str(10**30)], "--pid"),
+        (["run.jsonl", "--kill"], "--kill wants --pid"),
+        (["run.jsonl", "--pid", "1", "--kill", "--fail-on", "never"], "and a --fail-on"),
+        (["run.jsonl", "--pid", str(os.getpid()), "--kill"], "is the watch itself"),
         (["run.jsonl", "-o", "none/r.json"], "there is no folder"),
         (["weights.bin"], "weights.bin"),
         (["words.jsonl"], "words.jsonl"),
@@ -135,6 +142,29 @@ def test_a_process_that_has_ended_ends_the_watch(watch: Callable[..., Result], r
     result = watch(runs / "healthy-fp32" / "log.jsonl", "--pid", 2**22 + 1)
     assert result.code == 0
     assert "the watch is over: the process has ended" in result.err
+
+
+CSV = "step,loss\n" + "".join(f"{n},{2e-5 + n % 7 / 1e7}\n" for n in range(600))
+TEXT = "".join(f"step {n} loss: {2e-5 + n % 7 / 1e7}\n" for n in range(600))
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "half"),
+    [("run.csv", CSV, "600,2.0312"), ("train.log", TEXT, "step 600 loss: 2.0312")],
+)
+@pytest.mark.parametrize("place", ["file", "folder", "packed"])
+def test_half_a_number_at_the_end_of_a_log_decides_nothing(
+    watch: Callable[..., Result], tmp_path: Path, name: str, text: str, half: str, place: str
+) -> None:
+    folder = tmp_path / "logs"
+    folder.mkdir()
+    log = folder / (name + ".gz" if place == "packed" else name)
+    for end, watched in (("", 0), ("e-05\n", 0), ("\n", 1)):
+        data = (text + half + end).encode()
+        log.write_bytes(gzip.compress(data) if place == "packed" else data)
+        assert watch(folder if place == "folder" else log).code == watched
+    log.write_bytes(data[:-1] if place != "packed" else gzip.compress(data[:-1]))
+    assert stabdiag.diagnose(log).diagnosis.slug == "spike-unresolved"  # the log of a finished run
 
 
 def test_several_files_are_one_run(watch: Callable[..., Result], tmp_path: Path) -> None:

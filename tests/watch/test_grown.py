@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import sys
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -125,6 +126,22 @@ def test_what_is_old_is_not_read_again(
         grown.add(lines[-1])
         assert grown.columns(whole=False).load("loss").present.all()
     assert grown.columns(whole=False).rows == 9003
+
+
+def test_a_format_is_settled_only_where_no_later_line_can_change_it(
+    grow: Callable[..., Grown], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Some formats are looked for only where those that are tried first show in no line."""
+    looks = sys.modules["stabdiag.readers.sniff"]  # the package has a function of this name
+    monkeypatch.setattr(looks, "_LOOKS", (5000, 20_000))
+    first = (SAMPLES / "mllog" / "plain.log").read_bytes()
+    then = (SAMPLES / "megatron" / "plain.log").read_bytes()
+    data = first * (6000 // len(first) + 1) + then
+    grown = grow("train.log", settled=1000)
+    for piece in pieces(data, 777):
+        grown.add(piece)
+    whole = read_stream(Stream("train.log", io.BytesIO(data)))
+    assert grown.columns(whole=True).format == whole.format == "megatron"
 
 
 @pytest.mark.parametrize("settled", [10, 10_000])

@@ -304,9 +304,9 @@ import json, time
 with open("run.jsonl", "a") as log:
     for step in range(200):
         print(json.dumps({"step": step, "loss": 3 - step / 1000}), file=log, flush=True)
-    if FAILS:
-        print(json.dumps({"step": 200, "loss": float("nan")}), file=log, flush=True)
-        time.sleep(600)
+    for step in range(200, 6200 if FAILS else 200):
+        print(json.dumps({"step": step, "loss": float("nan")}), file=log, flush=True)
+        time.sleep(0.1)
 print("the job has come to its end")
 """
 
@@ -329,3 +329,23 @@ def test_the_launch_line_of_the_docs_stops_a_job_that_fails(tmp_path: Path, fail
     assert done.stdout == ("" if fails else "the job has come to its end\n")
     assert done.returncode == (128 + signal.SIGTERM if fails else 0)
     assert ("[nan-dtype-unknown]" in report) is fails
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no pipes with a name")
+@pytest.mark.parametrize("begins_as_file", [True, False])
+def test_a_pipe_without_a_writer_does_not_keep_a_watch(
+    start: Start, lines: Callable[..., list[str]], tmp_path: Path, begins_as_file: bool
+) -> None:
+    log = tmp_path / "run.jsonl"
+    if begins_as_file:
+        log.write_text("".join(lines(300)), encoding="utf-8")
+    else:
+        os.mkfifo(log)
+    watch = watching(start, log, "--until-idle", 2)
+    assert watch.stderr is not None
+    assert ("healthy" if begins_as_file else "waiting") in watch.stderr.readline()
+    if begins_as_file:
+        log.unlink()
+        os.mkfifo(log)
+    _, err = watch.communicate(timeout=60)
+    assert watch.returncode == (0 if begins_as_file else 2), err

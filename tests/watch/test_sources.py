@@ -112,6 +112,36 @@ def test_a_log_that_is_lost_for_a_moment_is_read_again(
         assert rows(source) == 30
 
 
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no pipes with a name")
+def test_a_pipe_that_takes_a_logs_name_is_not_waited_for(
+    tmp_path: Path, lines: Callable[..., list[str]]
+) -> None:
+    log = tmp_path / "run.jsonl"
+    log.write_text("".join(lines(30)), encoding="utf-8")
+    with opened(log) as source, opened(log, tmp_path / "other.jsonl") as both:
+        source.look()
+        log.unlink()
+        os.mkfifo(log)
+        assert not source.look()
+        assert rows(source) == 30
+        with pytest.raises(LogError, match="a pipe is watched alone, and from its start on"):
+            both.found(whole=False)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no pipes with a name")
+def test_a_pipe_that_comes_later_is_read(tmp_path: Path, lines: Callable[..., list[str]]) -> None:
+    log = tmp_path / "run.jsonl"
+    with opened(log) as source:
+        assert not source.look()
+        os.mkfifo(log)
+        assert not source.look()
+        with log.open("w", encoding="utf-8") as file:
+            file.writelines(lines(30))
+        while not source.ended:
+            source.look()
+        assert rows(source) == 30
+
+
 def test_what_cannot_be_watched_is_refused() -> None:
     with pytest.raises(LogError, match="a URL cannot be watched"):
         open_source(["mlflow://abc"], Asked(format=None, wanted=every_column))

@@ -13,18 +13,16 @@ from stabdiag.formats.compared.view import overlay
 from stabdiag.formats.terminal.console import console_for, written
 from stabdiag.formats.terminal.page import page_for, unbroken
 from stabdiag.formats.terminal.sections import actions, also_found, head
+from stabdiag.formats.terminal.table import fitted
 from stabdiag.words import plural
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from rich.console import Console, ConsoleOptions, RenderResult
 
     from stabdiag.compared import Comparison
     from stabdiag.formats.terminal.page import Page
-
-_GAP = 2
-_WIDEST = 34
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,13 +76,13 @@ def _where(comparison: Comparison, page: Page) -> Iterator[Text]:
         yield from drawn
         if drawn:
             yield Text("")
-    yield from _table(tables.PARTINGS, rows, page)
+    yield from fitted(tables.PARTINGS, rows, page)
 
 
 def _levels(comparison: Comparison, page: Page) -> Iterator[Text]:
     if comparison.levels:
         yield from page.heading("Where they end")
-        yield from _table(tables.LEVELS, tables.levels(comparison), page)
+        yield from fitted(tables.LEVELS, tables.levels(comparison), page)
 
 
 def _settings(comparison: Comparison, page: Page) -> Iterator[Text]:
@@ -106,7 +104,7 @@ def _settings(comparison: Comparison, page: Page) -> Iterator[Text]:
 
 def _runs(comparison: Comparison, page: Page) -> Iterator[Text]:
     yield from page.heading(f"Compared as {comparison.kind.value}", comparison.why)
-    yield from _table(tables.RUNS, tables.runs(comparison), page)
+    yield from fitted(tables.RUNS, tables.runs(comparison), page)
 
 
 def _foot(comparison: Comparison, page: Page) -> Iterator[Text]:
@@ -121,28 +119,3 @@ def _foot(comparison: Comparison, page: Page) -> Iterator[Text]:
     yield Text("")
     yield from page.wrap(page.text("; ".join([*told, *changed]), "dim"))
     yield from page.wrap(page.text(f"more: {'; '.join(more)}", "dim"))
-
-
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]], page: Page) -> Iterator[Text]:
-    """Yield rows in columns that are as wide as what stands in them; the widest is cut to fit."""
-    widths = [
-        min(max(page.text(row[i]).cell_len for row in [head, *rows]), _WIDEST)
-        for i in range(len(head))
-    ]
-    spare = page.width - 2 - sum(widths) - _GAP * (len(widths) - 1)
-    if spare < 0:
-        at = widths.index(max(widths))
-        widths[at] = max(widths[at] + spare, 4)
-    for number, row in enumerate([head, *rows]):
-        cells = [
-            page.cell(_tail(cell, width), width) for cell, width in zip(row, widths, strict=True)
-        ]
-        line = (" " * _GAP).join(cells).rstrip()
-        yield page.line(
-            "  ", page.text(page.clip(line, page.width - 2), "dim" if not number else "")
-        )
-
-
-def _tail(cell: str, width: int) -> str:
-    """Return a cell; of a path that is too long, the end, by which paths differ."""
-    return cell if len(cell) <= width or "/" not in cell else f"…{cell[-(width - 1) :]}"

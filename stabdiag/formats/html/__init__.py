@@ -24,9 +24,11 @@ from stabdiag.formats.html.text import source, written
 from stabdiag.formats.json_text import version
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from stabdiag.report import Report
 
-_SCRIPTS = ("values.js", "charts.js", "marks.js", "page.js")
+_SCRIPTS = ("values.js", "charts.js", "marks.js", "page.js", "copy.js")
 
 
 def render(report: Report, *, command: str | None = None) -> str:
@@ -44,7 +46,7 @@ def render(report: Report, *, command: str | None = None) -> str:
         report=report,
         found=report.diagnosis,
         command=command,
-        policy=Markup(_policy(scripts, style)),
+        policy=Markup(policy(scripts, style)),
         style=Markup(style),
         scripts=[Markup(script) for script in scripts],
         data=Markup(payload(report, charts, marked)),
@@ -75,7 +77,7 @@ def notebook(report: Report) -> str:
     )
 
 
-def _policy(scripts: tuple[str, ...], style: str) -> str:
+def policy(scripts: Sequence[str], style: str) -> str:
     """Return the content-security policy: what stands in the page, and nothing from elsewhere."""
     allowed = " ".join(_hash(script) for script in scripts)
     return (

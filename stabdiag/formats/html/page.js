@@ -1,11 +1,4 @@
-// The page around the charts: names, buttons, keys, copying, printing.
-
-function element(tag, classes, text) {
-  const made = document.createElement(tag);
-  if (classes) made.className = classes;
-  if (text) made.textContent = text;
-  return made;
-}
+// The page around the charts: names, buttons, keys, printing.
 
 function toggle(panel, one, at) {
   const button = element("button", "series");
@@ -179,26 +172,6 @@ function start() {
 if (panels.length) {
   start();
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => panels.forEach(draw));
-}
-
-// Copying; where the browser does not let us, the text is selected for the reader to copy.
-
-async function copy(button) {
-  const text = document.getElementById(button.dataset.copy);
-  const said = document.getElementById("said");
-  try {
-    await navigator.clipboard.writeText(text.textContent);
-    button.classList.add("done");
-    said.textContent = "Copied.";
-    setTimeout(() => button.classList.remove("done"), 1500);
-  } catch {
-    getSelection().selectAllChildren(text);
-    said.textContent = "Selected. Copy it with Control and C.";
-  }
-}
-
-for (const button of document.querySelectorAll("button.copy")) {
-  button.addEventListener("click", () => copy(button));
 }
 
 // A question of the drawing opens its answer below.

@@ -70,3 +70,10 @@ function powers(scale, least, most, parts) {
   const inside = [...new Set(between)].filter((value) => value >= least && value <= most);
   return inside.length > 1 ? inside.sort((a, b) => a - b) : [least, most];
 }
+
+function element(tag, classes, text) {
+  const made = document.createElement(tag);
+  if (classes) made.className = classes;
+  if (text) made.textContent = text;
+  return made;
+}

@@ -9,12 +9,14 @@ from rich.text import Text
 from stabdiag.formats.terminal.page import Page
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 GAP = 2
 
 # On a page that is narrower no cell has room for a word beside the others.
 _NARROW = 60
+
+_WIDEST = 34
 
 
 def columns(
@@ -40,3 +42,28 @@ def columns(
             part.pad_right(width + GAP - part.cell_len)
             parts.append(part)
         yield page.line(*parts)
+
+
+def fitted(
+    head: Sequence[str], rows: Sequence[Sequence[str]], page: Page, styles: Sequence[str] = ()
+) -> Iterator[Text]:
+    """Yield rows in columns that are as wide as what stands in them; the widest is cut to fit."""
+    widths = [
+        min(max(page.text(row[i]).cell_len for row in [head, *rows]), _WIDEST)
+        for i in range(len(head))
+    ]
+    spare = page.width - 2 - sum(widths) - GAP * (len(widths) - 1)
+    if spare < 0:
+        at = widths.index(max(widths))
+        widths[at] = max(widths[at] + spare, 4)
+    for row, style in zip([head, *rows], ["dim", *(styles or [""] * len(rows))], strict=True):
+        cells = [
+            page.cell(_tail(cell, width), width) for cell, width in zip(row, widths, strict=True)
+        ]
+        line = (" " * GAP).join(cells).rstrip()
+        yield page.line("  ", page.text(page.clip(line, page.width - 2), style))
+
+
+def _tail(cell: str, width: int) -> str:
+    """Return a cell; of a path that is too long, the end, by which paths differ."""
+    return cell if len(cell) <= width or "/" not in cell else f"…{cell[-(width - 1) :]}"

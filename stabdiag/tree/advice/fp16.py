@@ -96,7 +96,7 @@ def _course(
         return again, later
     if answer.measured.get("scaling_off") == "yes":
         engage = "engage dynamic loss scaling (torch.amp.GradScaler)"
-        return reload.and_then(ActionKind.SCALE_LOSS, engage), later
+        return reload.and_then(ActionKind.DYNAMIC_LOSS_SCALE, engage), later
     if answer.measured.get("scale_halving") == "yes":
         lower = reload.and_then(
             ActionKind.LOWER_LR,
@@ -110,7 +110,7 @@ def _course(
     switch = reload.and_then(
         ActionKind.CHANGE_DTYPE,
         f"switch from fp16 to bf16, or {other}",
-        also=(ActionKind.LOWER_LR if either else ActionKind.SCALE_LOSS,),
+        also=(ActionKind.LOWER_LR if either else ActionKind.DYNAMIC_LOSS_SCALE,),
         **TO_BF16,
     )
     return switch, () if either else later

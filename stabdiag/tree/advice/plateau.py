@@ -53,7 +53,7 @@ def _first(held: _Evaluation | None, rate: _Rate | None) -> Action:
     if rate is not None and rate.zero_from is not None:
         beside = "" if held is None else f"; {held.told}"
         return Action(
-            ActionKind.STOP,
+            ActionKind.STOP_EARLY,
             f"Stop the run here: the learning rate is 0 from step {rate.zero_from} on, and no step "
             f"changes the weights any more{beside}.",
             step=rate.zero_from,
@@ -62,11 +62,11 @@ def _first(held: _Evaluation | None, rate: _Rate | None) -> Action:
         return Action(
             ActionKind.CHECK_EVALUATION,
             "Look at the evaluation loss: if it is flat as well, stop the run here.",
-            also=(ActionKind.STOP,),
+            also=(ActionKind.STOP_EARLY,),
         )
     if held.change < 0:
         return Action(ActionKind.KEEP_GOING, f"Let the run go on: {held.told}.")
-    return Action(ActionKind.STOP, f"Stop the run here: {held.told}.")
+    return Action(ActionKind.STOP_EARLY, f"Stop the run here: {held.told}.")
 
 
 def _then(held: _Evaluation | None, rate: _Rate | None) -> tuple[Action, ...]:

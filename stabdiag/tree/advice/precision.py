@@ -76,13 +76,13 @@ def static(case: Case, answers: Mapping[str, Answer]) -> Advice:
     return Advice(
         summary=sentence(answer.because),
         first=Action(
-            ActionKind.SCALE_LOSS,
+            ActionKind.DYNAMIC_LOSS_SCALE,
             "Engage dynamic loss scaling (torch.amp.GradScaler) instead of the constant "
             f"{shown(answer.measured.get('scale'))}.",
         ),
         then=(
             Action(
-                ActionKind.SCALE_LOSS,
+                ActionKind.DYNAMIC_LOSS_SCALE,
                 "Check that the optimizer steps go through the scaler: scaler.step, then "
                 "scaler.update.",
             ),

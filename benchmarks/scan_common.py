@@ -1,0 +1,144 @@
+"""How often what failed runs have in common is found, and how often something is where nothing is.
+
+    python benchmarks/scan_common.py [--sweeps 200]
+
+Rows are simulated, not logs: the settings of a sweep as people search them, some of which move
+together, and outcomes that hang on one of them, or on none.
+"""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stabdiag.scan.common import in_common
+from stabdiag.scan.rows import table_of
+from stabdiag.scanned import Row
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from stabdiag.scanned import Common
+
+    Sweep = list[dict[str, str | float]]
+
+ERRORS = ("spike-persistent", "nan-fp32", "divergence-unexplained")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Planted:
+    """Which setting decides, how many of the runs are inside, and how many fail on either side."""
+
+    setting: str
+    runs: int
+    inside: int
+    fail: tuple[float, float]
+
+
+PLANTED = (
+    Planted(setting="peak_lr", runs=100, inside=20, fail=(0.8, 0.05)),
+    Planted(setting="peak_lr", runs=60, inside=15, fail=(0.8, 0.1)),
+    Planted(setting="peak_lr", runs=30, inside=10, fail=(0.9, 0.05)),
+    Planted(setting="optimizer", runs=100, inside=0, fail=(0.6, 0.05)),
+    Planted(setting="warmup", runs=100, inside=30, fail=(0.6, 0.05)),
+    Planted(setting="peak_lr", runs=1000, inside=100, fail=(0.3, 0.05)),
+)
+
+
+def sweep(rng: np.random.Generator, runs: int) -> Sweep:
+    """Return the settings of a sweep: some drawn, some chosen, some that follow others."""
+    made: Sweep = []
+    for i in range(runs):
+        lr = float(10 ** rng.uniform(-4.5, -1.5))
+        batch = int(2 ** rng.integers(4, 9))
+        depth = int(rng.choice([6, 12, 24]))
+        made.append(
+            {
+                "peak_lr": lr,
+                "batch_size": batch,
+                "optimizer": str(rng.choice(["adamw", "sgd", "lion", "adafactor"])),
+                "dtype": str(rng.choice(["bf16", "fp32", "fp16"], p=[0.6, 0.3, 0.1])),
+                "seed": int(rng.integers(0, 5)),
+                "warmup": int(rng.choice([100, 500, 1000, 2000])),
+                "weight_decay": float(rng.choice([0.0, 0.01, 0.1])),
+                "dropout": round(float(rng.uniform(0, 0.3)), 3),
+                "depth": depth,
+                "width": depth * 64,  # the same by another name
+                "tokens": batch * 1024 * int(rng.choice([1, 2])),
+                "scheduler.min_lr": lr / float(rng.choice([10, 20])),
+                "host": f"node-{rng.integers(0, 12)}",
+                "output_dir": f"runs/{i}",
+            }
+        )
+    return made
+
+
+def rows(rng: np.random.Generator, settings: Sweep, chance: np.ndarray) -> Iterator[Row]:
+    """Yield a row for each run, which fails with its chance."""
+    failed = rng.random(len(settings)) < chance
+    kinds = rng.choice(ERRORS, len(settings), p=[0.7, 0.2, 0.1])
+    for i, (told, fails, kind) in enumerate(zip(settings, failed, kinds, strict=True)):
+        rest = {k: str(v) for k, v in told.items() if k not in TYPED}
+        yield Row(
+            path=f"runs/{i}/log.jsonl",
+            run=str(i),
+            outcome=str(kind) if fails else "healthy",
+            severity="error" if fails else "ok",
+            settings=rest,
+            **{name: told[name] for name in TYPED},  # type: ignore[arg-type]
+        )
+
+
+TYPED = ("peak_lr", "batch_size", "optimizer", "dtype", "seed")
+
+
+def planted(rng: np.random.Generator, what: Planted) -> tuple[Common, ...]:
+    """Return what is told of a sweep in which one setting decides."""
+    settings = sweep(rng, what.runs)
+    values = np.array([one[what.setting] for one in settings])
+    if what.setting == "optimizer":
+        inside = values == "sgd"
+    else:
+        order = np.sort(values)
+        low = what.setting == "warmup"
+        inside = values <= order[what.inside - 1] if low else values >= order[-what.inside]
+    return in_common(table_of(rows(rng, settings, np.where(inside, *what.fail))))[0]
+
+
+def nothing(rng: np.random.Generator) -> tuple[Common, ...]:
+    """Return what is told of a sweep in which nothing decides."""
+    runs = int(rng.choice([12, 30, 60, 100, 300]))
+    chance = np.full(runs, rng.choice([0.1, 0.25, 0.5, 0.8]))
+    return in_common(table_of(rows(rng, sweep(rng, runs), chance)))[0]
+
+
+def main() -> None:
+    """Print both figures."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--sweeps", type=int, default=200, help="how many of each kind")
+    sweeps = parser.parse_args().sweeps
+    print("| what decides | runs | fail inside, outside | named | something else as well |")
+    print("|---|---|---|---|---|")
+    for what in PLANTED:
+        rng = np.random.default_rng(1)
+        told = [planted(rng, what) for _ in range(sweeps)]
+        found = sum(what.setting in settings_of(one) for one in told)
+        more = sum(len(one) > 1 for one in told)
+        inside, outside = (f"{share:.0%}" for share in what.fail)
+        shares = f"{found / sweeps:.1%} | {more / sweeps:.1%}"
+        print(f"| `{what.setting}` | {what.runs} | {inside}, {outside} | {shares} |")
+    rng = np.random.default_rng(2)
+    named = sum(bool(nothing(rng)) for _ in range(sweeps))
+    print(f"| nothing | 12 to 300 | | | {named / sweeps:.1%} |")
+
+
+def settings_of(told: tuple[Common, ...]) -> set[str]:
+    """Return the settings that are told."""
+    return {split.setting for one in told for split in (one.split, *one.along)}
+
+
+if __name__ == "__main__":
+    main()

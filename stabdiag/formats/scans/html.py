@@ -1,0 +1,125 @@
+"""The overview as one HTML file, of the kind of a run's own page: it sorts, filters and opens runs.
+
+What logs brought along reaches the page through the template, which escapes it, and through the
+data, which the script writes as text alone.
+"""
+
+from __future__ import annotations
+
+import json
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from markupsafe import Markup
+
+from stabdiag.formats.canvas import Scale
+from stabdiag.formats.html import policy
+from stabdiag.formats.html.text import source, written
+from stabdiag.formats.json_text import version
+from stabdiag.formats.scans import words
+from stabdiag.formats.visible import visible
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from stabdiag.scanned import Overview, Row
+
+_SCRIPTS = ("values.js", "scan.js", "copy.js")
+
+# A browser holds as many runs well, and as many settings of each.
+_MOST_ROWS = 20_000
+_MOST_SETTINGS = 40
+
+_TYPED = ("peak_lr", "batch_size", "optimizer", "dtype", "seed")
+_NUMBERS = ("step", "last_step", "lost_steps", "loss_first", "loss_best", "loss_last", "eval_loss")
+_TEXTS = ("outcome", "severity", "format", "headline", "action", "reason")
+
+# A curve is written as letters, the lowest loss as A.
+_LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+
+
+def render(overview: Overview, *, command: str | None = None) -> str:
+    """Return the overview as a page; ``command`` is what makes it again, if that is known."""
+    style = source("page.css") + source("scan.css")
+    script = "\n".join(map(source, _SCRIPTS))
+    rows = list(islice(overview.rows, _MOST_ROWS))
+    severities = ("error", "warning", "note", "ok", None)
+    return written(
+        "scan.html",
+        overview=overview,
+        words=words,
+        worst=next((one.severity for one in overview.counts if one.severity), "note"),
+        bar=_bar([overview.of(one) for one in severities]),
+        shown=len(rows),
+        command=command,
+        policy=Markup(policy([script], style)),
+        style=Markup(style),
+        script=Markup(script),
+        data=Markup(_payload(overview, rows)),
+        version=version(),
+    )
+
+
+def _bar(counts: Sequence[int]) -> list[tuple[str, float, float]]:
+    """Return the parts of a bar: class, left edge and width in percent."""
+    shares = np.array(counts) / max(sum(counts), 1) * 100
+    lefts = np.cumsum(shares) - shares
+    names = ("error", "warning", "note", "ok", "unread")
+    parts = zip(names, lefts.tolist(), shares.tolist(), strict=True)
+    return [(name, left, share) for name, left, share in parts if share]
+
+
+def _payload(overview: Overview, rows: Sequence[Row]) -> str:
+    """Return the rows, column by column, safe to stand in a script element."""
+    told = [split.setting for one in overview.common for split in (one.split, *one.along)]
+    data: dict[str, Any] = {
+        "run": [visible(words.name(row, overview)) for row in rows],
+        "path": [visible(row.path) for row in rows],
+        "curve": [_curve(row.curve) for row in rows],
+        "settings": {visible(name): _coded(held) for name, held in _settings(rows, told)},
+        "told": [visible(name) for name in dict.fromkeys(told)],
+    }
+    data |= {name: [_short(getattr(row, name)) for row in rows] for name in _NUMBERS}
+    data |= {name: _coded(getattr(row, name) for row in rows) for name in _TEXTS}
+    # In a script element nothing but "<" can end it or begin a comment.
+    return json.dumps(data, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
+
+
+def _settings(rows: Sequence[Row], told: Sequence[str]) -> list[tuple[str, list[Any]]]:
+    """Return the settings that vary with the value of each row: those that were told come first."""
+    names = dict.fromkeys([*told, *_TYPED])
+    names |= dict.fromkeys(name for row in rows for name in row.settings)
+    told_by = ((name, _values(rows, name)) for name in names)
+    varying = (one for one in told_by if len({*one[1]} - {None}) > 1)
+    return list(islice(varying, _MOST_SETTINGS))
+
+
+def _values(rows: Sequence[Row], name: str) -> list[Any]:
+    """Return the values of a setting, as numbers if they all are: they sort as such."""
+    held = [getattr(row, name) if name in _TYPED else row.settings.get(name) for row in rows]
+    try:
+        return [None if value is None else float(value) for value in held]
+    except ValueError:
+        return held
+
+
+def _coded(values: Iterable[Any]) -> dict[str, list[Any]]:
+    """Return values as a list of those that differ, and the number of each in it; None is -1."""
+    numbers: dict[Any, int] = {}
+    codes = [-1 if v is None else numbers.setdefault(v, len(numbers)) for v in values]
+    shown = [visible(v) if isinstance(v, str) else _short(v) for v in numbers]
+    return {"values": shown, "codes": codes}
+
+
+def _short(value: float | None) -> float | None:
+    """Return a number to six digits, as a page shows it."""
+    if value is None or not np.isfinite(value):
+        return None
+    return value if isinstance(value, int) else float(f"{value:.6g}")
+
+
+def _curve(values: Sequence[float]) -> str:
+    finite = np.array([value for value in values if np.isfinite(value)])
+    shares = Scale.of(finite).share(finite)
+    return "".join(_LETTERS[i] for i in np.rint(shares * (len(_LETTERS) - 1)).astype(int))

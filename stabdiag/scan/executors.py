@@ -1,0 +1,244 @@
+"""Where the batches of a scan are read: processes of this machine, a cluster, or anything else.
+
+All of them are ``concurrent.futures.Executor``, and nothing more is asked of them.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import subprocess
+import sys
+from concurrent.futures import BrokenExecutor, Executor, Future
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
+from importlib import import_module
+from queue import SimpleQueue
+from threading import Lock, Thread
+from typing import TYPE_CHECKING, Any, Final
+
+from stabdiag.errors import StabdiagError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+# What a worker process is told: NumPy and Arrow are to compute on one thread, and glibc's malloc is
+# to keep what was freed for the next log.
+_ENVIRONMENT: Final = {
+    "OPENBLAS_NUM_THREADS": "1",
+    "OMP_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+    "MALLOC_ARENA_MAX": "1",
+    "MALLOC_TRIM_THRESHOLD_": str(1 << 30),
+    "MALLOC_MMAP_THRESHOLD_": str(1 << 30),
+}
+
+# Seconds in which a scheduler has to answer.
+_ANSWER: Final = 10
+
+
+@dataclass(kw_only=True)
+class Hands:
+    """An executor, how many logs it reads at a time, and what makes another one if it breaks."""
+
+    executor: Executor
+    width: int
+    make: Callable[[], Executor] | None = None
+
+    def submit(self, fn: Any, /, *args: Any) -> Future[Any]:
+        """Have a function called; a pool that is broken is made anew, if it was made here."""
+        try:
+            return self.executor.submit(fn, *args)
+        except BrokenExecutor:
+            if self.make is None:
+                raise
+        self.executor.shutdown(wait=False, cancel_futures=True)
+        self.executor = self.make()
+        return self.executor.submit(fn, *args)
+
+
+@contextmanager
+def opened(
+    executor: str | Executor | Callable[[], Executor] | None,
+    jobs: int | None = None,
+    scheduler: str | None = None,
+) -> Iterator[Hands]:
+    """Give an executor and how many logs it reads at a time; what was made here ends with it.
+
+    Args:
+        executor: one that is there, what makes one, ``"dask"``, or ``"module:callable"``; processes
+            of this machine if not given.
+        jobs: how many logs are read at a time; as many as there are cores, or as the workers of a
+            cluster have threads, if not given.
+        scheduler: the address of Dask's scheduler.
+
+    Raises:
+        StabdiagError: if there is no such executor, or it does not answer.
+    """
+    count = jobs or cores()
+    if executor == "dask":
+        with _dask(scheduler) as (found, threads):
+            yield Hands(executor=found, width=jobs or threads)
+        return
+    if scheduler is not None:
+        raise StabdiagError("a scheduler is Dask's: --executor dask --scheduler ADDRESS")
+    if isinstance(executor, Executor):
+        yield Hands(executor=executor, width=count)
+        return
+    make = partial(Workers, count) if executor is None else partial(_made, executor)
+    hands = Hands(executor=make(), width=count, make=make)
+    try:
+        yield hands
+    finally:
+        hands.executor.shutdown(wait=False, cancel_futures=True)
+
+
+def cores() -> int:
+    """Return how many cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _made(executor: str | Callable[[], Executor]) -> Executor:
+    module, colon, inside = executor.partition(":") if isinstance(executor, str) else ("", ":", "")
+    if not colon:
+        raise StabdiagError(
+            f"--executor {executor}: there is dask, and any other as module:callable, which "
+            "returns a concurrent.futures.Executor"
+        )
+    try:
+        make = getattr(import_module(module), inside) if isinstance(executor, str) else executor
+        made = make()
+    except Exception as error:  # noqa: BLE001 - it is not ours, and may fail in any way
+        told = f"{type(error).__name__}: {error}".splitlines()[0]
+        raise StabdiagError(f"the executor {executor} cannot be had ({told})") from None
+    if not isinstance(made, Executor):
+        raise StabdiagError(f"{executor} returns no concurrent.futures.Executor")
+    return made
+
+
+@contextmanager
+def _dask(scheduler: str | None) -> Iterator[tuple[Executor, int]]:
+    if scheduler is None:
+        raise StabdiagError("--executor dask wants --scheduler ADDRESS, such as tcp://node1:8786")
+    try:
+        from distributed import Client
+    except ImportError:
+        raise StabdiagError(
+            "to scan on a Dask cluster, install Dask: pip install 'stabdiag[dask]'"
+        ) from None
+    try:
+        client: Any = Client(scheduler, timeout=_ANSWER, set_as_default=False)  # type: ignore[no-untyped-call]
+    except Exception as error:  # noqa: BLE001 - each protocol has errors of its own
+        told = (str(error).splitlines() or [type(error).__name__])[0]
+        raise StabdiagError(
+            f"{scheduler}: no Dask scheduler answers ({told[:200]}); check the address"
+        ) from None
+    try:
+        # A batch that ends its worker is run again here, log by log, and told.
+        yield client.get_executor(pure=False), sum(client.nthreads().values()) or 1
+    finally:
+        client.close(timeout=_ANSWER)
+
+
+class Workers(Executor):
+    """Processes of this machine that each take one call at a time.
+
+    So the call that ended a process is known, and costs no other call anything; and a script that
+    calls a scan is not run again in each process, as it is in those of multiprocessing.
+    """
+
+    def __init__(self, count: int) -> None:
+        """Start no process yet: each begins with its first call."""
+        self._calls: SimpleQueue[tuple[Future[Any], bytes] | None] = SimpleQueue()
+        self._processes: set[subprocess.Popen[bytes]] = set()
+        self._lock = Lock()
+        self._closed = False
+        self._threads = [Thread(target=self._serve, daemon=True) for _ in range(count)]
+        for thread in self._threads:
+            thread.start()
+
+    def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
+        """Have a function called in a process that is free."""
+        if self._closed:
+            raise RuntimeError("the workers were sent home")
+        future: Future[Any] = Future()
+        self._calls.put((future, pickle.dumps((fn, args, kwargs))))
+        return future
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """End all processes: at once where calls that wait are cancelled."""
+        self._closed = True
+        if cancel_futures:
+            with self._lock:
+                for process in self._processes:
+                    process.kill()
+        for _ in self._threads:
+            self._calls.put(None)
+        if wait:
+            for thread in self._threads:
+                thread.join()
+
+    def _serve(self) -> None:
+        """Hand calls to one process, and begin another one where it died."""
+        process = None
+        while (call := self._calls.get()) is not None:
+            future, data = call
+            if self._closed or not future.set_running_or_notify_cancel():
+                future.cancel()
+                continue
+            try:
+                process = process or self._started()
+                answer, error = _answer(process, data)
+            except (OSError, EOFError, pickle.UnpicklingError):
+                self._buried(process)
+                process = None
+                future.set_exception(BrokenExecutor("a worker died"))
+                continue
+            if error is not None:
+                future.set_exception(error)
+            else:
+                future.set_result(answer)
+        if process is not None:
+            with suppress(OSError):
+                if process.stdin is not None:
+                    process.stdin.close()
+            process.wait()
+            self._buried(process)
+
+    def _started(self) -> subprocess.Popen[bytes]:
+        begin = f"import sys; sys.path[:] = {sys.path!r}; from stabdiag.scan.process import serve; "
+        with self._lock:
+            if self._closed:
+                raise EOFError
+            process = subprocess.Popen(
+                [sys.executable, "-c", begin + "serve()"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                env={**_ENVIRONMENT, **os.environ},
+            )
+            self._processes.add(process)
+        return process
+
+    def _buried(self, process: subprocess.Popen[bytes] | None) -> None:
+        if process is None:
+            return
+        process.kill()
+        process.wait()
+        for pipe in (process.stdin, process.stdout):
+            with suppress(OSError):
+                if pipe is not None:
+                    pipe.close()
+        with self._lock:
+            self._processes.discard(process)
+
+
+def _answer(process: subprocess.Popen[bytes], call: bytes) -> tuple[Any, BaseException | None]:
+    if process.stdin is None or process.stdout is None:
+        raise EOFError
+    process.stdin.write(len(call).to_bytes(8, "little") + call)
+    process.stdin.flush()
+    found: tuple[Any, BaseException | None] = pickle.load(process.stdout)
+    return found

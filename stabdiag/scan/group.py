@@ -1,0 +1,211 @@
+"""Which files of a folder are one run, by their names alone: nothing is opened for it.
+
+1. A log that is called by what it is, such as ``metrics.csv`` or ``train.log``, is that of its
+   folder. All of those are views of one run, and so is what lies in the folders in which a run
+   keeps its logs, such as ``checkpoint-500`` or ``tensorboard``.
+2. Where two or more files of one format have names of their own, each file with such a name is a
+   run, or a view of the run of that name. Text is not counted where the folder has a log by rule 1:
+   it is what its jobs printed.
+3. What then remains goes with the run of its folder.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from itertools import groupby
+from typing import TYPE_CHECKING, Final
+
+from stabdiag.places.beside import is_manifest
+from stabdiag.places.best import ARCHIVES
+from stabdiag.places.logs import may_be_log
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+# Folders in which a run keeps a part of its logs.
+INNER: Final = re.compile(
+    r"logs?|tensorboard|tb|events|csv|metrics|stats|vis_data|runs|files|train|training|val|valid"
+    r"|validation|eval|test|plots|params|(checkpoint|ckpt|epoch|step|global_step)[-_]?\d+.*"
+    r"|rank[-_]?\d+|\d{9,11}\.\d+|(?P<begun>[A-Z][a-z]{2}\d{2}_\d{2}-\d{2}-\d{2}_.+)",
+)
+
+_WORDS: Final = frozenset(
+    """
+    train training trainer eval evaluation val valid validation test log logs metric metrics scalar
+    scalars history progress loss losses result results output out err stdout stderr debug internal
+    console event events state stats run raw main
+    """.split()  # noqa: SIM905 - so that it can be read
+)
+_STRUCTURED: Final = frozenset(
+    {".jsonl", ".ndjson", ".csv", ".tsv", ".parquet", ".pq", ".wandb", ".tfevents"}
+)
+_PACKED: Final = re.compile(r"(\.(gz|bz2|xz|zst|lz4))?$", re.IGNORECASE)
+_ROTATED: Final = re.compile(r"(\.[a-z]\w{1,7})\.\d{1,3}$", re.IGNORECASE)
+_RANK: Final = re.compile(r"(?<![a-z])(?<!lora.)rank[-_.=]?\d{1,6}(?!\d)", re.IGNORECASE)
+_ATTEMPT: Final = re.compile(r"(attempt|restart|retry|part)[-_.]?\d{1,4}(?!\d)", re.IGNORECASE)
+_EVENTS: Final = "tfevents"
+
+
+def storable_text(text: str) -> str:
+    """Return a text that is valid Unicode, as not every file name is."""
+    return text if text.isascii() else text.encode(errors="backslashreplace").decode()
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """A file in a folder: its path from there, its size, when it was written, and its etag."""
+
+    path: str
+    size: int | None
+    written: float | None
+    etag: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Job:
+    """One run to be read, or an archive of runs, as far as names tell.
+
+    ``root`` is the folder or its URL, and empty where the file was named by the user. ``sure`` says
+    that its name is that of a log; ``attempts`` that its files are to be read one after the other.
+    ``key`` is what it is known by in the next scan, ``run`` what people call it.
+    """
+
+    key: str
+    root: str
+    run: str
+    logs: tuple[File, ...]
+    beside: tuple[File, ...] = ()
+    sure: bool = True
+    attempts: bool = False
+    is_archive: bool = False
+
+    @property
+    def size(self) -> int | None:
+        """The bytes of all its logs, where they are known."""
+        sizes = [file.size for file in self.logs]
+        return None if None in sizes else sum(size or 0 for size in sizes)
+
+    @property
+    def modified(self) -> float | None:
+        """When the last of its files was written, what lies beside its logs among them."""
+        return max((f.written for f in (*self.logs, *self.beside) if f.written), default=None)
+
+    @property
+    def etag(self) -> str | None:
+        """What a store has instead: the tags of all its files."""
+        return " ".join(f.etag for f in (*self.logs, *self.beside) if f.etag)[:200] or None
+
+
+@dataclass(frozen=True, slots=True)
+class _Named:
+    """What the name of a file tells: whose log it is, of what format, and how far to trust it."""
+
+    file: File
+    stem: str
+    suffix: str
+    own: bool
+    structured: bool
+    attempt: bool
+
+
+class _Beside:
+    """The manifests of a folder: those of one log, by its name, and those of all."""
+
+    def __init__(self, files: Sequence[File]) -> None:
+        self._own: dict[str, list[File]] = {}
+        self._of_all: list[File] = []
+        for file in files:
+            stem = file.path.removesuffix(".manifest.json")
+            if stem != file.path:
+                self._own.setdefault(stem, []).append(file)
+            elif is_manifest(file.path.rpartition("/")[2]):
+                self._of_all.append(file)
+
+    def of(self, logs: Sequence[_Named]) -> tuple[File, ...]:
+        """Return the manifests that go with some logs."""
+        stems = set()
+        for path in (log.file.path for log in logs):
+            folder, slash, name = path.rpartition("/")
+            stems |= {
+                f"{folder}{slash}{stem}"
+                for stem in (name.rpartition(".")[0], name.partition(".")[0])
+            }
+        own = [file for stem in sorted(stems) for file in self._own.get(stem, ())]
+        return (*own, *self._of_all)
+
+
+def jobs_in(root: str, run: str, files: Sequence[File]) -> Iterator[Job]:
+    """Yield the runs among the files of one folder and of those in which a run keeps its logs."""
+    beside = _Beside(files)
+    named = []
+    for file in files:
+        if file.path.lower().endswith(ARCHIVES):
+            yield Job(
+                key=f"{root}/{file.path}",
+                root=root,
+                run=_joined(run, file.path),
+                logs=(file,),
+                is_archive=True,
+            )
+        elif may_be_log(file.path.rpartition("/")[2]):
+            one = _named(file)
+            # A run may have ended before its first record; what else is empty tells of no run.
+            if file.size or one.structured:
+                named.append(one)
+    named.sort(key=lambda one: (one.stem, one.suffix, one.file.path))
+    apart = _apart(named)
+    rest = [one for one in named if one.stem not in apart]
+    sets = [list(same) for stem, same in groupby(named, lambda one: one.stem) if stem in apart]
+    for same in [*sets, rest] if rest else sets:
+        yield _job(root, run, same, beside, alone=same is not rest)
+
+
+def _apart(named: list[_Named]) -> set[str]:
+    """Return the names of the runs that lie beside each other."""
+    is_run = any(one.own and one.structured for one in named)
+    stems: dict[str, set[str]] = {}
+    for one in named:
+        if not one.own and (one.structured or not is_run):
+            stems.setdefault(one.suffix, set()).add(one.stem)
+    if not any(len(beside) > 1 for beside in stems.values()):
+        return set()
+    return {one.stem for one in named if not one.own}
+
+
+def _job(root: str, run: str, same: list[_Named], beside: _Beside, *, alone: bool) -> Job:
+    if all(one.attempt for one in same) and len({one.suffix for one in same}) == 1:
+        attempts = len(same) > 1
+    else:
+        attempts = False
+    name = same[0].file.path if len(same) == 1 else same[0].stem if alone else ""
+    return Job(
+        key=f"{root}/{name}" if name else root,
+        root=root,
+        run=run if run and all(one.own for one in same) else _joined(run, name),
+        logs=tuple(one.file for one in same),
+        beside=beside.of(same),
+        sure=any(one.structured for one in same),
+        attempts=attempts,
+    )
+
+
+def _joined(run: str, name: str) -> str:
+    return "/".join(filter(None, (run, name))) or "."
+
+
+def _named(file: File) -> _Named:
+    folder, _, name = file.path.rpartition("/")
+    if name.startswith("events.out") or (_EVENTS in name and not name.endswith(f".{_EVENTS}")):
+        begun = next((p for p in folder.split("/") if (m := INNER.match(p)) and m["begun"]), "")
+        return _Named(file, begun, _EVENTS, not begun, not begun, attempt=False)
+    plain = _ROTATED.sub(r"\1", _PACKED.sub("", name))
+    stem, dot, suffix = plain.rpartition(".")
+    stem, suffix = (stem, f".{suffix.lower()}") if dot and stem else (plain, "")
+    if suffix[1:].isdigit():  # lr0.001 is a name, not a suffix
+        stem, suffix = plain, ""
+    bare = _ATTEMPT.sub("", _RANK.sub("", stem)).strip("-_. ")
+    own = set(filter(None, re.split(r"[-_. ]+", bare.lower()))) <= _WORDS
+    structured = suffix in _STRUCTURED or (own and suffix == ".json")
+    attempt = _ATTEMPT.search(stem) is not None
+    return _Named(file, bare or stem, suffix, own, structured, attempt)

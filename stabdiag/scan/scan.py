@@ -1,0 +1,205 @@
+"""Scan many runs: from paths to an overview."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from stabdiag import __version__
+from stabdiag.errors import NoUsableRecord, StabdiagError
+from stabdiag.given import check_options, limits_from
+from stabdiag.scan.executors import opened
+from stabdiag.scan.find import Passed, find
+from stabdiag.scan.overview import overview_of
+from stabdiag.scan.run import Found, Reading
+from stabdiag.scan.store import Store
+from stabdiag.scan.where import where as select
+from stabdiag.scan.work import Ask
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from concurrent.futures import Executor
+
+    import pyarrow as pa
+
+    from stabdiag.limits import Limits
+    from stabdiag.scanned import Overview
+
+
+@dataclass(kw_only=True)
+class Progress:
+    """How far a scan has come: the rows that came in last, and how many runs there are in all.
+
+    ``total`` is None while runs are still being looked for; those that are known do not count.
+    """
+
+    rows: pa.Table
+    total: int | None
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Scanned:
+    """What a scan came to: its overview, and what was no log of a run, by the reason."""
+
+    overview: Overview
+    passed: Passed
+
+
+def scan(
+    paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    *,
+    store: str | os.PathLike[str] | None = None,
+    executor: str | Executor | Callable[[], Executor] | None = None,
+    scheduler: str | None = None,
+    jobs: int | None = None,
+    timeout: float = 300.0,
+    settings: Mapping[str, object] | None = None,
+    limits: Limits | Mapping[str, object] | None = None,
+    columns: Mapping[str, str] | None = None,
+    format: str | None = None,
+    literal: bool = False,
+    top: int = 10,
+) -> Overview:
+    """Diagnose every run below some paths, and say what they have in common.
+
+    Args:
+        paths: folders, logs, archives, URLs of buckets or files, and patterns of these.
+        store: a folder that keeps the rows; what has not changed is not read again.
+        executor: where logs are read: a ``concurrent.futures.Executor``, what makes one, ``"dask"``
+            with the address of its ``scheduler``; processes of this machine if not given.
+        scheduler: the address of Dask's scheduler.
+        jobs: how many logs are read at a time; as many as there are cores if not given.
+        timeout: seconds after which a log is given up.
+        settings: manifest fields that go before those of the manifests.
+        limits: thresholds, or values by dotted name.
+        columns: column names by role, where they are not recognised.
+        format: how the logs are to be read, by a name of ``stabdiag formats``.
+        literal: apply the decision tree to the letter, and nothing beside it.
+        top: how many of the worst runs the overview names.
+
+    Raises:
+        NoUsableRecord: if there is no log to be found.
+        StabdiagError: if a path cannot be listed, the store is none, or the executor is not there.
+    """
+    ask = asked(
+        settings=settings,
+        limits=limits,
+        columns=columns,
+        format=format,
+        literal=literal,
+        timeout=timeout,
+    )
+    found = scan_into(
+        [paths] if isinstance(paths, str | os.PathLike) else paths,
+        None if store is None else Path(store),
+        ask,
+        executor=executor,
+        scheduler=scheduler,
+        jobs=jobs,
+        top=top,
+    )
+    return found.overview
+
+
+def asked(
+    *,
+    settings: Mapping[str, object] | None = None,
+    limits: Limits | Mapping[str, object] | None = None,
+    columns: Mapping[str, str] | None = None,
+    format: str | None = None,
+    literal: bool = False,
+    timeout: float = 300.0,
+) -> Ask:
+    """Return how logs are to be read and judged, once it is known to be possible."""
+    check_options(settings, columns, format)
+    if not timeout > 0:
+        raise StabdiagError(f"a log is given some seconds, and not {timeout:g}")
+    held = limits_from(limits)
+    decides = (
+        {info.name: info.value for info in held.items()},
+        sorted((settings or {}).items()),
+        sorted((columns or {}).items()),
+        format,
+        literal,
+    )
+    return Ask(
+        settings=settings or {},
+        limits=held,
+        columns=columns or {},
+        format=format,
+        literal=literal,
+        timeout=timeout,
+        stamp=sha256(repr(decides).encode()).hexdigest()[:16],
+    )
+
+
+def scan_into(
+    paths: Sequence[str | os.PathLike[str]],
+    folder: Path | None,
+    ask: Ask,
+    *,
+    executor: str | Executor | Callable[[], Executor] | None = None,
+    scheduler: str | None = None,
+    jobs: int | None = None,
+    where: str | None = None,
+    top: int = 10,
+    show: Callable[[Progress], None] = lambda _: None,
+    stopped: Callable[[], bool] = lambda: False,
+) -> Scanned:
+    """Scan into a store, or into one that is forgotten; ``show`` is told how it goes.
+
+    Raises:
+        KeyboardInterrupt: once it is ``stopped``, with all that was read kept.
+    """
+    began = time.monotonic()
+    names = [os.fspath(path) for path in paths]
+    if not names:
+        raise NoUsableRecord("nothing is given to scan; give a folder or a URL")
+    with ExitStack() as stack:
+        if folder is None:
+            prefix = "stabdiag-scan-"
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix=prefix)))
+        store = Store(folder)
+        passed, listed = Passed(), Passed()  # by two threads
+        wanted = (job for job in find(names, listed) if store.wants(job, __version__, ask.stamp))
+        with opened(executor, jobs, scheduler) as hands, closing(Found(wanted)) as found:
+            reading = Reading(hands=hands, ask=ask, found=found, stopped=stopped)
+            try:
+                for batch in reading.batches():
+                    store.add(batch.rows)
+                    passed.add(batch.passed)
+                    show(Progress(rows=batch.rows, total=found.total))
+            except BaseException:  # Ctrl-C as well: the next scan goes on from here
+                store.flush()
+                raise
+        store.flush(ended=True)
+        passed.add(listed)
+        whole = [name if "://" in name else os.path.abspath(name) for name in names]  # noqa: PTH100
+        rows, before = store.rows(whole)
+    if not rows.num_rows:
+        raise NoUsableRecord(_nothing(names, passed))
+    if where is not None:
+        rows, before = select(rows, where), None
+    return Scanned(
+        overview=overview_of(
+            rows,
+            places=names,
+            before=before,
+            top=top,
+            seconds=time.monotonic() - began,
+            reused=store.reused,
+        ),
+        passed=passed,
+    )
+
+
+def _nothing(names: Sequence[str], passed: Passed) -> str:
+    places = f"{names[0]}{f' and {len(names) - 1} more' if len(names) > 1 else ''}"
+    told = [f"{places}: no log of a run is found", *passed.told()]
+    return "; ".join([*told, "stabdiag formats lists what can be read"])

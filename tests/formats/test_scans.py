@@ -1,0 +1,234 @@
+"""The overview of a scan in every format: as a whole, of odd scans, and of hostile ones."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+import unicodedata
+from dataclasses import fields, replace
+from io import StringIO
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import jsonschema
+import pytest
+from rich.cells import cell_len
+
+from stabdiag.errors import StabdiagError
+from stabdiag.formats import names
+from stabdiag.formats.scans import FORMATS, render
+from stabdiag.formats.scans.csv import escape
+from stabdiag.formats.scans.structured import schema
+from stabdiag.scan.overview import overview_of
+from stabdiag.scan.rows import table_of
+from stabdiag.scanned import Common, Overview, Row, Split
+from tests.formats.test_golden import compare
+from tests.formats.test_injection import BEGINS, HOSTILE, LOUD, orders, structure
+from tests.scan.made import sweep
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+GOLDEN = Path(__file__).parent / "golden" / "scan"
+SUFFIXES = {
+    "terminal": "txt",
+    "json": "json",
+    "csv": "csv",
+    "markdown": "md",
+    "github": "github.txt",
+    "junit": "junit.xml",
+    "html": "html",
+}
+PLAIN = "plain"
+
+
+@pytest.fixture(autouse=True)
+def _one_version(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in ("structured", "markdown", "html", "junit"):
+        monkeypatch.setattr(f"stabdiag.formats.scans.{module}.version", lambda: "VERSION")
+
+
+def made(rows: Iterable[Row], **told: object) -> Overview:
+    return overview_of(rows, places=("runs",), top=5, **told)  # type: ignore[arg-type]
+
+
+@pytest.fixture(scope="module")
+def overview() -> Overview:
+    before = [replace(row, outcome="healthy", severity="ok") for row in sweep()[1:]]
+    return made(sweep(), before=table_of(before), seconds=1.25, reused=3)
+
+
+@pytest.mark.parametrize("format_name", names(FORMATS))
+def test_golden(overview: Overview, format_name: str):
+    text = render(overview, format_name, command="stabdiag scan runs")
+    if format_name == "html":  # without what is in files of its own
+        text = re.sub(r"<(style|script)>.*?</\1>", r"<\1></\1>", text, flags=re.DOTALL)
+        text = re.sub(r"'sha256-.*?'", "'sha256'", text)
+    compare(text, GOLDEN / f"overview.{SUFFIXES[format_name]}")
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
+def test_golden_at_a_terminal(overview: Overview, encoding: str):
+    color = encoding == "utf-8"
+    text = render(overview, "terminal", color=color, encoding=encoding)
+    compare(text, GOLDEN / f"overview.{'color' if color else encoding}.txt")
+
+
+ROWS = sweep()
+ODD = {
+    "nothing": [],
+    "one well": ROWS[:1],
+    "one failed": [row for row in ROWS if row.severity == "error"][:1],
+    "one unread": ROWS[-1:],
+    "two": ROWS[1:3],
+    "none failed": [row for row in ROWS if row.severity in ("ok", "warning")],
+    "nothing in common": [
+        replace(
+            row,
+            outcome="nan-bf16" if i % 5 == 2 else "healthy",
+            severity="error" if i % 5 == 2 else "ok",
+        )
+        for i, row in enumerate(ROWS[:24])
+    ],
+    "all failed": [row for row in ROWS if row.severity == "error"],
+    "only unread": ROWS[-2:],
+    "nothing told": [
+        Row(path=f"{i}", run=f"{i}", outcome="nan-fp32", severity="error") for i in "abcd"
+    ],
+    "long": [
+        replace(row, path=f"{'deeper/' * 30}{row.path}", run=f"{'deeper/' * 30}{row.run}")
+        for row in ROWS
+    ],
+}
+
+
+def test_odd_scans_at_a_terminal():
+    parts = [f"# {name}\n\n{render(made(rows), 'terminal')}" for name, rows in ODD.items()]
+    compare("\n\n".join(parts), GOLDEN / "odd.txt")
+
+
+@pytest.mark.parametrize("rows", ODD.values(), ids=ODD)
+@pytest.mark.parametrize("format_name", names(FORMATS))
+def test_odd_scans_in_every_format(format_name: str, rows: list[Row]):
+    assert render(made(rows, before=table_of(rows)), format_name)
+
+
+@pytest.mark.parametrize("width", [40, 57, 80, 100, 200])
+@pytest.mark.parametrize("rows", [ROWS, ODD["long"]])
+def test_no_line_is_wider_than_the_page(rows: list[Row], width: int):
+    for encoding in ("utf-8", "ascii"):
+        text = render(made(rows), "terminal", width=width, encoding=encoding)
+        assert max(map(cell_len, text.splitlines())) <= width
+        if encoding == "ascii":
+            assert text.isascii()
+
+
+def test_the_json_has_every_row_and_what_they_have_in_common(overview: Overview):
+    told = json.loads(render(overview, "json"))
+    assert [row["path"] for row in told["rows"]] == [row.path for row in overview.rows]
+    assert set(told["rows"][0]) == {field.name for field in fields(Row)} - {"curve"}
+    (one,) = told["in_common"]
+    assert (one["setting"], one["relation"], one["value"]) == ("peak_lr", "≥", 0.003)
+    assert one["inside"] == {"with_outcome": 11, "runs": 12}
+
+
+@pytest.mark.parametrize("rows", [ROWS, *ODD.values()], ids=["sweep", *ODD])
+def test_the_json_satisfies_its_schema(rows: list[Row]):
+    checked = jsonschema.Draft202012Validator(json.loads(schema()))
+    checked.check_schema(json.loads(schema()))
+    before = table_of([replace(row, outcome="plateau", severity="note") for row in rows])
+    for overview in (made(rows), made(rows, before=before, seconds=0.5)):
+        checked.validate(json.loads(render(overview, "json")))
+
+
+def test_the_csv_has_a_column_for_every_setting(overview: Overview):
+    rows = list(csv.DictReader(StringIO(render(overview, "csv"))))
+    assert len(rows) == overview.runs
+    assert {row["settings.schedule"] for row in rows} == {"cosine", "linear", "constant", ""}
+    assert {float(row["peak_lr"]) for row in rows if row["peak_lr"]} == {
+        r.peak_lr for r in ROWS[:24]
+    }
+
+
+@pytest.mark.parametrize("text", ["=1+1", "+cmd", "-a", "@SUM(A1)", " =1", "\t=1"])
+def test_no_cell_is_a_formula(text: str):
+    assert escape(text).startswith(("'", "\\"))
+
+
+@pytest.mark.parametrize("text", ["-1e-3", "+5", "-inf", "plain", "a=b"])
+def test_a_number_stays_one(text: str):
+    assert escape(text) == text
+
+
+@pytest.mark.parametrize(("fail_on", "failures"), [("error", 12), ("warning", 13), ("never", 0)])
+def test_what_fails_in_junit(overview: Overview, fail_on: str, failures: int):
+    text = render(overview, "junit", fail_on=fail_on)
+    assert text.count("<failure ") == failures
+    assert f'failures="{failures}"' in text
+    assert text.count("<skipped ") == 2
+
+
+def test_an_unknown_format():
+    with pytest.raises(StabdiagError, match=r"did you mean html\?"):
+        render(made([]), "htm")
+
+
+def test_with_several_places_runs_are_called_by_their_paths():
+    text = render(overview_of(ROWS, places=("a", "b"), top=1), "markdown")
+    assert "| `lr-0.03/seed0/log.jsonl` |" in text
+    text = render(overview_of(ROWS[:1], places=("a", "b"), top=1), "junit")
+    assert 'name="runs/lr-0.0001/seed0/log.jsonl"' in text
+    file = [replace(row, path=row.run.replace("/", "-"), run=".") for row in ROWS]
+    assert 'name="lr-0.03-seed0"' in render(made(file), "junit")
+
+
+def named(name: str) -> Overview:
+    """Return an overview in which all that a log or a manifest tells is called by one name."""
+    rows = [
+        replace(
+            row,
+            path=f"{name}{number}",
+            run=f"{number} {name}",
+            outcome=f"x {name}" if row.severity == "error" else row.outcome,
+            headline=name,
+            action=name,
+            reason=name,
+            format=name,
+            action_kind=None,
+            settings={f"{number % 2}{name}": f"{name}{number % 2}" for _ in (0,)},
+            optimizer=f"{name}{number % 2}",
+        )
+        for number, row in enumerate(sweep())
+    ]
+    split = Split(setting=name, relation="=", value=name, inside=(3, 4), outside=(0, 9))
+    told = Common(outcome=name, split=split, chance=0.01, along=(split,))
+    before = [replace(row, outcome=f"was {name}", severity="ok") for row in rows[::2]]
+    found = overview_of(rows, places=(name,), before=table_of(before))
+    return replace(found, common=(told,))
+
+
+def of_csv(text: str) -> object:
+    return [len(row) for row in csv.reader(StringIO(text))]
+
+
+def check(format_name: str, text: str, plain: str) -> None:
+    assert text != plain
+    if format_name == "csv":
+        assert of_csv(text) == of_csv(plain)
+        cells = [cell for row in csv.reader(StringIO(text)) for cell in row]
+        assert [cell for cell in cells if re.match(r"\s*[=+@-]\D", cell)] == []
+    else:
+        assert structure(format_name, text) == structure(format_name, plain)
+    allowed = {"\n"} if format_name != "markdown" else {"\n", "\ufe0f"}
+    assert {char for char in text if unicodedata.category(char) in LOUD} <= allowed
+    text.encode("utf-8")
+    if format_name != "github":
+        assert orders(text) == []
+
+
+@pytest.mark.parametrize("format_name", names(FORMATS))
+def test_what_logs_say_is_inert(format_name: str):
+    plain = render(named(PLAIN), format_name)
+    for name in (*HOSTILE.values(), *BEGINS, " ".join(HOSTILE.values())):
+        check(format_name, render(named(name), format_name), plain)

@@ -1,0 +1,239 @@
+"""The page of a scan in a browser: opened from disk, with no network."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import expect
+
+from stabdiag.formats.scans import render
+from stabdiag.scan.overview import overview_of
+from stabdiag.scanned import Row
+from tests.html.conftest import Opened
+from tests.html.test_browser import HOSTILE
+from tests.scan.made import sweep
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from pathlib import Path
+
+    from playwright.sync_api import BrowserContext, Page
+
+
+@pytest.fixture
+def scanned(
+    context: Callable[..., BrowserContext], tmp_path: Path
+) -> Iterator[Callable[..., Opened]]:
+    """Return a function that writes the page of some rows to disk and opens it from there."""
+    pages = []
+
+    def open_page(rows: Iterable[Row], **options: object) -> Opened:
+        path = tmp_path / "scan.html"
+        page = render(overview_of(rows, places=("runs",)), "html", command="stabdiag scan runs")
+        path.write_text(page, "utf-8")
+        shown = Opened(context(**options).new_page())
+        pages.append(shown.page)
+        shown.page.goto(path.as_uri())
+        return shown
+
+    yield open_page
+    for page in pages:
+        page.close()
+
+
+@pytest.fixture
+def page(scanned: Callable[..., Opened]) -> Page:
+    return scanned(sweep()).page
+
+
+def listed(page: Page, column: int = 1) -> list[str]:
+    """Return the cells of a column, of the runs that are shown."""
+    rows = page.locator(".runs tbody tr:not(.about)")
+    return [row.locator(":scope > *").nth(column).inner_text() for row in rows.all()]
+
+
+ODD = {
+    "no run": [],
+    "one": sweep()[:1],
+    "only unread": sweep()[-2:],
+    "nothing told": [Row(path="a", run="a", outcome="nan-fp32", severity="error")],
+    "one loss": [replace(sweep()[0], curve=(1.0,))],
+    "losses of all sizes": [replace(sweep()[0], curve=(1e300, -1e300, float("inf"), 0.0))],
+}
+
+
+@pytest.mark.parametrize("rows", [sweep(), *ODD.values()], ids=["sweep", *ODD])
+def test_it_opens_without_a_request_or_a_complaint(scanned: Callable[..., Opened], rows: list[Row]):
+    shown = scanned(rows)
+    assert len(listed(shown.page)) == len(rows)
+    assert len(shown.requests) == 1
+    assert shown.complaints == []
+
+
+def test_it_sorts_and_what_is_not_known_comes_last(page: Page):
+    assert listed(page)[0] == "lr-0.03/seed0"
+    rate = page.get_by_role("button", name="peak_lr", exact=True)
+    rate.click()
+    assert page.locator("th[aria-sort]").get_attribute("aria-sort") == "ascending"
+    ends = [listed(page)[0], *listed(page)[-2:]]
+    assert ends == ["lr-0.0001/seed2", "broken/0", "broken/1"]
+    rate.click()
+    assert page.locator("th[aria-sort]").get_attribute("aria-sort") == "descending"
+    ends = [listed(page)[0], *listed(page)[-2:]]
+    assert ends == ["lr-0.03/seed0", "broken/0", "broken/1"]
+    page.get_by_role("button", name="Run", exact=True).click()
+    assert listed(page)[:2] == ["broken/0", "broken/1"]
+
+
+def test_it_filters_by_words_and_outcome(page: Page):
+    page.get_by_role("searchbox", name="Find").fill("SEED1 schedule=linear")
+    assert {name.partition("/")[2] for name in listed(page)} == {"seed1"}
+    assert 0 < len(listed(page)) < 6
+    page.get_by_role("searchbox", name="Find").fill("")
+    page.get_by_role("combobox", name="Outcome").select_option("nan-bf16")
+    assert set(listed(page, 2)) == {"nan-bf16"}
+    expect(page.locator("#range")).to_have_text("Runs 1 to 3 of 3, of 26 in all")
+    page.get_by_role("searchbox", name="Find").fill("no such run")
+    expect(page.locator("#range")).to_have_text("No run fits, of 26 in all")
+
+
+def test_a_run_opens_to_its_summary_and_the_command(
+    scanned: Callable[..., Opened],
+):
+    rows = sweep()
+    rows[-1] = replace(rows[-1], path="it's $(odd)/log.csv", reason="empty")
+    page = scanned(rows, permissions=["clipboard-read", "clipboard-write"]).page
+    run = page.get_by_role("button", name="lr-0.03/seed0")
+    run.press("Enter")
+    about = page.locator(".about")
+    assert "Loss spiked and stayed up at step 500" in about.inner_text()
+    assert "min_lr\n0.003" in about.inner_text()
+    assert run.get_attribute("aria-expanded") == "true"
+    expect(run).to_be_focused()
+    about.get_by_role("button", name="Copy").click()
+    expect(page.locator("#said")).to_have_text("Copied.")
+    command = page.evaluate("navigator.clipboard.readText()")
+    assert command == "stabdiag diagnose runs/lr-0.03/seed0/log.jsonl"
+    run.press("Enter")
+    assert about.count() == 0
+    page.get_by_role("button", name="broken/1").click()
+    assert "empty" in about.inner_text()
+    quoted = "stabdiag diagnose 'it'\"'\"'s $(odd)/log.csv'"
+    assert about.locator("code").inner_text() == quoted
+
+
+def test_a_cell_of_the_matrix_shows_its_runs(page: Page):
+    setting = page.get_by_role("combobox", name="Setting")
+    assert setting.input_value() == "peak_lr"
+    page.get_by_role("button", name="3 runs, 75%: spike-persistent, peak_lr 0.01").click()
+    assert {name.partition("/")[0] for name in listed(page)} == {"lr-0.01"}
+    chosen = page.get_by_role("button", name="Show all runs again")
+    assert "spike-persistent, peak_lr 0.01" in chosen.inner_text()
+    chosen.click()
+    assert len(listed(page)) == 26
+    setting.select_option("optimizer")
+    heads = page.locator(".matrix thead th").all_inner_texts()
+    assert heads == ["Outcome", "adamw", "lion", "not told"]
+
+
+def test_many_values_stand_in_bins(scanned: Callable[..., Opened]):
+    rows = [replace(row, peak_lr=1e-4 * 1.1**i) for i, row in enumerate(sweep(2)[:48])]
+    page = scanned(rows).page
+    page.get_by_role("combobox", name="Setting").select_option("peak_lr")
+    heads = page.locator(".matrix thead th").all_inner_texts()
+    assert len(heads) == 7
+    assert all(" to " in head for head in heads[1:])
+    page.get_by_role("combobox", name="Setting").select_option("output_dir")
+    assert page.locator(".matrix thead th").last.inner_text() == "42 others"
+
+
+def test_ten_thousand_runs_come_in_pages(scanned: Callable[..., Opened]):
+    page = scanned(sweep(420)).page
+    assert len(listed(page)) == 50
+    expect(page.locator("#range")).to_have_text("Runs 1 to 50 of 10082")
+    page.get_by_role("button", name="Next").click()
+    expect(page.locator("#range")).to_have_text("Runs 51 to 100 of 10082")
+    page.get_by_role("button", name="Last", exact=True).click()
+    expect(page.locator("#range")).to_have_text("Runs 10051 to 10082 of 10082")
+    page.get_by_role("button", name="Next").press("Enter")
+    expect(page.locator("#range")).to_have_text("Runs 10051 to 10082 of 10082")
+    page.get_by_role("searchbox", name="Find").fill("419/lr-0.03/seed2")
+    assert listed(page) == ["419/lr-0.03/seed2"]
+
+
+def test_of_more_runs_than_a_page_holds_it_has_the_worst(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("stabdiag.formats.scans.html._MOST_ROWS", 5)
+    text = render(overview_of(sweep()), "html")
+    assert "The page holds the worst 5 of 26 runs" in text
+    data = json.loads(re.findall(r'id="data">(.*?)</script>', text, re.DOTALL)[0])
+    assert data["lost_steps"] == [500, 490, 480, 470, 360]
+
+
+def test_the_keyboard_reaches_everything(page: Page):
+    """Every control has the focus once, in order, and none keeps it."""
+    reached = 0
+    for _ in range(300):
+        page.keyboard.press("Tab")
+        if page.evaluate("document.activeElement === document.body"):
+            break
+        reached += 1
+    controls = page.evaluate(
+        "[...document.querySelectorAll('a, button, input, select, summary, [tabindex]')]"
+        ".filter((one) => one.checkVisibility()).length"
+    )
+    assert reached == controls
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_axe_finds_nothing_serious(scanned: Callable[..., Opened], theme: str):
+    page = scanned(sweep(), color_scheme=theme, bypass_csp=True).page
+    page.get_by_role("button", name="lr-0.03/seed0").click()
+    page.locator(".matrix td button").first.click()
+    found = Axe().run(page).response["violations"]
+    serious = [one for one in found if one["impact"] in ("serious", "critical")]
+    assert [(one["id"], one["nodes"][0]["html"]) for one in serious] == []
+
+
+def test_on_a_narrow_screen_nothing_but_the_tables_scrolls(page: Page):
+    page.set_viewport_size({"width": 390, "height": 844})
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+def test_hostile_logs_do_nothing(scanned: Callable[..., Opened]):
+    rows = [
+        replace(
+            row,
+            path=f"{HOSTILE}{i}",
+            run=f"{HOSTILE}{i}",
+            outcome=HOSTILE if row.severity == "error" else row.outcome,
+            headline=HOSTILE,
+            action=HOSTILE,
+            reason=HOSTILE,
+            format=HOSTILE,
+            optimizer=f"{HOSTILE}{i % 2}",
+            settings={**row.settings, HOSTILE: f"{HOSTILE}{i % 3}"},
+        )
+        for i, row in enumerate(sweep())
+    ]
+    shown = scanned(rows)
+    page = shown.page
+    page.locator(".runs .open").first.click()
+    page.get_by_role("combobox", name="Setting").select_option(index=3)
+    page.locator(".matrix td button").first.click()
+    assert page.locator("img, iframe, object, embed, link").count() == 0
+    assert "<img src=" in page.locator(".runs tbody").inner_text()
+    assert "<img src=" in page.locator("#chosen").inner_text()
+    assert len(shown.requests) == 1
+    assert shown.complaints == []
+
+
+def test_without_scripts_the_worst_runs_are_listed(scanned: Callable[..., Opened]):
+    page = scanned(sweep(), java_script_enabled=False).page
+    assert page.locator("noscript tbody tr").count() == 10
+    assert "peak_lr ≥ 0.003" in page.locator(".common").inner_text()
+    assert not page.locator("#matrix").is_visible()

@@ -1,0 +1,85 @@
+"""Folders of small logs, and scans as processes of their own."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+# Ends the process that opens a file called so, as a lack of memory does.
+KILLER = """
+import os, sys
+def hook(event, arguments):
+    if event == "open" and "kills" in os.path.basename(str(arguments[0])):
+        os.kill(os.getpid(), 9)
+sys.addaudithook(hook)
+"""
+
+
+def write_log(path: Path, number: int = 0, steps: int = 30) -> Path:
+    """Write a log that is healthy, or of an odd number one that ends with NaN, and its manifest."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    last = "NaN" if number % 2 else "1.0"
+    losses = [*(str(3 - n / 100 + number / 1e6) for n in range(steps - 1)), last]
+    lines = [f'{{"step": {n}, "loss": {loss}}}\n' for n, loss in enumerate(losses)]
+    path.write_text("".join(lines))
+    manifest = {"lr": 0.001 * (number % 5 + 1), "dropout": 0.1, "dtype": "bf16"}
+    path.with_suffix(".manifest.json").write_text(json.dumps(manifest))
+    return path
+
+
+@pytest.fixture
+def sweep(tmp_path: Path) -> Path:
+    """Return a folder with ten logs, half of them of runs that failed."""
+    for number in range(10):
+        write_log(tmp_path / "sweep" / f"run{number}.jsonl", number)
+    return tmp_path / "sweep"
+
+
+@pytest.fixture
+def killing(tmp_path: Path) -> dict[str, str]:
+    """Return an environment in which a process that opens what is called so dies."""
+    folder = tmp_path / "site"
+    folder.mkdir()
+    (folder / "sitecustomize.py").write_text(KILLER)
+    return {**os.environ, "PYTHONPATH": str(folder)}
+
+
+@pytest.fixture
+def started() -> Iterator[Callable[..., subprocess.Popen[str]]]:
+    """Return what starts a process, which is ended with the test."""
+    processes = []
+
+    def start(*command: object, **how: object) -> subprocess.Popen[str]:
+        process = subprocess.Popen(
+            [sys.executable, *map(str, command)],
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+            **how,
+        )
+        processes.append(process)
+        return process
+
+    yield start
+    for process in processes:
+        with suppress(ProcessLookupError):  # its children, too
+            os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+
+
+def scanned(*arguments: object, **how: object) -> subprocess.CompletedProcess[str]:
+    """Run a scan as a process of its own."""
+    command = [sys.executable, "-m", "stabdiag", "scan", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=600, **how)

@@ -1,0 +1,81 @@
+"""Rows of a sweep that is the same each time: the runs with a high learning rate failed."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+from stabdiag.scanned import Row
+
+RATES = (1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2)
+
+
+def sweep(repeats: int = 1) -> list[Row]:
+    """Return 24 runs, or so many times as many, and two logs that were not read.
+
+    Of the twelve with a rate of 0.003 or more eleven failed, of the others one.
+    """
+    runs = [_run(number, place) for place in range(repeats) for number in range(24)]
+    return [*runs, *(_unread(number) for number in range(2))]
+
+
+def _run(number: int, place: int) -> Row:
+    rate, seed = RATES[number // 4], number % 4
+    fails = (rate >= 3e-3 and number != 13) or number == 2
+    name = f"{place}/" * (place > 0) + f"lr-{rate:g}/seed{seed}"
+    row = Row(
+        path=f"runs/{name}/log.jsonl",
+        run=name,
+        outcome="healthy",
+        severity="ok",
+        format="jsonl",
+        headline="No instability found",
+        action="Nothing needs to be done.",
+        losses=1000,
+        first_step=0,
+        last_step=999,
+        loss_first=4.0,
+        loss_best=1.25,
+        loss_last=1.5 if fails else 1.25,
+        curve=tuple(1 + 3 * math.exp(-i / 8) + (fails and i > 20) for i in range(32)),
+        dtype="bf16",
+        optimizer=("adamw", "lion")[number % 2],
+        peak_lr=rate,
+        batch_size=float(32 * (1 + seed)),
+        seed=seed,
+        settings={
+            "min_lr": f"{rate / 10:g}",
+            "schedule": ("cosine", "linear", "constant")[number % 3],
+            "output_dir": f"/data/{name}",
+        },
+        seconds=0.01,
+    )
+    if number == 5:
+        return replace(row, outcome="spike-recovered", severity="warning", section="§2", step=77)
+    return _failed(row, number) if fails else row
+
+
+def _failed(row: Row, number: int) -> Row:
+    step = 640 if number < 20 else 300 + 10 * number
+    nan = number % 4 == 3
+    return replace(
+        row,
+        outcome="nan-bf16" if nan else "spike-persistent",
+        severity="error",
+        section="§1" if nan else "§2",
+        step=step,
+        lost_steps=1000 - step,
+        errors=1,
+        headline=f"{'Loss became NaN' if nan else 'Loss spiked and stayed up'} at step {step}",
+        action_kind="inspect-layers" if nan else "reload-checkpoint",
+        action=f"Reload the checkpoint of step {step // 100 * 100}, the last before {step}.",
+    )
+
+
+def _unread(number: int) -> Row:
+    return Row(
+        path=f"runs/broken/{number}.csv",
+        run=f"broken/{number}",
+        outcome="unread",
+        reason=f"line {number + 1}: no usable record",
+    )

@@ -1,0 +1,110 @@
+"""``stabdiag scan``, and what other commands say of it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from tests.scan.conftest import scanned, write_log
+
+
+def test_the_overview_and_the_exit_codes(stabdiag, sweep, tmp_path):
+    done = stabdiag("scan", sweep)
+    assert (done.code, done.err) == (1, "")
+    assert done.out.startswith("ERROR  5 of 10 runs failed")
+    assert stabdiag("scan", sweep, "--fail-on", "never").code == 0
+    assert stabdiag("scan", *sorted(sweep.glob("run[02468].jsonl"))).code == 0
+    write_log(tmp_path / "other" / "run0.jsonl")
+    (tmp_path / "other" / "empty.jsonl").touch()
+    assert stabdiag("scan", tmp_path / "other").code == 2
+    assert stabdiag("scan", tmp_path / "other", sweep).code == 1
+
+
+def test_other_formats_and_conditions(stabdiag, sweep, tmp_path):
+    page, table = tmp_path / "page.json", tmp_path / "rows.csv"
+    done = stabdiag(
+        *("scan", sweep, "--where", "severity=error", "--top", 2, "-o", tmp_path / "rows"),
+        *("--write", f"json={page}", "--write", f"csv={table}"),
+    )
+    assert done.code == 1
+    told = json.loads(page.read_text())
+    assert len(told["rows"]) == 5
+    assert len(table.read_text().splitlines()) == 6
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["none"], "none: cannot be opened (No such file or directory); check the path"),
+        (["-"], "a scan takes folders, logs, archives and URLs, not standard input"),
+        ([""], "a scan takes folders, logs, archives and URLs, not standard input"),
+        (["none/*.csv"], "none/*.csv: nothing is called so; check the path"),
+        (["."], ".: no log of a run is found; stabdiag formats lists what can be read"),
+        ([".", "--limit", "spike.sigma=x"], "spike.sigma"),
+        ([".", "--write", "sarif=a"], "unknown format 'sarif'"),
+        ([".", "--scheduler", "tcp://x:1"], "a scheduler is Dask's: --executor dask"),
+        ([".", "--executor", "dask"], "--executor dask wants --scheduler ADDRESS"),
+        ([".", "--executor", "mine"], "--executor mine: there is dask, and any other as"),
+        ([".", "--timeout", "nan"], "a log is given some seconds, and not nan"),
+    ],
+)
+def test_what_is_wrong_is_one_line(stabdiag, arguments, told):
+    done = stabdiag("scan", *arguments)
+    assert (done.code, done.out) == (2, "")
+    assert done.err.count("\n") == 1
+    assert told in done.err
+
+
+def test_a_store_that_cannot_be_written_keeps_what_it_has(stabdiag, sweep):
+    done = stabdiag("scan", sweep, "-o", "/proc/rows")
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith("stabdiag: /proc/rows: cannot be opened")
+
+
+@pytest.mark.parametrize("command", ["diagnose", "check"])
+def test_a_folder_of_several_runs_leads_to_it(stabdiag, sweep, command):
+    done = stabdiag(command, sweep)
+    assert done.err == (
+        f"stabdiag: {sweep} holds several runs, and one of them is diagnosed; every one is by: "
+        f"stabdiag scan {sweep}\n"
+    )
+    assert stabdiag(command, sweep / "run1.jsonl").err == ""
+
+
+def test_views_of_one_run_do_not(stabdiag, tmp_path):
+    for name in ("metrics.jsonl", "checkpoint-5/log.jsonl", "checkpoint-10/log.jsonl"):
+        write_log(tmp_path / "run" / name, 1)
+    assert stabdiag("diagnose", tmp_path / "run").err == ""
+
+
+def test_a_diagnosis_imports_none_of_it(sweep):
+    code = (
+        "import sys; sys.argv = ['stabdiag', 'diagnose', sys.argv[1]]\n"
+        "from stabdiag.cli import main\n"
+        "try: main()\n"
+        "except SystemExit: pass\n"
+        "print([name for name in sys.modules if name.startswith('stabdiag.scan')])\n"
+    )
+    command = [sys.executable, "-c", code, str(sweep / "run0.jsonl")]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_a_script_needs_no_guard(sweep, tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(
+        f"import stabdiag\noverview = stabdiag.scan({str(sweep)!r}, jobs=2)\nprint(overview.runs)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, script], capture_output=True, text=True, check=False, timeout=300
+    )
+    assert (done.stdout, done.stderr) == ("10\n", "")
+
+
+def test_standard_output_is_the_overview_alone(sweep):
+    done = scanned(sweep, "-f", "json", "--jobs", 2)
+    assert json.loads(done.stdout)
+    assert done.stderr == ""

@@ -1,0 +1,100 @@
+"""A Dask cluster on this machine: a scheduler and three workers, each a process of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import time
+from contextlib import suppress
+from threading import Timer
+
+import pytest
+
+from tests.scan.conftest import scanned, write_log
+
+pytest.importorskip("distributed", reason="needs the extra dask")
+
+ENDED = "ends the worker that reads it: the process was killed, or needs too much memory"
+
+
+@pytest.fixture
+def cluster(started, killing, tmp_path):
+    """Return the address of a scheduler, and its workers' processes."""
+    killing = {
+        **killing,
+        "DASK_DISTRIBUTED__WORKER__DAEMON": "False",
+        "DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": "1",
+    }
+    file = tmp_path / "scheduler.json"
+    quiet = ("--no-dashboard", "--host", "127.0.0.1")
+    scheduler = started(
+        *("-m", "distributed.cli.dask_scheduler", "--port", 0, "--scheduler-file", file, *quiet),
+        env=killing,
+    )
+    while not file.exists() or not file.read_text().strip():
+        assert scheduler.poll() is None
+        time.sleep(0.1)
+    address = json.loads(file.read_text())["address"]
+    for _ in range(3):
+        started(
+            *("-m", "distributed.cli.dask_worker", address, "--nthreads", 1, *quiet),
+            *("--local-directory", tmp_path / "scratch"),
+            env=killing,
+        )
+    return address
+
+
+def rows_of(done):
+    assert done.returncode in (0, 1, 2), done.stderr
+    told = json.loads(done.stdout)
+    return sorted(
+        (row["path"], row["outcome"], row["action"], row["reason"]) for row in told["rows"]
+    )
+
+
+def end(process):
+    with suppress(ProcessLookupError):  # the log that kills was sooner
+        os.kill(process, signal.SIGKILL)
+
+
+def pids(address):
+    from distributed import Client
+
+    with Client(address, set_as_default=False) as client:
+        client.wait_for_workers(3, timeout=120)
+        return list(client.run(os.getpid).values())
+
+
+def test_the_rows_are_those_of_this_machine(cluster, sweep, tmp_path):
+    for number in range(10, 60):
+        write_log(sweep / f"run{number}.jsonl", number)
+    here = rows_of(scanned(sweep, "--jobs", 2, "-f", "json"))
+    write_log(sweep / "kills.jsonl")
+    os.mkfifo(tmp_path / "waits.jsonl")
+    victim = pids(cluster)[0]
+    pipe = tmp_path / "waits.jsonl"
+    dask = ("--executor", "dask", "--scheduler", cluster)
+    timer = Timer(2, end, [victim])
+    timer.start()
+    done = scanned(sweep, pipe, *dask, "--timeout", 5, "-o", tmp_path / "rows", "-f", "json")
+    timer.join()
+    there = rows_of(done)
+    told = {row for row in there if row not in here}
+    assert set(here) < set(there)
+    assert len(there) == len(here) + 2
+    assert told == {
+        (str(sweep / "kills.jsonl"), "unread", "", ENDED),
+        (str(pipe), "unread", "", "given up after 5 s"),
+    }
+
+
+def test_a_scheduler_that_does_not_answer(stabdiag, sweep):
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        address = f"tcp://127.0.0.1:{silent.getsockname()[1]}"
+        done = stabdiag("scan", sweep, "--executor", "dask", "--scheduler", address)
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith(f"stabdiag: {address}: no Dask scheduler answers (")
+    assert done.err.count("\n") == 1

@@ -1,0 +1,201 @@
+"""Which runs are found below a folder, by names alone."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from stabdiag.errors import LogError
+from stabdiag.scan.find import Passed, find
+
+
+@pytest.fixture
+def found(tmp_path):
+    """Return what makes files of these names, and tells the runs: each with its logs."""
+
+    def found(*names: str, passed: Passed | None = None) -> dict[str, list[str]]:
+        for name in names:
+            path = tmp_path / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text("x")
+        jobs = list(find([str(tmp_path)], passed or Passed()))
+        keys = {job.key for job in jobs}
+        assert len(keys) == len(jobs)
+        return {job.run: sorted(file.path for file in job.logs) for job in jobs}
+
+    return found
+
+
+def test_logs_with_names_of_their_own_are_runs_beside_each_other(found):
+    assert found("a.jsonl", "b.jsonl", "c.csv", "d.csv") == {
+        "a.jsonl": ["a.jsonl"],
+        "b.jsonl": ["b.jsonl"],
+        "c.csv": ["c.csv"],
+        "d.csv": ["d.csv"],
+    }
+
+
+def test_a_text_log_goes_with_the_run_of_its_name(found):
+    assert found("a.jsonl", "b.jsonl", "a.log", "b.log") == {
+        "a": ["a.jsonl", "a.log"],
+        "b": ["b.jsonl", "b.log"],
+    }
+
+
+def test_each_folder_with_logs_called_by_what_they_are_is_a_run(found):
+    assert found(
+        "lr1/metrics.csv",
+        "lr1/train.log",
+        "lr2/metrics.csv",
+        "lr2/eval.csv",
+        "lr2/slurm-101.out",
+        "lr2/slurm-102.out",
+    ) == {
+        "lr1": ["metrics.csv", "train.log"],
+        "lr2": ["eval.csv", "metrics.csv", "slurm-101.out", "slurm-102.out"],
+    }
+
+
+def test_folders_in_which_a_run_keeps_its_logs_are_not_runs_of_their_own(found):
+    assert found(
+        "out/trainer_state.json",
+        "out/tokenizer.json",
+        "out/vocab_extra.json",
+        "out/checkpoint-500/trainer_state.json",
+        "out/checkpoint-1000/trainer_state.json",
+        "out/runs/Nov23_12-00-00_node1/events.out.tfevents.1.node1",
+    ) == {
+        "out": [
+            "checkpoint-1000/trainer_state.json",
+            "checkpoint-500/trainer_state.json",
+            "runs/Nov23_12-00-00_node1/events.out.tfevents.1.node1",
+            "tokenizer.json",
+            "trainer_state.json",
+            "vocab_extra.json",
+        ]
+    }
+
+
+def test_versions_and_event_folders_are_runs(found):
+    assert found(
+        "lightning_logs/version_0/metrics.csv",
+        "lightning_logs/version_0/hparams.yaml",
+        "lightning_logs/version_1/metrics.csv",
+        "tb/keras/train/events.out.tfevents.1",
+        "tb/keras/validation/events.out.tfevents.2",
+        "tb/torch/events.out.tfevents.1",
+        "tb/torch/events.out.tfevents.2",
+    ) == {
+        "lightning_logs/version_0": ["metrics.csv"],
+        "lightning_logs/version_1": ["metrics.csv"],
+        "tb/keras": ["train/events.out.tfevents.1", "validation/events.out.tfevents.2"],
+        "tb/torch": ["events.out.tfevents.1", "events.out.tfevents.2"],
+    }
+
+
+def test_what_torch_names_by_the_time_are_runs_if_there_is_nothing_else(found):
+    names = [
+        "runs/Nov23_12-00-00_n/events.out.tfevents.1",
+        "runs/Nov24_12-00-00_n/events.out.tfevents.1",
+    ]
+    assert list(found(*names).values()) == [[names[0]], [names[1]]]
+
+
+def test_a_run_of_wandb_is_one(found):
+    assert found(
+        "wandb/run-20240101_120000-abc/run-abc.wandb",
+        "wandb/run-20240101_120000-abc/files/output.log",
+        "wandb/run-20240101_120000-abc/files/config.yaml",
+        "wandb/run-20240101_120000-abc/logs/debug.log",
+    ) == {
+        "wandb/run-20240101_120000-abc": ["files/output.log", "logs/debug.log", "run-abc.wandb"],
+    }
+
+
+def test_a_run_in_which_each_metric_has_a_file_is_one(found):
+    assert found(
+        "mlruns/0/abc/meta.yaml",
+        "mlruns/0/abc/metrics/train/loss",
+        "mlruns/0/abc/metrics/lr",
+        "mlruns/0/abc/params/lr",
+        "mlruns/0/abc/artifacts/metrics.csv",
+        "dvclive/plots/metrics/train/loss.tsv",
+        "dvclive/plots/metrics/lr.tsv",
+    ) == {
+        "mlruns/0/abc": ["metrics/lr", "metrics/train/loss", "params/lr"],
+        "dvclive": ["plots/metrics/lr.tsv", "plots/metrics/train/loss.tsv"],
+    }
+
+
+def test_ranks_and_attempts_are_one_run(found):
+    assert found("j/log.rank0.jsonl", "j/log.rank1.jsonl") == {
+        "j": ["log.rank0.jsonl", "log.rank1.jsonl"]
+    }
+    assert found("k/run1_attempt1.jsonl", "k/run1_attempt2.jsonl", "k/run2_attempt1.jsonl")[
+        "k/run1"
+    ] == ["run1_attempt1.jsonl", "run1_attempt2.jsonl"]
+
+
+def test_a_learning_rate_in_a_name_is_no_suffix(found):
+    assert len(found("lr0.1.jsonl", "lr0.01.jsonl")) == 2
+    assert len(found("sub/run_lr0.1", "sub/run_lr0.01")) == 4
+
+
+def test_no_folder_is_gone_through_twice(found, tmp_path):
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "loop").symlink_to(tmp_path, target_is_directory=True)
+    (tmp_path / "a" / "latest.jsonl").symlink_to(tmp_path / "a" / "metrics.jsonl")
+    passed = Passed()
+    assert found("a/metrics.jsonl", passed=passed) == {"a": ["metrics.jsonl"]}
+    assert passed.told() == [
+        f"passed over, a link to a folder: name it to have it scanned: {tmp_path}/a/loop"
+    ]
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may open every folder")
+def test_a_folder_that_cannot_be_listed_is_told(found, tmp_path):
+    (tmp_path / "locked").mkdir(mode=0)
+    passed = Passed()
+    assert found("a.jsonl", passed=passed)
+    assert "cannot be listed" in passed.told()[0]
+
+
+def test_a_path_that_is_not_there_is_told_before_anything_is_read(tmp_path):
+    (tmp_path / "a.jsonl").touch()
+    with pytest.raises(LogError, match=r"none: cannot be opened \(No such file"):
+        next(find([str(tmp_path), str(tmp_path / "none")], Passed()))
+
+
+def test_a_pattern_stands_for_all_that_match(found, tmp_path):
+    found("a/metrics.csv", "b/metrics.csv", "c/other.csv")
+    jobs = find([f"{tmp_path}/*/metrics.csv"], Passed())
+    assert sorted(job.key for job in jobs) == [
+        f"{tmp_path}/a/metrics.csv",
+        f"{tmp_path}/b/metrics.csv",
+    ]
+
+
+def test_work_begins_before_the_listing_ends(found, tmp_path):
+    found("a/metrics.csv", "b/metrics.csv")
+    jobs = find([str(tmp_path)], Passed())
+    assert next(jobs).run == "a"
+    (tmp_path / "b" / "metrics.csv").unlink()  # it was not listed yet
+    assert list(jobs) == []
+
+
+def test_a_manifest_goes_with_the_log_of_its_name(tmp_path):
+    for name in ("a.jsonl.gz", "b.jsonl", "a.manifest.json", "b.manifest.json", "config.yaml"):
+        (tmp_path / name).write_text("x")
+    jobs = find([str(tmp_path)], Passed())
+    beside = {job.run: [file.path for file in job.beside] for job in jobs}
+    assert beside == {
+        "a.jsonl.gz": ["a.manifest.json", "config.yaml"],
+        "b.jsonl": ["b.manifest.json", "config.yaml"],
+    }
+
+
+def test_among_runs_each_file_with_a_name_of_its_own_is_one(found):
+    names = ["a.csv", "b.csv", "c.jsonl", "d.log", "e.log", "keras_run7.tfevents", "f.wandb"]
+    assert found(*names) == {name: [name] for name in names}
+    assert len(found("metrics.csv")) == len(names) + 1

@@ -1,0 +1,201 @@
+"""What failed runs have in common: found where it is, and nothing named where there is nothing."""
+
+from __future__ import annotations
+
+import random
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from stabdiag.scan.common import in_common
+from stabdiag.scan.rows import table_of
+from stabdiag.scanned import Row, Split
+from tests.scan.made import sweep
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from stabdiag.scanned import Common
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def told(rows: Iterable[Row]) -> tuple[Common, ...]:
+    return in_common(table_of(rows))[0]
+
+
+def runs(failed: Iterable[bool], **settings: Iterable[object]) -> list[Row]:
+    """Return runs with settings by name, each of as many values."""
+    columns = [list(map(str, values)) for values in settings.values()]
+    return [
+        Row(
+            path=f"{i}.csv",
+            run=str(i),
+            outcome="nan-fp32" if fails else "healthy",
+            severity="error" if fails else "ok",
+            settings=dict(zip(settings, (column[i] for column in columns), strict=True)),
+        )
+        for i, fails in enumerate(failed)
+    ]
+
+
+def test_a_threshold_is_told_with_counts_and_what_moved_with_it() -> None:
+    (one,) = told(sweep())
+    assert one.outcome == "error"
+    assert one.split == Split(
+        setting="peak_lr", relation="≥", value=0.003, inside=(11, 12), outside=(1, 12)
+    )
+    assert one.chance < 0.01
+    (twin,) = one.along
+    assert (twin.setting, twin.relation, twin.value) == ("min_lr", "≥", 0.0003)
+
+
+@pytest.mark.parametrize("low", [True, False])
+def test_the_side_that_fails_is_told(low: bool) -> None:
+    warmup = [100 * (i % 10) for i in range(60)]
+    (one,) = told(runs([(w < 300) == low for w in warmup], warmup=warmup))
+    assert (one.split.relation, one.split.value) == (("<" if low else "≥"), 300)
+    assert one.split.inside[0] == one.split.inside[1]
+    assert one.split.outside[0] == 0
+
+
+def test_a_value_of_several_and_a_value_that_alone_is_well() -> None:
+    names = [("a", "b", "c", "d")[i % 4] for i in range(60)]
+    (one,) = told(runs([name == "b" for name in names], host=names))
+    assert (one.split.relation, one.split.value) == ("=", "b")
+    (one,) = told(runs([name != "b" for name in names], host=names))
+    assert (one.split.relation, one.split.value) == ("≠", "b")
+    assert (one.split.inside, one.split.outside) == ((45, 45), (0, 15))
+
+
+def test_of_two_values_the_one_that_fails_is_told() -> None:
+    names = [("no", "yes")[i % 3 == 0] for i in range(60)]
+    for value in ("no", "yes"):
+        (one,) = told(runs([name == value for name in names], fused=names))
+        assert (one.split.relation, one.split.value) == ("=", value)
+        assert one.split.outside[0] == 0
+
+
+def test_a_seed_is_a_name_and_no_amount() -> None:
+    seeds = [i % 10 for i in range(100)]
+    (one,) = told(runs([seed == 4 for seed in seeds], **{"data.seed": seeds}))
+    assert (one.split.relation, one.split.value) == ("=", "4")
+
+
+def test_a_name_of_each_run_tells_nothing() -> None:
+    assert (
+        told(runs([i < 10 for i in range(40)], name=[f"run-{i * 7 % 40}x" for i in range(40)]))
+        == ()
+    )
+
+
+def test_two_settings_that_both_matter_are_told_one_by_one() -> None:
+    rate = [i % 8 for i in range(320)]
+    host = [f"n{i // 8 % 10}" for i in range(320)]
+    failed = [r == 7 or h == "n3" for r, h in zip(rate, host, strict=True)]
+    assert {one.split.setting for one in told(runs(failed, rate=rate, host=host))} == {
+        "rate",
+        "host",
+    }
+
+
+def test_a_setting_that_only_follows_another_is_not_told_by_itself() -> None:
+    rate = [i % 10 for i in range(200)]
+    warmup = [r + (i // 10) % 3 for i, r in enumerate(rate)]
+    (one,) = told(runs([r >= 8 for r in rate], warmup=warmup, rate=rate))
+    assert one.split.setting == "rate"
+    assert [split.setting for split in one.along] == ["warmup"]
+
+
+def test_where_one_failure_is_frequent_another_is_not_told_to_be_rare() -> None:
+    rate = [i % 10 for i in range(200)]
+    rows = [
+        replace(row, outcome="spike-persistent", severity="error") if not r and i % 3 else row
+        for i, (row, r) in enumerate(
+            zip(runs([r >= 3 for r in rate], rate=rate), rate, strict=True)
+        )
+    ]
+    found = {(one.outcome, one.split.relation) for one in told(rows)}
+    assert ("nan-fp32", "≥") in found or ("error", "≥") in found
+    assert len({one.outcome for one in told(rows)}) == len(told(rows))
+
+
+def test_what_is_beyond_chance_and_too_little_to_matter() -> None:
+    rng = np.random.default_rng(4)
+    rate = np.arange(20_000) % 2
+    failed = rng.random(20_000) < np.where(rate, 0.25, 0.2)
+    assert told(runs(failed.tolist(), rate=rate.tolist())) == ()
+
+
+def test_runs_that_do_not_tell_a_setting_are_not_counted() -> None:
+    rows = runs([i % 2 == 0 for i in range(60)], rate=[i % 2 for i in range(60)])
+    rows = [replace(row, settings={}) if i >= 40 else row for i, row in enumerate(rows)]
+    (one,) = told(rows)
+    assert (one.split.inside, one.split.outside) == ((20, 20), (0, 20))
+
+
+@pytest.mark.parametrize(
+    ("rows", "why"),
+    [
+        ([], "fewer than three runs failed"),
+        (runs([True, True, False, False], rate=[1, 1, 2, 2]), "fewer than three runs failed"),
+        (runs([True] * 20, rate=range(20)), "all runs failed alike"),
+        (runs([True] * 5 + [False] * 5), "no setting is known that differs"),
+        (runs([True] * 5 + [False] * 5, rate=[1] * 10), "no setting is known that differs"),
+        ([row for row in sweep() if row.severity is None], "fewer than three runs failed"),
+    ],
+)
+def test_why_nothing_was_compared(rows: list[Row], why: str) -> None:
+    common, compared = in_common(table_of(rows))
+    assert common == ()
+    assert compared.why == why
+
+
+def test_settings_that_most_runs_tell_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("stabdiag.scan.settings._MOST_SETTINGS", 2)
+    rows = runs(
+        [i % 2 == 0 for i in range(60)], **{f"same{i}": [0] * 60 for i in range(9)}, rate=range(60)
+    )
+    rare = replace(rows[0], settings={f"rare{i}": "1" for i in range(9)})
+    told = [
+        replace(row, settings={**row.settings, "fused": str(i % 2)}) for i, row in enumerate(rows)
+    ]
+    common, compared = in_common(table_of([*[rare] * 3, *told]))
+    assert compared.settings == 2
+    assert [one.split.setting for one in common] == ["fused"]
+
+
+def test_the_order_of_the_rows_is_nothing() -> None:
+    rows = sweep()
+    first = told(rows)
+    random.Random(1).shuffle(rows)
+    assert told(rows) == first
+
+
+def test_rows_of_a_part_of_a_table_keep_their_settings() -> None:
+    table = table_of([*runs([False] * 30, rate=[0] * 30), *sweep()])
+    assert in_common(table.slice(30))[0] == told(sweep())
+
+
+@pytest.fixture(scope="module")
+def simulated() -> object:
+    sys.path.insert(0, str(ROOT / "benchmarks"))
+    try:
+        import scan_common
+    finally:
+        sys.path.pop(0)
+    return scan_common
+
+
+def test_what_is_planted_is_found_and_nothing_is_named_where_nothing_is(simulated) -> None:
+    what = simulated.PLANTED[0]
+    rng = np.random.default_rng(11)
+    found = [simulated.planted(rng, what) for _ in range(40)]
+    named = [simulated.settings_of(common) for common in found]
+    assert sum(what.setting in names for names in named) >= 38
+    assert sum(len(common) > 1 for common in found) <= 2
+    assert sum(bool(simulated.nothing(rng)) for _ in range(40)) <= 2

@@ -1,0 +1,109 @@
+"""What the rows of a scan say together."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pyarrow as pa
+from pyarrow import parquet
+
+from stabdiag.scan.overview import overview_of
+from stabdiag.scan.rows import rows_of, table_of
+from stabdiag.scanned import Change, Unread
+from tests.scan.made import sweep
+
+
+def test_counts_by_outcome_the_worst_first() -> None:
+    found = overview_of(sweep())
+    told = [(one.severity, one.outcome, one.runs, one.lost_steps) for one in found.counts]
+    assert told == [
+        ("error", "spike-persistent", 9, 3630),
+        ("error", "nan-bf16", 3, 1190),
+        ("warning", "spike-recovered", 1, 0),
+        ("ok", "healthy", 11, 0),
+        (None, "unread", 2, 0),
+    ]
+    assert (found.runs, found.of("error"), found.of(None), found.lost_steps) == (26, 12, 2, 4820)
+
+
+def test_the_worst_runs_are_those_that_lost_most() -> None:
+    found = overview_of(sweep(), top=3)
+    assert [row.lost_steps for row in found.worst] == [500, 490, 480]
+    everyone = overview_of(sweep(), top=100).worst
+    assert [row.severity for row in everyone] == ["error"] * 12 + ["warning"]
+
+
+def test_all_rows_come_the_worst_first_and_as_often_as_they_are_asked_for() -> None:
+    found = overview_of(sweep())
+    first = list(found.rows)
+    assert first == list(found.rows)
+    assert sorted(row.path for row in first) == sorted(row.path for row in sweep())
+    assert [row.severity for row in first[-2:]] == [None, None]
+
+
+def test_groups_of_like_failures_tell_where_most_of_them_are() -> None:
+    spikes, nans, recovered = overview_of(sweep()).groups
+    assert (spikes.outcome, spikes.runs, spikes.lost_steps) == ("spike-persistent", 9, 3630)
+    assert spikes.steps == (500, 640, 640)
+    assert spikes.near == (640, 640, 6)
+    assert spikes.worst.lost_steps == 500
+    assert (nans.outcome, nans.near) == ("nan-bf16", None)
+    assert (recovered.severity, recovered.steps) == ("warning", (77, 77, 77))
+
+
+def test_the_reasons_of_logs_that_were_not_read_stand_together() -> None:
+    (one,) = overview_of(sweep()).unread
+    assert one == Unread(reason="line …: no usable record", logs=2, example="runs/broken/0.csv")
+
+
+def test_a_reason_that_names_its_log_is_the_same_for_others() -> None:
+    rows = [replace(row, reason=f"{row.path}: empty") for row in sweep() if row.severity is None]
+    (one,) = overview_of(rows).unread
+    assert (one.reason, one.logs) == ("empty", 2)
+
+
+def test_what_changed_since_the_last_scan() -> None:
+    before = sweep()
+    rows = before[1:]
+    rows[0] = replace(rows[0], outcome="nan-bf16", severity="error")
+    at = next(i for i, row in enumerate(rows) if row.outcome == "spike-recovered")
+    rows[at] = replace(rows[at], outcome="healthy", severity="ok")
+    rows[-1] = replace(rows[-1], outcome="healthy", severity="ok")
+    rows.append(replace(rows[3], run="another in the same file"))
+    found = overview_of(rows, before=table_of(before)).changes
+    assert found is not None
+    assert (found.new, found.gone) == (1, 1)
+    path, run = rows[0].path, rows[0].run
+    assert found.worse == (Change(path=path, run=run, before="healthy", after="nan-bf16"),)
+    assert [one.before for one in found.better] == ["spike-recovered"]
+    assert [(one.before, one.after) for one in found.other] == [("unread", "healthy")]
+    assert overview_of(before).changes is None
+
+
+def test_no_rows_at_all() -> None:
+    found = overview_of([])
+    assert (found.runs, found.counts, found.worst, list(found.rows)) == (0, (), (), [])
+
+
+def test_rows_from_disk_say_the_same(tmp_path) -> None:
+    table = table_of(sweep(3))
+    parquet.write_table(table, tmp_path / "rows.parquet", row_group_size=7)
+    read = parquet.read_table(tmp_path / "rows.parquet")
+    parts = pa.concat_tables([read.slice(0, 11), read.slice(11)])
+    assert list(rows_of(parts)) == sweep(3)
+    now, then = overview_of(parts), overview_of(table)
+    for told in ("counts", "worst", "groups", "common", "compared", "unread"):
+        assert getattr(now, told) == getattr(then, told)
+
+
+def test_no_more_rows_are_objects_than_some_at_a_time() -> None:
+    import gc
+
+    from stabdiag.scanned import Row
+
+    most = 0
+    for number, _ in enumerate(overview_of(table_of(sweep(200))).rows):
+        if number % 1000 == 0:
+            most = max(most, sum(type(one) is Row for one in gc.get_objects()))
+    assert number > 4000
+    assert most < 200

@@ -1,0 +1,223 @@
+"""The store: parts that are written whole, read by others, and gone on with."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import duckdb
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+from stabdiag.errors import StabdiagError
+from stabdiag.scan.scan import scan
+from tests.scan.conftest import scanned, write_log
+
+
+def parts(store):
+    return sorted(store.glob("*.parquet"))
+
+
+def keys(store):
+    return [key for part in parts(store) for key in parquet.read_table(part)["key"].to_pylist()]
+
+
+def test_others_read_it_as_it_lies(sweep, tmp_path):
+    store = tmp_path / "rows"
+    scan(sweep, store=store, jobs=2)
+    assert all(path.suffix == ".parquet" for path in store.iterdir())
+    failed = f"SELECT count(*) FROM '{store}/*.parquet' WHERE severity = 'error'"
+    assert duckdb.sql(failed).fetchall() == [(5,)]
+    setting = f"SELECT DISTINCT settings['dropout'] FROM read_parquet('{store}/*.parquet')"
+    assert "0.1" in str(duckdb.sql(setting).fetchall())
+    assert (pd.read_parquet(store)["severity"] == "error").sum() == 5
+    assert pl.read_parquet(store / "*.parquet").filter(pl.col("severity") == "error").height == 5
+
+
+def test_what_has_not_changed_is_not_read_again(sweep, tmp_path):
+    store = tmp_path / "rows"
+    first = scan(sweep, store=store, jobs=2)
+    assert (first.runs, first.reused, first.changes) == (10, 0, None)
+    before = keys(store)
+    again = scan(sweep, store=store, jobs=2)
+    assert (again.runs, again.reused) == (10, 10)
+    assert keys(store) == before
+    write_log(sweep / "run1.jsonl", 2)
+    os.utime(sweep / "run1.jsonl", (1e9, 1e9))
+    write_log(sweep / "run2.jsonl", 3)
+    write_log(sweep / "run10.jsonl", 4)
+    (sweep / "run9.jsonl").unlink()
+    third = scan(sweep, store=store, jobs=2)
+    assert (third.runs, third.reused) == (10, 7)
+    changes = third.changes
+    assert changes is not None
+    assert (changes.new, changes.gone) == (1, 1)
+    assert [change.run for change in changes.better] == ["run1.jsonl"]
+    assert [change.run for change in changes.worse] == ["run2.jsonl"]
+
+
+def test_what_decides_otherwise_reads_all_again(sweep, tmp_path):
+    store = tmp_path / "rows"
+    scan(sweep, store=store, jobs=2)
+    assert scan(sweep, store=store, jobs=2, limits={"spike.sigma": 4}).reused == 0
+    assert scan(sweep, store=store, jobs=2, settings={"dtype": "fp32"}).reused == 0
+    assert scan(sweep, store=store, jobs=2, settings={"dtype": "fp32"}).reused == 10
+
+
+def test_a_manifest_that_changed_counts(tmp_path):
+    store, log = tmp_path / "rows", write_log(tmp_path / "runs" / "metrics.jsonl", 1)
+    (tmp_path / "runs" / "config.yaml").write_text("dropout: 0.2\n")
+    scan(tmp_path / "runs", store=store, jobs=1)
+    log.with_suffix(".manifest.json").write_text('{"dtype": "fp32"}')
+    os.utime(log.with_suffix(".manifest.json"), (2e9, 2e9))
+    (row,) = scan(tmp_path / "runs", store=store, jobs=1).rows
+    assert row.outcome == "nan-fp32"
+
+
+def test_what_could_not_be_read_is_tried_again_and_told_once(sweep, tmp_path):
+    store = tmp_path / "rows"
+    (sweep / "empty.jsonl").touch()
+    for _ in range(3):
+        overview = scan(sweep, store=store, jobs=2)
+        assert overview.of(None) == 1
+    assert overview.reused == 10
+    assert len(keys(store)) == 11
+
+
+def test_a_store_below_what_is_scanned_is_no_log(sweep):
+    for _ in range(2):
+        assert scan(sweep, store=sweep / "rows", jobs=2).runs == 10
+
+
+def test_two_scans_at_once_lose_nothing(sweep, tmp_path):
+    store = tmp_path / "rows"
+    for number in range(10, 20):
+        write_log(tmp_path / "other" / f"run{number}.jsonl", number)
+    with ThreadPoolExecutor(3) as threads:
+        paths = [[sweep], [tmp_path / "other"], [sweep, tmp_path / "other"]]
+        found = list(threads.map(lambda path: scan(path, store=store, jobs=1), paths))
+    assert [one.runs for one in found] == [10, 10, 20]
+    again = scan([sweep, tmp_path / "other"], store=store, jobs=1)
+    assert (again.runs, again.reused) == (20, 20)
+    assert not list(store.glob(".*"))
+
+
+def test_of_equal_times_one_scan_counts(sweep, tmp_path):
+    store = tmp_path / "rows"
+    scan(sweep, store=store, jobs=1)
+    (part,) = parts(store)
+    table = parquet.read_table(part)
+    other = table.set_column(
+        table.schema.get_field_index("scan"), "scan", pa.array(["z"] * table.num_rows)
+    )
+    parquet.write_table(other, part.with_name(part.name[:-9] + "f.parquet"))
+    assert scan(sweep, store=store, jobs=1).runs == 10
+
+
+def test_rows_of_an_older_version_lack_columns(sweep, tmp_path):
+    store = tmp_path / "rows"
+    scan(sweep, store=store, jobs=1)
+    (part,) = parts(store)
+    table = parquet.read_table(part)
+    parquet.write_table(table.drop_columns(["curve", "reason", "etag", "eval_loss"]), part)
+    overview = scan(sweep, store=store, jobs=1)
+    assert (overview.runs, overview.reused) == (10, 10)
+    assert next(iter(overview.rows)).reason == ""
+
+
+def _newer(store):
+    table = pa.table({"key": ["a"]}).replace_schema_metadata({"stabdiag-scan": '{"version": 2}'})
+    parquet.write_table(table, store / f"stabdiag-{1:020d}-00000000.parquet")
+
+
+def _foreign(store):
+    parquet.write_table(pa.table({"a": [1]}), store / "mine.parquet")
+
+
+def _torn(store):
+    (store / f"stabdiag-{1:020d}-00000000.parquet").write_bytes(b"PAR1 and no more")
+
+
+@pytest.mark.parametrize(
+    ("make", "told"),
+    [(_newer, "another version"), (_foreign, "no part of a store"), (_torn, "cannot be read")],
+)
+def test_a_store_that_is_none(sweep, tmp_path, make, told):
+    store = tmp_path / "rows"
+    store.mkdir()
+    make(store)
+    before = list(store.iterdir())
+    with pytest.raises(StabdiagError, match=told):
+        scan(sweep, store=store, jobs=1)
+    assert list(store.iterdir()) == before
+
+
+def test_a_store_that_is_a_file(sweep, tmp_path):
+    (tmp_path / "rows").touch()
+    with pytest.raises(StabdiagError, match="cannot be opened"):
+        scan(sweep, store=tmp_path / "rows")
+
+
+def test_killed_at_any_moment_it_goes_on(tmp_path, started):
+    for number in range(60):
+        write_log(tmp_path / "sweep" / f"run{number}.jsonl", number)
+    store = tmp_path / "rows"
+    command = ("-m", "stabdiag", "scan", tmp_path / "sweep", "-o", store, "--jobs", 2, "-f", "json")
+    # Parts are written more often than by default, so that there is more to interrupt.
+    often = tmp_path / "often"
+    often.mkdir()
+    (often / "sitecustomize.py").write_text(
+        "import sys\n"
+        "if 'scan' in sys.argv or '-c' not in sys.argv:\n"
+        "    from stabdiag.scan import store\n"
+        "    store._MOST = 3\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(often)}
+    began = time.monotonic()
+    whole = scanned(tmp_path / "sweep", "-f", "json", "--jobs", 2)
+    took = time.monotonic() - began
+    rng = random.Random(8)
+    killed = 0
+    for _ in range(10):
+        process = started(*command, env=environment)
+        try:
+            process.wait(timeout=took * rng.uniform(0.2, 1.0))
+        except subprocess.TimeoutExpired:
+            os.kill(process.pid, signal.SIGKILL)
+            killed += 1
+        process.communicate()
+    assert killed
+    done = scanned(tmp_path / "sweep", "-o", store, "-f", "json", "--jobs", 2)
+
+    def facts(text):
+        told = json.loads(text)
+        return sorted((row["path"], row["outcome"], row["action"]) for row in told["rows"])
+
+    assert facts(done.stdout) == facts(whole.stdout)
+    held = keys(store)
+    assert len(held) == len(set(held)) == 60
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_stopped_it_can_be_gone_on_with(sweep, tmp_path, started, number, code):
+    os.mkfifo(tmp_path / "waits.jsonl")
+    store = tmp_path / "rows"
+    process = started(
+        *("-m", "stabdiag", "scan", sweep, tmp_path / "waits.jsonl", "-o", store, "--jobs", 1)
+    )
+    # The pipe is smallest and read last: once somebody reads it, all else is read.
+    with (tmp_path / "waits.jsonl").open("wb"):
+        process.send_signal(number)
+        _, told = process.communicate(timeout=60)
+    assert (process.returncode, told) == (code, "stabdiag: stopped; the same command goes on\n")
+    overview = scan(sweep, store=store, jobs=1)
+    assert overview.runs == 10
+    assert overview.changes is None

@@ -1,0 +1,54 @@
+"""Conditions on rows."""
+
+from __future__ import annotations
+
+import pytest
+
+from stabdiag.errors import StabdiagError
+from stabdiag.scan.rows import table_of
+from stabdiag.scan.where import where
+from tests.scan.made import sweep
+
+
+@pytest.mark.parametrize(
+    ("condition", "count"),
+    [
+        ("severity=error", 12),
+        ("severity!=error", 14),
+        ("outcome=nan-*", 3),
+        ("outcome!=nan-*", 23),
+        ("run=lr-0.0?/seed1", 2),
+        (" peak_lr >= 0.003 ", 12),
+        ("peak_lr<0.003", 12),
+        ("peak_lr=1e-3", 4),
+        ("lost_steps>400", 4),
+        ("schedule=cosine", 8),
+        ("schedule=cos", 0),
+        ("min_lr<=0.0001", 12),
+        ("min_lr=1e-4", 4),
+        ("output_dir=/data/lr-1e-05*", 0),
+        ("output_dir=*seed_", 0),
+        ("reason=line 1: no usable record", 1),
+    ],
+)
+def test_the_rows_for_which_it_holds(condition: str, count: int) -> None:
+    assert where(table_of(sweep()), condition).num_rows == count
+
+
+@pytest.mark.parametrize(
+    ("condition", "told"),
+    [
+        ("severity", "wants NAME=VALUE"),
+        ("=3", "wants NAME=VALUE"),
+        ("peaklr=3", "did you mean peak_lr?"),
+        ("curve=3", "no run has such a field or setting"),
+        ("schedule>cosine", "compares numbers"),
+        ("schedule>3", "compares numbers"),
+        ("peak_lr>high", "compares numbers"),
+    ],
+)
+def test_what_is_none_is_told_in_one_line(condition: str, told: str) -> None:
+    with pytest.raises(StabdiagError, match="--where") as error:
+        where(table_of(sweep()), condition)
+    assert told in str(error.value)
+    assert "\n" not in str(error.value)

@@ -1,0 +1,100 @@
+"""Logs that end or hold the worker that reads them cost no other log its row."""
+
+from __future__ import annotations
+
+import json
+import os
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from multiprocessing import get_context
+
+import pytest
+
+from stabdiag.errors import StabdiagError
+from stabdiag.scan import run
+from stabdiag.scan.scan import scan
+from tests.scan.conftest import KILLER, scanned, write_log
+
+LATE = "given up after 3 s"
+KILLED = "ends the worker that reads it: the process was killed, or needs too much memory"
+
+
+def rows_of(done):
+    assert done.returncode in (0, 1, 2), done.stderr
+    return {row["run"]: row for row in json.loads(done.stdout)["rows"]}
+
+
+def test_a_log_that_ends_every_worker_is_a_row(sweep, killing):
+    write_log(sweep / "kills.jsonl")
+    done = scanned(sweep, "--jobs", 2, "-f", "json", env=killing)
+    rows = rows_of(done)
+    assert len(rows) == 11
+    unread = [row for row in rows.values() if row["outcome"] == "unread"]
+    assert [(row["run"], row["reason"]) for row in unread] == [("kills.jsonl", KILLED)]
+
+
+def test_a_log_that_hangs_is_a_row(sweep):
+    os.mkfifo(sweep / "waits.jsonl")  # nobody writes to it
+    done = scanned(sweep, sweep / "waits.jsonl", "--jobs", 2, "--timeout", 3, "-f", "json")
+    rows = rows_of(done)
+    assert len(rows) == 11
+    unread = [row for row in rows.values() if row["outcome"] == "unread"]
+    assert [row["reason"] for row in unread] == [LATE]
+    assert "neither a file nor a folder" in done.stderr
+
+
+# The thread that is told to end leaves the pipe to be closed by whoever cleans up.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_thread_that_hangs_is_given_up(sweep, tmp_path):
+    os.mkfifo(tmp_path / "waits.jsonl")
+    with ThreadPoolExecutor(2) as threads:
+        overview = scan([sweep, tmp_path / "waits.jsonl"], executor=threads, jobs=2, timeout=3)
+        assert [row.reason for row in overview.rows if row.outcome == "unread"] == [LATE]
+        assert overview.runs == 11
+        with (tmp_path / "waits.jsonl").open("wb"):  # let the thread end
+            pass
+
+
+def _deadly() -> None:
+    exec(KILLER, {})
+
+
+def test_a_pool_that_breaks_is_made_anew(sweep):
+    write_log(sweep / "kills.jsonl")
+
+    def make() -> ProcessPoolExecutor:
+        return ProcessPoolExecutor(2, get_context("spawn"), _deadly)
+
+    overview = scan(sweep, executor=make, jobs=2)
+    assert overview.runs == 11
+    unread = [row for row in overview.rows if row.outcome == "unread"]
+    assert [(row.run, row.reason) for row in unread] == [("kills.jsonl", KILLED)]
+
+
+class _Mute(ThreadPoolExecutor):
+    """Never comes back with one log."""
+
+    def submit(self, fn, /, jobs, *args):
+        if any("mute" in job.key for job in jobs):
+            return Future()
+        return super().submit(fn, jobs, *args)
+
+
+def test_what_no_worker_comes_back_with_is_a_row(sweep, monkeypatch):
+    monkeypatch.setattr(run, "_GRACE", 0.0)
+    write_log(sweep / "mute.jsonl")
+    with _Mute(2) as executor:
+        overview = scan(sweep, executor=executor, jobs=2, timeout=3)
+    assert overview.runs == 11
+    unread = [row for row in overview.rows if row.outcome == "unread"]
+    assert [row.reason for row in unread] == ["no worker came back with it in time"]
+
+
+class _Refusing(Executor):
+    def submit(self, fn, /, *args, **kwargs):
+        raise RuntimeError("closed for today")
+
+
+def test_an_executor_that_takes_no_work_is_told(sweep):
+    told = "the executor takes no more work .RuntimeError: closed for today.; what was read is kept"
+    with pytest.raises(StabdiagError, match=told):
+        scan(sweep, executor=_Refusing(), jobs=2)

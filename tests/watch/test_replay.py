@@ -1,0 +1,96 @@
+"""A healthy run whose log comes in torn blocks, is rotated, cut or written anew is left alone."""
+
+from __future__ import annotations
+
+import json
+import os
+from contextlib import closing, suppress
+from itertools import pairwise
+from random import Random
+from typing import TYPE_CHECKING
+
+import pytest
+
+from stabdiag.errors import LogError
+from stabdiag.findings import Severity
+from stabdiag.places import Asked
+from stabdiag.readers.columns import every_column
+from stabdiag.watch import Ask, open_source
+from stabdiag.watch.certain import certain
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+BLOCKS = 12
+
+
+def appended(log: Path, block: bytes) -> None:
+    with log.open("ab") as file:
+        file.write(block)
+
+
+def rotated(log: Path, block: bytes) -> None:
+    log.replace(log.with_suffix(f".{len(list(log.parent.iterdir()))}"))
+    log.write_bytes(block)
+
+
+def emptied(log: Path, block: bytes) -> None:
+    """Copy a log and empty it, as logrotate's copytruncate does."""
+    os.truncate(log, 0)
+    appended(log, block)
+
+
+def rewritten(log: Path, block: bytes) -> None:
+    log.write_bytes(log.read_bytes() + block)
+
+
+def replaced(log: Path, block: bytes) -> None:
+    whole = log.read_bytes() + block
+    log.unlink()
+    log.write_bytes(whole)
+
+
+def cut_back(log: Path, block: bytes) -> None:
+    """Cut a log in the middle, and write that part of it again."""
+    held = log.read_bytes()
+    os.truncate(log, len(held) // 2)
+    appended(log, held[len(held) // 2 :] + block)
+
+
+WAYS = (appended, rotated, emptied, rewritten, replaced, cut_back)
+
+
+def text_of(lines: list[str], format: str) -> str:
+    """Return a log of so many steps in one of three formats."""
+    losses = [json.loads(line)["loss"] for line in lines]
+    if format == "csv":
+        return "step,loss\n" + "".join(f"{step},{loss}\n" for step, loss in enumerate(losses))
+    if format == "text":
+        return "".join(f"step {step} loss: {loss}\n" for step, loss in enumerate(losses))
+    return "".join(lines)
+
+
+@pytest.mark.parametrize("format", ["jsonl", "csv", "text"])
+@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
+def test_it_is_left_alone(
+    way: Callable[[Path, bytes], None],
+    format: str,
+    lines: Callable[..., list[str]],
+    tmp_path: Path,
+) -> None:
+    data, random = text_of(lines(400), format).encode(), Random(8)
+    cuts = sorted(random.sample(range(1, len(data)), BLOCKS - 1))
+    # A file that is moved or emptied ends with a line.
+    cuts = [data.index(b"\n", cut) + 1 if at % 4 == 2 else cut for at, cut in enumerate(cuts)]
+    log = tmp_path / "run.log"
+    log.touch()
+    with closing(open_source([str(log)], Asked(format=None, wanted=every_column))) as source:
+        for at, (begin, end) in enumerate(pairwise([0, *cuts, len(data)])):
+            (way if at % 4 == 3 else appended)(log, data[begin:end])
+            source.look()
+            with suppress(LogError):
+                report = Ask().diagnose(source, whole=False)
+                assert certain(report, Severity.ERROR) is None
+        assert report.history.source.records == 400
+    assert report.diagnosis.slug == "healthy"
