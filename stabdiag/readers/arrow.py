@@ -132,6 +132,8 @@ def _from_dictionary(array: Array, missing: int) -> Piece:
     else:
         keys = piece_of_array(array.dictionary, missing=missing)
     index = np.where(here, _from_numbers(array.indices, missing).values, 0).astype(np.intp)
+    if not 0 <= index.min() <= index.max() < len(keys.states):
+        raise pa.ArrowInvalid("an index beyond its dictionary")  # nor does Arrow look at them
     states = np.where(here, keys.states[index], missing).astype(np.uint8)
     rank = np.cumsum(keys.states == WORD) - 1
     words = [keys.words[place] for place in rank[index[states == WORD]].tolist()]

@@ -14,8 +14,10 @@ from pyarrow import parquet
 
 from stabdiag.errors import LogError, NoUsableRecord
 from stabdiag.readers import from_object, read_columns, read_stream
+from stabdiag.readers.arrow import piece_of_array
 from stabdiag.readers.columns import every_column
 from stabdiag.readers.source import Stream
+from stabdiag.readers.words import NULL
 
 
 @pytest.fixture
@@ -198,6 +200,12 @@ def test_a_flipped_bit_never_makes_a_column_of_another_length():
         except LogError as error:
             refused.append(str(error))
     assert any("rows where the file tells of 3" in message for message in refused)
+
+
+def test_an_index_beyond_its_dictionary():
+    beyond = pa.DictionaryArray.from_arrays([0, 91], ["a"], safe=False)
+    with pytest.raises(pa.ArrowException, match="beyond its dictionary"):
+        piece_of_array(beyond, missing=NULL)
 
 
 def test_more_rows_than_any_log_of_that_size_has_are_refused(log, monkeypatch):
