@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
@@ -43,6 +44,7 @@ def test_a_log_that_hangs_is_a_row(sweep):
 
 
 # The thread that is told to end leaves the pipe to be closed by whoever cleans up.
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_a_thread_that_hangs_is_given_up(sweep, tmp_path):
     os.mkfifo(tmp_path / "waits.jsonl")
@@ -52,6 +54,7 @@ def test_a_thread_that_hangs_is_given_up(sweep, tmp_path):
         assert overview.runs == 11
         with (tmp_path / "waits.jsonl").open("wb"):  # let the thread end
             pass
+    gc.collect()  # here, and not in the midst of another test
 
 
 def _deadly() -> None:
