@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import runpy
 from contextlib import closing, suppress
 from itertools import pairwise
+from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING
 
@@ -13,14 +15,13 @@ import pytest
 
 from stabdiag.errors import LogError
 from stabdiag.findings import Severity
-from stabdiag.places import Asked
+from stabdiag.places import Asked, read_place
 from stabdiag.readers.columns import every_column
 from stabdiag.watch import Ask, open_source
 from stabdiag.watch.certain import certain
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
 BLOCKS = 12
 
@@ -94,3 +95,15 @@ def test_it_is_left_alone(
                 assert certain(report, Severity.ERROR) is None
         assert report.history.source.records == 400
     assert report.diagnosis.slug == "healthy"
+
+
+@pytest.mark.parametrize("run", ["healthy-failed-attempt", "symptom-loss-oscillating"])
+def test_fixtures_that_a_watch_ends_though_they_end_well_are_told(run: str) -> None:
+    """One that is left alone some day is to be struck off the page."""
+    root = Path(__file__).parents[2]
+    assert f"`{run}`" in (root / "docs" / "watch.md").read_text(encoding="utf-8")
+    replay = runpy.run_path(str(root / "benchmarks" / "watch_replay.py"))
+    (log,) = (root / "fixtures" / "runs" / run).glob("log.*")
+    told = replay["told"](run, read_place([log]), 4)
+    assert told.ended_by is not None
+    assert not told.errors
