@@ -5,7 +5,8 @@ Every message says what is wrong, where, and what to do about it, in one line.
     StabdiagError
     ├── LogError            the log cannot be read
     │   ├── NoUsableRecord  it was read, and nothing in it can be used
-    │   └── ColumnError     a column that is asked for or needed is not there
+    │   ├── ColumnError     a column that is asked for or needed is not there
+    │   └── TooSlow         it does not come in any reasonable time
     ├── ManifestError       the manifest cannot be read
     ├── LimitError          an unknown limit, or a value out of its range
     └── ConfigError         a configuration file cannot be read
@@ -34,6 +35,10 @@ class NoUsableRecord(LogError):
 
 class ColumnError(LogError):
     """A column that was asked for, or without which nothing works, is not in the log."""
+
+
+class TooSlow(LogError):
+    """What a URL leads to does not come in any reasonable time."""
 
 
 class ManifestError(StabdiagError):

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
-from stabdiag.errors import LogError
+from stabdiag.errors import LogError, TooSlow
 from stabdiag.places.listing import DEEPEST, MOST_FILES, Entry, is_skipped, opened
-from stabdiag.places.urls import TooSlow, fail, file_system, shown
+from stabdiag.places.urls import fail, file_system, shown
 from stabdiag.readers.compressed import unpacked
 from stabdiag.readers.source import Stream
 

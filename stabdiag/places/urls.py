@@ -6,17 +6,13 @@ from importlib.util import find_spec
 from typing import Any, Final, NoReturn, TypeAlias
 from urllib.parse import urlsplit
 
-from stabdiag.errors import LogError, did_you_mean
+from stabdiag.errors import LogError, TooSlow, did_you_mean
 
 # fsspec has no types.
 FileSystem: TypeAlias = Any
 
 _INSTALL: Final = "pip install 'stabdiag[remote]'"
 _PACKAGES: Final = {"http": "aiohttp", "https": "aiohttp", "sftp": "paramiko", "ssh": "paramiko"}
-
-
-class TooSlow(LogError):
-    """What a URL leads to does not come in any reasonable time."""
 
 
 def shown(url: str) -> str:

@@ -18,8 +18,7 @@ from urllib.parse import urljoin
 
 from aiohttp import ClientRequest, ClientResponse, ClientTimeout
 
-from stabdiag.errors import LogError
-from stabdiag.places.urls import TooSlow
+from stabdiag.errors import LogError, TooSlow
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

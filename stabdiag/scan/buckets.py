@@ -12,7 +12,7 @@ from stabdiag.scan.group import File, Job
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from stabdiag.scan.find import Below, Passed
+    from stabdiag.scan.group import Below, Passed
 
 
 def find_remote(url: str, passed: Passed, below: Below) -> Iterator[Job]:

@@ -4,55 +4,23 @@ from __future__ import annotations
 
 import os
 import re
-from collections import Counter
-from dataclasses import dataclass, field
 from glob import has_magic, iglob
 from pathlib import Path
 from stat import S_ISDIR, S_ISREG
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final
 
 from stabdiag.errors import LogError
 from stabdiag.places.listing import is_skipped
-from stabdiag.scan.group import INNER, File, Job, jobs_in
+from stabdiag.scan.group import INNER, File, Job, Lister, Passed, jobs_in
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator, Sequence
+    from collections.abc import Generator, Iterator, Sequence
 
 # Nobody keeps runs deeper; a folder that is mounted in itself has no end.
 _DEEPEST: Final = 64
 
 # How parts of a store of rows are called: they are no logs.
 PART: Final = re.compile(r"stabdiag-\d+-[0-9a-f]+\.parquet")
-
-
-@dataclass
-class Passed:
-    """What was passed over: how often, for which reason, and an example of each."""
-
-    counts: Counter[str] = field(default_factory=Counter)
-    examples: dict[str, str] = field(default_factory=dict)
-
-    def over(self, why: str, what: str, times: int = 1) -> None:
-        """Note one more, or several."""
-        self.counts[why] += times
-        self.examples.setdefault(why, what)
-
-    def add(self, other: Passed) -> None:
-        """Note what another part of the scan passed over."""
-        for why, times in other.counts.items():
-            self.over(why, other.examples[why], times)
-
-    def told(self) -> list[str]:
-        """Say what was passed over, a line for each reason."""
-        return [
-            f"passed over, {why}: {self.examples[why]}{f' and {n - 1} more' if n > 1 else ''}"
-            for why, n in self.counts.most_common()
-        ]
-
-
-# What lists the files and the names of the folders in a folder, and yields the runs below one.
-Lister: TypeAlias = "Callable[[str, Passed], tuple[list[File], list[str]]]"
-Below: TypeAlias = "Callable[[str, Lister, Passed], Iterator[Job]]"
 
 
 def find(paths: Sequence[str], passed: Passed) -> Iterator[Job]:

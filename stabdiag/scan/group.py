@@ -12,16 +12,17 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, field
 from itertools import groupby
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from stabdiag.places.beside import is_manifest
 from stabdiag.places.best import ARCHIVES
 from stabdiag.places.logs import may_be_log
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
 # Folders in which a run keeps a part of its logs.
 INNER: Final = re.compile(
@@ -95,6 +96,36 @@ class Job:
     def etag(self) -> str | None:
         """What a store has instead: the tags of all its files."""
         return " ".join(f.etag for f in (*self.logs, *self.beside) if f.etag)[:200] or None
+
+
+@dataclass
+class Passed:
+    """What was passed over: how often, for which reason, and an example of each."""
+
+    counts: Counter[str] = field(default_factory=Counter)
+    examples: dict[str, str] = field(default_factory=dict)
+
+    def over(self, why: str, what: str, times: int = 1) -> None:
+        """Note one more, or several."""
+        self.counts[why] += times
+        self.examples.setdefault(why, what)
+
+    def add(self, other: Passed) -> None:
+        """Note what another part of the scan passed over."""
+        for why, times in other.counts.items():
+            self.over(why, other.examples[why], times)
+
+    def told(self) -> list[str]:
+        """Say what was passed over, a line for each reason."""
+        return [
+            f"passed over, {why}: {self.examples[why]}{f' and {n - 1} more' if n > 1 else ''}"
+            for why, n in self.counts.most_common()
+        ]
+
+
+# What lists the files and the names of the folders in a folder, and yields the runs below one.
+Lister: TypeAlias = "Callable[[str, Passed], tuple[list[File], list[str]]]"
+Below: TypeAlias = "Callable[[str, Lister, Passed], Iterator[Job]]"
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 import pyarrow.compute as pc
 
 from stabdiag.errors import StabdiagError
-from stabdiag.scan.find import Passed
+from stabdiag.scan.group import Passed
 from stabdiag.scan.work import Batch, read_batch, unread
 
 if TYPE_CHECKING:

@@ -15,7 +15,8 @@ from stabdiag import __version__
 from stabdiag.errors import NoUsableRecord, StabdiagError
 from stabdiag.given import check_options, limits_from
 from stabdiag.scan.executors import opened
-from stabdiag.scan.find import Passed, find
+from stabdiag.scan.find import find
+from stabdiag.scan.group import Passed
 from stabdiag.scan.overview import overview_of
 from stabdiag.scan.run import Found, Reading
 from stabdiag.scan.store import Store

@@ -28,8 +28,8 @@ from stabdiag.places.tar import Tar
 from stabdiag.places.urls import shown
 from stabdiag.places.zip import Zip, open_zip
 from stabdiag.readers.source import Stream, open_stream
-from stabdiag.scan.find import Lister, Passed, jobs_below
-from stabdiag.scan.group import File, Job, storable_text
+from stabdiag.scan.find import jobs_below
+from stabdiag.scan.group import File, Job, Lister, Passed, storable_text
 from stabdiag.scan.rows import table_of
 from stabdiag.scan.told import row_of
 from stabdiag.scanned import UNREAD, Row

@@ -7,7 +7,8 @@ import os
 import pytest
 
 from stabdiag.errors import LogError
-from stabdiag.scan.find import Passed, find
+from stabdiag.scan.find import find
+from stabdiag.scan.group import Passed
 
 
 @pytest.fixture
