@@ -6,13 +6,14 @@ import gc
 import signal
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from stabdiag.cli import options
 from stabdiag.cli.again import command
 from stabdiag.cli.terminal import check_outputs, tell, terminal, write
+from stabdiag.errors import StabdiagError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 
     from stabdiag.cli.scan_display import ScanDisplay
     from stabdiag.scan.scan import Progress
+
+# The one format that is no text.
+_ROWS: Final = "parquet"
 
 EPILOG = """
 **Examples**
@@ -32,7 +36,7 @@ EPILOG = """
 
 `stabdiag scan runs --where severity=error --top 30`
 
-`stabdiag scan runs -o rows --write html=runs.html --write csv=runs.csv`
+`stabdiag scan runs -o rows --write html=runs.html --write parquet=runs.parquet`
 
 `stabdiag scan /shared/runs -o rows --executor dask --scheduler tcp://node1:8786`
 
@@ -121,10 +125,13 @@ def scan(
     from stabdiag.formats import names
     from stabdiag.formats.scans import FORMATS, render
     from stabdiag.scan.process import without_pandas
+    from stabdiag.scan.rows import write_rows
     from stabdiag.scan.scan import asked, scan_into
 
-    beside = options.besides_of(also, names(FORMATS))
+    beside = options.besides_of(also, [*names(FORMATS), _ROWS])
     check_outputs([path for path, _ in beside], paths, config)
+    if format == _ROWS:
+        raise StabdiagError("parquet is no text: --write parquet=FILE, or -o FOLDER, writes it")
     chosen = options.format_of(format, None, names(FORMATS))
     gc.enable()  # a command that is soon over does without
     ask = asked(
@@ -170,7 +177,10 @@ def scan(
     told = {"command": command("scan", paths, flags), "fail_on": fail_on}
     overview = found.overview
     for path, name in beside:
-        write(render(overview, name, **told), path)
+        if name == _ROWS:
+            write_rows(overview.rows, path)
+        else:
+            write(render(overview, name, **told), path)
     write(render(overview, chosen, **told, **terminal(None, color)), None)
     severities = {one.severity for one in overview.counts}
     if any(one is not None and fails(Severity(one), fail_on) for one in severities):

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from stabdiag.files import written_whole
 from stabdiag.scanned import Row
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+    from pathlib import Path
 
 _AT_ONCE = 1000
 
@@ -37,6 +39,18 @@ def table_of(rows: Iterable[Row]) -> pa.Table:
             held = []
     batches.append(_batch(held))
     return pa.Table.from_batches(batches, schema=SCHEMA)
+
+
+def write_rows(rows: Iterable[Row], output: Path) -> None:
+    """Write rows as one Parquet file, as a whole or not at all.
+
+    Raises:
+        StabdiagError: if it cannot be written.
+    """
+    from pyarrow import parquet
+
+    with written_whole(output) as file:
+        parquet.write_table(table_of(rows), file, compression="zstd")
 
 
 def _batch(rows: list[dict[str, Any]]) -> pa.RecordBatch:

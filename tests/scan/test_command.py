@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 import pytest
+from pyarrow import parquet
 
 from tests.scan.conftest import scanned, write_log
 
@@ -24,15 +25,16 @@ def test_the_overview_and_the_exit_codes(stabdiag, sweep, tmp_path):
 
 
 def test_other_formats_and_conditions(stabdiag, sweep, tmp_path):
-    page, table = tmp_path / "page.json", tmp_path / "rows.csv"
+    page, table, rows = tmp_path / "page.json", tmp_path / "rows.csv", tmp_path / "rows.parquet"
     done = stabdiag(
         *("scan", sweep, "--where", "severity=error", "--top", 2, "-o", tmp_path / "rows"),
-        *("--write", f"json={page}", "--write", f"csv={table}"),
+        *("--write", f"json={page}", "--write", f"csv={table}", "--write", f"parquet={rows}"),
     )
     assert done.code == 1
     told = json.loads(page.read_text())
     assert len(told["rows"]) == 5
     assert len(table.read_text().splitlines()) == 6
+    assert parquet.read_table(rows)["run"].to_pylist() == [row["run"] for row in told["rows"]]
 
 
 @pytest.mark.parametrize(
@@ -45,6 +47,7 @@ def test_other_formats_and_conditions(stabdiag, sweep, tmp_path):
         (["."], ".: no log of a run is found; stabdiag formats lists what can be read"),
         ([".", "--limit", "spike.sigma=x"], "spike.sigma"),
         ([".", "--write", "sarif=a"], "unknown format 'sarif'"),
+        ([".", "-f", "parquet"], "--write parquet=FILE"),
         ([".", "--scheduler", "tcp://x:1"], "a scheduler is Dask's: --executor dask"),
         ([".", "--executor", "dask"], "--executor dask wants --scheduler ADDRESS"),
         ([".", "--executor", "mine"], "--executor mine: there is dask, and any other as"),
