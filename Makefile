@@ -38,11 +38,12 @@ test-all:  ## run the tests on each Python from 3.11 on that is found, or on PYT
 		$(MAKE) --no-print-directory tests PYTHON=$$python VENV=.venvs/$$version; \
 	done
 
-# What old versions are warned about by new ones is theirs to mend.
+# What old versions are warned about by new ones is theirs to mend; the contracts of the imports are
+# checked by a tool that wants a newer rich.
 test-lowest:  ## run the tests with the lowest version of each dependency that is declared
 	@mkdir -p .venvs && .ci/lowest > .venvs/lowest.txt
 	@$(MAKE) --no-print-directory tests VENV=.venvs/lowest CONSTRAINTS=.venvs/lowest.txt \
-		TESTS="-W ignore::DeprecationWarning $(TESTS)"
+		TESTS="-W ignore::DeprecationWarning --ignore tests/test_layers.py $(TESTS)"
 
 test-newest:  ## run the tests with the newest version of everything
 	@$(MAKE) --no-print-directory tests VENV=.venvs/newest CONSTRAINTS=/dev/null

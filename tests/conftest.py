@@ -7,11 +7,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
+from hypothesis import settings
 
 from stabdiag.cli import main
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+# No test asserts a time.
+settings.register_profile("stabdiag", deadline=None)
+settings.load_profile("stabdiag")
 
 ROOT = Path(__file__).resolve().parent.parent
 

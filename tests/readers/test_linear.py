@@ -216,7 +216,8 @@ def test_every_pattern():
     slow = {}
     for name, pattern, methods in used():
         for way, attack in product(ways(pattern, methods), attacks(pattern)):
-            if is_slow(way, attack):
+            # What else the machine does may take time of one look, and hardly of three.
+            if all(is_slow(way, attack) for _ in range(3)):
                 slow[name] = attack(20)
                 break
     assert not slow

@@ -85,7 +85,7 @@ def _common(one: Common) -> Json:
     return {
         "text": escape(words.statement(one)),
         "outcome": escape(one.outcome),
-        "chance": scalar(one.chance),
+        "chance": scalar(float(f"{one.chance:.6g}")),  # the same on every machine
         **_split(one.split),
         "along": [_split(split) for split in one.along],
     }
