@@ -22,7 +22,7 @@ from pyarrow import parquet
 from stabdiag import read
 from stabdiag.assemble import build_history
 from stabdiag.errors import LogError
-from stabdiag.limits import Limits
+from stabdiag.model.limits import Limits
 from stabdiag.readers import read_stream
 from stabdiag.readers.registry import READERS, Reader, reader
 from stabdiag.readers.sniff import sniff

@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stabdiag.model.scan import Row
 from stabdiag.scan.common import in_common
 from stabdiag.scan.rows import table_of
-from stabdiag.scanned import Row
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from stabdiag.scanned import Common
+    from stabdiag.model.scan import Common
 
     Sweep = list[dict[str, str | float]]
 

@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING, Any
 
 import stabdiag
 from stabdiag.errors import StabdiagError
-from stabdiag.manifest import parse_manifest
+from stabdiag.model.manifest import parse_manifest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from stabdiag.report import Report
+    from stabdiag.model.report import Report
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent

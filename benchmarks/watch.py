@@ -33,9 +33,9 @@ from watch_replay import first
 
 from stabdiag.api import diagnose
 from stabdiag.assemble import build_history
-from stabdiag.findings import Severity
-from stabdiag.limits import Limits
-from stabdiag.manifest import parse_manifest
+from stabdiag.model.findings import Severity
+from stabdiag.model.limits import Limits
+from stabdiag.model.manifest import parse_manifest
 from stabdiag.readers import read_columns
 from stabdiag.watch.certain import certain
 

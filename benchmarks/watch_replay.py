@@ -24,9 +24,9 @@ from typing import TYPE_CHECKING, Any
 from stabdiag.api import diagnose
 from stabdiag.assemble import build_history
 from stabdiag.errors import LogError
-from stabdiag.findings import Severity
-from stabdiag.limits import Limits
-from stabdiag.manifest import parse_manifest
+from stabdiag.model.findings import Severity
+from stabdiag.model.limits import Limits
+from stabdiag.model.manifest import parse_manifest
 from stabdiag.places import Asked, Found, read_place
 from stabdiag.readers import from_object
 from stabdiag.readers.columns import every_column
@@ -36,9 +36,9 @@ from stabdiag.watch.certain import certain
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from stabdiag.findings import Finding
+    from stabdiag.model.findings import Finding
+    from stabdiag.model.report import Report
     from stabdiag.readers import Column, Columns
-    from stabdiag.report import Report
 
 HERE = Path(__file__).parent
 RUNS = HERE.parent / "fixtures" / "runs"

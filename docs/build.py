@@ -26,11 +26,11 @@ from build_pictures import pictures
 
 import stabdiag
 from stabdiag.explain.pages import PAGES, page
-from stabdiag.findings import ActionKind
 from stabdiag.formats import render, svg
 from stabdiag.formats.scans.terminal import OverviewPage
-from stabdiag.manifest.keys import KEYS
-from stabdiag.roles import ROLES
+from stabdiag.model.findings import ActionKind
+from stabdiag.model.manifest.keys import KEYS
+from stabdiag.model.roles import ROLES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import stabdiag
-from stabdiag.checklist import checklist
+from stabdiag.checks.checklist import checklist
+from stabdiag.checks.preflight import preflight
 from stabdiag.comparison.outcomes import OUTCOMES as COMPARED
-from stabdiag.limits import Limits
-from stabdiag.manifest import Manifest
-from stabdiag.preflight import preflight
+from stabdiag.model.limits import Limits
+from stabdiag.model.manifest import Manifest
 from stabdiag.symptoms import BY_SLUG as SYMPTOMS
 from stabdiag.tree import QUESTIONS
 from stabdiag.tree.outcomes import BY_SLUG as OUTCOMES

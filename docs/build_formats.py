@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 from stabdiag.api import read
 from stabdiag.log_formats import log_formats
-from stabdiag.manifest import parse_manifest
-from stabdiag.manifest.keys import KEYS
-from stabdiag.roles import ROLES
+from stabdiag.model.manifest import parse_manifest
+from stabdiag.model.manifest.keys import KEYS
+from stabdiag.model.roles import ROLES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import inspect
 from contextlib import chdir
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import stabdiag
-from stabdiag.checklist import checklist
-from stabdiag.checklist.interventions import INTERVENTIONS
-from stabdiag.checklist.steps import STEPS
-from stabdiag.limits import Limits
-from stabdiag.manifest import Manifest, read_manifest
-from stabdiag.preflight import CHECKS, preflight
+from stabdiag.checks.checklist import INTERVENTIONS, STEPS, checklist
+from stabdiag.checks.preflight import CHECKS, preflight
+from stabdiag.model.limits import Limits
+from stabdiag.model.manifest import Manifest, read_manifest
 from stabdiag.tick_formats import render_sheet
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
-    from stabdiag.ticks import Sheet, Tick
+    from stabdiag.model.checks import Sheet
 
 ROOT = Path(__file__).resolve().parent.parent
 BROKEN = "fixtures/runs/spike-lr-jump"
@@ -73,13 +70,13 @@ def lists_page() -> str:
     empty = preflight(Manifest(), Limits())
     parts = [
         PREFLIGHT,
-        _table(zip(empty.lists[0].ticks, CHECKS, strict=True)),
+        _table(CHECKS),
         BY_HAND,
         "\n".join(f"- {tick.title}." for tick in empty.lists[1].ticks),
         _example(f"stabdiag preflight {FP16}/manifest.json", before),
         CHECKLIST,
         *(
-            f"**{one.title}**\n\n{_table(zip(one.ticks, asked, strict=True))}"
+            f"**{one.title}**\n\n{_table(asked)}"
             for one, asked in zip(after.lists, (STEPS, INTERVENTIONS), strict=False)
         ),
         *(
@@ -92,8 +89,8 @@ def lists_page() -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _table(lines: Iterable[tuple[Tick, Callable[..., Tick]]]) -> str:
-    rows = [f"| `{tick.slug}` | {tick.title} | {inspect.getdoc(check)} |" for tick, check in lines]
+def _table(checks: Iterable[tuple[str, str, str, object]]) -> str:
+    rows = [f"| `{slug}` | {title} | {asks} |" for slug, title, asks, _ in checks]
     return "\n".join(["| line | title | what is asked |", "|---|---|---|", *rows])
 
 

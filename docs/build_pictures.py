@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from stabdiag.findings import Finding
-    from stabdiag.history import History, Series
+    from stabdiag.model.findings import Finding
+    from stabdiag.model.history import History, Series
     from stabdiag.symptoms import Symptom
 
     Floats = NDArray[np.float64]

@@ -1,19 +1,19 @@
 """stabdiag: what went wrong with a training run, and what to do about it first."""
 
+from stabdiag._version import __version__
+
 TYPE_CHECKING = False  # type checkers know the name; to import it could fail, and nothing is here
 if TYPE_CHECKING:
-    from stabdiag.api import compare, convert, diagnose, read
-    from stabdiag.compared import Comparison
+    from stabdiag.api import compare, convert, diagnose, postmortem, read
     from stabdiag.errors import StabdiagError
-    from stabdiag.history import History
-    from stabdiag.limits import Limits
-    from stabdiag.manifest import Manifest
-    from stabdiag.report import Report
+    from stabdiag.model.comparison import Comparison
+    from stabdiag.model.history import History
+    from stabdiag.model.limits import Limits
+    from stabdiag.model.manifest import Manifest
+    from stabdiag.model.report import Report
+    from stabdiag.model.scan import Overview, Row
     from stabdiag.scan.scan import scan
-    from stabdiag.scanned import Overview, Row
     from stabdiag.testing import UnhealthyRun, assert_healthy
-
-__version__ = "0.1.0"
 
 __all__ = [
     "Comparison",
@@ -30,24 +30,26 @@ __all__ = [
     "compare",
     "convert",
     "diagnose",
+    "postmortem",
     "read",
     "scan",
 ]
 
 _HOMES = {
-    "Comparison": "stabdiag.compared",
-    "History": "stabdiag.history",
-    "Limits": "stabdiag.limits",
-    "Manifest": "stabdiag.manifest",
-    "Overview": "stabdiag.scanned",
-    "Report": "stabdiag.report",
-    "Row": "stabdiag.scanned",
+    "Comparison": "stabdiag.model.comparison",
+    "History": "stabdiag.model.history",
+    "Limits": "stabdiag.model.limits",
+    "Manifest": "stabdiag.model.manifest",
+    "Overview": "stabdiag.model.scan",
+    "Report": "stabdiag.model.report",
+    "Row": "stabdiag.model.scan",
     "StabdiagError": "stabdiag.errors",
     "UnhealthyRun": "stabdiag.testing",
     "assert_healthy": "stabdiag.testing",
     "compare": "stabdiag.api",
     "convert": "stabdiag.api",
     "diagnose": "stabdiag.api",
+    "postmortem": "stabdiag.api",
     "read": "stabdiag.api",
     "scan": "stabdiag.scan.scan",
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,24 +12,33 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stabdiag.assemble import build_history
-from stabdiag.errors import StabdiagError
-from stabdiag.given import limits_from, loaded_run, manifest_from, raw_columns
-from stabdiag.history import History
-from stabdiag.infer import in_its_steps, infer
-from stabdiag.limits import Limits
-from stabdiag.manifest import Manifest
-from stabdiag.report import Report, Tree
+from stabdiag.assemble.given import limits_from, loaded_run, manifest_from, raw_columns
+from stabdiag.assemble.infer import in_its_steps, infer
+from stabdiag.errors import StabdiagError, refuse_unknown
+from stabdiag.model.findings import Severity
+from stabdiag.model.history import History
+from stabdiag.model.limits import Limits
+from stabdiag.model.manifest import Manifest
+from stabdiag.model.report import Detected, Report, Tree
+from stabdiag.model.text import plural
 from stabdiag.symptoms.check import Checked, check_symptoms, worst_first
-from stabdiag.threads import both
 from stabdiag.tree.advice.changed import with_changes
 from stabdiag.tree.case import Case
 from stabdiag.tree.unlogged import not_logged
 from stabdiag.tree.walk import walk
-from stabdiag.words import plural
 
 if TYPE_CHECKING:
-    from stabdiag.compared import Comparison
-    from stabdiag.findings import Baseline
+    from collections.abc import Callable
+    from typing import TypeVar
+
+    from stabdiag.model.comparison import Comparison
+    from stabdiag.model.findings import Baseline, Finding
+
+    One = TypeVar("One")
+    Other = TypeVar("Other")
+
+# Sections whose errors are about the same trouble: a climb may look like a jump at first.
+_LOSS_WENT_UP = ("§2", "§4")
 
 # From so many losses on, a second thread pays.
 _LONG = 50_000
@@ -119,7 +129,7 @@ def report_on(history: History, told: Manifest, limits: Limits, *, literal: bool
         return case.baseline, Checked() if literal else check_symptoms(case)
 
     if len(case.loss) > _LONG:
-        found, (baseline, symptoms) = both(partial(walk, case), beside)
+        found, (baseline, symptoms) = _both(partial(walk, case), beside)
     else:
         found, (baseline, symptoms) = walk(case), beside()
     of_the_tree, answers = with_changes(case, found.findings), found.answers
@@ -138,8 +148,68 @@ def report_on(history: History, told: Manifest, limits: Limits, *, literal: bool
         limits=limits,
         literal=literal,
         not_checked=symptoms.not_checked,
+        clear=symptoms.clear(of_the_tree),
         baseline=baseline,
     )
+
+
+@_quiet
+def postmortem(report: Report, format: str = "markdown") -> str:
+    """Write the document that follows a spike or a NaN, as ``markdown`` or ``html``.
+
+    Earlier parts of the log are diagnosed as well, to tell when the trouble could have been known.
+
+    Raises:
+        StabdiagError: for an unknown format.
+    """
+    from stabdiag.formats.postmortem import FORMATS, render_postmortem
+
+    refuse_unknown(format, FORMATS)
+    nothing = not report.tree.outcome.section and report.diagnosis.severity is not Severity.ERROR
+    return render_postmortem(report, format, detected=None if nothing else first_detected(report))
+
+
+def first_detected(report: Report) -> Detected | None:
+    """Return when a diagnosis of the log so far would first have reported the trouble.
+
+    The log is cut at the onset, and 1, 5, 21, … points later, until what is found is as bad as the
+    diagnosis. The point is then looked for in the last of these gaps, to a hundredth of its
+    distance from the onset. What is found, and for a while is not, may be missed within a gap.
+    """
+    from stabdiag.formats.postmortem.incident import incident_of
+
+    onset, loss = incident_of(report).onset, report.history.get("loss")
+    longest = max(report.history.series.values(), key=len) if loss is None else loss
+    steps = longest.steps
+    begin = min(int(np.searchsorted(steps, onset)), len(steps) - 1)
+    quiet, cut, ahead = begin - 1, begin, 1
+    found = _found_by(report, onset, int(steps[cut]))
+    while found is None and cut < len(steps) - 1:
+        quiet, cut, ahead = cut, min(cut + ahead, len(steps) - 1), 4 * ahead
+        found = _found_by(report, onset, int(steps[cut]))
+    while found is not None and cut - quiet > max((cut - begin) // 100, 1):
+        middle = (quiet + cut) // 2
+        earlier = _found_by(report, onset, int(steps[middle]))
+        if earlier is None:
+            quiet = middle
+        else:
+            cut, found = middle, earlier
+    return None if found is None else Detected(step=int(steps[cut]), slug=found.slug)
+
+
+def _found_by(report: Report, onset: int, last: int) -> Finding | None:
+    """Return the finding of the log up to a step that is about the trouble of the whole, if any."""
+    whole, cut = report.diagnosis, report.history.before(last + 1)
+    # What the log said later was not known then.
+    events = tuple(e for e in cut.events if e.step is None or e.step <= last)
+    early = report_on(
+        replace(cut, events=events), report.manifest, report.limits, literal=report.literal
+    )
+    for found in early.findings:
+        about = found.section in (whole.section, *_LOSS_WENT_UP) or (found.step or 0) >= onset
+        if found.slug == whole.slug or (about and found.severity.rank <= whole.severity.rank):
+            return found
+    return None
 
 
 @_quiet
@@ -164,8 +234,8 @@ def convert(
         ManifestError: if the manifest cannot be read.
         StabdiagError: if the file cannot be written, or is the log itself.
     """
+    from stabdiag.assemble.parquet import write_parquet
     from stabdiag.files import keep_inputs
-    from stabdiag.store import write_parquet
 
     sources = source if isinstance(source, list | tuple) else [source]
     keep_inputs([Path(output)], [*sources, manifest])
@@ -244,3 +314,17 @@ def compare(
     return compare_runs(
         [history for history, _ in loaded], [told for _, told in loaded], held, kind=kind
     )
+
+
+def _both(one: Callable[[], One], other: Callable[[], Other]) -> tuple[One, Other]:
+    """Return what two calls return; the second is made in a thread of its own.
+
+    An error of either is raised once both are done.
+    """
+    # Imported here: it brings logging along, which a small log does not wait for.
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(1) as pool:
+        # A thread begins with NumPy's own setting, by which it warns of an infinite result.
+        beside = pool.submit(np.errstate(all="ignore")(other))
+        return one(), beside.result()

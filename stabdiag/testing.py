@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 from stabdiag.api import diagnose
-from stabdiag.findings import fails
 from stabdiag.formats import render
+from stabdiag.model.findings import fails
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from stabdiag.limits import Limits
-    from stabdiag.manifest import Manifest
-    from stabdiag.report import Report
+    from stabdiag.model.limits import Limits
+    from stabdiag.model.manifest import Manifest
+    from stabdiag.model.report import Report
 
 
 class UnhealthyRun(AssertionError):

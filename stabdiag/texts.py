@@ -9,7 +9,7 @@ import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from stabdiag.limits import Limits
+    from stabdiag.model.limits import Limits
 
 _LIMIT = re.compile(r"\{([a-z]+\.[a-z_]+)\}")
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from stabdiag.errors import refuse_unknown
 
 if TYPE_CHECKING:
-    from stabdiag.limits import Limits
+    from stabdiag.model.limits import Limits
 
 FORMATS = ("terminal", "markdown", "json", "toml")
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from stabdiag.errors import refuse_unknown
 
 if TYPE_CHECKING:
-    from stabdiag.ticks import Sheet
+    from stabdiag.model.checks import Sheet
 
 FORMATS = ("terminal", "markdown", "json")
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from stabdiag.limits import Limits
+from stabdiag.model.limits import Limits
 
 ROOT = Path(__file__).resolve().parent.parent
 

@@ -17,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import stabdiag
+from stabdiag.api import _both as both
 from stabdiag.errors import (
     ColumnError,
     LimitError,
@@ -26,18 +27,17 @@ from stabdiag.errors import (
     StabdiagError,
 )
 from stabdiag.formats import render
-from stabdiag.history import History, Series, Source
-from stabdiag.limits import Limits
-from stabdiag.manifest import Manifest
-from stabdiag.roles import ROLES as EVERY_ROLE
-from stabdiag.roles import Role
-from stabdiag.threads import both
+from stabdiag.model.history import History, Series, Source
+from stabdiag.model.limits import Limits
+from stabdiag.model.manifest import Manifest
+from stabdiag.model.roles import ROLES as EVERY_ROLE
+from stabdiag.model.roles import Role
 from stabdiag.tree.case import Case
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from stabdiag.report import Report
+    from stabdiag.model.report import Report
 
     Floats = NDArray[np.float64]
     Log = dict[str, Any]

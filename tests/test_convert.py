@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 
 from stabdiag import StabdiagError, convert, diagnose, read
+from stabdiag.api import postmortem
 from stabdiag.errors import LogError
-from stabdiag.postmortem import postmortem
 
 RUNS = Path(__file__).parents[1] / "fixtures" / "runs"
 LOGS = sorted(RUNS.glob("*/log.*"))

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from stabdiag.config import configured_limits
+from stabdiag.cli.config import configured_limits
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]

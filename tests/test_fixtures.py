@@ -13,13 +13,13 @@ import numpy as np
 import pytest
 
 import stabdiag
-from stabdiag.findings import Severity
 from stabdiag.formats.json import schema
+from stabdiag.model.findings import Severity
 from stabdiag.symptoms import BY_SLUG as SYMPTOMS
 from stabdiag.tree.outcomes import BY_SLUG
 
 if TYPE_CHECKING:
-    from stabdiag.report import Report
+    from stabdiag.model.report import Report
 
 FOLDER = Path(__file__).parents[1] / "fixtures" / "runs"
 RUNS = sorted(folder.name for folder in FOLDER.iterdir())

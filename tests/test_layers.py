@@ -45,7 +45,7 @@ def test_contracts_are_kept():
 @pytest.mark.parametrize(
     ("module", "line"),
     [
-        ("stats/rolling.py", "from stabdiag.history import History"),
+        ("stats/rolling.py", "from stabdiag.model.history import History"),
         ("stats/rolling.py", "import rich"),
         ("tree/nan.py", "from stabdiag.tree.edges import follow"),
         ("tree/spike.py", "from stabdiag.readers import read_columns"),

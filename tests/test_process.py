@@ -226,7 +226,8 @@ def test_without_memory_there_is_no_verdict(memory: int, tmp_path: Path) -> None
 def test_nothing_is_imported_before_somebody_looks() -> None:
     code = "import sys; had = {*sys.modules}; import stabdiag.__main__; print({*sys.modules} - had)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert set(ast.literal_eval(done.stdout)) == {"stabdiag", "stabdiag.__main__"}
+    imported = {"stabdiag", "stabdiag._version", "stabdiag.__main__"}
+    assert set(ast.literal_eval(done.stdout)) == imported
 
 
 def test_warnings_are_not_for_those_who_run_it(tmp_path: Path) -> None:
@@ -242,9 +243,9 @@ def test_warnings_are_not_for_those_who_run_it(tmp_path: Path) -> None:
 # Where something fails that nobody foresaw, and in which command.
 PLACES = {
     "cli": ("stabdiag.cli.options:limits_of", "diagnose LOG -o out.html"),
-    "places": ("stabdiag.given:read_place", "diagnose LOG -o out.html"),
+    "places": ("stabdiag.assemble.given:read_place", "diagnose LOG -o out.html"),
     "readers": ("stabdiag.readers.source:Stream.peek", "check LOG"),
-    "assemble": ("stabdiag.given:build_history", "convert LOG -o out.parquet"),
+    "assemble": ("stabdiag.assemble.given:build_history", "convert LOG -o out.parquet"),
     "stats": ("stabdiag.tree.case:trailing_moments", "diagnose LOG --fail-on warning"),
     "tree": ("stabdiag.api:walk", "diagnose LOG --write json=out.json"),
     "symptoms": ("stabdiag.api:check_symptoms", "checklist LOG -o out.json"),
@@ -253,7 +254,7 @@ PLACES = {
     "watch": ("stabdiag.watch.loop:report_on", "watch LOG --until-idle 0 -o out.html"),
     "compare": ("stabdiag.comparison:compare_runs", "compare LOG LOG -o out.json"),
     "postmortem": ("stabdiag.postmortem:postmortem", "postmortem LOG -o out.md"),
-    "preflight": ("stabdiag.preflight:preflight", "preflight MANIFEST -o out.json"),
+    "preflight": ("stabdiag.checks.preflight:preflight", "preflight MANIFEST -o out.json"),
     "a write": ("pathlib:Path.replace", "diagnose LOG -o out.html"),
     "a write of Parquet": ("pyarrow.parquet:write_table", "convert LOG -o out.parquet"),
     "an import": ("stabdiag.cli:import_module", "diagnose LOG"),
@@ -279,7 +280,7 @@ os.environ["OPENBLAS_NUM_THREADS"] = "1"
 places, failures = json.loads(sys.argv[1])
 for target, _ in places.values():
     importlib.import_module(target.partition(":")[0])
-import numpy.ma, pandas, rich.console, stabdiag.config, tsdownsample  # so that no child has to
+import numpy.ma, pandas, rich.console, stabdiag.cli.config, tsdownsample  # so that no child has to
 from stabdiag.__main__ import run
 
 def plant(target, failure):

@@ -15,7 +15,7 @@ from pathlib import Path
 import corpus
 from scoring import score
 
-from stabdiag.limits import LimitInfo, Limits
+from stabdiag.model.limits import LimitInfo, Limits
 
 PAGE = Path(__file__).parent.parent.parent / "docs" / "calibration.md"
 OURS = "own calibration"

@@ -14,7 +14,7 @@ import pyarrow as pa
 from corpus import Run
 
 import stabdiag
-from stabdiag.report import Report
+from stabdiag.model.report import Report
 from stabdiag.tree.outcomes import OUTCOMES
 
 SECTIONS = {"§1": "NaN", "§2": "spike", "§3": "mixed precision", "§4": "divergence"}

@@ -17,18 +17,18 @@ from stabdiag.assemble.settings import parts_switched_on, settings
 from stabdiag.assemble.several_a_step import with_nan_of_any
 from stabdiag.assemble.steps import read_steps
 from stabdiag.errors import LogError, NoUsableRecord
-from stabdiag.history import Event, EventKind, History, Part, Series, Source, unit_of
-from stabdiag.roles import contested
-from stabdiag.words import plural
+from stabdiag.model.history import Event, EventKind, History, Part, Series, Source, unit_of
+from stabdiag.model.roles import contested
+from stabdiag.model.text import plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from numpy.typing import NDArray
 
-    from stabdiag.arrays import Floats, Ints, Mask
     from stabdiag.assemble.losses import Losses
-    from stabdiag.limits import Limits
+    from stabdiag.model.arrays import Floats, Ints, Mask
+    from stabdiag.model.limits import Limits
     from stabdiag.readers.columns import Column, Columns
 
 # So many of other runs are told by their numbers.

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from stabdiag.history import Event, EventKind
+from stabdiag.model.history import Event, EventKind
 
 if TYPE_CHECKING:
-    from stabdiag.history import Series
+    from stabdiag.model.history import Series
 
 # Fewer evaluations may all be of the first steps, and so may more where the run does not go on to
 # so many times as many steps.

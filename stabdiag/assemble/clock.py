@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from stabdiag.history import Event, EventKind
+from stabdiag.model.history import Event, EventKind
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -9,7 +9,7 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from stabdiag.arrays import Mask
+    from stabdiag.model.arrays import Mask
     from stabdiag.readers.columns import Column
 
 # A series keeps the loss company if it is logged with at least this share of the losses …

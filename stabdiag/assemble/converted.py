@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.history import History, Series, Source, unit_of
-from stabdiag.roles import ROLES
+from stabdiag.model.history import History, Series, Source, unit_of
+from stabdiag.model.roles import ROLES
 
 if TYPE_CHECKING:
     from stabdiag.readers.columns import Columns

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from stabdiag.history import EventCode
-from stabdiag.manifest.other import other_number
-from stabdiag.manifest.spelling import by_spelling
-from stabdiag.roles import assign
-from stabdiag.words import plural
+from stabdiag.model.history import EventCode
+from stabdiag.model.manifest.other import other_number
+from stabdiag.model.manifest.spelling import by_spelling
+from stabdiag.model.roles import assign
+from stabdiag.model.text import plural
 
 if TYPE_CHECKING:
-    from stabdiag.manifest import Manifest
+    from stabdiag.model.manifest import Manifest
     from stabdiag.readers.columns import Column, Columns
 
 

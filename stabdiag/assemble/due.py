@@ -11,7 +11,7 @@ from stabdiag.assemble.company import stretches
 from stabdiag.assemble.hidden import Hidden
 
 if TYPE_CHECKING:
-    from stabdiag.arrays import Mask
+    from stabdiag.model.arrays import Mask
     from stabdiag.readers.columns import Column
 
 

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stabdiag.assemble.company import has_a_rhythm
-from stabdiag.history import Event, EventKind
-from stabdiag.words import plural
+from stabdiag.model.history import Event, EventKind
+from stabdiag.model.text import plural
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from stabdiag.arrays import Mask
+    from stabdiag.model.arrays import Mask
     from stabdiag.readers.columns import Column
 
 # So many losses with nothing but NaN beside them say that another column has records of its own.

@@ -24,7 +24,7 @@ from stabdiag.assemble.company import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from stabdiag.arrays import Mask
+    from stabdiag.model.arrays import Mask
     from stabdiag.readers.columns import Column
 
 # A loss that was never a number is told of from so many training records on.

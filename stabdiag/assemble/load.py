@@ -9,8 +9,8 @@ import numpy as np
 
 from stabdiag.assemble.fillers import without_fillers, without_waits
 from stabdiag.errors import ColumnError
-from stabdiag.history import Event, EventCode, EventKind
-from stabdiag.words import plural
+from stabdiag.model.history import Event, EventCode, EventKind
+from stabdiag.model.text import plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

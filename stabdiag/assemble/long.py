@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stabdiag.assemble.due import Due
-from stabdiag.roles import assign, names_measurements, normal
+from stabdiag.model.roles import assign, names_measurements, normal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from stabdiag.arrays import Floats, Mask
     from stabdiag.assemble.named import Named
+    from stabdiag.model.arrays import Floats, Mask
     from stabdiag.readers.columns import Column
 
 

@@ -14,18 +14,18 @@ from stabdiag.assemble.norms import hidden_norms
 from stabdiag.assemble.other_records import about_successor, evaluation, of_another_kind, successors
 from stabdiag.assemble.skipped import wholly_skipped
 from stabdiag.assemble.stopped import find_stopped
-from stabdiag.history import Event, EventKind
-from stabdiag.roles import ROLES
-from stabdiag.words import plural
+from stabdiag.model.history import Event, EventKind
+from stabdiag.model.roles import ROLES
+from stabdiag.model.text import plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from stabdiag.arrays import Floats, Mask
     from stabdiag.assemble.due import Due
     from stabdiag.assemble.hidden import Hidden
     from stabdiag.assemble.steps import Steps
-    from stabdiag.limits import Limits
+    from stabdiag.model.arrays import Floats, Mask
+    from stabdiag.model.limits import Limits
     from stabdiag.readers.columns import Column, Columns
 
 _TRAINING = frozenset(role.name for role in ROLES if role.training)

@@ -12,7 +12,7 @@ from stabdiag.assemble.other_loss import with_other_loss
 from stabdiag.assemble.splits import with_splits
 from stabdiag.assemble.totals import with_totals
 from stabdiag.errors import ColumnError, NoUsableRecord
-from stabdiag.roles import assign, is_auxiliary, names_results, stand_ins
+from stabdiag.model.roles import assign, is_auxiliary, names_results, stand_ins
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

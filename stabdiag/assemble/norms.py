@@ -18,7 +18,7 @@ from stabdiag.assemble.company import (
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from stabdiag.arrays import Mask
+    from stabdiag.model.arrays import Mask
     from stabdiag.readers.columns import Column
 
 # A gap in the gradient norm of up to so many records is an overflow, a longer one a new logger.

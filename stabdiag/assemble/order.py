@@ -10,15 +10,15 @@ import numpy as np
 
 from stabdiag.assemble.rewinds import StepsBack
 from stabdiag.assemble.superseded import about_superseded, kept_of, superseded
-from stabdiag.history import Event, EventCode, EventKind
+from stabdiag.model.history import Event, EventCode, EventKind
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-    from stabdiag.arrays import Floats, Ints, Mask
     from stabdiag.assemble.steps import Steps
+    from stabdiag.model.arrays import Floats, Ints, Mask
 
 # A log whose steps go back more often than this, in records, is not resumed but interleaved.
 _MOST_REWINDS = 0.05

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from stabdiag.assemble.company import any_of, stretches, up_to_last
-from stabdiag.history import Event, EventKind
-from stabdiag.roles import is_evaluation, words_of
+from stabdiag.model.history import Event, EventKind
+from stabdiag.model.roles import is_evaluation, words_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from stabdiag.arrays import Mask
+    from stabdiag.model.arrays import Mask
     from stabdiag.readers.columns import Column, Columns
 
 _COUNTERS: Final = ("step", "epoch")

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stabdiag.assemble.strides import Strides
-from stabdiag.history import Event, EventKind
+from stabdiag.model.history import Event, EventKind
 
 if TYPE_CHECKING:
-    from stabdiag.arrays import Floats, Ints
+    from stabdiag.model.arrays import Floats, Ints
 
 # The first and last losses of a run are compared as medians of so many.
 _FEW = 3

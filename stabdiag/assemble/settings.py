@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from stabdiag.history import Series
-from stabdiag.roles import hardens, is_part, settings_of, split_of
+from stabdiag.model.history import Series
+from stabdiag.model.roles import hardens, is_part, settings_of, split_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
-    from stabdiag.arrays import Ints, Mask
+    from stabdiag.model.arrays import Ints, Mask
     from stabdiag.readers.columns import Column, Columns
 
 # What changes in more than this share of the records, and more than a few times, is no setting.

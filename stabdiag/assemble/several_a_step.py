@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.history import Event, EventKind
+from stabdiag.model.history import Event, EventKind
 
 if TYPE_CHECKING:
-    from stabdiag.arrays import Ints, Mask
     from stabdiag.assemble.losses import Losses
+    from stabdiag.model.arrays import Ints, Mask
 
 # Several records of a step are a habit, and no resume, if so many of them follow one of their step.
 _HABIT = 0.4

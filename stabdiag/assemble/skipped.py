@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.roles import counts_since_the_last
+from stabdiag.model.roles import counts_since_the_last
 
 if TYPE_CHECKING:
-    from stabdiag.arrays import Ints, Mask
+    from stabdiag.model.arrays import Ints, Mask
     from stabdiag.readers.columns import Column
 
 

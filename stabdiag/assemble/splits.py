@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stabdiag.assemble.due import Due
-from stabdiag.roles import Split, flagged_split, is_evaluation, split_of, tells_split
+from stabdiag.model.roles import Split, flagged_split, is_evaluation, split_of, tells_split
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from stabdiag.arrays import Mask
     from stabdiag.assemble.named import Named
+    from stabdiag.model.arrays import Mask
     from stabdiag.readers.columns import Column, Columns
 
 # An epoch has one record of each split if so many of its numbers differ from record to record.

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.history import Event, EventCode, EventKind
+from stabdiag.model.history import Event, EventCode, EventKind
+from stabdiag.model.roles import normal
+from stabdiag.model.text import plural
 from stabdiag.readers.columns import EXACT
-from stabdiag.roles import normal
-from stabdiag.words import plural
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from stabdiag.arrays import Floats, Ints, Mask
+    from stabdiag.model.arrays import Floats, Ints, Mask
     from stabdiag.readers.columns import Column, Columns
 
 _EPOCHS = frozenset({"epoca", "epocas", "epoche", "epoque", "epoques"})

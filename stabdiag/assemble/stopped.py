@@ -16,7 +16,7 @@ from stabdiag.assemble.hidden import Hidden
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from stabdiag.arrays import Ints, Mask
+    from stabdiag.model.arrays import Ints, Mask
     from stabdiag.readers.columns import Column
 
 

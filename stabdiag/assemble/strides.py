@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from stabdiag.arrays import Ints
+    from stabdiag.model.arrays import Ints
 
 
 class Median:

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.history import Event, EventKind
-from stabdiag.words import plural
+from stabdiag.model.history import Event, EventKind
+from stabdiag.model.text import plural
 
 if TYPE_CHECKING:
-    from stabdiag.arrays import Ints, Mask
+    from stabdiag.model.arrays import Ints, Mask
 
 
 def kept_of(steps: Ints, run: Mask, is_loss: Mask) -> Mask:

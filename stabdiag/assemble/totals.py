@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 from stabdiag.assemble.named import Named
 from stabdiag.errors import ColumnError
+from stabdiag.model.text import listed
 from stabdiag.readers.columns import Column
-from stabdiag.words import listed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from stabdiag.model.roles import Assignment
     from stabdiag.readers.columns import Columns
-    from stabdiag.roles import Assignment
 
 
 def with_totals(columns: Columns, assignment: Assignment) -> Named:

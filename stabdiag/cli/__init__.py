@@ -9,7 +9,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from stabdiag import __version__
+from stabdiag._version import __version__
 from stabdiag.cli.options import Exit
 from stabdiag.cli.terminal import complain
 from stabdiag.errors import StabdiagError

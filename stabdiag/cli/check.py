@@ -37,10 +37,10 @@ def check(
 ) -> options.Exit:
     """Diagnose each log as a run of its own, and print what is found as linters do."""
     from stabdiag.api import diagnose
+    from stabdiag.assemble.given import check_options
     from stabdiag.errors import StabdiagError
     from stabdiag.formats import render
     from stabdiag.formats.lines import limits_line
-    from stabdiag.given import check_options
 
     limits = options.limits_of(limit, config)
     told, named = options.settings_of(settings, dtype), options.columns_of(columns)

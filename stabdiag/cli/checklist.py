@@ -58,8 +58,8 @@ def checklist(
     check_outputs([output], [*logs, manifest], config)
     chosen = options.format_of(format, output, FORMATS)
     from stabdiag.api import diagnose
-    from stabdiag.checklist import checklist as run
-    from stabdiag.ticks import State
+    from stabdiag.checks.checklist import checklist as run
+    from stabdiag.model.checks import State
 
     limits = options.limits_of(limit, config)
     with progress(logs):

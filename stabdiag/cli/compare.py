@@ -10,8 +10,8 @@ import typer
 from stabdiag.cli import options
 from stabdiag.cli.again import command
 from stabdiag.cli.terminal import check_outputs, progress, terminal, write
-from stabdiag.compared import Kind
 from stabdiag.files import keep_inputs
+from stabdiag.model.comparison import Kind
 
 EPILOG = """
 **Examples**

@@ -16,7 +16,7 @@ from stabdiag.errors import StabdiagError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from stabdiag.history import History
+    from stabdiag.model.history import History
 
 EPILOG = """
 **Examples**

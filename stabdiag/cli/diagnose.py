@@ -133,7 +133,7 @@ def diagnose(
 
 def _of_a_manifest(logs: list[str]) -> LogError | None:
     """Return what to say where a manifest was given in a log's place, and nothing else was."""
-    from stabdiag.manifest import Manifest, read_manifest
+    from stabdiag.model.manifest import Manifest, read_manifest
 
     name = logs[0]
     if len(logs) > 1 or not name.lower().endswith((".json", ".toml", ".yaml", ".yml")):

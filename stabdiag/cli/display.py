@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from rich.live import Live
 
-    from stabdiag.report import Report
+    from stabdiag.model.report import Report
     from stabdiag.watch import Seen
 
 

@@ -14,9 +14,9 @@ from stabdiag.errors import StabdiagError, refuse_unknown
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
-    from stabdiag.findings import Finding
-    from stabdiag.limits import Limits
-    from stabdiag.ticks import Tick
+    from stabdiag.model.checks import Tick
+    from stabdiag.model.findings import Finding
+    from stabdiag.model.limits import Limits
 
 BY_NAME = "By default as the file of `--output` is called, else terminal."
 
@@ -175,7 +175,7 @@ Color = Annotated[
 
 def exit_code(found: Iterable[Finding | Tick], fail_on: FailOn) -> Exit:
     """Return whether something of what was found is as severe as that."""
-    from stabdiag.findings import fails
+    from stabdiag.model.findings import fails
 
     return Exit(any(fails(one.severity, fail_on) for one in found))
 
@@ -212,7 +212,7 @@ def refuse_screen(format: str) -> None:
 
 def limits_of(flags: list[str] | None, config: Path | None) -> Limits:
     """Return the limits in force under these options."""
-    from stabdiag.config import configured_limits
+    from stabdiag.cli.config import configured_limits
 
     return configured_limits(Path.cwd(), config=config, flags=flags or ())
 

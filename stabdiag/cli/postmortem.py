@@ -56,13 +56,13 @@ def postmortem(
 
     What no log tells is left to a person, in marked blanks.
     """
-    from stabdiag.postmortem import FORMATS
-    from stabdiag.postmortem import postmortem as document
+    from stabdiag.formats.postmortem import FORMATS
 
     chosen = _format_of(format, output)
     refuse_unknown(chosen, FORMATS)
     check_outputs([output], [*logs, manifest], config)
     from stabdiag.api import diagnose as run
+    from stabdiag.api import postmortem as document
 
     with progress(logs):
         report = run(

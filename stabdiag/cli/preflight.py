@@ -11,7 +11,7 @@ from stabdiag.cli import options
 from stabdiag.cli.terminal import check_outputs, terminal, write
 
 if TYPE_CHECKING:
-    from stabdiag.manifest import Manifest
+    from stabdiag.model.manifest import Manifest
 
 EPILOG = """
 **Examples**
@@ -46,9 +46,9 @@ def preflight(
     color: options.Color = None,
 ) -> options.Exit:
     """Check a configuration before the launch, and say what to try first."""
-    from stabdiag.preflight import preflight as run
+    from stabdiag.checks.preflight import preflight as run
+    from stabdiag.model.checks import State
     from stabdiag.tick_formats import FORMATS, render_sheet
-    from stabdiag.ticks import State
 
     check_outputs([output], [manifest], config)
     chosen = options.format_of(format, output, FORMATS)
@@ -62,7 +62,7 @@ def preflight(
 def _told(path: Path) -> Manifest:
     """Read the manifest; a log given in its place is called one."""
     from stabdiag.errors import ManifestError, StabdiagError
-    from stabdiag.manifest import read_manifest
+    from stabdiag.model.manifest import read_manifest
 
     try:
         return read_manifest(path)

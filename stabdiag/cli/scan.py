@@ -121,9 +121,9 @@ def scan(
 ) -> options.Exit:
     """Diagnose every run below some paths, and say what those that failed have in common."""
     from stabdiag.cli.scan_display import scan_display
-    from stabdiag.findings import Severity, fails
     from stabdiag.formats import names
     from stabdiag.formats.scans import FORMATS, render
+    from stabdiag.model.findings import Severity, fails
     from stabdiag.scan.process import without_pandas
     from stabdiag.scan.rows import write_rows
     from stabdiag.scan.scan import asked, scan_into
@@ -189,7 +189,7 @@ def scan(
 
 
 def _shown_by(display: ScanDisplay) -> Callable[[Progress], None]:
-    from stabdiag.scanned import Row
+    from stabdiag.model.scan import Row
 
     def show(progress: Progress) -> None:
         display.total = progress.total

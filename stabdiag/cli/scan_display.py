@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from stabdiag.cli.terminal import tell
 from stabdiag.formats.scans.words import name
-from stabdiag.scanned import UNREAD
-from stabdiag.words import plural
+from stabdiag.model.scan import UNREAD
+from stabdiag.model.text import plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from rich.live import Live
     from rich.progress import Progress
 
-    from stabdiag.scanned import Row
+    from stabdiag.model.scan import Row
 
 _SHOWN = 5
 _EVERY = 30.0

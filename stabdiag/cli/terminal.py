@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     from typing_extensions import Buffer
 
-    from stabdiag.history import Source
-    from stabdiag.report import Report
+    from stabdiag.model.history import Source
+    from stabdiag.model.report import Report
 
 # Logs from so many bytes on take longer than people wait without a sign of life.
 _LARGE = 100_000_000
@@ -76,7 +76,7 @@ def check_outputs(
 
     What else is read, such as a manifest that is found, is known only when it was.
     """
-    from stabdiag.config import config_files
+    from stabdiag.cli.config import config_files
 
     refuse_unwritable(outputs)
     keep_inputs(outputs, [*inputs, *config_files(Path.cwd(), config)])

@@ -101,11 +101,11 @@ def watch(
     A log that is not there yet is waited for. Ctrl-C ends the watch, and not the job, with the
     report so far and exit code 130.
     """
+    from stabdiag.assemble.given import check_options, wanted_columns
     from stabdiag.cli.display import display
-    from stabdiag.findings import Severity
     from stabdiag.formats import named, names, render
-    from stabdiag.given import check_options, wanted_columns
-    from stabdiag.manifest import read_manifest
+    from stabdiag.model.findings import Severity
+    from stabdiag.model.manifest import read_manifest
     from stabdiag.places import Asked
     from stabdiag.watch import Ask, End, Until, open_source
     from stabdiag.watch import watch as run

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stabdiag.compared import Kind
 from stabdiag.comparison import resume, seeds
 from stabdiag.comparison.study import Study, finding
-from stabdiag.findings import Action, ActionKind
-from stabdiag.words import plural
+from stabdiag.model.comparison import Kind
+from stabdiag.model.findings import Action, ActionKind
+from stabdiag.model.text import plural
 
 if TYPE_CHECKING:
-    from stabdiag.compared import Parting
-    from stabdiag.findings import Finding, Scalar
+    from stabdiag.model.comparison import Parting
+    from stabdiag.model.findings import Finding, Scalar
 
 
 def too_little(study: Study, common: int) -> Finding:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stabdiag.compared import Comparison, Kind, Run
 from stabdiag.comparison import resume
 from stabdiag.comparison.agreement import agree, too_little
 from stabdiag.comparison.configs import config_differs
@@ -18,14 +17,15 @@ from stabdiag.comparison.seeds import seed_variance
 from stabdiag.comparison.settings import differences, settings
 from stabdiag.comparison.study import Study
 from stabdiag.errors import StabdiagError, did_you_mean
+from stabdiag.model.comparison import Comparison, Kind, Run
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from stabdiag.findings import Finding
-    from stabdiag.history import History
-    from stabdiag.limits import Limits
-    from stabdiag.manifest import Manifest
+    from stabdiag.model.findings import Finding
+    from stabdiag.model.history import History
+    from stabdiag.model.limits import Limits
+    from stabdiag.model.manifest import Manifest
 
 # Of more runs than this, the first is what the others are held against.
 _MOST_PAIRS = 12

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stabdiag.compared import Bearing, Kind
 from stabdiag.comparison.settings import explaining, in_words
 from stabdiag.comparison.study import Study, finding
 from stabdiag.comparison.words import close, measured, where
-from stabdiag.findings import Action, ActionKind, Severity
+from stabdiag.model.comparison import Bearing, Kind
+from stabdiag.model.findings import Action, ActionKind, Severity
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from stabdiag.compared import Difference, Parting
-    from stabdiag.findings import Finding, Scalar
+    from stabdiag.model.comparison import Difference, Parting
+    from stabdiag.model.findings import Finding, Scalar
 
 _SHOWN = 5
 

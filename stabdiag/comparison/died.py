@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Final
 from stabdiag.comparison.kind import span, stride
 from stabdiag.comparison.settings import joined
 from stabdiag.comparison.study import Study, finding
-from stabdiag.findings import Action, ActionKind
-from stabdiag.history import EventCode
-from stabdiag.words import capitalised, clipped, num, plural
+from stabdiag.model.findings import Action, ActionKind
+from stabdiag.model.history import EventCode
+from stabdiag.model.text import capitalised, clipped, num, plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from stabdiag.compared import Run
-    from stabdiag.findings import Finding
-    from stabdiag.history import Event
+    from stabdiag.model.comparison import Run
+    from stabdiag.model.findings import Finding
+    from stabdiag.model.history import Event
 
 # A message is quoted up to here.
 _LONGEST: Final = 140

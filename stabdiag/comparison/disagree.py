@@ -10,16 +10,16 @@ import numpy as np
 from stabdiag.comparison.points import begin_alike, losses
 from stabdiag.comparison.study import Study, finding
 from stabdiag.comparison.words import close, measured
-from stabdiag.findings import Action, ActionKind
+from stabdiag.model.findings import Action, ActionKind
+from stabdiag.model.text import num
 from stabdiag.stats.parting import lasting, local_noise, wander
-from stabdiag.words import num
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from stabdiag.arrays import Floats
-    from stabdiag.compared import Parting
-    from stabdiag.findings import Finding
+    from stabdiag.model.arrays import Floats
+    from stabdiag.model.comparison import Parting
+    from stabdiag.model.findings import Finding
 
 # What is one number for the whole job, on whichever rank it is logged.
 _GLOBAL: Final = ("loss_scale", "lr", "grad_norm", "weight_norm")

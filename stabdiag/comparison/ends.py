@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.compared import Level
 from stabdiag.comparison.kind import span
+from stabdiag.model.comparison import Level
 from stabdiag.stats.means import Spread, mean_and_error, spread
 from stabdiag.stats.quantiles import median
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from stabdiag.compared import Run
-    from stabdiag.limits.compare import CompareLimits
+    from stabdiag.model.comparison import Run
+    from stabdiag.model.limits.compare import CompareLimits
 
 # Fewer losses at the end than this have no mean to speak of.
 _FEWEST = 5

@@ -5,16 +5,16 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
-from stabdiag.compared import Kind, Run
 from stabdiag.comparison.names import seed_of
 from stabdiag.comparison.points import begin_alike, losses
+from stabdiag.model.comparison import Kind, Run
 from stabdiag.places.ranks import are_of_a_job
 from stabdiag.stats.quantiles import usual_gap
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from stabdiag.limits.compare import CompareLimits
+    from stabdiag.model.limits.compare import CompareLimits
 
 # A run that begins so many logged steps after another did goes on from it.
 _LATER: Final = 10

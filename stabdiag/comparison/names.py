@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from stabdiag.manifest.other import NUMBERS
-from stabdiag.manifest.spelling import plain
+from stabdiag.model.manifest.other import NUMBERS
+from stabdiag.model.manifest.spelling import plain
 from stabdiag.places.ranks import rank_in
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from stabdiag.manifest import Manifest
+    from stabdiag.model.manifest import Manifest
 
 _SEED: Final = re.compile(r"(?<![a-z])seed[-_.=]?(\d{1,12})(?!\d)", re.IGNORECASE)
 

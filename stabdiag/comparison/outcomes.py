@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from stabdiag.compared import Kind
-from stabdiag.findings import Severity
+from stabdiag.model.comparison import Kind
+from stabdiag.model.findings import Severity
 
 EVERY = tuple(Kind)
 

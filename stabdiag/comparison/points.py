@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from stabdiag.compared import Parting, Run
+from stabdiag.model.comparison import Parting, Run
 from stabdiag.stats.parting import part
 
 if TYPE_CHECKING:
-    from stabdiag.arrays import Floats, Ints
-    from stabdiag.history import History, Series
-    from stabdiag.limits.compare import CompareLimits
+    from stabdiag.model.arrays import Floats, Ints
+    from stabdiag.model.history import History, Series
+    from stabdiag.model.limits.compare import CompareLimits
 
 # What differs between two runs of the same: the time, and what depends on it.
 _CLOCKS: Final = frozenset(

@@ -9,14 +9,14 @@ from stabdiag.comparison.points import before_the_loss
 from stabdiag.comparison.settings import explaining, joined
 from stabdiag.comparison.study import Study, finding
 from stabdiag.comparison.words import close, largest, measured, where
-from stabdiag.findings import Action, ActionKind, Severity
-from stabdiag.words import num
+from stabdiag.model.findings import Action, ActionKind, Severity
+from stabdiag.model.text import num
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from stabdiag.compared import Parting
-    from stabdiag.findings import Finding
+    from stabdiag.model.comparison import Parting
+    from stabdiag.model.findings import Finding
 
 _THEN = (
     Action(

@@ -8,15 +8,15 @@ from stabdiag.comparison.kind import span, stride
 from stabdiag.comparison.points import losses
 from stabdiag.comparison.study import Study, finding
 from stabdiag.comparison.words import close, largest, measured
-from stabdiag.findings import Action, ActionKind, Severity
+from stabdiag.model.findings import Action, ActionKind, Severity
+from stabdiag.model.text import num, plural
 from stabdiag.stats.jump import Jump, jump_up
-from stabdiag.words import num, plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from stabdiag.compared import Parting, Run
-    from stabdiag.findings import Finding, Scalar
+    from stabdiag.model.comparison import Parting, Run
+    from stabdiag.model.findings import Finding, Scalar
 
 _THEN = (
     Action(

@@ -9,16 +9,16 @@ import numpy as np
 from stabdiag.comparison.ends import farthest, spread_of
 from stabdiag.comparison.settings import joined
 from stabdiag.comparison.study import Study, finding
-from stabdiag.findings import Action, ActionKind
+from stabdiag.model.findings import Action, ActionKind
+from stabdiag.model.text import num
 from stabdiag.stats.quantiles import median
-from stabdiag.words import num
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from stabdiag.compared import Level
     from stabdiag.comparison.ends import Ends
-    from stabdiag.findings import Finding, Scalar
+    from stabdiag.model.comparison import Level
+    from stabdiag.model.findings import Finding, Scalar
     from stabdiag.stats.means import Spread
 
 # The ends of so many seeds are told one by one.

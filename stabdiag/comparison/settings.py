@@ -5,16 +5,16 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from stabdiag.compared import Bearing, Difference, Kind, Run
-from stabdiag.manifest.keys import KEYS
-from stabdiag.manifest.spelling import plain
-from stabdiag.manifest.values import number
-from stabdiag.words import clipped, listed
+from stabdiag.model.comparison import Bearing, Difference, Kind, Run
+from stabdiag.model.manifest.keys import KEYS
+from stabdiag.model.manifest.spelling import plain
+from stabdiag.model.manifest.values import number
+from stabdiag.model.text import clipped, listed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from stabdiag.findings import Scalar
+    from stabdiag.model.findings import Scalar
 
 # Where a run is kept, what it is called, when and where it ran, how often it logs and saves: by
 # the last words of the key, so that "hostname" is one and "learning_rate" is not.

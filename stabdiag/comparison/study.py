@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 from stabdiag.comparison.ends import Ends, ends
 from stabdiag.comparison.outcomes import BY_SLUG
-from stabdiag.findings import Finding, Severity
+from stabdiag.model.findings import Finding, Severity
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from stabdiag.compared import Difference, Kind, Parting, Run
-    from stabdiag.findings import Action, Scalar
-    from stabdiag.limits import Limits
+    from stabdiag.model.comparison import Difference, Kind, Parting, Run
+    from stabdiag.model.findings import Action, Scalar
+    from stabdiag.model.limits import Limits
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from stabdiag.words import num
+from stabdiag.model.text import num
 
 if TYPE_CHECKING:
-    from stabdiag.compared import Parting
-    from stabdiag.findings import Scalar
+    from stabdiag.model.comparison import Parting
+    from stabdiag.model.findings import Scalar
 
 # The values of two runs that do not part.
 _NOTHING = (math.nan, math.nan)

@@ -16,7 +16,7 @@ from stabdiag.tree.outcomes import BY_SLUG, OUTCOMES
 
 if TYPE_CHECKING:
     from stabdiag.comparison.outcomes import Outcome as Compared
-    from stabdiag.limits import LimitInfo, Limits
+    from stabdiag.model.limits import LimitInfo, Limits
     from stabdiag.symptoms import Symptom
     from stabdiag.tree.question import Question
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from stabdiag.comparison.outcomes import BY_SLUG as COMPARED
 from stabdiag.explain import explain, names
-from stabdiag.limits import Limits
+from stabdiag.model.limits import Limits
 from stabdiag.symptoms import BY_SLUG as SYMPTOMS
 from stabdiag.thresholds import thresholds
 from stabdiag.tree.outcomes import BY_SLUG

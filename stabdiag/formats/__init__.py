@@ -11,7 +11,7 @@ from stabdiag.errors import StabdiagError, did_you_mean, refuse_unknown
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from stabdiag.report import Report
+    from stabdiag.model.report import Report
 
 
 @dataclass(frozen=True, kw_only=True)

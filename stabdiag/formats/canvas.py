@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from stabdiag.arrays import Floats, Ints, Mask
-    from stabdiag.history import Series
+    from stabdiag.model.arrays import Floats, Ints, Mask
+    from stabdiag.model.history import Series
 
 
 DOTS_X, DOTS_Y = 2, 4

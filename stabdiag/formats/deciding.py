@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stabdiag.findings import Answer, Verdict
+from stabdiag.model.findings import Answer, Verdict
 
 if TYPE_CHECKING:
-    from stabdiag.findings import Scalar
-    from stabdiag.report import Report
+    from stabdiag.model.findings import Scalar
+    from stabdiag.model.report import Report
 
 
 def numbers(report: Report, deciding: list[Answer]) -> dict[str, Scalar]:

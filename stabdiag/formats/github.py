@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stabdiag.findings import Severity
 from stabdiag.formats.measured import changed_limits
 from stabdiag.formats.place import line_of, log_path, path_of
 from stabdiag.formats.visible import visible
+from stabdiag.model.findings import Severity
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from stabdiag.report import Report
+    from stabdiag.model.report import Report
 
 LEVELS = {
     Severity.ERROR: "error",

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stabdiag.findings import Severity
 from stabdiag.formats.json_text import Json, dumps
 from stabdiag.formats.place import fingerprints, line_of, log_path
 from stabdiag.formats.visible import visible
+from stabdiag.model.findings import Severity
 
 if TYPE_CHECKING:
-    from stabdiag.findings import Finding
-    from stabdiag.report import Report
+    from stabdiag.model.findings import Finding
+    from stabdiag.model.report import Report
 
 SEVERITIES = {Severity.ERROR: "critical", Severity.WARNING: "major", Severity.NOTE: "info"}
 

@@ -8,15 +8,16 @@ from __future__ import annotations
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
-from stabdiag.formats.json_text import dumps, escape, mapping, scalar, version
+from stabdiag._version import __version__
+from stabdiag.formats.json_text import dumps, escape, mapping, scalar
 
 if TYPE_CHECKING:
-    from stabdiag.findings import Action, Answer, Finding
     from stabdiag.formats.json_text import Json
-    from stabdiag.history import Event, Series, Source
-    from stabdiag.limits import Limits
-    from stabdiag.manifest import Manifest
-    from stabdiag.report import NotChecked, NotLogged, Report
+    from stabdiag.model.findings import Action, Answer, Finding
+    from stabdiag.model.history import Event, Series, Source
+    from stabdiag.model.limits import Limits
+    from stabdiag.model.manifest import Manifest
+    from stabdiag.model.report import NotChecked, NotLogged, Report
 
 SCHEMA = 2
 
@@ -56,7 +57,7 @@ def as_json(report: Report) -> dict[str, Json]:
     """Return the report as plain lists, mappings and scalars that JSON can hold."""
     return {
         "schema": SCHEMA,
-        "stabdiag": version(),
+        "stabdiag": __version__,
         "source": _source(report.history.source),
         "literal": report.literal,
         "diagnosis": finding(report.diagnosis),

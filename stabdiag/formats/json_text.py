@@ -6,7 +6,6 @@ import json
 import math
 from typing import TYPE_CHECKING, TypeAlias
 
-import stabdiag
 from stabdiag.formats.visible import ORDERS
 
 if TYPE_CHECKING:
@@ -27,11 +26,6 @@ def dumps(value: Json, *, indent: int | None = 2) -> str:
 
 def _sign(order: re.Match[str]) -> str:
     return f"\\u{ord(order.group()):04x}"
-
-
-def version() -> str:
-    """Return the version of stabdiag."""
-    return stabdiag.__version__
 
 
 def escape(text: str) -> str:

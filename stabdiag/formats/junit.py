@@ -9,16 +9,16 @@ from __future__ import annotations
 import xml.etree.ElementTree as ET
 from typing import TYPE_CHECKING
 
-from stabdiag.findings import AskedOf, Severity, Verdict, fails
-from stabdiag.formats.json_text import version
+from stabdiag._version import __version__
 from stabdiag.formats.measured import changed_limits, pairs
 from stabdiag.formats.visible import visible
+from stabdiag.model.findings import AskedOf, Severity, Verdict, fails
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from stabdiag.findings import Answer, Finding
-    from stabdiag.report import NotChecked, Report
+    from stabdiag.model.findings import Answer, Finding
+    from stabdiag.model.report import NotChecked, Report
 
 _GROUPS = {"1": "nan", "2": "spike", "3": "precision", "4": "divergence"}
 
@@ -62,7 +62,7 @@ def element(tag: str, attributes: Mapping[str, object], text: str = "") -> ET.El
 def _properties(report: Report) -> ET.Element:
     found = report.diagnosis
     told = {
-        "stabdiag": version(),
+        "stabdiag": __version__,
         "diagnosis": found.slug,
         "severity": found.severity.value,
         "step": "none" if found.step is None else found.step,

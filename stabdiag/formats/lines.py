@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stabdiag.findings import Severity
 from stabdiag.formats.measured import changed_limits
 from stabdiag.formats.place import line_of, log_path
 from stabdiag.formats.visible import visible
+from stabdiag.model.findings import Severity
 
 if TYPE_CHECKING:
-    from stabdiag.findings import Finding
-    from stabdiag.limits import Limits
-    from stabdiag.report import Report
+    from stabdiag.model.findings import Finding
+    from stabdiag.model.limits import Limits
+    from stabdiag.model.report import Report
 
 
 def render(report: Report, *, limits: bool = True) -> str:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from stabdiag.arrays import Floats
-    from stabdiag.findings import Scalar
-    from stabdiag.limits import Limits
+    from stabdiag.model.arrays import Floats
+    from stabdiag.model.findings import Scalar
+    from stabdiag.model.limits import Limits
 
 _LABELS: Final[Mapping[str, str]] = {
     "after": "mean after",

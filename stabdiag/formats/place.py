@@ -7,9 +7,9 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from stabdiag.findings import Finding
-    from stabdiag.history import Event, Source
-    from stabdiag.report import Report
+    from stabdiag.model.findings import Finding
+    from stabdiag.model.history import Event, Source
+    from stabdiag.model.report import Report
 
 
 def log_path(source: Source, step: int | None = None) -> str | None:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from stabdiag.texts import filled, text
 
 if TYPE_CHECKING:
-    from stabdiag.findings import Finding
-    from stabdiag.limits import Limits
+    from stabdiag.model.findings import Finding
+    from stabdiag.model.limits import Limits
 
 _SIGNS = re.compile(r"^#+ |\*\*|`", re.MULTILINE)
 _MEANS = re.compile(r"^## What it means\n\n(.+?)\n\n", re.DOTALL | re.MULTILINE)

@@ -8,17 +8,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from stabdiag.findings import AskedOf, Severity, Verdict
-from stabdiag.formats.json_text import Json, dumps, escape, mapping, version
+from stabdiag._version import __version__
+from stabdiag.formats.json_text import Json, dumps, escape, mapping
 from stabdiag.formats.measured import changed_limits
 from stabdiag.formats.place import fingerprints, line_of, log_path
 from stabdiag.formats.rules import rule_of
 from stabdiag.formats.visible import visible
+from stabdiag.model.findings import AskedOf, Severity, Verdict
 
 if TYPE_CHECKING:
-    from stabdiag.findings import Answer, Finding
-    from stabdiag.limits import Limits
-    from stabdiag.report import Report
+    from stabdiag.model.findings import Answer, Finding
+    from stabdiag.model.limits import Limits
+    from stabdiag.model.report import Report
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: "note"}
@@ -38,8 +39,8 @@ def render(report: Report) -> str:
         "tool": {
             "driver": {
                 "name": "stabdiag",
-                "version": version(),
-                "semanticVersion": version(),
+                "version": __version__,
+                "semanticVersion": __version__,
                 "rules": list(rules.values()),
             }
         },

@@ -10,9 +10,9 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from stabdiag.findings import Finding
-    from stabdiag.history import History, Series
-    from stabdiag.report import Report
+    from stabdiag.model.findings import Finding
+    from stabdiag.model.history import History, Series
+    from stabdiag.model.report import Report
 
 _POINTS_AROUND = 200
 

@@ -10,7 +10,7 @@ from stabdiag.formats.terminal import ReportPage
 from stabdiag.formats.terminal.console import console_for
 
 if TYPE_CHECKING:
-    from stabdiag.report import Report
+    from stabdiag.model.report import Report
 
 
 def render(report: Report, *, verbose: bool = False) -> str:

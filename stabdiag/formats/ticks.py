@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stabdiag.formats.json_text import dumps, escape, version
+from stabdiag._version import __version__
+from stabdiag.formats.json_text import dumps, escape
 from stabdiag.formats.markdown_text import escape as in_markdown
-from stabdiag.ticks import State
+from stabdiag.model.checks import State
 
 if TYPE_CHECKING:
     from stabdiag.formats.json_text import Json
-    from stabdiag.ticks import Sheet, Tick, TickList
+    from stabdiag.model.checks import Sheet, Tick, TickList
 
 SCHEMA = 1
 
@@ -41,7 +42,7 @@ def as_json(sheet: Sheet) -> str:
     """Return the lists as strict JSON."""
     content: Json = {
         "schema": SCHEMA,
-        "stabdiag": version(),
+        "stabdiag": __version__,
         "sheet": sheet.name,
         "subject": escape(sheet.subject),
         "summary": escape(sheet.summary),

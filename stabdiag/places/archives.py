@@ -6,10 +6,10 @@ import io
 from pathlib import PurePosixPath, PureWindowsPath
 from typing import Final
 
+from stabdiag.model.text import plural
 from stabdiag.places.listing import DEEPEST, is_skipped
 from stabdiag.readers.compressed import unpacked
 from stabdiag.readers.source import Stream
-from stabdiag.words import plural
 
 # The size of a tar header, and where in it the format is named.
 _BLOCK: Final = 512

@@ -12,10 +12,10 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Final
 
 from stabdiag.errors import ManifestError
-from stabdiag.history import Event, EventKind
-from stabdiag.manifest import Manifest, parse_manifest
-from stabdiag.manifest.keys import KEYS
-from stabdiag.manifest.text import mapping_of
+from stabdiag.model.history import Event, EventKind
+from stabdiag.model.manifest import Manifest, parse_manifest
+from stabdiag.model.manifest.keys import KEYS
+from stabdiag.model.manifest.text import mapping_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -9,6 +9,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Final
 
 from stabdiag.errors import NoUsableRecord
+from stabdiag.model.text import plural
 from stabdiag.places import stores
 from stabdiag.places.beside import beside_file, beside_member
 from stabdiag.places.choose import choose
@@ -17,7 +18,6 @@ from stabdiag.places.found import note, with_beside
 from stabdiag.places.logs import logs_in
 from stabdiag.readers.refusals import archive_of
 from stabdiag.readers.registry import reader
-from stabdiag.words import plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from stabdiag.history import Event, EventKind
-from stabdiag.manifest import Manifest
+from stabdiag.model.history import Event, EventKind
+from stabdiag.model.manifest import Manifest
 from stabdiag.readers import read_stream
 
 if TYPE_CHECKING:

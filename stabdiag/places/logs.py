@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from stabdiag.errors import LogError
+from stabdiag.model.roles import assign, is_evaluation
 from stabdiag.places.beside import is_manifest
 from stabdiag.readers import bare
 from stabdiag.readers.registry import reader
 from stabdiag.readers.sniff import recognised
 from stabdiag.readers.source import Stream
-from stabdiag.roles import assign, is_evaluation
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

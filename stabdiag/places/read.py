@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from stabdiag.errors import LogError, NoUsableRecord
-from stabdiag.manifest import Manifest
+from stabdiag.model.manifest import Manifest
 from stabdiag.places.archives import is_tar, is_zip
 from stabdiag.places.beside import Beside, beside_file, beside_url
 from stabdiag.places.found import Asked, Found, note, with_beside

@@ -15,16 +15,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stabdiag.model.roles import assign, is_evaluation
 from stabdiag.places.choose import natural
 from stabdiag.places.found import note
 from stabdiag.places.joined import Piece, count_of, loaded, rows_of
 from stabdiag.readers.columns import SHOWN, Columns
-from stabdiag.roles import assign, is_evaluation
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from stabdiag.arrays import Floats
+    from stabdiag.model.arrays import Floats
 
 
 def one_log(files: Sequence[Columns], name: str) -> Columns:

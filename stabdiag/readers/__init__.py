@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from stabdiag.history import Event, EventKind
+from stabdiag.model.history import Event, EventKind
 from stabdiag.readers.blocks import ended_lines
 from stabdiag.readers.columns import BadLine, Column, Columns, every_column
 from stabdiag.readers.compressed import unpacked

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from stabdiag.arrays import Mask
+    from stabdiag.model.arrays import Mask
 
 # Where a column lies: its place in the table, and that in each struct below it.
 Path: TypeAlias = tuple[int, ...]

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from stabdiag.arrays import Floats
+    from stabdiag.model.arrays import Floats
 
 
 class Chunk(Protocol):

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from stabdiag.arrays import Floats, Mask
-    from stabdiag.history import Event
+    from stabdiag.model.arrays import Floats, Mask
+    from stabdiag.model.history import Event
     from stabdiag.readers.converted import Told
 
     Wanted: TypeAlias = Callable[[str], bool]

@@ -9,7 +9,7 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from stabdiag.history import Event, EventCode, EventKind
+from stabdiag.model.history import Event, EventCode, EventKind
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

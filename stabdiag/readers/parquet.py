@@ -7,9 +7,9 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from stabdiag.errors import ColumnError, LogError, NoUsableRecord
+from stabdiag.model.text import plural
 from stabdiag.readers.bombs import refuse_bomb
 from stabdiag.readers.columns import Columns, every_column
-from stabdiag.words import plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

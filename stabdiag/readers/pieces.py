@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from stabdiag.arrays import Floats, Mask
+    from stabdiag.model.arrays import Floats, Mask
 
 _PLAIN = frozenset({float, int, bool})
 

@@ -18,8 +18,8 @@ from stabdiag.readers.columns import Column, Columns
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from stabdiag.arrays import Floats, Ints, Mask
-    from stabdiag.history import Event
+    from stabdiag.model.arrays import Floats, Ints, Mask
+    from stabdiag.model.history import Event
 
 _STEP = "step"
 _CLOCK = "wall_time"

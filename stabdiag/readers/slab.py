@@ -17,7 +17,7 @@ from stabdiag.readers.table import Table
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from stabdiag.arrays import Floats, Mask
+    from stabdiag.model.arrays import Floats, Mask
     from stabdiag.readers.chunks import Chunk
     from stabdiag.readers.columns import BadLine
     from stabdiag.readers.source import Stream

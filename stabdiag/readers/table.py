@@ -15,7 +15,7 @@ from stabdiag.readers.words import NULL
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from stabdiag.arrays import Floats
+    from stabdiag.model.arrays import Floats
     from stabdiag.readers.pieces import Piece
 
 

@@ -11,7 +11,7 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from stabdiag.arrays import Floats
+    from stabdiag.model.arrays import Floats
 
 # What ``datetime`` does not take: 2026/01/02, and the name of a zone, which can be ignored since
 # only differences matter.

@@ -7,10 +7,10 @@ from itertools import pairwise
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Final
 
-from stabdiag.history import Event, EventKind
+from stabdiag.model.history import Event, EventKind
+from stabdiag.model.roles import assign, is_evaluation, normal
 from stabdiag.readers.compressed import SUFFIXES
 from stabdiag.readers.source import STANDARD_INPUT
-from stabdiag.roles import assign, is_evaluation, normal
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

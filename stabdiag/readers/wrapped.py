@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from stabdiag.model.roles import assign
 from stabdiag.readers.json.rows import decode_line
 from stabdiag.readers.nested import flattened
-from stabdiag.roles import assign
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

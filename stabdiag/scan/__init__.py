@@ -10,7 +10,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from stabdiag.scanned import Overview
+    from stabdiag.model.scan import Overview
 
 
 class _Package(ModuleType):

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stabdiag.model.scan import ANY_ERROR, Common, Compared
 from stabdiag.scan.settings import TYPED, Setting, settings_of
-from stabdiag.scanned import ANY_ERROR, Common, Compared
 from stabdiag.stats.contrast import chance_in_strata, chance_of, upper_tail
 
 if TYPE_CHECKING:
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from stabdiag.arrays import Mask
-    from stabdiag.scanned import Split
+    from stabdiag.model.arrays import Mask
+    from stabdiag.model.scan import Split
 
 CHANCE = 0.05
 """A statement is made if there is less chance than this of any, were nothing connected."""

@@ -11,15 +11,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from stabdiag.model.scan import Change, Changes, Count, Group, Overview, Unread
 from stabdiag.scan.common import in_common
 from stabdiag.scan.rows import rows_of, table_of
-from stabdiag.scanned import Change, Changes, Count, Group, Overview, Unread
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from stabdiag.arrays import Floats, Ints
-    from stabdiag.scanned import Row
+    from stabdiag.model.arrays import Floats, Ints
+    from stabdiag.model.scan import Row
 
 SEVERITIES = ("error", "warning", "note", "ok", None)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from stabdiag.files import written_whole
-from stabdiag.scanned import Row
+from stabdiag.model.scan import Row
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -11,9 +11,9 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from stabdiag import __version__
+from stabdiag._version import __version__
+from stabdiag.assemble.given import check_options, limits_from
 from stabdiag.errors import NoUsableRecord, StabdiagError
-from stabdiag.given import check_options, limits_from
 from stabdiag.scan.executors import opened
 from stabdiag.scan.find import find
 from stabdiag.scan.group import Passed
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from stabdiag.limits import Limits
-    from stabdiag.scanned import Overview
+    from stabdiag.model.limits import Limits
+    from stabdiag.model.scan import Overview
 
 
 @dataclass(kw_only=True)

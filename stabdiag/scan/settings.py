@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import pyarrow as pa
 
-from stabdiag.scanned import Split
+from stabdiag.model.scan import Split
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from stabdiag.arrays import Ints, Mask
+    from stabdiag.model.arrays import Ints, Mask
 
 TYPED: Final = ("dtype", "optimizer", "peak_lr", "batch_size", "seed")
 

@@ -21,10 +21,10 @@ import pyarrow.compute as pc
 from pyarrow import parquet
 
 from stabdiag.errors import StabdiagError
+from stabdiag.model.scan import UNREAD
 from stabdiag.scan.find import PART
 from stabdiag.scan.group import storable_text
 from stabdiag.scan.rows import SCHEMA
-from stabdiag.scanned import UNREAD
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

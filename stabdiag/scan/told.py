@@ -7,20 +7,19 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from stabdiag.comparison.settings import is_secret
-from stabdiag.findings import Severity
-from stabdiag.manifest.keys import KEYS
+from stabdiag.formats.postmortem.cost import clock_of
+from stabdiag.formats.postmortem.incident import incident_of
+from stabdiag.model.findings import Severity
+from stabdiag.model.manifest.keys import KEYS
+from stabdiag.model.scan import Row
 from stabdiag.places.urls import shown
-from stabdiag.postmortem.clock import clock_of
-from stabdiag.postmortem.incident import incident_of
-from stabdiag.postmortem.lost import lost_by
 from stabdiag.scan.settings import TYPED
-from stabdiag.scanned import Row
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from stabdiag.history import Series
-    from stabdiag.report import Report
+    from stabdiag.model.history import Series
+    from stabdiag.model.report import Report
 
 # Points of the curve, settings, and characters of one: a row stays small, whatever a log holds.
 _POINTS: Final = 32
@@ -70,8 +69,8 @@ def _lost(report: Report) -> int | None:
     """Return the steps that an error wasted; None for what is none."""
     if report.diagnosis.severity is not Severity.ERROR:
         return None
-    lost = lost_by(report, incident_of(report), None)
-    return None if lost.cost is None else lost.cost.steps
+    cost = incident_of(report).lost.cost
+    return None if cost is None else cost.steps
 
 
 def _curve(loss: Series) -> tuple[float, ...]:

@@ -17,7 +17,7 @@ from stabdiag.scan.rows import SCHEMA
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from stabdiag.arrays import Mask
+    from stabdiag.model.arrays import Mask
 
 _CONDITION = re.compile(r"\s*(.+?)\s*(!=|>=|<=|=|>|<)\s*(.*?)\s*", re.DOTALL)
 _TEXT = ("=", "!=")

@@ -13,11 +13,12 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Final
 
-from stabdiag import __version__
+from stabdiag._version import __version__
 from stabdiag.api import report_on
+from stabdiag.assemble.given import run_found, wanted_columns
 from stabdiag.errors import ColumnError, LogError, NoUsableRecord, StabdiagError
-from stabdiag.given import run_found, wanted_columns
-from stabdiag.limits import Limits
+from stabdiag.model.limits import Limits
+from stabdiag.model.scan import UNREAD, Row
 from stabdiag.places import Asked, read_place
 from stabdiag.places.archives import is_tar, is_zip
 from stabdiag.places.best import ARCHIVES, best_of, only_log
@@ -32,7 +33,6 @@ from stabdiag.scan.find import jobs_below
 from stabdiag.scan.group import File, Job, Lister, Passed, storable_text
 from stabdiag.scan.rows import table_of
 from stabdiag.scan.told import row_of
-from stabdiag.scanned import UNREAD, Row
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Mapping, Sequence

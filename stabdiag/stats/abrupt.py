@@ -13,7 +13,7 @@ from stabdiag.stats.shape import Reach, Spike, describe
 from stabdiag.stats.trend import without_line
 
 if TYPE_CHECKING:
-    from stabdiag.arrays import Floats, Mask
+    from stabdiag.model.arrays import Floats, Mask
 
 # An abrupt rise begins so many times as far above so many points before it as any of the last ten
 # such windows spans beside its trend, and is that many times as high as the highest of them.

@@ -11,7 +11,7 @@ from stabdiag.stats.quantiles import MAD_TO_SIGMA, typical
 from stabdiag.stats.rolling import trailing_median
 
 if TYPE_CHECKING:
-    from stabdiag.arrays import Floats
+    from stabdiag.model.arrays import Floats
 
 # On long logs, or over wide windows, each median holds for several points, so that no more medians
 # than this are taken, nor more values than this sorted for them.

@@ -9,7 +9,7 @@ import numpy as np
 from stabdiag.stats.quantiles import MAD_TO_SIGMA, median
 
 if TYPE_CHECKING:
-    from stabdiag.arrays import Floats, Ints
+    from stabdiag.model.arrays import Floats, Ints
 
 # Of each block a tenth at either end is left out: of fewer points than these, none.
 _TENTH = 10

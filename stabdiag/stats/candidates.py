@@ -14,7 +14,7 @@ from stabdiag.stats.yardstick import Yardstick, chance_of_one
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from stabdiag.arrays import Floats, Mask
+    from stabdiag.model.arrays import Floats, Mask
     from stabdiag.stats.baseline import Baseline
 
 # Shifts are looked for in medians of this many points.

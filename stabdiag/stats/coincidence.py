@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from stabdiag.arrays import Ints, Mask
+    from stabdiag.model.arrays import Ints, Mask
 
 # A value is constant if it stays for so many points, before a change and after it.
 _HELD = 3

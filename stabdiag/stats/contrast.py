@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from stabdiag.arrays import Floats, Ints, Mask
+    from stabdiag.model.arrays import Floats, Ints, Mask
 
 # Beyond so many the exact tails of all outcomes of a test cost more than they gain: tests of large
 # groups are hardly discrete.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from stabdiag.arrays import Floats, Ints, Mask
+    from stabdiag.model.arrays import Floats, Ints, Mask
 
 # Points this many deviations out, with no more than so many between them, are one excursion.
 FAR_OUT = 2.5

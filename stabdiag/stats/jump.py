@@ -11,7 +11,7 @@ from stabdiag.stats.levels import levels
 from stabdiag.stats.quantiles import median, robust_sigma
 
 if TYPE_CHECKING:
-    from stabdiag.arrays import Floats
+    from stabdiag.model.arrays import Floats
 
 # The level's own changes are taken from so many points before a jump, the range that its levels
 # span from so many stretches of all of them.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from stabdiag.stats.quantiles import medians
 
 if TYPE_CHECKING:
-    from stabdiag.arrays import Floats
+    from stabdiag.model.arrays import Floats
 
 # A median needs no more points than this: of longer stretches every so many-th is taken.
 _ENOUGH = 1000

@@ -11,7 +11,7 @@ from stabdiag.stats.shape import Reach, Spike
 from stabdiag.stats.spikes import SpikeScan
 
 if TYPE_CHECKING:
-    from stabdiag.arrays import Floats
+    from stabdiag.model.arrays import Floats
 
 
 def literal_spikes(x: Floats, window: int, reach: Reach, sigmas: float) -> SpikeScan:

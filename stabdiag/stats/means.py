@@ -11,7 +11,7 @@ import numpy as np
 from stabdiag.stats.trend import block_means, without_line
 
 if TYPE_CHECKING:
-    from stabdiag.arrays import Floats
+    from stabdiag.model.arrays import Floats
 
 # Correlations are taken over so many points; longer series are averaged down to them first.
 _MOST_POINTS = 1000

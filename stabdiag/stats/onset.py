@@ -9,7 +9,7 @@ import numpy as np
 from stabdiag.stats.blocks import CALM_LEVELS, block_levels, level_noise, moving_means
 
 if TYPE_CHECKING:
-    from stabdiag.arrays import Floats
+    from stabdiag.model.arrays import Floats
     from stabdiag.stats.rise import Rise
 
 # A climb has begun where this share of it was made: by means whose deviation is less than that by

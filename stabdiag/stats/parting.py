@@ -10,7 +10,7 @@ import numpy as np
 from stabdiag.stats.quantiles import MAD_TO_SIGMA, median, medians
 
 if TYPE_CHECKING:
-    from stabdiag.arrays import Floats, Mask
+    from stabdiag.model.arrays import Floats, Mask
 
 # Noise is measured over so many points, since it falls with the loss.
 _BLOCK = 100

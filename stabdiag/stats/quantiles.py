@@ -13,7 +13,7 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from stabdiag.arrays import Floats, Ints
+    from stabdiag.model.arrays import Floats, Ints
 
 # The standard deviation of a normal distribution over its median absolute deviation.
 MAD_TO_SIGMA = 1.4826

@@ -13,7 +13,7 @@ from stabdiag.stats.excursions import APART, Excursions, excursions
 from stabdiag.stats.quantiles import medians, typical
 
 if TYPE_CHECKING:
-    from stabdiag.arrays import Floats, Ints, Mask
+    from stabdiag.model.arrays import Floats, Ints, Mask
     from stabdiag.stats.shape import Reach, Spike
 
 # Noise matches a single point if it reaches as high, and a stretch from this share of its height

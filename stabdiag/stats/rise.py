@@ -20,7 +20,7 @@ from stabdiag.stats.quantiles import diff_sigma, median
 from stabdiag.stats.trend import mann_kendall
 
 if TYPE_CHECKING:
-    from stabdiag.arrays import Floats
+    from stabdiag.model.arrays import Floats
 
 # Levels are taken over these shares of the window: fast climbs show in short ones, slow in long.
 _SHARES = (0.1, 0.5, 2.0)

@@ -10,7 +10,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from stabdiag.stats.quantiles import median, medians
 
 if TYPE_CHECKING:
-    from stabdiag.arrays import Floats
+    from stabdiag.model.arrays import Floats
 
 # A long log is taken in stretches of so many points, whose intermediate results stay in the cache.
 _CACHED = 1 << 14

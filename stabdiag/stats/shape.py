@@ -10,7 +10,7 @@ import numpy as np
 from stabdiag.stats.quantiles import median, medians
 
 if TYPE_CHECKING:
-    from stabdiag.arrays import Floats, Mask
+    from stabdiag.model.arrays import Floats, Mask
     from stabdiag.stats.baseline import Baseline
 
 # A loss that grows by this factor has exploded.

@@ -14,7 +14,7 @@ from stabdiag.stats.residuals import Residuals
 from stabdiag.stats.tails import UpperTail, medians_tail, upper_tail
 
 if TYPE_CHECKING:
-    from stabdiag.arrays import Floats
+    from stabdiag.model.arrays import Floats
     from stabdiag.stats.baseline import Baseline
 
 # So many points may lie in one shift and must not shape the tail that it is judged by.

@@ -17,7 +17,7 @@ from stabdiag.stats.yardstick import yardstick
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from stabdiag.arrays import Floats, Mask
+    from stabdiag.model.arrays import Floats, Mask
     from stabdiag.stats.residuals import Residuals
 
 # A spike that came back is reported if its peak reaches half as far as the noise of single points,

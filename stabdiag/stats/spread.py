@@ -9,7 +9,7 @@ import numpy as np
 from stabdiag.stats.quantiles import median
 
 if TYPE_CHECKING:
-    from stabdiag.arrays import Floats
+    from stabdiag.model.arrays import Floats
 
 # A rise is looked at in so many parts; a level is the median of the losses of half a part.
 _PARTS = 10

@@ -13,7 +13,7 @@ from stabdiag.stats.excursions import FAR_OUT
 from stabdiag.stats.quantiles import quantiles, quantiles_in_order
 
 if TYPE_CHECKING:
-    from stabdiag.arrays import Floats
+    from stabdiag.model.arrays import Floats
 
 
 _NORMAL = NormalDist()

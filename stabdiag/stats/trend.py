@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from stabdiag.arrays import Floats
+    from stabdiag.model.arrays import Floats
 
 # Pairs are compared one by one; longer series are first averaged down to this many points.
 _MOST_POINTS = 400

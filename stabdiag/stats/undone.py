@@ -9,7 +9,7 @@ import numpy as np
 from stabdiag.stats.quantiles import MAD_TO_SIGMA, medians
 
 if TYPE_CHECKING:
-    from stabdiag.arrays import Floats
+    from stabdiag.model.arrays import Floats
 
 # Levels are medians of this many points. Progress shows in at least three levels, and is larger
 # than this many deviations of the noise; it is lost where the median of the next levels says so.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from stabdiag.arrays import Floats
+    from stabdiag.model.arrays import Floats
 
 # A rise is a wave's if it takes more than so many points, and its net height is this share of the
 # way that the series goes up and down in it. Noise takes one point, or goes back and forth.

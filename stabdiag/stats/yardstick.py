@@ -10,7 +10,7 @@ from stabdiag.stats.residuals import Residuals, point_residuals
 from stabdiag.stats.tails import UpperTail, declustered, noise_tail
 
 if TYPE_CHECKING:
-    from stabdiag.arrays import Floats
+    from stabdiag.model.arrays import Floats
     from stabdiag.stats.shape import Reach
 
 

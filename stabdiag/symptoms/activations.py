@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from stabdiag.findings import Action, ActionKind, Severity
+from stabdiag.model.findings import Action, ActionKind, Severity
+from stabdiag.model.text import num, plural
 from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
 from stabdiag.symptoms.tenths import by_tenths
-from stabdiag.words import num, plural
 
 if TYPE_CHECKING:
-    from stabdiag.arrays import Floats
+    from stabdiag.model.arrays import Floats
     from stabdiag.symptoms.tenths import Group
     from stabdiag.tree.case import Case
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from stabdiag.findings import Finding, Severity
-from stabdiag.report import NotChecked, lacking
+from stabdiag.model.findings import Finding, Severity
+from stabdiag.model.report import NotChecked, lacking
 from stabdiag.symptoms import SYMPTOMS
 from stabdiag.tree.advice.changed import with_changes_at
 
@@ -20,18 +20,23 @@ _NAMED = 3
 
 @dataclass(frozen=True, kw_only=True)
 class Checked:
-    """The symptoms that hold, each with its evidence, and what could not be checked."""
+    """The symptoms that hold, each with its evidence; what could not be checked; the others."""
 
     held: tuple[tuple[Symptom, Evidence], ...] = ()
     not_checked: tuple[NotChecked, ...] = ()
+    held_not: tuple[Symptom, ...] = ()
 
     def findings(self, found: tuple[Finding, ...]) -> tuple[Finding, ...]:
         """Return the symptoms as findings, but for those that the tree's findings explain."""
         return tuple(
             _finding(symptom, evidence)
             for symptom, evidence in self.held
-            if not any(finding.slug.startswith(symptom.explained_by) for finding in found)
+            if not _explained(symptom, found)
         )
+
+    def clear(self, found: tuple[Finding, ...]) -> tuple[str, ...]:
+        """Return the symptoms that do not hold, but for those that a finding would explain."""
+        return tuple(one.slug for one in self.held_not if not _explained(one, found))
 
     def told_of(self, outcome: Finding) -> Finding:
         """Return the tree's outcome; where it is that nothing was found, with what was skipped."""
@@ -58,6 +63,7 @@ def check_symptoms(case: Case) -> Checked:
     """Check every symptom, whatever the tree finds."""
     held: list[tuple[Symptom, Evidence]] = []
     not_checked: list[NotChecked] = []
+    held_not: list[Symptom] = []
     for symptom in SYMPTOMS:
         missing = symptom.missing(case)
         evidence = None if missing else symptom.check(case)
@@ -67,13 +73,19 @@ def check_symptoms(case: Case) -> Checked:
             not_checked.append(NotChecked(symptom=symptom.slug, missing=missing))
         elif reason := symptom.too_few(case):
             not_checked.append(NotChecked(symptom=symptom.slug, reason=reason))
-    return Checked(held=tuple(held), not_checked=tuple(not_checked))
+        else:
+            held_not.append(symptom)
+    return Checked(held=tuple(held), not_checked=tuple(not_checked), held_not=tuple(held_not))
 
 
 def _with_changes(case: Case, evidence: Evidence) -> Evidence:
     """Return the evidence with the settings that changed where the symptom begins."""
     because, first, more = with_changes_at(case, evidence.step, evidence.because, evidence.first)
     return replace(evidence, because=because, first=first, measured={**evidence.measured, **more})
+
+
+def _explained(symptom: Symptom, found: tuple[Finding, ...]) -> bool:
+    return any(finding.slug.startswith(symptom.explained_by) for finding in found)
 
 
 def _finding(symptom: Symptom, evidence: Evidence) -> Finding:

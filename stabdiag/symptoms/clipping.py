@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.findings import Action, ActionKind, Severity
+from stabdiag.model.findings import Action, ActionKind, Severity
+from stabdiag.model.text import num
 from stabdiag.stats.quantiles import median, quantiles
 from stabdiag.symptoms.norms import LEAST, finite_norm
 from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
-from stabdiag.words import num
 
 if TYPE_CHECKING:
-    from stabdiag.arrays import Floats
+    from stabdiag.model.arrays import Floats
     from stabdiag.tree.case import Case
 
 # A norm at the threshold differs from it by rounding alone.

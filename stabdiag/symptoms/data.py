@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.findings import Action, ActionKind, Severity
+from stabdiag.model.findings import Action, ActionKind, Severity
+from stabdiag.model.text import num, plural, whole
 from stabdiag.stats.quantiles import median, medians, robust_sigma, usual_gap
 from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
 from stabdiag.tree.causes import USUAL_REPEATS
-from stabdiag.words import num, plural, whole
 
 if TYPE_CHECKING:
-    from stabdiag.arrays import Floats, Ints
-    from stabdiag.history import Series
+    from stabdiag.model.arrays import Floats, Ints
+    from stabdiag.model.history import Series
     from stabdiag.tree.case import Case
 
 # The loss before and after a boundary is a median of so many points, and so many boundaries and

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.findings import Action, ActionKind, Severity
+from stabdiag.model.findings import Action, ActionKind, Severity
+from stabdiag.model.text import num
 from stabdiag.stats.levels import levels
 from stabdiag.symptoms.losses import (
     chance,
@@ -17,7 +18,6 @@ from stabdiag.symptoms.losses import (
     trained,
 )
 from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
-from stabdiag.words import num
 
 if TYPE_CHECKING:
     from stabdiag.tree.case import Case

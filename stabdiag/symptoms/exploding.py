@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.findings import Action, ActionKind
+from stabdiag.model.findings import Action, ActionKind
+from stabdiag.model.text import num
 from stabdiag.stats.levels import levels
 from stabdiag.stats.quantiles import median
 from stabdiag.symptoms.norms import LEFT, STRETCHES, early_level, finite_norm
 from stabdiag.symptoms.symptom import Evidence
 from stabdiag.tree.advice.words import clip
 from stabdiag.tree.checkpoint import checkpoint_before
-from stabdiag.words import num
 
 if TYPE_CHECKING:
     from stabdiag.tree.case import Case

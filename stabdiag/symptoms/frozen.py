@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.findings import Action, ActionKind
+from stabdiag.model.findings import Action, ActionKind
+from stabdiag.model.text import digits, num
 from stabdiag.stats.quantiles import diff_sigma
 from stabdiag.symptoms.losses import best_evaluation, from_the_start, is_distance, rate_is_zero
-from stabdiag.words import digits, num
 
 if TYPE_CHECKING:
     from stabdiag.symptoms.symptom import Evidence

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.findings import Action, ActionKind, Severity
+from stabdiag.model.findings import Action, ActionKind, Severity
+from stabdiag.model.text import num
 from stabdiag.stats.levels import levels
 from stabdiag.stats.quantiles import median
 from stabdiag.symptoms.losses import (
@@ -21,7 +22,6 @@ from stabdiag.symptoms.losses import (
 )
 from stabdiag.symptoms.overfitting import overfitting
 from stabdiag.symptoms.symptom import Evidence, Symptom
-from stabdiag.words import num
 
 if TYPE_CHECKING:
     from stabdiag.tree.case import Case

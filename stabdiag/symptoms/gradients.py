@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.findings import Action, ActionKind, Severity
+from stabdiag.model.findings import Action, ActionKind, Severity
+from stabdiag.model.text import num, plural
 from stabdiag.stats.levels import levels
 from stabdiag.symptoms.exploding import END, grad_exploding
 from stabdiag.symptoms.norms import LEAST, LEFT, STRETCHES, early_level, finite_norm
 from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
 from stabdiag.symptoms.weights import weight_norm_shrinking
-from stabdiag.words import num, plural
 
 if TYPE_CHECKING:
     from stabdiag.tree.case import Case

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.findings import Action, ActionKind, Severity
+from stabdiag.model.findings import Action, ActionKind, Severity
+from stabdiag.model.text import num
 from stabdiag.stats.quantiles import median, robust_sigma
 from stabdiag.symptoms.symptom import Evidence, Symptom
-from stabdiag.words import num
 
 if TYPE_CHECKING:
     from stabdiag.tree.case import Case

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.findings import Action, ActionKind, Severity
+from stabdiag.model.findings import Action, ActionKind, Severity
+from stabdiag.model.text import num
 from stabdiag.stats.blocks import block_levels
 from stabdiag.stats.levels import levels
 from stabdiag.stats.quantiles import diff_sigma, median, robust_sigma
@@ -23,11 +24,10 @@ from stabdiag.symptoms.stuck import ONE_BATCH, STRETCHES, loss_constant, plateau
 from stabdiag.symptoms.symptom import Evidence, Symptom
 from stabdiag.symptoms.warmup import lr_no_warmup
 from stabdiag.tree.loss_weight import weighed_until
-from stabdiag.words import num
 
 if TYPE_CHECKING:
-    from stabdiag.arrays import Floats
-    from stabdiag.history import Series
+    from stabdiag.model.arrays import Floats
+    from stabdiag.model.history import Series
     from stabdiag.tree.case import Case
 
 # A loss whose levels wander by more than this share is not judged.

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.roles import is_evaluation
+from stabdiag.model.roles import is_evaluation
 from stabdiag.stats.quantiles import median
 from stabdiag.symptoms.symptom import at_least, too_few
 from stabdiag.tree.turns import half_peak_at
 
 if TYPE_CHECKING:
-    from stabdiag.history import Series
+    from stabdiag.model.history import Series
     from stabdiag.tree.case import Case
 
 # The losses of a game against an opponent or for a reward: where they stand says nothing.

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from stabdiag.stats.quantiles import median
 
 if TYPE_CHECKING:
-    from stabdiag.arrays import Floats
-    from stabdiag.history import Series
+    from stabdiag.model.arrays import Floats
+    from stabdiag.model.history import Series
     from stabdiag.tree.case import Case
 
 # A norm is judged by so many points at least; a level is a median over one of so many stretches.

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.findings import Action, ActionKind, Severity
+from stabdiag.model.findings import Action, ActionKind, Severity
+from stabdiag.model.text import num
 from stabdiag.stats.quantiles import diff_sigma, median, medians, usual_gap
 from stabdiag.symptoms.losses import FEW_EVALUATIONS, LAST_EVALUATIONS, with_evaluations
 from stabdiag.symptoms.symptom import Evidence, Symptom
-from stabdiag.words import num
 
 if TYPE_CHECKING:
-    from stabdiag.arrays import Floats
-    from stabdiag.history import Series
+    from stabdiag.model.arrays import Floats
+    from stabdiag.model.history import Series
     from stabdiag.tree.case import Case
 
 # A turn that is clear is larger than this many deviations of one evaluation from the next.

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.findings import Action, ActionKind, Severity
+from stabdiag.model.findings import Action, ActionKind, Severity
+from stabdiag.model.text import num, plural
 from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
 from stabdiag.tree.advice.words import TO_BF16
 from stabdiag.tree.scaler import skips
-from stabdiag.words import num, plural
 
 if TYPE_CHECKING:
     from stabdiag.tree.case import Case

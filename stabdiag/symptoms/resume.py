@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.findings import Action, ActionKind, Severity
+from stabdiag.model.findings import Action, ActionKind, Severity
+from stabdiag.model.text import num
 from stabdiag.stats.jump import jump_up
 from stabdiag.symptoms.symptom import Evidence, Symptom, around_resumes
-from stabdiag.words import num
 
 if TYPE_CHECKING:
-    from stabdiag.arrays import Floats
+    from stabdiag.model.arrays import Floats
     from stabdiag.tree.case import Case
 
 # A rate that was reset climbs again within so many points.

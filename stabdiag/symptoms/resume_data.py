@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.findings import Action, ActionKind, Severity
+from stabdiag.model.findings import Action, ActionKind, Severity
+from stabdiag.model.text import every, whole
 from stabdiag.symptoms.symptom import Evidence, Symptom, around_resumes, at_least
-from stabdiag.words import every, whole
 
 if TYPE_CHECKING:
-    from stabdiag.arrays import Floats
+    from stabdiag.model.arrays import Floats
     from stabdiag.tree.case import Case
 
 # Where steps are missing so often, the log is kept like that.

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.findings import Action, ActionKind, Severity
+from stabdiag.model.findings import Action, ActionKind, Severity
+from stabdiag.model.text import num
 from stabdiag.stats.quantiles import usual_gap
 from stabdiag.symptoms.rates import LEAST_POINTS, rates
 from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
-from stabdiag.words import num
 
 if TYPE_CHECKING:
-    from stabdiag.history import Series
+    from stabdiag.model.history import Series
     from stabdiag.tree.case import Case
 
 # A step decay stays long at each of few rates, its last one included.

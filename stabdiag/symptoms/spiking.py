@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.findings import Action, ActionKind, Severity
+from stabdiag.model.findings import Action, ActionKind, Severity
+from stabdiag.model.text import every, num
 from stabdiag.stats.quantiles import MAD_TO_SIGMA, median, medians
 from stabdiag.symptoms.symptom import Evidence, Symptom, too_few
-from stabdiag.words import every, num
 
 if TYPE_CHECKING:
-    from stabdiag.arrays import Floats, Ints
+    from stabdiag.model.arrays import Floats, Ints
     from stabdiag.tree.case import Case
 
 # Spikes so many points apart are one; their rhythm is regular if distances differ by less.

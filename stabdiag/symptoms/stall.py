@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.findings import Action, ActionKind, Severity
-from stabdiag.history import EventCode
+from stabdiag.model.findings import Action, ActionKind, Severity
+from stabdiag.model.history import EventCode
+from stabdiag.model.text import num
 from stabdiag.stats.quantiles import median
 from stabdiag.symptoms.symptom import Evidence, Symptom, too_few
 from stabdiag.tree.checkpoint import checkpoint_before
-from stabdiag.words import num
 
 if TYPE_CHECKING:
-    from stabdiag.arrays import Mask
-    from stabdiag.history import Event, Series
+    from stabdiag.model.arrays import Mask
+    from stabdiag.model.history import Event, Series
     from stabdiag.tree.case import Case
 
 # So few records show no usual distance.

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.findings import Action, ActionKind, Severity
+from stabdiag.model.findings import Action, ActionKind, Severity
+from stabdiag.model.text import digits, num
 from stabdiag.stats.levels import levels
 from stabdiag.symptoms.frozen import LOWER, STEPS, with_cause
 from stabdiag.symptoms.losses import best_evaluation, chance, few_trained, trained
 from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
 from stabdiag.symptoms.zero import zero
-from stabdiag.words import digits, num
 
 if TYPE_CHECKING:
-    from stabdiag.arrays import Floats
+    from stabdiag.model.arrays import Floats
     from stabdiag.tree.case import Case
 
 # Numbers of classes by which a loss at chance is known where no manifest tells: those of the usual

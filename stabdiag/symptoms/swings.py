@@ -6,19 +6,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.findings import Action, ActionKind, Severity
+from stabdiag.model.findings import Action, ActionKind, Severity
+from stabdiag.model.text import num
 from stabdiag.stats.levels import levels
 from stabdiag.stats.quantiles import quantiles, typical
 from stabdiag.stats.waves import count_waves
 from stabdiag.symptoms.losses import from_the_start, is_distance
 from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
 from stabdiag.tree.advice.words import clip
-from stabdiag.words import num
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from stabdiag.arrays import Floats
+    from stabdiag.model.arrays import Floats
     from stabdiag.tree.case import Case
 
 # Waves are counted on so many levels, as far as there are points: the more, the faster they may be.

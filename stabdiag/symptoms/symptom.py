@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from stabdiag.words import plural
+from stabdiag.model.text import plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from stabdiag.findings import Action, Scalar, Severity
+    from stabdiag.model.findings import Action, Scalar, Severity
     from stabdiag.tree.case import Case
 
 _MANIFEST = "manifest."

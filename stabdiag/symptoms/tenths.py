@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from stabdiag.stats.levels import levels
 
 if TYPE_CHECKING:
-    from stabdiag.arrays import Floats
-    from stabdiag.history import Series
+    from stabdiag.model.arrays import Floats
+    from stabdiag.model.history import Series
     from stabdiag.tree.case import Case
 
 

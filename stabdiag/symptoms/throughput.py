@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.findings import Action, ActionKind, Severity
+from stabdiag.model.findings import Action, ActionKind, Severity
+from stabdiag.model.text import num
 from stabdiag.stats.levels import levels
 from stabdiag.stats.quantiles import median, typical
 from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
-from stabdiag.words import num
 
 if TYPE_CHECKING:
-    from stabdiag.arrays import Floats, Ints
+    from stabdiag.model.arrays import Floats, Ints
     from stabdiag.tree.case import Case
 
 

@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.findings import Action, ActionKind, Severity
+from stabdiag.model.findings import Action, ActionKind, Severity
+from stabdiag.model.text import num, plural
 from stabdiag.stats.quantiles import MAD_TO_SIGMA, median, usual_gap
 from stabdiag.symptoms.losses import from_the_start, is_distance
 from stabdiag.symptoms.rates import LEAST_POINTS, rates
 from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
 from stabdiag.tree.advice.words import clip
-from stabdiag.words import num, plural
 
 if TYPE_CHECKING:
-    from stabdiag.arrays import Floats
-    from stabdiag.history import Series
+    from stabdiag.model.arrays import Floats
+    from stabdiag.model.history import Series
     from stabdiag.tree.case import Case
 
 # A run of so many steps has room for a warm-up of 100.

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.findings import Action, ActionKind, Severity
+from stabdiag.model.findings import Action, ActionKind, Severity
+from stabdiag.model.text import num, plural, sentence, times
 from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
 from stabdiag.symptoms.tenths import by_tenths
 from stabdiag.tree.advice.words import less_decay, more_decay
-from stabdiag.words import num, plural, sentence, times
 
 if TYPE_CHECKING:
-    from stabdiag.arrays import Floats
+    from stabdiag.model.arrays import Floats
     from stabdiag.symptoms.tenths import Group
     from stabdiag.tree.case import Case
 

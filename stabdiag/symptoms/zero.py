@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.findings import Action, ActionKind
+from stabdiag.model.findings import Action, ActionKind
+from stabdiag.model.text import num
 from stabdiag.stats.quantiles import median
 from stabdiag.symptoms.symptom import Evidence
-from stabdiag.words import num
 
 if TYPE_CHECKING:
     from stabdiag.tree.case import Case

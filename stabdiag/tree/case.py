@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.findings import Baseline
+from stabdiag.model.findings import Baseline
 from stabdiag.stats.jump import stays_up
 from stabdiag.stats.literal import literal_spikes
 from stabdiag.stats.quantiles import usual_gap
@@ -25,10 +25,10 @@ from stabdiag.tree.shifts import Shift, shifts_of
 from stabdiag.tree.spike_or_climb import proper_spikes, settled_part
 
 if TYPE_CHECKING:
-    from stabdiag.arrays import Mask
-    from stabdiag.history import History, Series
-    from stabdiag.limits import Limits
-    from stabdiag.manifest import Manifest
+    from stabdiag.model.arrays import Mask
+    from stabdiag.model.history import History, Series
+    from stabdiag.model.limits import Limits
+    from stabdiag.model.manifest import Manifest
     from stabdiag.stats.rise import Rise
 
 # Whether a spike has come back shows in a median over some of the losses after it: in fewer losses

@@ -11,9 +11,9 @@ from stabdiag.stats.repeats import any_again, steps_since_seen
 from stabdiag.tree.lr_jumps import highest_to_come, jumps, unit_of
 
 if TYPE_CHECKING:
-    from stabdiag.arrays import Floats, Ints, Mask
-    from stabdiag.history import History, Series
-    from stabdiag.limits.tree import SpikeLimits
+    from stabdiag.model.arrays import Floats, Ints, Mask
+    from stabdiag.model.history import History, Series
+    from stabdiag.model.limits.tree import SpikeLimits
 
 # Ids that come back this often all along are how the loader numbers its batches.
 USUAL_REPEATS = 0.1

@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.roles import is_measured_on, is_part
+from stabdiag.model.roles import is_measured_on, is_part
+from stabdiag.model.text import clipped, listed, num, plural
 from stabdiag.stats.coincidence import Onset, nearest
-from stabdiag.words import clipped, listed, num, plural
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from stabdiag.arrays import Ints
-    from stabdiag.history import History, Series
+    from stabdiag.model.arrays import Ints
+    from stabdiag.model.history import History, Series
     from stabdiag.stats.shape import Spike
     from stabdiag.tree.case import Case
 

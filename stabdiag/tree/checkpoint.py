@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, TypedDict, Unpack
 
-from stabdiag.findings import Action
-from stabdiag.words import every, listed, sentence, uncapitalised
+from stabdiag.model.findings import Action
+from stabdiag.model.text import every, listed, sentence, uncapitalised
 
 if TYPE_CHECKING:
-    from stabdiag.findings import ActionKind
-    from stabdiag.manifest import Manifest
+    from stabdiag.model.findings import ActionKind
+    from stabdiag.model.manifest import Manifest
 
 
 class Facts(TypedDict, total=False):
@@ -100,10 +100,9 @@ def checkpoint_before(manifest: Manifest, step: int, stride: float = 1.0) -> Che
     Of a log with one record in ``stride`` steps, what the record of a step shows may have happened
     at any step since the record before.
     """
-    every = manifest.checkpoint_every
-    if every is None:
-        return Checkpoint(step=0 if step <= 0 else None, every=None)
-    last = (max(step - 1, 0) // every) * every
+    every, last = manifest.checkpoint_every, manifest.checkpoint_before(step)
+    if every is None or last is None:
+        return Checkpoint(step=last, every=None)
     since = step - round(stride)
     close = last > min(since, step - 2)
     return Checkpoint(

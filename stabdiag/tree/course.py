@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.roles import hardens, is_weight
+from stabdiag.model.roles import hardens, is_weight
 from stabdiag.stats.levels import beginning
 from stabdiag.stats.quantiles import median
 from stabdiag.stats.spread import lag_and_lead
 from stabdiag.tree.rises import comparable_from, is_clear, rise_of
 
 if TYPE_CHECKING:
-    from stabdiag.arrays import Floats
-    from stabdiag.history import Series
+    from stabdiag.model.arrays import Floats
+    from stabdiag.model.history import Series
     from stabdiag.stats.rise import Rise
     from stabdiag.tree.case import Case
 

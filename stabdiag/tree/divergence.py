@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stabdiag.model.text import num, plural
 from stabdiag.tree.gradients import is_the_grad_norm_rising
 from stabdiag.tree.loss_weight import is_cut_by_weight, weighed_until, what_ended
 from stabdiag.tree.question import Question, Reply, no, unknown, yes
@@ -15,10 +16,9 @@ from stabdiag.tree.reward import no_harm
 from stabdiag.tree.rises import best_step, climb, is_clear, last_window, material_bar, mean_of
 from stabdiag.tree.spike_or_climb import jumps_that_stay
 from stabdiag.tree.weights import did_a_weight_norm_change
-from stabdiag.words import num, plural
 
 if TYPE_CHECKING:
-    from stabdiag.findings import Scalar
+    from stabdiag.model.findings import Scalar
     from stabdiag.stats.rise import Rise
     from stabdiag.tree.case import Case
 

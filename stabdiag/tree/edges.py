@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from stabdiag.findings import Verdict
+    from stabdiag.model.findings import Verdict
     from stabdiag.tree.question import Reply
 
 SECTIONS: Final = {"§1": "Q1.1", "§2": "Q2.1", "§3": "Q3.1", "§4": "Q4.1"}

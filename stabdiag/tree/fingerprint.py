@@ -11,8 +11,8 @@ from stabdiag.tree.question import Reply, no, unknown, yes
 from stabdiag.tree.scaler import overflows
 
 if TYPE_CHECKING:
-    from stabdiag.arrays import Mask
-    from stabdiag.history import Series
+    from stabdiag.model.arrays import Mask
+    from stabdiag.model.history import Series
     from stabdiag.tree.case import Case
 
 # The signals of an fp16 overflow, in words.

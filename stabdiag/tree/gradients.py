@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stabdiag.model.text import num
 from stabdiag.stats.trend import mann_kendall
 from stabdiag.tree.question import Reply, no, unknown, yes
 from stabdiag.tree.rises import climb, found_rise, is_clear
-from stabdiag.words import num
 
 if TYPE_CHECKING:
-    from stabdiag.findings import Scalar
+    from stabdiag.model.findings import Scalar
     from stabdiag.tree.case import Case
 
 

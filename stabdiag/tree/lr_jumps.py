@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from stabdiag.arrays import Floats, Ints, Mask
-    from stabdiag.history import Series
+    from stabdiag.model.arrays import Floats, Ints, Mask
+    from stabdiag.model.history import Series
     from stabdiag.tree.causes import Causes
 
 # More jumps of the learning rate than this are its schedule.

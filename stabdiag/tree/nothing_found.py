@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stabdiag.findings import Action, ActionKind, Answer, Finding, Verdict, open_questions
+from stabdiag.model.findings import Action, ActionKind, Answer, Finding, Verdict, open_questions
+from stabdiag.model.text import listed, num, plural
 from stabdiag.stats.rise import FEWEST
 from stabdiag.tree.outcomes import BY_SLUG
 from stabdiag.tree.remarks import Remark, climb_made_good, remark_on
 from stabdiag.tree.unlogged import not_logged
-from stabdiag.words import listed, num, plural
 
 if TYPE_CHECKING:
     from stabdiag.tree.case import Case

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from stabdiag.model.text import plural
 from stabdiag.tree.panels import before, lr_panel
-from stabdiag.words import plural
 
 if TYPE_CHECKING:
     from stabdiag.stats.shape import Spike

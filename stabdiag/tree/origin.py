@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.tree.panels import Panel, before, lr_panel
+from stabdiag.tree.panels import before, lr_panel
 from stabdiag.tree.surge import surge_before
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from stabdiag.history import Event, Series
+    from stabdiag.model.findings import Panel
+    from stabdiag.model.history import Event, Series
     from stabdiag.tree.case import Case
     from stabdiag.tree.surge import Surge
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from stabdiag.findings import Severity
+from stabdiag.model.findings import Severity
 
 
 @dataclass(frozen=True, kw_only=True)

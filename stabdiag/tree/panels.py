@@ -3,38 +3,21 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stabdiag.model.findings import Panel
+from stabdiag.model.text import every, num, plural, whole
 from stabdiag.stats.quantiles import median
 from stabdiag.tree.causes import USUAL_REPEATS
 from stabdiag.tree.lr_jumps import steepest_rise
-from stabdiag.words import every, num, plural, whole
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from stabdiag.findings import Scalar
+    from stabdiag.model.findings import Scalar
     from stabdiag.stats.shape import Spike
     from stabdiag.tree.case import Case
-
-
-@dataclass(frozen=True, kw_only=True)
-class Panel:
-    """One panel: whether it names the cause (None if it cannot tell), why, and the numbers.
-
-    ``usual`` tells of a jump that is the schedule's own.
-    """
-
-    branch: str
-    holds: bool | None
-    because: str
-    measured: Mapping[str, Scalar] = field(default_factory=dict)
-    steps: tuple[int, ...] = ()
-    usual: bool = False
 
 
 def panels(case: Case, spike: Spike) -> tuple[Panel, Panel, Panel]:

@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stabdiag.model.text import num, plural
 from stabdiag.tree.fingerprint import is_it_the_fp16_fingerprint
 from stabdiag.tree.question import Question, Reply, no, unknown, yes
 from stabdiag.tree.scale import fall_to_floor, is_averaged, last_fall, went_on
 from stabdiag.tree.scaler import Overflows, overflows
-from stabdiag.words import num, plural
 
 if TYPE_CHECKING:
-    from stabdiag.findings import Scalar
-    from stabdiag.history import Series
+    from stabdiag.model.findings import Scalar
+    from stabdiag.model.history import Series
     from stabdiag.tree.case import Case
 
 # Once or twice is nothing to be alarmed by, however short the log.

@@ -9,8 +9,8 @@ import numpy as np
 from stabdiag.stats.quantiles import median
 
 if TYPE_CHECKING:
-    from stabdiag.arrays import Ints
-    from stabdiag.history import Series
+    from stabdiag.model.arrays import Ints
+    from stabdiag.model.history import Series
     from stabdiag.tree.case import Case
 
 # Overflows so many steps apart do not belong to one decline of the scale.

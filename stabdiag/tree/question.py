@@ -6,13 +6,13 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
-from stabdiag.findings import Scalar, Verdict
+from stabdiag.model.findings import Scalar, Verdict
 from stabdiag.texts import filled
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from stabdiag.limits import Limits
+    from stabdiag.model.limits import Limits
     from stabdiag.tree.case import Case
 
 

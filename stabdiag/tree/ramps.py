@@ -9,12 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from stabdiag.model.text import num
 from stabdiag.tree.changes import named
 from stabdiag.tree.course import goes_with, rise_with
-from stabdiag.words import num
 
 if TYPE_CHECKING:
-    from stabdiag.history import Series
+    from stabdiag.model.history import Series
     from stabdiag.stats.shape import Spike
     from stabdiag.tree.case import Case
     from stabdiag.tree.course import RiseWith

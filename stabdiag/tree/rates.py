@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from stabdiag.model.text import num
 from stabdiag.stats.quantiles import median
 from stabdiag.tree.lr_over import lr_over
 from stabdiag.tree.question import Reply, no, unknown, yes
 from stabdiag.tree.rises import best_step, climb
 from stabdiag.tree.turns import at_or_near, turned_to
-from stabdiag.words import num
 
 if TYPE_CHECKING:
-    from stabdiag.findings import Scalar
+    from stabdiag.model.findings import Scalar
     from stabdiag.tree.case import Case
 
 

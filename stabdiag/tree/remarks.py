@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.findings import Action, ActionKind
+from stabdiag.model.findings import Action, ActionKind
+from stabdiag.model.text import capitalised, num, plural
 from stabdiag.stats.blocks import block_levels
 from stabdiag.stats.quantiles import diff_sigma, median
 from stabdiag.tree.changes import went
 from stabdiag.tree.ramps import rose_with, to_compare
 from stabdiag.tree.rises import SEEN
-from stabdiag.words import capitalised, num, plural
 
 if TYPE_CHECKING:
-    from stabdiag.arrays import Floats
+    from stabdiag.model.arrays import Floats
     from stabdiag.tree.case import Case
 
 # A climb that was made good, by half at least, is told of if it undid this share of the progress.

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stabdiag.model.text import num
 from stabdiag.stats.quantiles import median, usual_gap
 from stabdiag.stats.rise import net_rise
 from stabdiag.tree.question import Reply, no
 from stabdiag.tree.rises import is_clear, mean_of
-from stabdiag.words import num
 
 if TYPE_CHECKING:
-    from stabdiag.history import Series
+    from stabdiag.model.history import Series
     from stabdiag.stats.rise import Rise
     from stabdiag.tree.case import Case
 

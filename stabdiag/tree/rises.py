@@ -15,7 +15,7 @@ from stabdiag.tree.lr_over import lr_over
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from stabdiag.history import Series
+    from stabdiag.model.history import Series
     from stabdiag.stats.shape import Spike
     from stabdiag.tree.case import Case
 

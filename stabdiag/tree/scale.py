@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stabdiag.model.text import plural
 from stabdiag.stats.quantiles import median
 from stabdiag.tree.probes import PAUSE
-from stabdiag.words import plural
 
 if TYPE_CHECKING:
-    from stabdiag.arrays import Floats, Mask
-    from stabdiag.history import Series
+    from stabdiag.model.arrays import Floats, Mask
+    from stabdiag.model.history import Series
     from stabdiag.tree.case import Case
     from stabdiag.tree.scaler import Overflows
 

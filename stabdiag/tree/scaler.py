@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.roles import counts_since_the_last
+from stabdiag.model.roles import counts_since_the_last
 from stabdiag.tree.probes import PAUSE, changes, interval_of
 
 if TYPE_CHECKING:
-    from stabdiag.arrays import Floats, Ints
-    from stabdiag.history import Series
+    from stabdiag.model.arrays import Floats, Ints
+    from stabdiag.model.history import Series
     from stabdiag.tree.case import Case
     from stabdiag.tree.scale import Fall
 

@@ -20,8 +20,8 @@ from stabdiag.stats.trend import mann_kendall
 from stabdiag.tree.changes import Change, near_spike
 
 if TYPE_CHECKING:
-    from stabdiag.arrays import Floats
-    from stabdiag.history import Series
+    from stabdiag.model.arrays import Floats
+    from stabdiag.model.history import Series
     from stabdiag.stats.shape import Spike
     from stabdiag.tree.case import Case
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.roles import OF_OPPONENTS
+from stabdiag.model.roles import OF_OPPONENTS
+from stabdiag.model.text import num, plural, sigmas
 from stabdiag.stats.abrupt import BEFORE
 from stabdiag.tree.changes import went
 from stabdiag.tree.checkpoint import checkpoint_before
@@ -17,10 +18,9 @@ from stabdiag.tree.panels import panels
 from stabdiag.tree.question import Question, Reply, no, unknown, yes
 from stabdiag.tree.ramps import is_on_ramp
 from stabdiag.tree.reward import no_harm
-from stabdiag.words import num, plural, sigmas
 
 if TYPE_CHECKING:
-    from stabdiag.findings import Scalar
+    from stabdiag.model.findings import Scalar
     from stabdiag.stats.shape import Spike
     from stabdiag.tree.case import Case
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stabdiag.roles import OF_OPPONENTS
+from stabdiag.model.roles import OF_OPPONENTS
 from stabdiag.stats.shape import rise_points
 from stabdiag.tree.loss_weight import jumps_by_weight, weighed_alike
 from stabdiag.tree.ramps import is_on_ramp
@@ -12,7 +12,7 @@ from stabdiag.tree.rises import climbs_before, climbs_on, ends_higher
 from stabdiag.tree.turns import turned_to
 
 if TYPE_CHECKING:
-    from stabdiag.history import Series
+    from stabdiag.model.history import Series
     from stabdiag.stats.shape import Spike
     from stabdiag.tree.case import Case
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from stabdiag.history import Series
+    from stabdiag.model.history import Series
     from stabdiag.tree.case import Case
 
 # A surge shows in one of so many gradient norms before the NaN.

@@ -9,8 +9,8 @@ import numpy as np
 from stabdiag.stats.turn import turn
 
 if TYPE_CHECKING:
-    from stabdiag.arrays import Floats, Ints
-    from stabdiag.history import Series
+    from stabdiag.model.arrays import Floats, Ints
+    from stabdiag.model.history import Series
     from stabdiag.tree.case import Case
 
 

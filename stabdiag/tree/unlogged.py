@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stabdiag.report import NotLogged
+from stabdiag.model.report import NotLogged
 
 if TYPE_CHECKING:
     from stabdiag.tree.case import Case

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from stabdiag.findings import RATE, Action, ActionKind, Answer, AskedOf, Finding, Severity
+from stabdiag.model.findings import RATE, Action, ActionKind, Answer, AskedOf, Finding, Severity
 from stabdiag.tree import QUESTIONS
 from stabdiag.tree.advice import ADVICE
 from stabdiag.tree.advice.kept import with_lost
@@ -14,6 +14,7 @@ from stabdiag.tree.edges import END, SECTIONS, follow
 from stabdiag.tree.nothing_found import nothing_found
 from stabdiag.tree.origin import found_bad
 from stabdiag.tree.outcomes import BY_SLUG
+from stabdiag.tree.panels import panels
 from stabdiag.tree.question import Question, Reply, unknown
 
 if TYPE_CHECKING:
@@ -220,6 +221,7 @@ def _finding(case: Case, slug: str, answers: dict[str, Answer]) -> Finding:
         reload=advice.reload,
         began=advice.began,
         back=advice.back,
+        panels=() if case.focus is None else panels(case, case.focus),
         evidence={
             key: value for answer in answers.values() for key, value in answer.measured.items()
         },

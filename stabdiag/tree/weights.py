@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stabdiag.model.text import times
 from stabdiag.stats.quantiles import usual_gap
 from stabdiag.tree.question import Reply, no, unknown, yes
 from stabdiag.tree.rises import best_step, climb
 from stabdiag.tree.turns import at_or_near, logarithms, turned_to
-from stabdiag.words import times
 
 if TYPE_CHECKING:
-    from stabdiag.findings import Scalar
-    from stabdiag.history import Series
+    from stabdiag.model.findings import Scalar
+    from stabdiag.model.history import Series
     from stabdiag.tree.case import Case
 
 

@@ -25,15 +25,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stabdiag.api import report_on
-from stabdiag.history import EventKind
-from stabdiag.manifest.other import other_number
-from stabdiag.roles import hardens
+from stabdiag.model.history import EventKind
+from stabdiag.model.manifest.other import other_number
+from stabdiag.model.roles import hardens
 from stabdiag.stats.quantiles import usual_gap
 
 if TYPE_CHECKING:
-    from stabdiag.findings import Finding, Severity
-    from stabdiag.history import Series
-    from stabdiag.report import Report
+    from stabdiag.model.findings import Finding, Severity
+    from stabdiag.model.history import Series
+    from stabdiag.model.report import Report
 
 # So many windows ago; the longest first, as it is what a young finding fails at.
 _AGO = (1.0, 0.5)

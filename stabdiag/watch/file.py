@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from stabdiag.errors import LogError, NoUsableRecord
-from stabdiag.history import Event, EventKind
+from stabdiag.model.history import Event, EventKind
 from stabdiag.places import Beside, Found, beside_file
 from stabdiag.readers import refusals
 from stabdiag.readers.registry import reader

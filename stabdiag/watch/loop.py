@@ -8,18 +8,18 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from stabdiag.api import report_on
+from stabdiag.assemble.given import run_found
 from stabdiag.errors import LogError
-from stabdiag.given import run_found
-from stabdiag.limits import Limits
-from stabdiag.manifest import Manifest
+from stabdiag.model.limits import Limits
+from stabdiag.model.manifest import Manifest
 from stabdiag.watch.certain import certain
 from stabdiag.watch.pace import Pace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from stabdiag.findings import Finding, Severity
-    from stabdiag.report import Report
+    from stabdiag.model.findings import Finding, Severity
+    from stabdiag.model.report import Report
     from stabdiag.watch.job import Job
     from stabdiag.watch.sources import Source
 

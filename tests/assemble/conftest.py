@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from stabdiag.assemble import build_history
-from stabdiag.limits import Limits
+from stabdiag.model.limits import Limits
 from stabdiag.readers.columns import BadLine, Column, Columns
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from stabdiag.history import History
+    from stabdiag.model.history import History
 
 Record = dict[str, Any]
 

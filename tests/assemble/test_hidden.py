@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from stabdiag.errors import LogError
-from stabdiag.history import EventKind
+from stabdiag.model.history import EventKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from stabdiag.history import History
+    from stabdiag.model.history import History
 
     Record = dict[str, Any]
     Build = Callable[..., History]

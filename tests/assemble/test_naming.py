@@ -12,8 +12,8 @@ import pytest
 import stabdiag
 from stabdiag.assemble import build_history
 from stabdiag.errors import StabdiagError
-from stabdiag.limits import Limits
-from stabdiag.roles import ROLES, may_serve
+from stabdiag.model.limits import Limits
+from stabdiag.model.roles import ROLES, may_serve
 from tests.assemble.conftest import columns_of
 
 if TYPE_CHECKING:

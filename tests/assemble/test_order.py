@@ -10,12 +10,12 @@ import pytest
 
 import stabdiag
 from stabdiag.errors import LogError
-from stabdiag.history import EventKind
+from stabdiag.model.history import EventKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from stabdiag.history import History
+    from stabdiag.model.history import History
 
     Record = dict[str, Any]
     Build = Callable[..., History]

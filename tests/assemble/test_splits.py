@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 import stabdiag
-from stabdiag.limits import Limits
+from stabdiag.model.limits import Limits
+from stabdiag.model.roles import may_serve
 from stabdiag.places import read_place
-from stabdiag.roles import may_serve
 
 
 def records(name="type", words=("train", "validation"), n=30, **more):

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import stabdiag
-from stabdiag.history import EventKind
+from stabdiag.model.history import EventKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from stabdiag.history import History
+    from stabdiag.model.history import History
 
     Build = Callable[..., History]
 

@@ -14,7 +14,7 @@ import stabdiag
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from stabdiag.compared import Comparison
+    from stabdiag.model.comparison import Comparison
 
 FOLDER = Path(__file__).parents[2] / "fixtures" / "pairs"
 

@@ -24,7 +24,7 @@ from stabdiag.formats.compared.view import overlay
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from stabdiag.compared import Comparison
+    from stabdiag.model.comparison import Comparison
 
     Compared = Callable[[str], Comparison]
 

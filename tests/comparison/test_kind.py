@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import stabdiag
-from stabdiag.compared import Kind
 from stabdiag.errors import LogError, ManifestError, StabdiagError
+from stabdiag.model.comparison import Kind
 
 if TYPE_CHECKING:
     from pathlib import Path

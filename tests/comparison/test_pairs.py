@@ -12,15 +12,15 @@ import jsonschema
 import pytest
 
 import stabdiag
-from stabdiag.compared import Kind
 from stabdiag.comparison.outcomes import BY_SLUG
-from stabdiag.findings import Severity
 from stabdiag.formats.compared.structured import schema
+from stabdiag.model.comparison import Kind
+from stabdiag.model.findings import Severity
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from stabdiag.compared import Comparison
+    from stabdiag.model.comparison import Comparison
 
     Compared = Callable[[str], Comparison]
 

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 import stabdiag
-from stabdiag.compared import Bearing
+from stabdiag.model.comparison import Bearing
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from stabdiag.compared import Comparison
+    from stabdiag.model.comparison import Comparison
 
 STEPS = np.arange(80)
 LOSS = {"step": STEPS, "loss": 1 + 3 * np.exp(-STEPS / 40)}

@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 
 import stabdiag
-from stabdiag.findings import Action, ActionKind, Answer, AskedOf, Finding, Verdict
-from stabdiag.history import Event, EventKind, History, Series, Source
-from stabdiag.limits import Limits
-from stabdiag.manifest import Manifest
-from stabdiag.report import NotLogged, Report, Tree
+from stabdiag.model.findings import Action, ActionKind, Answer, AskedOf, Finding, Verdict
+from stabdiag.model.history import Event, EventKind, History, Series, Source
+from stabdiag.model.limits import Limits
+from stabdiag.model.manifest import Manifest
+from stabdiag.model.report import NotLogged, Report, Tree
 from stabdiag.tree.outcomes import BY_SLUG
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from stabdiag.findings import Scalar
+    from stabdiag.model.findings import Scalar
 
 ROOT = Path(__file__).parents[2]
 

@@ -15,17 +15,17 @@ import jsonschema
 import pytest
 import xmlschema
 
-from stabdiag.findings import Severity, Verdict
 from stabdiag.formats import render
 from stabdiag.formats.json import schema
 from stabdiag.formats.place import fingerprints, line_of, log_path
-from stabdiag.history import Event, EventKind, Part
-from stabdiag.report import NotChecked
+from stabdiag.model.findings import Severity, Verdict
+from stabdiag.model.history import Event, EventKind, Part
+from stabdiag.model.report import NotChecked
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from stabdiag.report import Report
+    from stabdiag.model.report import Report
 
 SCHEMAS = Path(__file__).parents[1] / "schemas"
 

@@ -10,17 +10,17 @@ import numpy as np
 import pytest
 from markdown_it import MarkdownIt
 
-from stabdiag.findings import Severity
 from stabdiag.formats import render
 from stabdiag.formats.github import summary
 from stabdiag.formats.markdown import MARK
 from stabdiag.formats.markdown.mermaid import chart
 from stabdiag.formats.subject import Plot
-from stabdiag.history import Event, EventKind, Series
-from stabdiag.report import Tree
+from stabdiag.model.findings import Severity
+from stabdiag.model.history import Event, EventKind, Series
+from stabdiag.model.report import Tree
 
 if TYPE_CHECKING:
-    from stabdiag.report import Report
+    from stabdiag.model.report import Report
 
 # What a runner reads out of an order: name, properties, message.
 ORDER = re.compile(r"::(?P<name>\S+) (?P<properties>.*?)::(?P<message>.*)")

@@ -18,7 +18,7 @@ from stabdiag.formats import names, render
 from stabdiag.tree.outcomes import BY_SLUG
 
 if TYPE_CHECKING:
-    from stabdiag.report import Report
+    from stabdiag.model.report import Report
 
 GOLDEN = Path(__file__).parent / "golden"
 CASES = {
@@ -47,7 +47,7 @@ NUMBER = re.compile(r"-?\d+\.\d{6,}(e[+-]?\d+)?|-?\d+(\.\d+)?e[+-]?\d+")
 @pytest.fixture(autouse=True)
 def _one_version(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in ("json", "html", "junit", "sarif", "markdown.sections"):
-        monkeypatch.setattr(f"stabdiag.formats.{module}.version", lambda: "VERSION")
+        monkeypatch.setattr(f"stabdiag.formats.{module}.__version__", "VERSION")
 
 
 def compare(text: str, path: Path) -> None:

@@ -23,13 +23,13 @@ from markdown_it import MarkdownIt
 import stabdiag
 from stabdiag.formats import compared, names, render
 from stabdiag.formats.github import summary
-from stabdiag.history import Event, EventKind, History, Series, Source
+from stabdiag.model.history import Event, EventKind, History, Series, Source
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from stabdiag.compared import Comparison
-    from stabdiag.report import Report
+    from stabdiag.model.comparison import Comparison
+    from stabdiag.model.report import Report
 
 HOSTILE = {
     "html": '<script>alert(1)</script><img src=x onerror="alert(1)">',

@@ -10,16 +10,16 @@ import jsonschema
 import numpy as np
 import pytest
 
-from stabdiag.findings import ActionKind
 from stabdiag.formats import render
 from stabdiag.formats.json import MANIFEST_FIELDS, schema
-from stabdiag.history import EventCode, EventKind
-from stabdiag.manifest import Manifest
+from stabdiag.model.findings import ActionKind
+from stabdiag.model.history import EventCode, EventKind
+from stabdiag.model.manifest import Manifest
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from stabdiag.report import Report
+    from stabdiag.model.report import Report
 
 REPORTS = ("persistent", "healthy", "nan")
 

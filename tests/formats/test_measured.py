@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from stabdiag.findings import Scalar
 from stabdiag.formats.measured import in_words, label, number, span
+from stabdiag.model.findings import Scalar
 
 
 def test_a_name_that_says_enough_is_kept() -> None:

@@ -14,13 +14,13 @@ import numpy as np
 import pytest
 
 import stabdiag
-from stabdiag.findings import Severity
 from stabdiag.formats import render
 from stabdiag.formats.gitlab import SEVERITIES
 from stabdiag.formats.html import notebook
+from stabdiag.model.findings import Severity
 
 if TYPE_CHECKING:
-    from stabdiag.report import Report
+    from stabdiag.model.report import Report
 
 RUNS = Path(__file__).parents[2] / "fixtures" / "runs"
 NAMES = sorted(folder.name for folder in RUNS.iterdir())

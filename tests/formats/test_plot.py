@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from stabdiag.findings import Severity
 from stabdiag.formats.canvas import Scale, View, bad_columns, curve, round_numbers, strip
 from stabdiag.formats.subject import choose
 from stabdiag.formats.terminal.page import Page
 from stabdiag.formats.terminal.plot import draw
-from stabdiag.history import Series
+from stabdiag.model.findings import Severity
+from stabdiag.model.history import Series
 
 if TYPE_CHECKING:
-    from stabdiag.report import Report
+    from stabdiag.model.report import Report
 
 
 def series(values: np.ndarray, role: str = "loss") -> Series:

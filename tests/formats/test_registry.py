@@ -14,7 +14,7 @@ from stabdiag.errors import StabdiagError
 from stabdiag.formats import FORMATS, names, render
 
 if TYPE_CHECKING:
-    from stabdiag.report import Report
+    from stabdiag.model.report import Report
 
 
 @pytest.mark.parametrize("entry", FORMATS, ids=names())

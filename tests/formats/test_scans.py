@@ -20,9 +20,9 @@ from stabdiag.formats import names
 from stabdiag.formats.scans import FORMATS, render
 from stabdiag.formats.scans.csv import escape
 from stabdiag.formats.scans.structured import schema
+from stabdiag.model.scan import Common, Overview, Row, Split
 from stabdiag.scan.overview import overview_of
 from stabdiag.scan.rows import table_of
-from stabdiag.scanned import Common, Overview, Row, Split
 from tests.formats.test_golden import compare
 from tests.formats.test_injection import BEGINS, HOSTILE, LOUD, orders, structure
 from tests.scan.made import sweep
@@ -46,7 +46,7 @@ PLAIN = "plain"
 @pytest.fixture(autouse=True)
 def _one_version(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in ("structured", "markdown", "html", "junit"):
-        monkeypatch.setattr(f"stabdiag.formats.scans.{module}.version", lambda: "VERSION")
+        monkeypatch.setattr(f"stabdiag.formats.scans.{module}.__version__", "VERSION")
 
 
 def made(rows: Iterable[Row], **told: object) -> Overview:

@@ -11,15 +11,15 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from stabdiag.findings import Action, ActionKind, Severity, Verdict
 from stabdiag.formats import render
-from stabdiag.history import Event, EventKind
-from stabdiag.report import NotChecked, Tree
+from stabdiag.model.findings import Action, ActionKind, Severity, Verdict
+from stabdiag.model.history import Event, EventKind
+from stabdiag.model.report import NotChecked, Tree
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from stabdiag.report import Report
+    from stabdiag.model.report import Report
 
 REPORTS = ("persistent", "healthy", "nan")
 HOSTILE = {

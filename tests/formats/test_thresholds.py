@@ -11,7 +11,7 @@ from rich.cells import cell_len
 
 from stabdiag.errors import StabdiagError
 from stabdiag.formats.limits.rows import ROWS, filled, source
-from stabdiag.limits import Limits
+from stabdiag.model.limits import Limits
 from stabdiag.thresholds import thresholds
 
 CHANGED = Limits().override({"spike.sigma": 4, "divergence.significance": 1e-6})

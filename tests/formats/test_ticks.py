@@ -8,9 +8,9 @@ import pytest
 from rich.cells import cell_len
 
 from stabdiag.errors import StabdiagError
-from stabdiag.findings import Severity
+from stabdiag.model.checks import Line, Sheet, State, TickList
+from stabdiag.model.findings import Severity
 from stabdiag.tick_formats import FORMATS, render_sheet
-from stabdiag.ticks import Line, Sheet, State, TickList
 
 EVIL = "##[error]run\x1b[31m\n| <img src=x> [a](b) `c` *d* \ud800 ✗"
 SHEET = Sheet(

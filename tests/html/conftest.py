@@ -11,7 +11,7 @@ from playwright.sync_api import sync_playwright
 
 import stabdiag
 from stabdiag.formats import render
-from stabdiag.history import Event, EventKind, History, Series, Source
+from stabdiag.model.history import Event, EventKind, History, Series, Source
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from playwright.sync_api import Browser, BrowserContext, Page
 
-    from stabdiag.report import Report
+    from stabdiag.model.report import Report
 
 CHROMIUM = next(
     filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from playwright.sync_api import Page
 
-    from stabdiag.report import Report
+    from stabdiag.model.report import Report
     from tests.html.conftest import Opened
 
 # Runs of every section, and what is odd about a log.

@@ -16,7 +16,7 @@ from stabdiag.tree.outcomes import OUTCOMES
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from stabdiag.report import Report
+    from stabdiag.model.report import Report
 
 
 def drawn(report: Report) -> tuple[Drawing, dict[str, Node]]:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from stabdiag.report import Report
+    from stabdiag.model.report import Report
 
 MARKUP = "</script></style></title><img src=x onerror=alert(1)>\"'><svg onload=alert(2)>"
 NAMES = {

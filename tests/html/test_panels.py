@@ -19,7 +19,7 @@ from stabdiag.formats.html.thin import MOST, kept, stretches
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from stabdiag.report import Report
+    from stabdiag.model.report import Report
 
 
 @pytest.mark.parametrize("n", [MOST + 1, 31_225, 42_772, 100_000])

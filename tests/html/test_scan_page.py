@@ -12,8 +12,8 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
 
 from stabdiag.formats.scans import render
+from stabdiag.model.scan import Row
 from stabdiag.scan.overview import overview_of
-from stabdiag.scanned import Row
 from tests.html.conftest import Opened
 from tests.html.test_browser import HOSTILE
 from tests.scan.made import sweep

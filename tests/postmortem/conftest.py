@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from stabdiag.report import Report
+    from stabdiag.model.report import Report
 
 RUNS = Path("fixtures") / "runs"
 ROOT = Path(__file__).parents[2]

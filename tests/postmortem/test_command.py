@@ -95,10 +95,10 @@ def test_options_of_diagnose_are_taken(command: Callable[..., Result], log: Path
     assert "limit spike.sigma 3.5 (default 3)" in result.out
 
 
-def test_the_tree_to_the_letter_is_said(command: Callable[..., Result], runs: Path) -> None:
+def test_the_literal_tree_is_named(command: Callable[..., Result], runs: Path) -> None:
     result = command(runs / "nan-blow-up-fp32" / "log.jsonl", "--literal")
-    assert "the decision tree to the letter" in result.out
-    assert "Checked beside the tree" not in result.out
+    assert "the literal decision tree" in result.out
+    assert "Symptoms checked" not in result.out
 
 
 def test_a_healthy_run_is_no_failure(command: Callable[..., Result], runs: Path) -> None:
@@ -124,7 +124,7 @@ def test_diagnose_does_not_pay_for_it(log: Path, tmp_path: Path) -> None:
         "import sys\nfrom stabdiag.cli import main\n"
         f"sys.argv = ['stabdiag', 'diagnose', {str(log)!r}]\n"
         "try:\n    main()\nexcept SystemExit:\n    pass\n"
-        "print([m for m in sys.modules if m.startswith('stabdiag.postmortem')])"
+        "print([m for m in sys.modules if m.startswith('stabdiag.formats.postmortem')])"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path

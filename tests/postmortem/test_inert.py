@@ -14,17 +14,17 @@ import pytest
 from markdown_it import MarkdownIt
 
 import stabdiag
-from stabdiag.findings import Action, ActionKind
-from stabdiag.history import Event, EventKind
-from stabdiag.postmortem import postmortem
-from stabdiag.postmortem.document import write
-from stabdiag.postmortem.page import page
-from stabdiag.report import NotLogged, Tree
+from stabdiag import postmortem
+from stabdiag.formats.postmortem.document import write
+from stabdiag.formats.postmortem.webpage import webpage
+from stabdiag.model.findings import Action, ActionKind
+from stabdiag.model.history import Event, EventKind
+from stabdiag.model.report import NotLogged, Tree
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from stabdiag.report import Report
+    from stabdiag.model.report import Report
 
 ROOT = Path(__file__).parents[2]
 LOGS = [
@@ -152,8 +152,8 @@ def tags(text: str) -> list[tuple[str, ...]]:
 @cache
 def expected(log: str) -> tuple[list[str], list[tuple[str, ...]]]:
     """Return the structure of the document on a run in which all names are plain."""
-    document = write(hostile(reports(log), "plain"))
-    return structure(document.markdown), tags(page(document))
+    document = write(hostile(reports(log), "plain"), None)
+    return structure(document.markdown), tags(webpage(document))
 
 
 @cache
@@ -164,8 +164,8 @@ def reports(log: str) -> Report:
 @pytest.mark.parametrize("name", HOSTILE.values(), ids=HOSTILE)
 @pytest.mark.parametrize("log", LOGS)
 def test_a_name_changes_nothing(log: str, name: str) -> None:
-    document = write(hostile(reports(log), name))
-    markdown, html = document.markdown, page(document)
+    document = write(hostile(reports(log), name), None)
+    markdown, html = document.markdown, webpage(document)
     assert (structure(markdown), tags(html)) == expected(log)
     assert all(char == "\n" or char.isprintable() for char in html)
     assert all(char in "\n\u200b" or char.isprintable() for char in markdown)

@@ -12,15 +12,15 @@ import numpy as np
 import pytest
 
 import stabdiag
+from stabdiag import postmortem
+from stabdiag.formats.postmortem.blanks import MARK
+from stabdiag.formats.postmortem.chart import Mark, chart
 from stabdiag.formats.subject import choose
-from stabdiag.postmortem import postmortem
-from stabdiag.postmortem.blanks import MARK
-from stabdiag.postmortem.chart import Mark, chart
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from stabdiag.report import Report
+    from stabdiag.model.report import Report
 
 WIDTH = 760
 
@@ -64,19 +64,12 @@ def test_the_plot_is_a_picture_and_the_tables_are_tables(page: str) -> None:
     assert page.count("<svg ") == 1
     assert "<pre>" not in page
     assert "| ---" not in page
-    assert page.count('<div class="table"><table>') == page.count("</table></div>") > 4
+    assert page.count("<table>") == page.count("</table>") > 4
 
 
 def test_blanks_are_boxes(page: str) -> None:
     assert page.count('<li class="blank">') == page.count(f"<strong>{MARK}:</strong>") > 5
     assert "[ ]" not in page
-
-
-def test_a_page_without_a_plot_is_whole() -> None:
-    report = stabdiag.diagnose({"step": [0], "loss": [float("nan")]})
-    page = postmortem(report, "html")
-    assert "<svg" not in page
-    assert page.endswith("</main>\n</body>\n</html>\n")
 
 
 def test_the_highest_loss_touches_the_top_of_its_frame(diagnosed: Callable[[str], Report]) -> None:

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from stabdiag.errors import LogError, NoUsableRecord
-from stabdiag.history import EventKind
+from stabdiag.model.history import EventKind
 from stabdiag.readers import read_columns
 from stabdiag.readers.csv import cells, dialect
 from stabdiag.readers.csv import log as csv

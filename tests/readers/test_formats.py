@@ -31,7 +31,7 @@ from stabdiag.readers.source import open_stream
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from stabdiag.history import History
+    from stabdiag.model.history import History
 
 SAMPLES = Path(__file__).parent / "samples"
 FILES = sorted(path for path in SAMPLES.glob("*/*") if path.is_file())

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from stabdiag import diagnose
 from stabdiag import read as read_run
 from stabdiag.errors import LogError, NoUsableRecord
-from stabdiag.history import EventKind
+from stabdiag.model.history import EventKind
 from stabdiag.readers import read_columns
 from stabdiag.readers.json import stream as json_stream
 from stabdiag.readers.json.document import read

@@ -22,7 +22,7 @@ import pytest
 
 import stabdiag
 from stabdiag.errors import LogError
-from stabdiag.manifest import parse_manifest
+from stabdiag.model.manifest import parse_manifest
 from stabdiag.readers.blocks import BLOCK, blocks
 from stabdiag.readers.source import Stream
 
@@ -30,10 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 
-PARTS = (
-    *("readers", "roles", "manifest", "formats", "assemble", "places", "postmortem"),
-    *("comparison", "symptoms", "tree"),
-)
+PARTS = ("model", "readers", "places", "assemble", "tree", "symptoms", "comparison", "formats")
 
 # A quadratic pattern takes 16 times as long for 4 times as much, a linear one 4 times.
 SHORT, TIMES, MOST = 500, 4, 8

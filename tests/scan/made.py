@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from stabdiag.scanned import Row
+from stabdiag.model.scan import Row
 
 RATES = (1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2)
 

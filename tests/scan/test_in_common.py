@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
+from stabdiag.model.scan import Row, Split
 from stabdiag.scan.common import in_common
 from stabdiag.scan.rows import table_of
-from stabdiag.scanned import Row, Split
 from tests.scan.made import sweep
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from stabdiag.scanned import Common
+    from stabdiag.model.scan import Common
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pyarrow as pa
 from pyarrow import parquet
 
+from stabdiag.model.scan import Change, Unread
 from stabdiag.scan.overview import overview_of
 from stabdiag.scan.rows import rows_of, table_of
-from stabdiag.scanned import Change, Unread
 from tests.scan.made import sweep
 
 
@@ -99,7 +99,7 @@ def test_rows_from_disk_say_the_same(tmp_path) -> None:
 def test_no_more_rows_are_objects_than_some_at_a_time() -> None:
     import gc
 
-    from stabdiag.scanned import Row
+    from stabdiag.model.scan import Row
 
     most = 0
     for number, _ in enumerate(overview_of(table_of(sweep(200))).rows):

@@ -11,7 +11,7 @@ import stabdiag
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from stabdiag.findings import Finding
+    from stabdiag.model.findings import Finding
 
 
 @pytest.fixture

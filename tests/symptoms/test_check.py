@@ -7,11 +7,11 @@ import pytest
 
 import stabdiag
 from stabdiag.explain import names
-from stabdiag.findings import Action, ActionKind, Finding, Severity
 from stabdiag.formats import render
-from stabdiag.limits import Limits
-from stabdiag.manifest import Manifest
-from stabdiag.roles.table import ROLES
+from stabdiag.model.findings import Action, ActionKind, Finding, Severity
+from stabdiag.model.limits import Limits
+from stabdiag.model.manifest import Manifest
+from stabdiag.model.roles.table import ROLES
 from stabdiag.symptoms import SYMPTOMS
 from stabdiag.symptoms.check import Checked, worst_first
 from stabdiag.symptoms.symptom import MESSAGE, Evidence

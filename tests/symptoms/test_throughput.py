@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import stabdiag
-from stabdiag.findings import Finding
+from stabdiag.model.findings import Finding
 
 N = 500
 STEPS = np.arange(N)

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 import stabdiag
-from stabdiag.findings import ActionKind
-from stabdiag.manifest import Manifest
+from stabdiag.model.findings import ActionKind
+from stabdiag.model.manifest import Manifest
+from stabdiag.model.text import num
 from stabdiag.tree.advice import ADVICE
 from stabdiag.tree.case import Case
 from stabdiag.tree.checkpoint import checkpoint_before
-from stabdiag.words import num
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from stabdiag.report import Report
+    from stabdiag.model.report import Report
 
     Ints = NDArray[np.int64]
     Log = dict[str, Any]

@@ -12,8 +12,8 @@ import stabdiag
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from stabdiag.findings import Answer
-    from stabdiag.report import Report
+    from stabdiag.model.findings import Answer
+    from stabdiag.model.report import Report
 
     Log = dict[str, Any]
 

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 import stabdiag
 from stabdiag import formats
-from stabdiag.findings import ActionKind, Verdict
-from stabdiag.history import History, Series, Source
-from stabdiag.limits import Limits
-from stabdiag.manifest import Manifest
+from stabdiag.model.findings import ActionKind, Verdict
+from stabdiag.model.history import History, Series, Source
+from stabdiag.model.limits import Limits
+from stabdiag.model.manifest import Manifest
 from stabdiag.tree.case import Case
 from stabdiag.tree.changes import changes_near
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from stabdiag.report import Report
+    from stabdiag.model.report import Report
 
     Log = dict[str, Any]
 

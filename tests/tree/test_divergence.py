@@ -14,7 +14,7 @@ import stabdiag
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from stabdiag.findings import Answer
+    from stabdiag.model.findings import Answer
 
     Log = dict[str, Any]
 

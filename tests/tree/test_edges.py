@@ -6,7 +6,7 @@ from graphlib import TopologicalSorter
 
 import pytest
 
-from stabdiag.findings import Severity, Verdict
+from stabdiag.model.findings import Severity, Verdict
 from stabdiag.tree import QUESTIONS
 from stabdiag.tree.advice import ADVICE
 from stabdiag.tree.edges import EDGES, END, SECTIONS, follow
@@ -103,7 +103,7 @@ def test_severities_are_as_designed() -> None:
 
 
 def test_questions_say_what_they_ask_and_name_limits_that_exist() -> None:
-    from stabdiag.limits import Limits
+    from stabdiag.model.limits import Limits
 
     known = {info.name for info in Limits().items()}
     for question in QUESTIONS:

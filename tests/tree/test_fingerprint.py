@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 import stabdiag
-from stabdiag.findings import Verdict
+from stabdiag.model.findings import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from stabdiag.findings import Answer
+    from stabdiag.model.findings import Answer
 
     Log = dict[str, Any]
 

@@ -13,7 +13,7 @@ from stabdiag.tree import causes
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from stabdiag.report import Report
+    from stabdiag.model.report import Report
 
     Log = dict[str, Any]
 

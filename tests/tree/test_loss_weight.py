@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 import stabdiag
-from stabdiag.findings import Verdict
+from stabdiag.model.findings import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from stabdiag.report import Report
+    from stabdiag.model.report import Report
 
     Log = dict[str, Any]
 

@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 import stabdiag
-from stabdiag.history import Series
+from stabdiag.model.history import Series
 from stabdiag.tree.case import Case
 from stabdiag.tree.walk import walk
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from stabdiag.findings import Finding
+    from stabdiag.model.findings import Finding
 
 STEPS = np.arange(0, 1000, 100)
 FLAT = [4.0, 3.0, 2.5, 2.2, 2.0, 2.0, 2.0, 2.0, 2.0, 2.0]

@@ -10,19 +10,19 @@ import pyarrow as pa
 import pytest
 
 import stabdiag
-from stabdiag.findings import Answer, AskedOf, Verdict
-from stabdiag.manifest import Manifest
+from stabdiag.model.findings import Answer, AskedOf, Verdict
+from stabdiag.model.manifest import Manifest
+from stabdiag.model.text import sigmas
 from stabdiag.tree import QUESTIONS
 from stabdiag.tree.case import Case
 from stabdiag.tree.lr_jumps import jumps
-from stabdiag.words import sigmas
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from stabdiag.findings import Answer
-    from stabdiag.report import Report
+    from stabdiag.model.findings import Answer
+    from stabdiag.model.report import Report
 
     Log = dict[str, Any]
     Change = Callable[[Log], None]

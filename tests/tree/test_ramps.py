@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 
 import stabdiag
-from stabdiag.findings import Verdict
-from stabdiag.postmortem import postmortem
+from stabdiag.api import postmortem
+from stabdiag.model.findings import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from stabdiag.arrays import Floats
-    from stabdiag.report import Report
+    from stabdiag.model.arrays import Floats
+    from stabdiag.model.report import Report
 
     Log = dict[str, Any]
     Calm = Callable[..., Log]
@@ -203,6 +203,6 @@ def test_a_change_of_all_steps_is_kept_and_changes_nowhere(calm: Calm, tmp_path:
     log["loss"] = log["loss"] + np.where(log["step"] >= 600, 4.0, 0.0)
     found = stabdiag.diagnose(log)
     assert found.diagnosis.slug == "spike-persistent"
-    assert "(of batch_size)" in postmortem(found)
+    assert "none of these changed near it: batch_size" in postmortem(found)
     stabdiag.convert(log, tmp_path / "run.parquet")
     assert stabdiag.diagnose(tmp_path / "run.parquet").tree.answers == found.tree.answers

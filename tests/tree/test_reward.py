@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import stabdiag
-from stabdiag.findings import Verdict
+from stabdiag.model.findings import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable

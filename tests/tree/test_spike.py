@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 
 import stabdiag
-from stabdiag.findings import Verdict
-from stabdiag.manifest import Manifest
+from stabdiag.model.findings import Verdict
+from stabdiag.model.manifest import Manifest
 from stabdiag.tree.checkpoint import checkpoint_before
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from stabdiag.findings import Answer
-    from stabdiag.report import Report
+    from stabdiag.model.findings import Answer
+    from stabdiag.model.report import Report
 
     Log = dict[str, Any]
 

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import stabdiag
-from stabdiag.findings import AskedOf, Severity
-from stabdiag.history import History, Source
-from stabdiag.limits import Limits
-from stabdiag.manifest import Manifest
+from stabdiag.model.findings import AskedOf, Severity
+from stabdiag.model.history import History, Source
+from stabdiag.model.limits import Limits
+from stabdiag.model.manifest import Manifest
 from stabdiag.stats.rise import Rise
 from stabdiag.tree.case import Case
 from stabdiag.tree.walk import walk
@@ -19,7 +19,7 @@ from stabdiag.tree.walk import walk
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from stabdiag.report import Report
+    from stabdiag.model.report import Report
 
     Log = dict[str, Any]
 

@@ -14,15 +14,15 @@ import stabdiag
 from stabdiag.api import diagnose
 from stabdiag.assemble import build_history
 from stabdiag.errors import LogError
-from stabdiag.findings import Severity
-from stabdiag.limits import Limits
+from stabdiag.model.findings import Severity
+from stabdiag.model.limits import Limits
 from stabdiag.places import read_place
 from stabdiag.watch.certain import certain
 
 if TYPE_CHECKING:
+    from stabdiag.model.report import Report
     from stabdiag.places import Found
     from stabdiag.readers import Column, Columns
-    from stabdiag.report import Report
 
 FOLDER = Path(__file__).parents[2] / "fixtures" / "runs"
 RUNS = sorted(folder.name for folder in FOLDER.iterdir())

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from stabdiag.report import Report
+    from stabdiag.model.report import Report
 
 
 @pytest.fixture

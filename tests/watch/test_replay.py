@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from stabdiag.errors import LogError
-from stabdiag.findings import Severity
+from stabdiag.model.findings import Severity
 from stabdiag.places import Asked, read_place
 from stabdiag.readers.columns import every_column
 from stabdiag.watch import Ask, open_source

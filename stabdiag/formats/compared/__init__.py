@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from stabdiag.formats import Format, named, written
 
 if TYPE_CHECKING:
-    from stabdiag.compared import Comparison
+    from stabdiag.model.comparison import Comparison
 
 FORMATS: tuple[Format, ...] = (
     Format(

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from stabdiag._version import __version__
 from stabdiag.formats.canvas import View, strip
 from stabdiag.formats.compared import tables
 from stabdiag.formats.compared.view import overlay
-from stabdiag.formats.json_text import version
 from stabdiag.formats.markdown.sections import SIGNS, actions, also_found
 from stabdiag.formats.markdown_text import block, code, escape, table
-from stabdiag.words import plural
+from stabdiag.model.text import plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from stabdiag.compared import Comparison
+    from stabdiag.model.comparison import Comparison
 
 MARK = "<!-- stabdiag compare -->"
 """The first line, by which a workflow finds its comment again."""
@@ -86,5 +86,5 @@ def _foot(comparison: Comparison, command: str | None) -> Iterator[str]:
     commands = [command or "", f"stabdiag explain {comparison.diagnosis.slug}"]
     yield block("\n".join(line for line in commands if line), "sh")
     common = plural(comparison.common, "common loss", "common losses")
-    told = [f"stabdiag {version()}", common, *comparison.notes]
+    told = [f"stabdiag {__version__}", common, *comparison.notes]
     yield f"<sub>{' · '.join(map(escape, told))}</sub>"

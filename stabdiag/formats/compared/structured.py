@@ -5,12 +5,13 @@ from __future__ import annotations
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
+from stabdiag._version import __version__
 from stabdiag.formats.json import finding
-from stabdiag.formats.json_text import dumps, escape, mapping, scalar, version
+from stabdiag.formats.json_text import dumps, escape, mapping, scalar
 
 if TYPE_CHECKING:
-    from stabdiag.compared import Comparison, Difference, Level, Parting, Run
     from stabdiag.formats.json_text import Json
+    from stabdiag.model.comparison import Comparison, Difference, Level, Parting, Run
 
 SCHEMA = 2
 
@@ -33,7 +34,7 @@ def as_json(comparison: Comparison) -> dict[str, Json]:
     """Return the comparison as plain lists, mappings and scalars that JSON can hold."""
     return {
         "schema": SCHEMA,
-        "stabdiag": version(),
+        "stabdiag": __version__,
         "kind": comparison.kind.value,
         "why": escape(comparison.why),
         "runs": [_run(run) for run in comparison.runs],

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from stabdiag.compared import Bearing, Comparison
 from stabdiag.formats.measured import number
-from stabdiag.words import clipped
+from stabdiag.model.comparison import Bearing, Comparison
+from stabdiag.model.text import clipped
 
 if TYPE_CHECKING:
-    from stabdiag.compared import Difference, Parting, Run
-    from stabdiag.findings import Scalar
+    from stabdiag.model.comparison import Difference, Parting, Run
+    from stabdiag.model.findings import Scalar
 
 PARTINGS = ("role", "run", "first at", "by", "> rounding", "> noise", "by")
 LEVELS = ("run", "final loss", "error", "noise of one")

@@ -14,15 +14,15 @@ from stabdiag.formats.terminal.console import console_for, written
 from stabdiag.formats.terminal.page import page_for, unbroken
 from stabdiag.formats.terminal.sections import actions, also_found, head
 from stabdiag.formats.terminal.table import fitted
-from stabdiag.words import plural
+from stabdiag.model.text import plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rich.console import Console, ConsoleOptions, RenderResult
 
-    from stabdiag.compared import Comparison
     from stabdiag.formats.terminal.page import Page
+    from stabdiag.model.comparison import Comparison
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.compared import Comparison, Kind
-from stabdiag.findings import Severity
+from stabdiag.model.comparison import Comparison, Kind
+from stabdiag.model.findings import Severity
 
 if TYPE_CHECKING:
-    from stabdiag.compared import Run
-    from stabdiag.history import Series
+    from stabdiag.model.comparison import Run
+    from stabdiag.model.history import Series
 
 # What words tell, and no curve.
 _TOLD = ("not-comparable",)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
-from stabdiag.findings import Severity
+from stabdiag._version import __version__
 from stabdiag.formats.html.drawing import draw
 from stabdiag.formats.html.marks import marks
 from stabdiag.formats.html.panels import panels
@@ -21,12 +21,12 @@ from stabdiag.formats.html.payload import payload
 from stabdiag.formats.html.sections import answers, manifest, reading
 from stabdiag.formats.html.sketch import sketch
 from stabdiag.formats.html.text import source, written
-from stabdiag.formats.json_text import version
+from stabdiag.model.findings import Severity
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from stabdiag.report import Report
+    from stabdiag.model.report import Report
 
 _SCRIPTS = ("values.js", "charts.js", "marks.js", "page.js", "copy.js")
 
@@ -61,7 +61,7 @@ def render(report: Report, *, command: str | None = None) -> str:
         reading=reading(report),
         manifest=manifest(report),
         well=report.diagnosis.severity is Severity.OK,
-        version=version(),
+        version=__version__,
     )
 
 

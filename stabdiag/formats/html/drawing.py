@@ -9,15 +9,15 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from stabdiag.findings import Verdict, in_a_word
 from stabdiag.formats.html.nodes import ACROSS, BY_ID, HEIGHT, LINE, WIDTH, Node, lane_nodes
+from stabdiag.model.findings import Verdict, in_a_word
 from stabdiag.tree.edges import EDGES, END, SECTIONS, taken
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from stabdiag.findings import Answer
-    from stabdiag.report import Report
+    from stabdiag.model.findings import Answer
+    from stabdiag.model.report import Report
 
 # Above the questions of a lane is its title, below them a gap.
 _TITLE, _LANE = 44, 26

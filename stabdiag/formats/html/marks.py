@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stabdiag.formats.html.thin import stretches
-from stabdiag.history import EventKind
+from stabdiag.model.history import EventKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from stabdiag.report import Report
+    from stabdiag.model.report import Report
 
 _MOST = 500
 

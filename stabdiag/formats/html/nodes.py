@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from textwrap import wrap
 from typing import TYPE_CHECKING
 
-from stabdiag.findings import AskedOf
+from stabdiag.model.findings import AskedOf
 from stabdiag.tree import QUESTIONS
 from stabdiag.tree.edges import EDGES, END, SECTIONS
 from stabdiag.tree.outcomes import BY_SLUG
@@ -17,8 +17,8 @@ from stabdiag.tree.outcomes import BY_SLUG
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from stabdiag.findings import Answer
-    from stabdiag.limits import Limits
+    from stabdiag.model.findings import Answer
+    from stabdiag.model.limits import Limits
 
 # In units of the drawing, which are pixels where it is drawn at its natural size.
 WIDTH, HEIGHT, LINE = 172, 78, 14

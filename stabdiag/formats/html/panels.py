@@ -13,10 +13,10 @@ from stabdiag.formats.html.thin import MOST, kept
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from stabdiag.arrays import Floats, Ints
-    from stabdiag.findings import Baseline
-    from stabdiag.history import Series
-    from stabdiag.report import Report
+    from stabdiag.model.arrays import Floats, Ints
+    from stabdiag.model.findings import Baseline
+    from stabdiag.model.history import Series
+    from stabdiag.model.report import Report
 
 _BELOW = ("grad_norm", "lr", "loss_scale", "weight_norm")
 _SCALES = {"grad_norm": "log", "loss_scale": "log2"}

@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike
 
-    from stabdiag.arrays import Floats
     from stabdiag.formats.html.marks import Mark
     from stabdiag.formats.html.panels import Line, Panel
-    from stabdiag.report import Report
+    from stabdiag.model.arrays import Floats
+    from stabdiag.model.report import Report
 
 
 def payload(report: Report, panels: Sequence[Panel], marks: Sequence[Mark]) -> str:

@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from stabdiag.findings import AskedOf
 from stabdiag.formats.deciding import decisive
 from stabdiag.formats.json import MANIFEST_FIELDS
 from stabdiag.formats.measured import changed_limits
+from stabdiag.model.findings import AskedOf
 from stabdiag.tree import QUESTIONS
 
 if TYPE_CHECKING:
-    from stabdiag.findings import Answer, Scalar
-    from stabdiag.limits import LimitInfo
-    from stabdiag.report import Report
+    from stabdiag.model.findings import Answer, Scalar
+    from stabdiag.model.limits import LimitInfo
+    from stabdiag.model.report import Report
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,7 +11,7 @@ from stabdiag.formats.canvas import Scale
 from stabdiag.formats.html.thin import kept
 
 if TYPE_CHECKING:
-    from stabdiag.report import Report
+    from stabdiag.model.report import Report
 
 WIDTH, HEIGHT = 720, 150
 _POINTS = 720

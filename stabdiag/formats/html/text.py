@@ -11,10 +11,10 @@ from markupsafe import Markup
 
 from stabdiag.formats.measured import in_words, label, number
 from stabdiag.formats.visible import visible
-from stabdiag.words import plural
+from stabdiag.model.text import plural
 
 if TYPE_CHECKING:
-    from stabdiag.findings import Scalar
+    from stabdiag.model.findings import Scalar
 
 
 def written(template: str, **values: object) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from stabdiag.arrays import Floats, Ints, Mask
+    from stabdiag.model.arrays import Floats, Ints, Mask
 
 
 MOST = 8000

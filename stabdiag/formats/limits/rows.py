@@ -8,7 +8,7 @@ from string import Template
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from stabdiag.limits import LimitInfo, Limits
+    from stabdiag.model.limits import LimitInfo, Limits
 
 
 @dataclass(frozen=True, kw_only=True)

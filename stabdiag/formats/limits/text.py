@@ -13,7 +13,7 @@ from stabdiag.formats.markdown_text import own_table
 
 if TYPE_CHECKING:
     from stabdiag.formats.json_text import Json
-    from stabdiag.limits import LimitInfo, Limits
+    from stabdiag.model.limits import LimitInfo, Limits
 
 
 def markdown(limits: Limits) -> str:

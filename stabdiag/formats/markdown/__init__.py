@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from stabdiag.formats.subject import Plot
-    from stabdiag.report import Report
+    from stabdiag.model.report import Report
 
 MARK = "<!-- stabdiag -->"
 """The first line, by which a workflow finds its comment again."""

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 from stabdiag.formats.canvas import View, bad_columns, strip
 from stabdiag.formats.markdown_text import block
 from stabdiag.formats.measured import span
-from stabdiag.words import clipped
+from stabdiag.model.text import clipped
 
 if TYPE_CHECKING:
     from stabdiag.formats.subject import Plot
-    from stabdiag.history import Series
+    from stabdiag.model.history import Series
 
 COLUMNS = 60
 _LABEL = 20

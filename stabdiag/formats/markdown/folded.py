@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from stabdiag.findings import Answer, AskedOf
 from stabdiag.formats.deciding import decisive
 from stabdiag.formats.markdown_text import code, escape, table
 from stabdiag.formats.measured import changed_limits, number
-from stabdiag.words import plural
+from stabdiag.model.findings import Answer, AskedOf
+from stabdiag.model.text import plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from stabdiag.report import Report
+    from stabdiag.model.report import Report
 
 # In the order in which they are counted.
 _WORDS = ("yes", "no", "found", "none", "unknown")

@@ -11,9 +11,9 @@ import numpy as np
 from stabdiag.formats.canvas import Scale, View
 
 if TYPE_CHECKING:
-    from stabdiag.arrays import Floats
     from stabdiag.formats.subject import Plot
-    from stabdiag.history import Series
+    from stabdiag.model.arrays import Floats
+    from stabdiag.model.history import Series
 
 
 COLUMNS = 60

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stabdiag.findings import AskedOf, Severity, Verdict
+from stabdiag._version import __version__
 from stabdiag.formats.deciding import decisive, numbers
-from stabdiag.formats.json_text import version
 from stabdiag.formats.markdown_text import block, code, escape, table
 from stabdiag.formats.measured import in_words, label
 from stabdiag.formats.subject import choose
-from stabdiag.words import plural
+from stabdiag.model.findings import AskedOf, Severity, Verdict
+from stabdiag.model.text import plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from stabdiag.compared import Comparison
-    from stabdiag.findings import Finding
     from stabdiag.formats.subject import Plot
-    from stabdiag.report import Report
+    from stabdiag.model.comparison import Comparison
+    from stabdiag.model.findings import Finding
+    from stabdiag.model.report import Report
 
 SIGNS = {
     Severity.ERROR: "❌",
@@ -109,7 +109,7 @@ def foot(report: Report, command: str | None) -> Iterator[str]:
     yield block("\n".join(line for line in commands if line), "sh")
     source, first = report.history.source, report.history.first_step
     told = [
-        f"stabdiag {version()}",
+        f"stabdiag {__version__}",
         f"{plural(source.records, 'record')} ({escape(source.format)})",
     ]
     if first is not None:

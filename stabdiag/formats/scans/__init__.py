@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from stabdiag.formats import Format, named, written
 
 if TYPE_CHECKING:
-    from stabdiag.scanned import Overview
+    from stabdiag.model.scan import Overview
 
 FORMATS: tuple[Format, ...] = (
     Format(

@@ -10,7 +10,7 @@ from stabdiag.formats.scans.structured import SCALARS
 from stabdiag.formats.visible import visible
 
 if TYPE_CHECKING:
-    from stabdiag.scanned import Overview
+    from stabdiag.model.scan import Overview
 
 # With one of these a cell begins that a spreadsheet takes for a formula.
 _FORMULA = ("=", "+", "-", "@")

@@ -5,15 +5,15 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from stabdiag.findings import Severity
 from stabdiag.formats.github import LEVELS, annotation
 from stabdiag.formats.scans import words
-from stabdiag.words import sentence
+from stabdiag.model.findings import Severity
+from stabdiag.model.text import sentence
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from stabdiag.scanned import Overview
+    from stabdiag.model.scan import Overview
 
 
 _URL = re.compile(r"[a-z][a-z0-9+.-]*://")

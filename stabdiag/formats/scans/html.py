@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from markupsafe import Markup
 
+from stabdiag._version import __version__
 from stabdiag.formats.canvas import Scale
 from stabdiag.formats.html import policy
 from stabdiag.formats.html.text import source, written
-from stabdiag.formats.json_text import version
 from stabdiag.formats.scans import words
 from stabdiag.formats.visible import visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from stabdiag.scanned import Overview, Row
+    from stabdiag.model.scan import Overview, Row
 
 _SCRIPTS = ("values.js", "scan.js", "copy.js")
 
@@ -57,7 +57,7 @@ def render(overview: Overview, *, command: str | None = None) -> str:
         style=Markup(style),
         script=Markup(script),
         data=Markup(_payload(overview, rows)),
-        version=version(),
+        version=__version__,
     )
 
 

@@ -5,22 +5,22 @@ from __future__ import annotations
 import xml.etree.ElementTree as ET
 from typing import TYPE_CHECKING
 
-from stabdiag.findings import Severity, fails
-from stabdiag.formats.json_text import version
+from stabdiag._version import __version__
 from stabdiag.formats.junit import element
 from stabdiag.formats.scans import words
+from stabdiag.model.findings import Severity, fails
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from stabdiag.scanned import Overview, Row
+    from stabdiag.model.scan import Overview, Row
 
 
 def render(overview: Overview, *, fail_on: str = "error") -> str:
     """Return the rows as a JUnit file, in which the tests of runs fail from ``fail_on`` on."""
     failed = sum(overview.of(one) for one in Severity if fails(one, fail_on))
     counts = {"tests": overview.runs, "failures": failed, "errors": 0}
-    told = {"stabdiag": version(), "summary": words.summary(overview)}
+    told = {"stabdiag": __version__, "summary": words.summary(overview)}
     told |= {"in common": "\n".join(map(words.statement, overview.common))}
     properties = element("properties", {})
     properties.extend(

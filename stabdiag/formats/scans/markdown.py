@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stabdiag.findings import Severity
-from stabdiag.formats.json_text import version
+from stabdiag._version import __version__
 from stabdiag.formats.markdown.sections import SIGNS
 from stabdiag.formats.markdown_text import block, code, escape, table
 from stabdiag.formats.scans import words
+from stabdiag.model.findings import Severity
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from stabdiag.scanned import Overview
+    from stabdiag.model.scan import Overview
 
 _MOST = 10
 
@@ -108,5 +108,5 @@ def _unread(overview: Overview) -> Iterator[str]:
 def _foot(overview: Overview, command: str | None) -> Iterator[str]:
     if command:
         yield block(command, "sh")
-    told = [f"stabdiag {version()}", *overview.places, words.took(overview)]
+    told = [f"stabdiag {__version__}", *overview.places, words.took(overview)]
     yield f"<sub>{' · '.join(map(escape, told))}</sub>"

@@ -6,13 +6,14 @@ from dataclasses import fields
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
-from stabdiag.formats.json_text import dumps, escape, mapping, scalar, version
+from stabdiag._version import __version__
+from stabdiag.formats.json_text import dumps, escape, mapping, scalar
 from stabdiag.formats.scans import words
-from stabdiag.scanned import Row
+from stabdiag.model.scan import Row
 
 if TYPE_CHECKING:
     from stabdiag.formats.json_text import Json
-    from stabdiag.scanned import Change, Common, Count, Group, Overview, Split, Unread
+    from stabdiag.model.scan import Change, Common, Count, Group, Overview, Split, Unread
 
 SCHEMA = 1
 
@@ -24,7 +25,7 @@ def render(overview: Overview) -> str:
     """Return the overview as one JSON object, in ASCII, without a newline at its end."""
     content: Json = {
         "schema": SCHEMA,
-        "stabdiag": version(),
+        "stabdiag": __version__,
         "places": [escape(place) for place in overview.places],
         "summary": words.summary(overview),
         "runs": overview.runs,

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 from rich.text import Text
 
-from stabdiag.findings import Severity
 from stabdiag.formats.canvas import View, strip
 from stabdiag.formats.scans import words
 from stabdiag.formats.terminal.console import console_for, written
 from stabdiag.formats.terminal.page import page_for, unbroken
 from stabdiag.formats.terminal.sections import ACCENT, BADGE
 from stabdiag.formats.terminal.table import fitted
-from stabdiag.history import Series
-from stabdiag.words import sentence
+from stabdiag.model.findings import Severity
+from stabdiag.model.history import Series
+from stabdiag.model.text import sentence
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderResult
 
     from stabdiag.formats.terminal.page import Page
-    from stabdiag.scanned import Overview, Row
+    from stabdiag.model.scan import Overview, Row
 
 _CURVE = 12
 _MOST = 5

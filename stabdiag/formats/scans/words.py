@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from stabdiag.formats.measured import number
-from stabdiag.scanned import ANY_ERROR, Changes
-from stabdiag.words import listed, plural
+from stabdiag.model.scan import ANY_ERROR, Changes
+from stabdiag.model.text import listed, plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from stabdiag.scanned import Change, Common, Group, Overview, Row, Split, Unread
+    from stabdiag.model.scan import Change, Common, Group, Overview, Row, Split, Unread
 
 _OUTSIDE = {"≥": "below", "<": "from there on", "=": "otherwise"}
 

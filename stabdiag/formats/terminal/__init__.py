@@ -15,7 +15,7 @@ from stabdiag.formats.terminal.page import page_for, unbroken
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderResult
 
-    from stabdiag.report import Report
+    from stabdiag.model.report import Report
 
 LAYOUT = (
     sections.head,

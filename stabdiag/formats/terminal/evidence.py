@@ -15,8 +15,8 @@ from stabdiag.formats.terminal.plot import draw
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from stabdiag.findings import Scalar
-    from stabdiag.report import Report
+    from stabdiag.model.findings import Scalar
+    from stabdiag.model.report import Report
 
 _FEW = 8
 _NAME_WIDTH, _VALUE_WIDTH = 26, 24

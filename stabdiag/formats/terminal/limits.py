@@ -11,12 +11,12 @@ from stabdiag.formats.limits.rows import ROWS, bounds, filled, source
 from stabdiag.formats.measured import number
 from stabdiag.formats.terminal.page import Page
 from stabdiag.formats.terminal.table import GAP, columns
-from stabdiag.limits.declare import TREE
+from stabdiag.model.limits.declare import TREE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from stabdiag.limits import LimitInfo, Limits
+    from stabdiag.model.limits import LimitInfo, Limits
 
 _NARROW = 4
 _LEGEND = "FROM: tree, as the decision tree has it; ours, calibrated here. All limits follow."

@@ -7,21 +7,21 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from stabdiag.findings import AskedOf, Verdict
 from stabdiag.formats.canvas import View, strip
 from stabdiag.formats.measured import number
 from stabdiag.formats.terminal.page import Page, page_for, unbroken
 from stabdiag.formats.terminal.sections import ACCENT, BADGE
 from stabdiag.formats.terminal.trail import STYLES, word
-from stabdiag.words import plural
+from stabdiag.model.findings import AskedOf, Verdict
+from stabdiag.model.text import plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rich.console import Console, ConsoleOptions, RenderResult
 
-    from stabdiag.history import History
-    from stabdiag.report import Report
+    from stabdiag.model.history import History
+    from stabdiag.model.report import Report
 
 # What is looked at first in a run, then whatever else there is.
 _FIRST = ("loss", "eval_loss", "grad_norm", "lr", "loss_scale", "tokens_per_second", "step_time")

@@ -16,7 +16,7 @@ from stabdiag.formats.terminal.page import Page
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from stabdiag.arrays import Mask
+    from stabdiag.model.arrays import Mask
 
 
 ROWS = 8

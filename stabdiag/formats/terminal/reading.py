@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from stabdiag.formats.terminal.page import Page
-    from stabdiag.report import Report
+    from stabdiag.model.report import Report
 
 
 def reading(report: Report, page: Page) -> Iterator[Text]:

@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from stabdiag.findings import AskedOf, Finding, Severity
-from stabdiag.words import plural
+from stabdiag.model.findings import AskedOf, Finding, Severity
+from stabdiag.model.text import plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from stabdiag.compared import Comparison
     from stabdiag.formats.terminal.page import Page
-    from stabdiag.report import Report
+    from stabdiag.model.comparison import Comparison
+    from stabdiag.model.report import Report
 
 BADGE = {
     Severity.ERROR: "bold white on red",

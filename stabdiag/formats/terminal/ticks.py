@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from stabdiag.findings import Severity
-from stabdiag.ticks import State
+from stabdiag.model.checks import State
+from stabdiag.model.findings import Severity
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from stabdiag.formats.terminal.page import Page
-    from stabdiag.ticks import Sheet, Tick, TickList
+    from stabdiag.model.checks import Sheet, Tick, TickList
 
 _MARKS = {State.TICKED: "✓", State.CROSSED: "✗", State.UNKNOWN: "?"}
 _ASCII_MARKS = {State.TICKED: "+", State.CROSSED: "x", State.UNKNOWN: "?"}

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stabdiag.findings import Answer, AskedOf, Verdict
 from stabdiag.formats.deciding import decisive
 from stabdiag.formats.measured import pairs
 from stabdiag.formats.terminal.sections import ACCENT
-from stabdiag.words import plural
+from stabdiag.model.findings import Answer, AskedOf, Verdict
+from stabdiag.model.text import plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from stabdiag.formats.terminal.page import Page
-    from stabdiag.report import Report
+    from stabdiag.model.report import Report
 
 # Words, not ticks and crosses: a "no" is good news for most questions.
 STYLES = {Verdict.YES: "bold", Verdict.NO: "", Verdict.UNKNOWN: "dim"}

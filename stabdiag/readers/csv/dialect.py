@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
+from stabdiag.model.roles import assign
 from stabdiag.readers.columns import INDEX
 from stabdiag.readers.csv.cells import (
     BLANKS,
@@ -22,12 +23,11 @@ from stabdiag.readers.csv.cells import (
 )
 from stabdiag.readers.csv.commas import pointed
 from stabdiag.readers.words import NUMBER, WORD, meaning
-from stabdiag.roles import assign
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from stabdiag.history import Event
+    from stabdiag.model.history import Event
 
 _FEWEST_ROWS: Final = 3
 

@@ -7,6 +7,7 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Final
 
 from stabdiag.errors import LogError, NoUsableRecord
+from stabdiag.model.text import plural
 from stabdiag.readers.blocks import BLOCK, TOO_LONG, Block, blocks, in_order
 from stabdiag.readers.chunks import Gathered, Rows, names_in, rows_in
 from stabdiag.readers.columns import BadLine, Columns
@@ -15,7 +16,6 @@ from stabdiag.readers.csv.dialect import Dialect, dialect_of
 from stabdiag.readers.csv.rows import Parsed, read_lines
 from stabdiag.readers.csv.unnamed import about_words, assumed, is_bare_header, table_of
 from stabdiag.readers.source import open_stream
-from stabdiag.words import plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

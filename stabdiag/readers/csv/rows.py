@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from stabdiag.model.text import plural
 from stabdiag.readers.chunks import Rows
 from stabdiag.readers.columns import BadLine
 from stabdiag.readers.csv.cells import cells_of, is_next_header, is_rule, names_of
 from stabdiag.readers.csv.commas import with_points
 from stabdiag.readers.pieces import piece_of_cells
-from stabdiag.words import plural
 
 if TYPE_CHECKING:
     from stabdiag.readers.chunks import Chunk

@@ -17,6 +17,7 @@ import pyarrow as pa
 from pyarrow import json as arrow_json
 from pyarrow import types
 
+from stabdiag.model.roles import assign
 from stabdiag.readers.arrow import every_leaf, leaf, leaves, piece_of_array, valid
 from stabdiag.readers.arrow_texts import Array
 from stabdiag.readers.blocks import line_count
@@ -24,7 +25,6 @@ from stabdiag.readers.chunks import Rows
 from stabdiag.readers.json.rows import read_lines
 from stabdiag.readers.pieces import Piece
 from stabdiag.readers.words import ABSENT, NULL
-from stabdiag.roles import assign
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

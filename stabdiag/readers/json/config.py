@@ -7,8 +7,8 @@ from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from stabdiag.manifest.keys import KEYS
-from stabdiag.manifest.spelling import plain
+from stabdiag.model.manifest.keys import KEYS
+from stabdiag.model.manifest.spelling import plain
 from stabdiag.readers.json.rows import decode_line
 
 if TYPE_CHECKING:

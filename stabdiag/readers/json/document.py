@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from stabdiag.errors import NoUsableRecord
+from stabdiag.model.roles import assign
 from stabdiag.readers.chunks import Rows, join, names_in, rows_in
 from stabdiag.readers.columns import SHOWN, Columns
 from stabdiag.readers.json.config import with_config
@@ -14,7 +15,6 @@ from stabdiag.readers.json.shapes import holds_history, is_document
 from stabdiag.readers.json.tables import read_tables
 from stabdiag.readers.json.unnamed import named
 from stabdiag.readers.pieces import Piece
-from stabdiag.roles import assign
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -6,8 +6,8 @@ from functools import cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
+from stabdiag.model.roles import assign, is_evaluation
 from stabdiag.readers.nested import flattened
-from stabdiag.roles import assign, is_evaluation
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

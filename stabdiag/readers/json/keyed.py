@@ -6,9 +6,9 @@ import re
 from collections import defaultdict
 from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
+from stabdiag.model.roles import ROLES, assign, normal
 from stabdiag.readers.columns import INDEX
 from stabdiag.readers.unnamed import FEWEST
-from stabdiag.roles import ROLES, assign, normal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

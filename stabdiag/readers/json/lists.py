@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from stabdiag.model.roles import assign
 from stabdiag.readers.chunks import Rows
 from stabdiag.readers.columns import EXACT, INDEX
 from stabdiag.readers.pieces import Piece, piece_of, piece_of_numbers, stretched
 from stabdiag.readers.words import NULL, NUMBER
-from stabdiag.roles import assign
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from numpy.typing import NDArray
 
-    from stabdiag.arrays import Ints
+    from stabdiag.model.arrays import Ints
     from stabdiag.readers.json.keyed import Path
     from stabdiag.readers.json.tables import Tables
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING, Final
 
+from stabdiag.model.roles import is_evaluation
+from stabdiag.model.roles.parts import opponent_of
 from stabdiag.readers.json.epochs import has_a_loss, is_column
-from stabdiag.roles import is_evaluation
-from stabdiag.roles.parts import opponent_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

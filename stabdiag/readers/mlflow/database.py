@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from stabdiag.errors import NoUsableRecord
-from stabdiag.history import Event, EventKind
+from stabdiag.model.history import Event, EventKind
 from stabdiag.readers.mlflow.folder import settings
 from stabdiag.readers.points import Points
 from stabdiag.readers.sqlite.file import DAMAGE, damaged

@@ -8,10 +8,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
+from stabdiag.model.text import plural
 from stabdiag.readers.blocks import blocks
 from stabdiag.readers.points import Points
 from stabdiag.readers.words import number_of
-from stabdiag.words import plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from stabdiag.errors import NoUsableRecord
-from stabdiag.history import Event, EventKind
+from stabdiag.model.history import Event, EventKind
 from stabdiag.readers.chunks import join, names_in, rows_in, rows_of
 from stabdiag.readers.columns import Columns
 from stabdiag.readers.nested import Record, flattened, record_in

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from stabdiag.words import plural
+from stabdiag.model.text import plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
-    from stabdiag.arrays import Ints
+    from stabdiag.model.arrays import Ints
     from stabdiag.readers.source import Stream
 
     Bytes = NDArray[np.uint8]

@@ -9,7 +9,7 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from stabdiag.arrays import Floats, Ints
+    from stabdiag.model.arrays import Floats, Ints
 
 # The column of what a bar counts up to: a bar of another length than training's is another bar.
 TOTAL: Final = "total"

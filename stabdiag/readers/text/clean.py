@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from stabdiag.roles.tongues import in_english, tells_a_loss
-from stabdiag.words import clipped
+from stabdiag.model.roles.tongues import in_english, tells_a_loss
+from stabdiag.model.text import clipped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -12,7 +12,7 @@ from stabdiag.readers.text.clean import line_end
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from stabdiag.arrays import Floats, Ints
+    from stabdiag.model.arrays import Floats, Ints
 
 CLOCK: Final = "timestamp"
 

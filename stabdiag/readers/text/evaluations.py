@@ -7,13 +7,13 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from stabdiag.model.roles import is_evaluation
 from stabdiag.readers.text.clean import line_end
 from stabdiag.readers.text.counters import counters_of, is_word
 from stabdiag.readers.text.grammar import Kind, Part, parts_of
 from stabdiag.readers.text.measured import spans_of
 from stabdiag.readers.text.names import LOSS, VALIDATED, is_a_loss
 from stabdiag.readers.text.ranks import LONGEST_LABEL
-from stabdiag.roles import is_evaluation
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

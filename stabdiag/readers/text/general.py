@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from stabdiag.errors import NoUsableRecord
-from stabdiag.history import Event, EventCode, EventKind
+from stabdiag.model.history import Event, EventCode, EventKind
+from stabdiag.model.text import plural
 from stabdiag.readers.text.clean import Text
 from stabdiag.readers.text.counters import EPOCH
 from stabdiag.readers.text.log import read_log
 from stabdiag.readers.text.names import ELBO, LOSS, is_a_loss
 from stabdiag.readers.text.search import evidence
-from stabdiag.words import plural
 
 if TYPE_CHECKING:
     from stabdiag.readers.columns import Column, Columns

@@ -6,9 +6,9 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from stabdiag.history import Event, EventCode, EventKind
+from stabdiag.model.history import Event, EventCode, EventKind
+from stabdiag.model.text import plural
 from stabdiag.readers.text.clean import inert, line_end, places_of
-from stabdiag.words import plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -10,7 +10,7 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from stabdiag.arrays import Floats, Ints, Mask
+    from stabdiag.model.arrays import Floats, Ints, Mask
 
 # The rank of a line that names none.
 NO_RANK: Final = -1

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 if TYPE_CHECKING:
-    from stabdiag.arrays import Floats
+    from stabdiag.model.arrays import Floats
 
 # The digits of an epoch after the point; the error of rounding, with a little for floats.
 _DIGITS: Final = 2

@@ -9,7 +9,7 @@ import numpy as np
 from stabdiag.readers.text.grammar import Step
 
 if TYPE_CHECKING:
-    from stabdiag.arrays import Floats, Ints
+    from stabdiag.model.arrays import Floats, Ints
 
 
 def filled(steps: Floats, how: Ints) -> Floats:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.history import Event, EventCode, EventKind
+from stabdiag.model.history import Event, EventCode, EventKind
 from stabdiag.readers.columns import Column, Columns
 from stabdiag.readers.text.bars import TOTAL, told_in
 from stabdiag.readers.text.deepspeed import SCALE

@@ -9,7 +9,7 @@ from stabdiag.readers.text.clean import Text
 from stabdiag.readers.text.messages import Messages
 
 if TYPE_CHECKING:
-    from stabdiag.history import Event
+    from stabdiag.model.history import Event
 
 _BLOCK: Final = 1 << 20
 

@@ -11,7 +11,7 @@ import struct
 import zlib
 from typing import TYPE_CHECKING, Final
 
-from stabdiag.words import plural
+from stabdiag.model.text import plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

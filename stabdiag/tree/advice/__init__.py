@@ -13,7 +13,7 @@ from stabdiag.tree.advice import divergence, fp16, lasting, nan, plateau, precis
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from stabdiag.findings import Answer
+    from stabdiag.model.findings import Answer
     from stabdiag.tree.advice.words import Advice
     from stabdiag.tree.case import Case
 

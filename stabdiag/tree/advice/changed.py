@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from stabdiag.findings import RATE, ActionKind, Severity
+from stabdiag.model.findings import RATE, ActionKind, Severity
+from stabdiag.model.text import listed, plural
 from stabdiag.tree.advice.climb_facts import near_climb
 from stabdiag.tree.advice.words import going_on
 from stabdiag.tree.changes import MOST, changes_near, near_spike, went
-from stabdiag.words import listed, plural
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from stabdiag.findings import Action, Finding, Scalar
+    from stabdiag.model.findings import Action, Finding, Scalar
     from stabdiag.tree.case import Case
     from stabdiag.tree.changes import Change
 

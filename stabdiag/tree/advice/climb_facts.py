@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.findings import Action, ActionKind
+from stabdiag.model.findings import Action, ActionKind
+from stabdiag.model.text import num, sentence
 from stabdiag.stats.quantiles import diff_sigma, medians
 from stabdiag.tree.advice.words import Advice
 from stabdiag.tree.changes import changes_near
 from stabdiag.tree.checkpoint import checkpoint_before
 from stabdiag.tree.loss_weight import what_ended
 from stabdiag.tree.rises import best_step, climb, found_rise
-from stabdiag.words import num, sentence
 
 if TYPE_CHECKING:
-    from stabdiag.findings import Answer
+    from stabdiag.model.findings import Answer
     from stabdiag.stats.rise import Rise
     from stabdiag.tree.case import Case
     from stabdiag.tree.changes import Change

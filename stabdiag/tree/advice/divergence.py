@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.findings import Action, ActionKind
+from stabdiag.model.findings import Action, ActionKind
+from stabdiag.model.text import num, sentence
 from stabdiag.tree.advice.climb_facts import ClimbFacts, climb_facts, near_climb
 from stabdiag.tree.advice.meanwhile import drift, evaluated
 from stabdiag.tree.advice.words import Advice, clip, half_lr, less_decay, more_decay, shown, to_log
@@ -15,12 +16,11 @@ from stabdiag.tree.checkpoint import checkpoint_before
 from stabdiag.tree.reward import Reward, lost_reward
 from stabdiag.tree.rises import found_rise
 from stabdiag.tree.turns import at_or_near
-from stabdiag.words import num, sentence
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from stabdiag.findings import Answer
+    from stabdiag.model.findings import Answer
     from stabdiag.tree.case import Case
 
 _PLOT = Action(ActionKind.LOG_MORE, "Plot the learning rate of every step before the restart.")

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from stabdiag.findings import Action, ActionKind, Verdict
+from stabdiag.model.findings import Action, ActionKind, Verdict
+from stabdiag.model.text import sentence
 from stabdiag.tree.advice.nan_words import (
     at_resume,
     came_through,
@@ -22,12 +23,11 @@ from stabdiag.tree.advice.words import (
     logged_at,
 )
 from stabdiag.tree.origin import Origin, origin
-from stabdiag.words import sentence
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from stabdiag.findings import Answer
+    from stabdiag.model.findings import Answer
     from stabdiag.tree.case import Case
     from stabdiag.tree.checkpoint import Reload
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from stabdiag.findings import Action, ActionKind
+from stabdiag.model.findings import Action, ActionKind
 
 if TYPE_CHECKING:
-    from stabdiag.findings import Finding
-    from stabdiag.manifest import Manifest
+    from stabdiag.model.findings import Finding
+    from stabdiag.model.manifest import Manifest
     from stabdiag.tree.case import Case
 
 

@@ -5,19 +5,19 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from stabdiag.findings import Action, ActionKind
+from stabdiag.model.findings import Action, ActionKind
+from stabdiag.model.text import num
 from stabdiag.stats.quantiles import median
 from stabdiag.stats.shape import back_after_all
 from stabdiag.tree.advice.spike_facts import STATE, SpikeFacts, spike_facts
 from stabdiag.tree.advice.words import Advice, batches_at, clip, first_of, going_on
 from stabdiag.tree.onset import focus, time_to_recover
 from stabdiag.tree.panels import before, lr_panel
-from stabdiag.words import num
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from stabdiag.findings import Answer
+    from stabdiag.model.findings import Answer
     from stabdiag.tree.case import Case
 
 _LOWER_PEAK = Action(

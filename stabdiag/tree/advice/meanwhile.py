@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stabdiag.findings import Action, ActionKind
+from stabdiag.model.findings import Action, ActionKind
+from stabdiag.model.text import num
 from stabdiag.stats.quantiles import median
 from stabdiag.tree.advice.words import more_decay
 from stabdiag.tree.rises import climb, found_rise
-from stabdiag.words import num
 
 if TYPE_CHECKING:
     from stabdiag.tree.case import Case

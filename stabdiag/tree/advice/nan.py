@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from stabdiag.findings import Action, ActionKind
+from stabdiag.model.findings import Action, ActionKind
+from stabdiag.model.text import capitalised, num, sentence
 from stabdiag.tree.advice.nan_words import (
     at_resume,
     came_through,
@@ -25,12 +26,11 @@ from stabdiag.tree.advice.words import (
 from stabdiag.tree.origin import Origin, origin
 from stabdiag.tree.surge import why_not_known
 from stabdiag.tree.turns import half_peak_at
-from stabdiag.words import capitalised, num, sentence
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from stabdiag.findings import Answer
+    from stabdiag.model.findings import Answer
     from stabdiag.tree.case import Case
     from stabdiag.tree.checkpoint import Reload
 

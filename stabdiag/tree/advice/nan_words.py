@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.findings import Action, ActionKind
+from stabdiag.model.findings import Action, ActionKind
+from stabdiag.model.text import num
 from stabdiag.stats.quantiles import median
 from stabdiag.tree.advice.spike_facts import STATE
 from stabdiag.tree.checkpoint import Reload, checkpoint_before
-from stabdiag.words import num
 
 if TYPE_CHECKING:
-    from stabdiag.history import Event
+    from stabdiag.model.findings import Panel
+    from stabdiag.model.history import Event
     from stabdiag.tree.advice.words import Advice
     from stabdiag.tree.case import Case
     from stabdiag.tree.origin import FirstBad, Origin
-    from stabdiag.tree.panels import Panel
 
 
 # The level of the loss is the median of so many.

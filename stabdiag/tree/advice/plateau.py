@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.findings import Action, ActionKind
+from stabdiag.model.findings import Action, ActionKind
+from stabdiag.model.text import num, sentence
 from stabdiag.tree.advice.words import Advice
 from stabdiag.tree.rises import climb
-from stabdiag.words import num, sentence
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from stabdiag.findings import Answer
+    from stabdiag.model.findings import Answer
     from stabdiag.tree.case import Case
     from stabdiag.tree.checkpoint import Facts
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stabdiag.findings import Action, ActionKind
+from stabdiag.model.findings import Action, ActionKind
+from stabdiag.model.text import sentence
 from stabdiag.tree.advice.words import (
     CHECK_INITIALISATION,
     KEEP_IN_FP32,
@@ -15,12 +16,11 @@ from stabdiag.tree.advice.words import (
     to_log,
 )
 from stabdiag.tree.checkpoint import checkpoint_before
-from stabdiag.words import sentence
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from stabdiag.findings import Answer
+    from stabdiag.model.findings import Answer
     from stabdiag.tree.case import Case
 
 

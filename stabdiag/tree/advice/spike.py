@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stabdiag.findings import Action, ActionKind
+from stabdiag.model.findings import Action, ActionKind
+from stabdiag.model.text import num
 from stabdiag.tree.advice.spike_facts import STATE, spike_facts
 from stabdiag.tree.advice.words import (
     RESTORE_SCHEDULE,
@@ -17,12 +18,11 @@ from stabdiag.tree.advice.words import (
 )
 from stabdiag.tree.changes import near_spike
 from stabdiag.tree.onset import focus
-from stabdiag.words import num
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from stabdiag.findings import Answer
+    from stabdiag.model.findings import Answer
     from stabdiag.tree.case import Case
 
 # A gradient norm that came so near to the limit of a long-tail batch is told of.

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from stabdiag.findings import Action, ActionKind
+from stabdiag.model.findings import Action, ActionKind
+from stabdiag.model.text import num, plural, sentence, sigmas
 from stabdiag.tree.advice.words import Advice, Setting, clip
 from stabdiag.tree.checkpoint import Checkpoint, Reload, checkpoint_before
 from stabdiag.tree.lr_over import lr_over
 from stabdiag.tree.onset import focus, start
 from stabdiag.tree.panels import before
-from stabdiag.words import num, plural, sentence, sigmas
 
 if TYPE_CHECKING:
     from stabdiag.tree.case import Case

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.findings import Action, ActionKind, Change
+from stabdiag.model.findings import Action, ActionKind, Change
+from stabdiag.model.text import listed, num, uncapitalised
 from stabdiag.tree.causes import stride_of
-from stabdiag.words import listed, num, uncapitalised
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from stabdiag.findings import Scalar
+    from stabdiag.model.findings import Scalar
     from stabdiag.tree.case import Case
 
 _SERIES = {

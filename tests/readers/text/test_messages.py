@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stabdiag.history import EventKind
+from stabdiag.model.history import EventKind
 
 
 @pytest.fixture

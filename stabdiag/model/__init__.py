@@ -1,0 +1,1 @@
+"""What everything speaks of, as plain data: roles, histories, manifests, limits, reports."""

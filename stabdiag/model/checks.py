@@ -1,0 +1,92 @@
+"""Lists to tick: what each line asks, whether it is so, and what to do where it is not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from stabdiag.model.findings import Severity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+
+class State(StrEnum):
+    """How a line of a list stands."""
+
+    TICKED = "ticked"
+    CROSSED = "crossed"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tick:
+    """One line of a list.
+
+    ``because`` is one sentence with the numbers in it; ``do`` is what to do or to run where the
+    line is not ticked, in order; ``severity`` how bad it is where it is crossed.
+    """
+
+    slug: str
+    title: str
+    state: State
+    because: str
+    do: tuple[str, ...] = ()
+    severity: Severity = Severity.NOTE
+
+
+@dataclass(frozen=True, kw_only=True)
+class Line:
+    """What a line of a list asks, before it is known how it stands."""
+
+    slug: str
+    title: str
+
+    def ticked(self, because: str) -> Tick:
+        """Return the line as one that is ticked."""
+        return self._at(State.TICKED, because)
+
+    def unknown(self, because: str, *do: str) -> Tick:
+        """Return the line as one of which nothing is known."""
+        return self._at(State.UNKNOWN, because, do)
+
+    def crossed(self, because: str, *do: str, severity: Severity = Severity.NOTE) -> Tick:
+        """Return the line as one that is crossed."""
+        return replace(self._at(State.CROSSED, because, do), severity=severity)
+
+    def _at(self, state: State, because: str, do: tuple[str, ...] = ()) -> Tick:
+        return Tick(slug=self.slug, title=self.title, state=state, because=because, do=do)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TickList:
+    """One list.
+
+    ``words`` says what its states are called; ``begin`` is the slug of the line to begin with,
+    where the order counts.
+    """
+
+    title: str
+    words: Mapping[State, str]
+    ticks: tuple[Tick, ...]
+    begin: str | None = None
+
+    def count(self, state: State) -> int:
+        """Return how many lines stand so."""
+        return sum(tick.state is state for tick in self.ticks)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sheet:
+    """Several lists about one subject, and one sentence over them."""
+
+    name: str
+    subject: str
+    summary: str
+    lists: tuple[TickList, ...]
+
+    @property
+    def ticks(self) -> Iterable[Tick]:
+        """All lines, in order."""
+        return (tick for one in self.lists for tick in one.ticks)

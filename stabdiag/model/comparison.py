@@ -1,0 +1,148 @@
+"""A comparison of several runs: what was compared, where they part, and what was found, as data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from rich.console import Console, ConsoleOptions, RenderResult
+
+    from stabdiag.model.findings import Finding, Scalar
+    from stabdiag.model.history import History
+    from stabdiag.model.limits import Limits
+    from stabdiag.model.manifest import Manifest
+
+
+class Kind(StrEnum):
+    """What runs are to each other, and therefore what may differ between them."""
+
+    SEEDS = "seeds"
+    RERUNS = "reruns"
+    RANKS = "ranks"
+    RESUME = "resume"
+
+
+class Bearing(StrEnum):
+    """Whether a setting that differs can explain that runs part."""
+
+    EXPLAINS = "explains"
+    MAY = "may explain"
+    CANNOT = "cannot explain"
+    EXPECTED = "is expected"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Run:
+    """One of the runs: the label by which sentences call it, its log, what is told of it.
+
+    ``rank`` is its number among the ranks of a job, as its name or its manifest tells it.
+    """
+
+    label: str
+    history: History
+    manifest: Manifest
+    rank: int | None = None
+
+    @property
+    def name(self) -> str:
+        """The name of the run's log."""
+        return self.history.source.name
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parting:
+    """Where two runs part in one role, over the steps at which both logged it.
+
+    ``step`` is the first at which the values differ at all, ``unrounded`` the first at which they
+    differ by more than rounding, ``lasting`` the first from which they differ by more than the
+    ``noise`` of a single value; each with the values of the two runs there. None where there is
+    none.
+    """
+
+    role: str
+    runs: tuple[str, str]
+    points: int
+    step: int | None = None
+    values: tuple[float, float] | None = None
+    unrounded: int | None = None
+    unrounded_values: tuple[float, float] | None = None
+    lasting: int | None = None
+    lasting_values: tuple[float, float] | None = None
+    noise: float | None = None
+    largest: float = 0.0
+    largest_step: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Difference:
+    """A setting that differs between the runs: its value by the label of each, and its bearing.
+
+    A run that does not tell the setting has None.
+    """
+
+    key: str
+    values: Mapping[str, Scalar]
+    bearing: Bearing
+
+
+@dataclass(frozen=True, kw_only=True)
+class Level:
+    """Where a run ends: the mean of its last losses, the mean's error, a single loss's noise."""
+
+    run: str
+    value: float
+    error: float
+    noise: float
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Comparison:
+    """What was found of several runs.
+
+    ``diagnosis`` is the first of ``findings``, the worst. ``why`` says on what grounds the runs are
+    taken for what they are; ``common`` counts the losses of the first run and the one with which it
+    shares fewest. ``reference`` labels the run that the others are held against. ``partings`` has
+    one entry for each role and each other run, ``levels`` one for each run whose end was compared.
+    """
+
+    kind: Kind
+    why: str
+    runs: tuple[Run, ...]
+    reference: str
+    common: int
+    findings: tuple[Finding, ...]
+    partings: tuple[Parting, ...]
+    differences: tuple[Difference, ...]
+    limits: Limits
+    levels: tuple[Level, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def diagnosis(self) -> Finding:
+        """The worst finding."""
+        return self.findings[0]
+
+    @property
+    def also_found(self) -> tuple[Finding, ...]:
+        """All findings but the diagnosis."""
+        return self.findings[1:]
+
+    def run(self, label: str) -> Run:
+        """Return the run of a label."""
+        return next(run for run in self.runs if run.label == label)
+
+    def to_json(self) -> str:
+        """Return the comparison as strict JSON, schema 2."""
+        from stabdiag.formats.compared import render
+
+        return render(self, "json")
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Show the terminal report where rich prints."""
+        from stabdiag.formats.compared.terminal import ComparisonPage
+
+        yield ComparisonPage(comparison=self, width=options.max_width)

@@ -1,0 +1,318 @@
+"""What the tree says: answers to its questions, and the findings that they lead to."""
+
+from __future__ import annotations
+
+from dataclasses import KW_ONLY, dataclass, field, replace
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final, Self, TypeAlias, TypedDict
+
+from stabdiag.model.text import in_epochs, uncapitalised
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from stabdiag.model.arrays import Floats, Ints, Mask
+
+
+Scalar: TypeAlias = str | int | float | bool | None
+
+
+class Verdict(StrEnum):
+    """The three answers to a question."""
+
+    YES = "yes"
+    NO = "no"
+    UNKNOWN = "unknown"
+
+
+class Severity(StrEnum):
+    """How bad a finding is, worst first."""
+
+    ERROR = "error"
+    WARNING = "warning"
+    NOTE = "note"
+    OK = "ok"
+
+    @property
+    def rank(self) -> int:
+        """0 for the worst, rising."""
+        return list(Severity).index(self)
+
+
+class AskedOf(StrEnum):
+    """Which part of the history an answer is about."""
+
+    RUN = "run"
+    LEAD_UP = "lead-up"
+
+
+class ActionKind(StrEnum):
+    """What an action does: one kind a distinct thing to do, with what that is."""
+
+    about: str
+
+    def __new__(cls, value: str, about: str) -> Self:
+        """Make a kind of its name and of what it says to do."""
+        kind = str.__new__(cls, value)
+        kind._value_, kind.about = value, about
+        return kind
+
+    # The learning rate and the steps that the optimizer takes.
+    LOWER_LR = "lower-lr", "lower the learning rate"
+    RAISE_LR = "raise-lr", "raise the learning rate"
+    TEST_LR = "test-lr", "run a learning-rate range test"
+    ADD_WARMUP = "add-warmup", "add a warm-up, or lengthen the one there is"
+    FIX_SCHEDULE = "fix-schedule", "make the learning rate follow the schedule that was meant"
+    CLIP_GRADIENTS = "clip-gradients", "clip the gradient, or at a lower threshold"
+    RAISE_CLIP = "raise-clip", "raise the clip threshold, or clip what is no longer scaled"
+    RAISE_WEIGHT_DECAY = "raise-weight-decay", "turn weight decay on, or up"
+    LOWER_WEIGHT_DECAY = "lower-weight-decay", "lower the weight decay"
+    FIX_WEIGHT_DECAY = "fix-weight-decay", "check the decay's sign, and which weights it reaches"
+    CHANGE_OPTIMIZER = "change-optimizer", "change another setting of the optimizer: epsilon, β2"
+    CHANGE_BATCH = "change-batch", "change the size of the batch"
+    # Precision.
+    CHANGE_DTYPE = "change-dtype", "train in another dtype"
+    DYNAMIC_LOSS_SCALE = (
+        "dynamic-loss-scale",
+        "scale the loss dynamically, or set the scaler otherwise",
+    )
+    CHECK_PRECISION = "check-precision", "run in fp32 what failed, to see whether that is why"
+    SAFE_OPERATIONS = "safe-operations", "compute in a safer way: in fp32, with an epsilon"
+    # Model, loss and data.
+    INSPECT_LAYERS = "inspect-layers", "find the layer or the operation where it begins"
+    CHECK_MODEL = "check-model", "check the model: initialisation, wiring, what is trained"
+    CHANGE_MODEL = "change-model", "change the model: its size, its layers, its activations"
+    REGULARISE = "regularise", "regularise more, or train on more data"
+    REGULARISE_LESS = "regularise-less", "regularise less"
+    CHECK_LOSS_FUNCTION = (
+        "check-loss-function",
+        "check the loss or the reward: reduction, mask, sign",
+    )
+    CHECK_LABELS = "check-labels", "check that labels belong to their inputs"
+    INSPECT_DATA = "inspect-data", "look at the batches, or at where the data comes from"
+    SKIP_BATCHES = "skip-batches", "leave batches out"
+    SHUFFLE_DATA = "shuffle-data", "shuffle or mix the data"
+    FIX_LOADER = "fix-loader", "mend the order, the position or the shards of the data loader"
+    TRY_SMALL = "try-small", "train on a few examples alone: their loss has to fall"
+    CHECK_EVALUATION = "check-evaluation", "check the evaluation, or look at what it tells"
+    # The run and where it goes on.
+    RELOAD_CHECKPOINT = "reload-checkpoint", "go back to a checkpoint"
+    KEEP_CHECKPOINT = "keep-checkpoint", "keep a checkpoint, or save them otherwise"
+    RESTORE_STATE = "restore-state", "see that a resume brings back all that it has to"
+    KEEP_GOING = "keep-going", "let the run go on"
+    STOP_EARLY = "stop-early", "stop the run"
+    RERUN = "rerun", "run once more, or on several seeds"
+    DO_NOTHING = "do-nothing", "nothing has to be done"
+    # What to find out, and how.
+    LOG_MORE = "log-more", "log what is missing"
+    CHECK_SETTINGS = "check-settings", "check or name a setting"
+    SEE_FINDING = "see-finding", "see to another finding, or diagnose another log"
+    READ_LOGS = "read-logs", "look for the cause in the logs of every rank"
+    # The machines.
+    CHECK_MACHINES = "check-machines", "check machines, network and disks"
+    CHECK_RANKS = "check-ranks", "check that all ranks do the same"
+    SPEED_UP = "speed-up", "find or mend what takes time"
+    FREE_MEMORY = "free-memory", "use less memory, or find what holds it"
+
+
+class Change(TypedDict):
+    """What an action changes: see ``Action``."""
+
+    setting: str
+    from_: float | str | None
+    to: float | str | None
+
+
+@dataclass(frozen=True)
+class Action:
+    """Something to do about a finding.
+
+    ``text`` is one sentence with this run's numbers that says what to do.
+    ``kind`` is what it changes or looks at; ``also`` are the kinds of what else it says to do, or
+    to do instead. From where to restart is not what is done: a sentence that begins with a reload
+    is of the kind of its remedy, and ``checkpoint`` is the step of the checkpoint that it is about,
+    0 for the beginning of the run. It is of the kind reload-checkpoint only where whether to go
+    back is all that it says. A sentence that begins with letting the run go on is of that kind.
+
+    ``setting`` is the setting that it changes, by the name of the manifest's field or of the role
+    (``peak_lr``, ``grad_clip``, ``lr``); ``from_`` is its value now and ``to`` the new one, as far
+    as they are known; ``step`` is the step that the action is about. ``alone`` is the sentence
+    without its beginning, where that tells to reload or to let the run go on.
+    """
+
+    kind: ActionKind
+    text: str
+    _: KW_ONLY
+    also: tuple[ActionKind, ...] = ()
+    setting: str | None = None
+    from_: float | str | None = None
+    to: float | str | None = None
+    step: int | None = None
+    checkpoint: int | None = None
+    alone: str = ""
+
+    @property
+    def kinds(self) -> tuple[ActionKind, ...]:
+        """All that the sentence says to do, first things first."""
+        return (self.kind, *self.also)
+
+    def after(self, beginning: str) -> Action:
+        """Return the action after the beginning of a sentence: ``If it happens again,``."""
+        return replace(self, text=f"{beginning} {uncapitalised(self.text)}", alone="")
+
+    def by_itself(self) -> Action:
+        """Return the action without a beginning that tells to reload or to let the run go on."""
+        if not self.alone:
+            return self
+        kinds = self.also if self.kind is ActionKind.KEEP_GOING else self.kinds
+        return replace(
+            self, kind=kinds[0], also=kinds[1:], text=self.alone, checkpoint=None, alone=""
+        )
+
+    def in_epochs(self) -> Action:
+        """Return the action as told of a log whose steps are epochs."""
+        return replace(self, text=in_epochs(self.text), alone=in_epochs(self.alone))
+
+
+# Kinds that see to the learning rate.
+RATE: Final = frozenset(
+    {ActionKind.LOWER_LR, ActionKind.RAISE_LR, ActionKind.ADD_WARMUP, ActionKind.FIX_SCHEDULE}
+)
+
+# Those about NaN, spikes and climbs: no run is called fine in which one of them is open.
+_MAIN = ("Q1.1", "Q2.1", "Q4.1")
+
+# To a question that asks which, yes is no answer.
+_OPEN = ("What", "Where", "Which")
+
+
+def in_a_word(asks: str, verdict: Verdict) -> str:
+    """Return how the answer to a question is told to people."""
+    if verdict is Verdict.UNKNOWN or not asks.startswith(_OPEN):
+        return verdict.value
+    return "found" if verdict is Verdict.YES else "none"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """One question's answer.
+
+    ``because`` is one sentence with the numbers in it; ``measured`` and ``limits`` hold those
+    numbers by name (limits under the names that ``--limit`` takes). ``branch`` names the edge to
+    take where a question has more than one way to say yes or no.
+    """
+
+    question: str
+    asks: str
+    verdict: Verdict
+    because: str
+    branch: str | None = None
+    measured: Mapping[str, Scalar] = field(default_factory=dict)
+    limits: Mapping[str, Scalar] = field(default_factory=dict)
+    steps: tuple[int, ...] = ()
+    asked_of: AskedOf = AskedOf.RUN
+
+    @property
+    def word(self) -> str:
+        """The answer in one word, for people: yes, no or unknown; found or none, to a which."""
+        return in_a_word(self.asks, self.verdict)
+
+    def in_epochs(self) -> Answer:
+        """Return the answer as told of a log whose steps are epochs."""
+        return replace(self, because=in_epochs(self.because))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Panel:
+    """One panel of Q2.3: whether it names the cause (None if it cannot tell), why, and the numbers.
+
+    ``usual`` tells of a jump that is the schedule's own.
+    """
+
+    branch: str
+    holds: bool | None
+    because: str
+    measured: Mapping[str, Scalar] = field(default_factory=dict)
+    steps: tuple[int, ...] = ()
+    usual: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """An outcome that holds for this run, with its evidence.
+
+    ``actions`` are what to do, in the order in which to try them: the first is the first action.
+    ``step`` is the onset, or None where there is none; ``question`` the one whose answer led here.
+    ``reload`` tells which checkpoint to go back to, as an imperative clause, where the advice knows
+    better than by the step, and ``began`` the step that it is from before, where that is not
+    ``step``; ``back`` the step by which a loss had made good what it lost, where that took too
+    long. ``panels`` are those of Q2.3 for a spike, whether it recovered or not. ``unit`` is what a
+    step of the log is called.
+    """
+
+    slug: str
+    severity: Severity
+    section: str
+    question: str
+    title: str
+    summary: str
+    actions: tuple[Action, ...] = ()
+    step: int | None = None
+    evidence: Mapping[str, Scalar] = field(default_factory=dict)
+    asked_of: AskedOf = AskedOf.RUN
+    reload: str = ""
+    began: int | None = None
+    back: int | None = None
+    panels: tuple[Panel, ...] = ()
+    unit: str = "step"
+
+    @property
+    def first_action(self) -> str:
+        """The first action, as a sentence; empty where there is none."""
+        return self.actions[0].text if self.actions else ""
+
+    @property
+    def next_actions(self) -> tuple[str, ...]:
+        """The other actions, as sentences, in the order in which to try them."""
+        return tuple(action.text for action in self.actions[1:])
+
+    @property
+    def headline(self) -> str:
+        """The title, and the step where there is one."""
+        return self.title if self.step is None else f"{self.title}, {self.unit} {self.step}"
+
+    def in_epochs(self) -> Finding:
+        """Return the finding as told of a log whose steps are epochs."""
+        return replace(
+            self,
+            title=in_epochs(self.title),
+            summary=in_epochs(self.summary),
+            actions=tuple(action.in_epochs() for action in self.actions),
+            reload=in_epochs(self.reload),
+            unit="epoch",
+        )
+
+
+def open_questions(answers: Iterable[Answer]) -> dict[str, Answer]:
+    """Return those answers about NaN, spikes and climbs that are unknown, by question."""
+    return {a.question: a for a in answers if a.question in _MAIN and a.verdict is Verdict.UNKNOWN}
+
+
+def fails(severity: Severity, fail_on: str) -> bool:
+    """Tell whether one severity is as bad as another, or worse; none is for ``never``."""
+    return fail_on != "never" and severity.rank <= Severity(fail_on).rank
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Baseline:
+    """What Q2.1 holds each finite loss against: the mean of the losses before it.
+
+    ``mean`` and ``deviation`` are those of the ``window`` losses before each, NaN for the first
+    ones; ``above`` tells which losses exceed the mean by so many deviations as the limit allows.
+    """
+
+    window: int
+    steps: Ints
+    mean: Floats
+    deviation: Floats
+    above: Mask

@@ -1,0 +1,269 @@
+"""The history of one run: every series that its log holds, and what happened to the log.
+
+A history is what the questions of the tree are asked of. It knows nothing of files.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from stabdiag.model.arrays import Floats, Ints, Mask
+
+
+# So many steps are evaluated where they are epochs: the evaluation of the last may be missing.
+_EVALUATED = 0.9
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Series:
+    """One role's logged points: ``steps`` and ``values`` of equal length, steps rising.
+
+    A point that was not logged is not in the series. NaN and ±inf are values. Where words were
+    logged, as for a setting, ``words`` has the word of each value.
+    """
+
+    role: str
+    column: str
+    steps: Ints
+    values: Floats
+    words: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.steps)
+
+    def finite(self) -> Series:
+        """Return the series without its NaN and ±inf points."""
+        return self._finite
+
+    @cached_property
+    def _finite(self) -> Series:
+        good = np.isfinite(self.values)
+        return self if good.all() else self._take(good)
+
+    def between(self, first: int, last: int) -> Series:
+        """Return the points with ``first <= step <= last``."""
+        low, high = np.searchsorted(self.steps, [first, last + 1])
+        return self._take(slice(int(low), int(high)))
+
+    def until(self, last: int) -> Series:
+        """Return the points with ``step <= last``."""
+        return self._take(slice(int(np.searchsorted(self.steps, last, side="right"))))
+
+    def _take(self, which: slice | Mask) -> Series:
+        return replace(self, steps=self.steps[which], values=self.values[which])
+
+
+class EventKind(StrEnum):
+    """What can happen to a log, or to our reading of it."""
+
+    REWIND = "rewind"
+    ATTEMPT = "attempt"
+    UNREADABLE = "unreadable"
+    HIDDEN_NAN = "hidden-nan"
+    PLACEHOLDER = "placeholder"
+    COLUMN = "column"
+    STEPS = "steps"
+    MESSAGE = "message"
+    PLACE = "place"
+
+
+class EventCode(StrEnum):
+    """What an event says, where the kind leaves that open and something depends on it."""
+
+    EPOCHS_AS_STEPS = "epochs-as-steps"
+    NUMBERED = "numbered-by-record"
+    COUNTED = "records-counted"
+    COUNTER_RESTARTS = "counter-restarts"
+    PLACEHOLDER_DROPPED = "placeholder-dropped"
+    OUT_OF_MEMORY = "out-of-memory"
+    COLLECTIVE_FAILED = "collective-failed"
+    SCALE_AT_MINIMUM = "scale-at-minimum"
+    NOT_FINITE = "not-finite"
+    CUDA_ERROR = "cuda-error"
+    KILLED = "killed"
+    TRACEBACK = "traceback"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Event:
+    """Something that happened to the log: a rewind, a new attempt, a message among its lines.
+
+    ``message`` tells it to people; ``code`` and the rest tell it to the program. ``role`` and
+    ``value`` are those of a placeholder, ``said`` the log's own words of a message. ``line`` is the
+    number of the line, from 1, that the event was read from; ``path`` is its file, where the run is
+    in several. ``sound_to`` is how far the attempt before a rewind had come, if its losses from the
+    rewind's step on were finite.
+    """
+
+    kind: EventKind
+    message: str
+    code: EventCode | None = None
+    step: int | None = None
+    role: str | None = None
+    value: float | None = None
+    said: str = ""
+    line: int | None = None
+    path: str | None = None
+    sound_to: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """One of several files that a run's records lie in, and the steps of those that count."""
+
+    path: str
+    first: int
+    last: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source:
+    """Where a history came from: ``records`` were read, ``unreadable`` were not.
+
+    ``files`` are all files on a disk that were read for it, what lies beside the log among them.
+    ``parts`` is empty where the run is in one file. ``runs_beside`` is how many other runs lie in
+    the folder or archive in which this one was chosen.
+    """
+
+    name: str
+    format: str
+    records: int
+    unreadable: int = 0
+    attempts: int = 1
+    attempt: int = 1
+    files: tuple[str, ...] = ()
+    parts: tuple[Part, ...] = ()
+    runs_beside: int = 0
+
+    def path_at(self, step: int | None) -> str:
+        """Return the file in which a step's record lies; the last one where that is not told."""
+        if not self.parts:
+            return self.name
+        holding = [p for p in self.parts if step is not None and p.first <= step <= p.last]
+        return (holding or self.parts)[-1].path
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class History:
+    """All series of one run by role, its events, and where it was read from.
+
+    ``config`` is what the log itself tells of the run's configuration, in the log's own words.
+    ``contested`` is what the loss is where it may rise while the run learns: a policy's, say.
+    ``unit`` is what a step of the log is called: ``epoch``, if a column of these serves as one.
+    """
+
+    series: Mapping[str, Series]
+    source: Source
+    events: tuple[Event, ...] = ()
+    config: Mapping[str, object] = field(default_factory=dict)
+    contested: str | None = None
+    unit: str = "step"
+
+    def get(self, role: str) -> Series | None:
+        """Return the series of a role, or None where nothing was logged for it."""
+        return self.series.get(role)
+
+    def finite(self, role: str) -> Series:
+        """Return the finite points of a role: none where nothing was logged for it."""
+        series = self.series.get(role)
+        if series is None:
+            nothing = np.empty(0)
+            return Series(role=role, column=role, steps=nothing.astype(np.int64), values=nothing)
+        return series.finite()
+
+    def group(self, prefix: str) -> dict[str, Series]:
+        """Return the series of one role per group: ``weight_norm`` gives ``weight_norm/…``."""
+        return {
+            role.partition("/")[2] or "all": series
+            for role, series in self.series.items()
+            if role == prefix or role.startswith(f"{prefix}/")
+        }
+
+    def before(self, step: int) -> History:
+        """Return the history of all steps below ``step``."""
+        cut = {role: series.until(step - 1) for role, series in self.series.items()}
+        return replace(self, series={role: s for role, s in cut.items() if len(s)})
+
+    @property
+    def messages(self) -> list[Event]:
+        """What the log itself says in words: out of memory, a time-out, a traceback."""
+        return [event for event in self.events if event.kind is EventKind.MESSAGE]
+
+    @property
+    def notes(self) -> list[Event]:
+        """All other events: what was found, assumed or left out while the log was read."""
+        return [event for event in self.events if event.kind is not EventKind.MESSAGE]
+
+    @property
+    def resumes(self) -> list[int]:
+        """The steps at which the run resumed: those that the log went back to."""
+        return [
+            event.step
+            for event in self.events
+            if event.kind is EventKind.REWIND and event.step is not None
+        ]
+
+    @property
+    def jobs_began(self) -> list[int]:
+        """The steps at which another job went on: at a resume, or where the counter began anew."""
+        began = (
+            event.step
+            for event in self.events
+            if event.kind is EventKind.REWIND or event.code is EventCode.COUNTER_RESTARTS
+        )
+        return [step for step in began if step is not None]
+
+    @cached_property
+    def counts_epochs(self) -> bool:
+        """Whether the log's steps are epochs, by what is told or as each of them is evaluated."""
+        return self.unit == "epoch" or self._evaluates_each
+
+    @property
+    def counts_records(self) -> bool:
+        """Whether the number of a record serves as its step."""
+        return any(event.code in (EventCode.NUMBERED, EventCode.COUNTED) for event in self.events)
+
+    @property
+    def without_gradient(self) -> bool:
+        """Whether the gradient norm was logged as 0 all along."""
+        return any(
+            event.code is EventCode.PLACEHOLDER_DROPPED
+            and event.role == "grad_norm"
+            and event.value == 0
+            for event in self.events
+        )
+
+    @property
+    def _evaluates_each(self) -> bool:
+        """Whether every step was logged and evaluated: nobody does so with an optimizer's steps."""
+        loss, held = self.series.get("loss"), self.series.get("eval_loss")
+        if loss is None or held is None or len(held) < _EVALUATED * len(loss) or len(loss) < 2:
+            return False
+        evaluated = np.isin(loss.steps, held.steps).mean()
+        return bool(evaluated >= _EVALUATED and np.median(np.diff(loss.steps)) == 1)
+
+    @property
+    def first_step(self) -> int | None:
+        """The smallest step at which anything was logged, or None."""
+        begins = [int(series.steps[0]) for series in self.series.values() if len(series)]
+        return min(begins, default=None)
+
+    @property
+    def last_step(self) -> int | None:
+        """The largest step at which anything was logged, or None."""
+        ends = [int(series.steps[-1]) for series in self.series.values() if len(series)]
+        return max(ends, default=None)
+
+
+def unit_of(events: Iterable[Event]) -> str:
+    """Return what a step is called in a log of these events."""
+    by_epoch = any(event.code is EventCode.EPOCHS_AS_STEPS for event in events)
+    return "epoch" if by_epoch else "step"

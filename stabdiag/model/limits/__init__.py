@@ -1,0 +1,139 @@
+"""Every threshold, declared once.
+
+The parser of ``--limit``, the configuration files, ``stabdiag thresholds``, ``stabdiag explain``
+and the docs are all derived from the declarations in this package: ``tree`` has those of the
+decision tree, and each family of symptoms has a module of its own.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
+from numbers import Real
+from operator import attrgetter
+from typing import TYPE_CHECKING
+
+from stabdiag.errors import LimitError, did_you_mean
+from stabdiag.model.limits.compare import CompareLimits
+from stabdiag.model.limits.data import DataLimits
+from stabdiag.model.limits.generalisation import GeneralisationLimits
+from stabdiag.model.limits.gradients import GradientLimits
+from stabdiag.model.limits.learning import LearningLimits
+from stabdiag.model.limits.overflow import OverflowLimits
+from stabdiag.model.limits.preflight import PreflightLimits
+from stabdiag.model.limits.resume import ResumeLimits
+from stabdiag.model.limits.schedule import ScheduleLimits
+from stabdiag.model.limits.throughput import ThroughputLimits
+from stabdiag.model.limits.tree import DivergenceLimits, NanLimits, PrecisionLimits, SpikeLimits
+from stabdiag.model.limits.weights import WeightLimits
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from stabdiag.model.limits.declare import About
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """All limits, by section: ``limits.spike.sigma``.
+
+    ``set_by`` tells which file or flag set a limit, as far as one did.
+    """
+
+    nan: NanLimits = field(default_factory=NanLimits)
+    spike: SpikeLimits = field(default_factory=SpikeLimits)
+    precision: PrecisionLimits = field(default_factory=PrecisionLimits)
+    divergence: DivergenceLimits = field(default_factory=DivergenceLimits)
+    learning: LearningLimits = field(default_factory=LearningLimits)
+    generalisation: GeneralisationLimits = field(default_factory=GeneralisationLimits)
+    data: DataLimits = field(default_factory=DataLimits)
+    gradients: GradientLimits = field(default_factory=GradientLimits)
+    weights: WeightLimits = field(default_factory=WeightLimits)
+    schedule: ScheduleLimits = field(default_factory=ScheduleLimits)
+    overflow: OverflowLimits = field(default_factory=OverflowLimits)
+    resume: ResumeLimits = field(default_factory=ResumeLimits)
+    throughput: ThroughputLimits = field(default_factory=ThroughputLimits)
+    preflight: PreflightLimits = field(default_factory=PreflightLimits)
+    compare: CompareLimits = field(default_factory=CompareLimits)
+    set_by: Mapping[str, str] = field(default_factory=dict, compare=False)
+
+    def items(self) -> tuple[LimitInfo, ...]:
+        """Return every limit with its value here, its default and its declaration."""
+        return self._items
+
+    @cached_property
+    def _items(self) -> tuple[LimitInfo, ...]:
+        return tuple(
+            LimitInfo(
+                name=f"{section.name}.{entry.name}",
+                value=getattr(getattr(self, section.name), entry.name),
+                default=getattr(type(getattr(self, section.name)), entry.name),
+                about=entry.metadata["about"],
+                set_by=self.set_by.get(f"{section.name}.{entry.name}", ""),
+            )
+            for section in fields(self)
+            if section.name != "set_by"
+            for entry in fields(getattr(self, section.name))
+        )
+
+    @property
+    def changed(self) -> list[LimitInfo]:
+        """The limits whose values in force differ from their defaults."""
+        return [info for info in self.items() if info.overridden]
+
+    def named(self, names: Iterable[str]) -> dict[str, float]:
+        """Return the values of some limits by their dotted names, in the order given."""
+        return {name: attrgetter(name)(self) for name in names}
+
+    def override(self, values: Mapping[str, object], *, by: str = "") -> Limits:
+        """Return these limits with some changed, by dotted name; ``by`` is what tells to.
+
+        Raises:
+            LimitError: for an unknown name or a value out of range.
+        """
+        known = {info.name: info for info in self.items()}
+        changed = self
+        for name, value in values.items():
+            if name not in known:
+                raise LimitError(
+                    f"unknown limit {name!r}{did_you_mean(name, known)} "
+                    "(`stabdiag thresholds` lists them all)"
+                )
+            section, _, entry = name.partition(".")
+            part = replace(getattr(changed, section), **{entry: _checked(known[name], value)})
+            changed = replace(changed, **{section: part})
+        return replace(changed, set_by={**self.set_by, **dict.fromkeys(values, by)})
+
+
+@dataclass(frozen=True, kw_only=True)
+class LimitInfo:
+    """One limit: its dotted name, its value in force, its default, and what it is."""
+
+    name: str
+    value: float
+    default: float
+    about: About
+    set_by: str = ""
+
+    @property
+    def overridden(self) -> bool:
+        """Whether the value in force differs from the default."""
+        return self.value != self.default
+
+
+def _checked(info: LimitInfo, value: object) -> float:
+    about = info.about
+    whole = isinstance(info.default, int)
+    kind = "a whole number" if whole else "a number"
+    wanted = f"{info.name} wants {kind} from {about.at_least:g} to {about.at_most:g} ({about.unit})"
+    if isinstance(value, bool) or not isinstance(value, Real | str):
+        raise LimitError(f"{wanted}, not {value!r}")
+    try:
+        number = float(value)
+    except (ValueError, OverflowError):
+        raise LimitError(f"{wanted}, not {value!r}") from None
+    inside = about.at_least <= number <= about.at_most and math.isfinite(number)
+    if not inside or (whole and number != int(number)):
+        raise LimitError(f"{wanted}, not {value!r}")
+    return int(number) if whole else number

@@ -1,0 +1,174 @@
+"""Columns of what a run is trained with or on, which may change in the course of it."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final
+
+from stabdiag.model.roles.names import is_evaluation, normal, without_run, words_of
+
+if TYPE_CHECKING:
+    from collections.abc import Container, Iterable
+
+
+# With these the loss is that of other data, with other noise on them, or another quantity: what it
+# was before tells nothing of what it ought to be after. A batch size or a weight decay changes none
+# of this.
+MEASURED_ON: Final = (
+    *("seq_len", "seq_length", "seqlen", "sequence_length", "sequence_len", "context_len"),
+    *("context_length", "context_size", "context_window", "ctx_len", "block_size", "max_len"),
+    *("max_seq_len", "max_seq_length", "max_sequence_length", "max_seqlen", "max_length"),
+    *("curriculum", "stage", "phase", "difficulty", "curriculum_level"),
+    *("dataset", "data_source", "datasource", "source", "domain", "task", "corpus"),
+    *("data_mix", "data_mixture", "mixture", "resolution", "image_resolution", "image_size"),
+    *("img_size", "image_res", "crop_size", "input_size", "n_frames", "num_frames"),
+    *("temperature", "label_smoothing", "mask_ratio", "masking_ratio", "teacher_forcing"),
+    *("dropout", "drop_path", "attention_dropout", "attn_dropout", "layer_dropout", "mixup"),
+    *("mixup_alpha", "cutmix_alpha", "noise_std", "noise_level", "scheduled_sampling"),
+    *("distill_alpha", "kd_alpha", "drop_path_prob", "mask_prob", "mask_rate", "masking_prob"),
+    *("masking_rate", "mlm_probability", "mlm_prob", "noise_sigma", "noise"),
+    *("competence", "eps", "adv_eps", "margin", "arc_margin", "sparsity", "model_sparsity"),
+    *("target_sparsity", "num_scales", "num_negatives", "n_negatives", "capacity"),
+    *("kl_capacity", "teacher_temp", "teacher_temperature", "tf_ratio", "ss_prob"),
+    *("sampling_prob", "spec_augment", "specaug"),
+)
+
+OTHER_SETTINGS: Final = (
+    *("batch_size", "global_batch_size", "micro_batch_size", "total_batch_size", "batchsize"),
+    *("train_batch_size", "per_device_batch_size", "per_device_train_batch_size", "bsz"),
+    *("effective_batch_size", "minibatch_size", "mini_batch_size", "patch_size"),
+    *("grad_accum", "gradient_accumulation", "grad_accumulation", "accumulate_grad_batches"),
+    *("gradient_accumulation_steps", "grad_accum_steps", "accumulation_steps"),
+    *("weight_decay", "wd", "momentum", "beta1", "beta2", "beta_1", "beta_2", "betas"),
+    *("adam_beta1", "adam_beta2", "epsilon", "adam_eps", "adam_epsilon", "optimizer"),
+    *("tau", "alpha", "ema_decay"),
+    *("num_workers", "workers", "world_size", "num_gpus", "n_gpus", "num_devices"),
+    *("num_nodes", "dp_size", "tp_size", "pp_size", "data_parallel_size", "dtype"),
+    *("frozen", "frozen_layers", "frozen_stages", "frozen_params", "unfrozen", "freeze"),
+    *("unfrozen_layers", "trainable_layers", "trainable_params", "trainable_parameters"),
+    *("freeze_backbone", "backbone_frozen", "encoder_frozen", "freeze_encoder"),
+    *("param_groups", "num_param_groups", "n_param_groups", "optimizer_groups"),
+    *("grad_clip", "gradient_clip", "gradient_clip_val", "max_grad_norm", "clip_value"),
+    *("clip_grad", "clip_norm", "clip_grad_norm", "clip_threshold", "clip"),
+)
+
+_MEASURED_ON: Final = frozenset(MEASURED_ON)
+_NAMES: Final = _MEASURED_ON.union(OTHER_SETTINGS)
+
+# Other data are neither harder nor easier.
+_WHICH_DATA: Final = frozenset(
+    {
+        *("dataset", "data_source", "datasource", "source", "domain", "task", "corpus"),
+        *("data_mix", "data_mixture", "mixture"),
+    }
+)
+
+# Which way these make a loss harder where they change by and by. An epsilon that grows is that of
+# an attack.
+_HARDENING: Final = (
+    {name: 1 for name in (*MEASURED_ON, "epsilon") if name not in _WHICH_DATA}
+    | dict.fromkeys(("teacher_forcing", "tf_ratio"), -1)
+    | dict.fromkeys(("temperature", "resolution", "image_resolution", "image_size", "img_size"), 0)
+    | dict.fromkeys(("image_res", "crop_size", "input_size"), 0)
+)
+
+# Words before and after the name of a setting that say whose it is, or how it is counted.
+_BEFORE: Final = re.compile(
+    r"^(train|training|trainer|current|cur|curr|data|loader|dataloader|model|optim|optimizer|adam|"
+    r"adamw|sgd|hparams?|hyperparameters|hp|config|cfg|args|params?|settings?|curriculum|schedule|"
+    r"kd|distill|distillation|student|num|n|number_of|group_?\d*|pg_?\d*|param_groups?_?\d*|\d+)_"
+)
+_AFTER: Final = re.compile(
+    r"_(id|idx|index|no|num|number|name|value|ratio|rate|prob|p|now|current|group_?\d*|"
+    r"pg_?\d*|param_group_?\d*|\d+)$"
+)
+
+# The weight of a part of the loss: aux_loss_weight, entropy_coef, lambda_gp, w_adv.
+_PART: Final = (
+    r"(aux|adv|ce|kd|kl|l1|l2|gan|gp|reg|mse|vf|ent|entropy|value|policy|recon|reconstruction|"
+    r"perceptual|contrastive|distill|distillation|consistency|cons|unsup|u|balance|sparsity|domain|"
+    r"irm|penalty|bc|ic|pde|z)"
+)
+_TIMES: Final = r"(weight|coeff?|coefficient|lambda)"
+_WEIGHT: Final = re.compile(rf"^(\w+_loss_{_TIMES}|{_PART}_{_TIMES}|(lambda|w)_{_PART})$")
+
+# Sections of what the machine or the run did: the temperature of a GPU, the norm of a stage's
+# weights, the loss on a data set, the length of what a policy wrote.
+_MEASURED: Final = re.compile(
+    r"(^|_)(system|sys|gpus?|cpus?|tpus?|npus?|hardware|hw|nvidia|nvml|rocm|host|power|timers?|"
+    r"times?|timing|perf|throughput|memory|mem|disk|io|network|loss|losses|norms?|acc|accuracy|"
+    r"completions?|responses?|generations?|generated|prompts?|rollouts?|episodes?)\d*(_|$)"
+)
+
+
+# No setting has a longer name, with all the words that say whose it is.
+_LONGEST: Final = 200
+
+
+@lru_cache(maxsize=1 << 17)
+def setting_of(name: str) -> str | None:
+    """Return which setting a column may hold, in its plain form; None if its name tells of none.
+
+    Whether it is one shows in its values: what changes all along is something else.
+    """
+    own = without_run(name)
+    if len(own) > _LONGEST or is_evaluation(name):
+        return None
+    *sections, leaf = re.split(r"[/.]", own)
+    whole, leaf = normal(own), normal(leaf)
+    if _WEIGHT.match(leaf) is None and _MEASURED.search(normal("/".join(sections))):
+        return None
+    return next((key for key in map(_plain, (whole, leaf)) if key is not None), None)
+
+
+def _plain(key: str) -> str | None:
+    """Return a name without what says whose setting it is, if one that is known is left."""
+    while key:
+        if key in _NAMES or _WEIGHT.match(key):
+            return key
+        bare = _AFTER.sub("", key)
+        if bare in _NAMES:
+            return bare
+        shorter = _BEFORE.sub("", key)
+        if shorter == key:
+            return None
+        key = shorter
+    return None
+
+
+def is_measured_on(name: str) -> bool:
+    """Tell whether a column holds a setting that changes what the loss is measured on."""
+    plain = setting_of(name)
+    return plain is not None and (plain in _MEASURED_ON or _WEIGHT.match(plain) is not None)
+
+
+def is_weight(name: str) -> bool:
+    """Tell whether a column holds the weight of a part of the loss."""
+    plain = setting_of(name)
+    return plain is not None and _WEIGHT.match(plain) is not None
+
+
+def is_part(name: str) -> bool:
+    """Tell whether a column may hold a part of the loss: ``l1_loss``, ``train/loss_kd``."""
+    return "loss" in words_of(name) and not is_evaluation(name) and setting_of(name) is None
+
+
+def hardens(name: str) -> int | None:
+    """Return which way a setting makes a loss harder: 1 as it grows, -1 as it falls, 0 as it may.
+
+    None if it does not, as far as its name tells.
+    """
+    plain = setting_of(name)
+    if plain is None or not (plain in _HARDENING or _WEIGHT.match(plain)):
+        return None
+    return _HARDENING.get(plain, 1)
+
+
+def settings_of(names: Iterable[str], taken: Container[str]) -> dict[str, str]:
+    """Return the columns of ``setting/<name>`` that serve no other role."""
+    return {
+        f"setting/{name}": name
+        for name in names
+        if name not in taken and setting_of(name) is not None
+    }

@@ -1,0 +1,102 @@
+"""Numbers, counts and sentences as text, for every part of the program."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+# Deviations have a floor, so that a log which stands still has some: beyond this many it shows.
+_FAR_BEYOND = 1e4
+
+# From here on a power of ten is easier to read than all the digits.
+_PLAIN_BELOW = 1e7
+
+
+def plural(count: int | str, one: str, many: str | None = None) -> str:
+    """Return ``1 step`` or ``2 steps``; the count may be written already."""
+    return f"{count} {one if str(count) == '1' else many or one + 's'}"
+
+
+def listed(words: Sequence[str]) -> str:
+    """Return words as an enumeration: ``A, B and C``."""
+    return f"{', '.join(words[:-1])} and {words[-1]}" if len(words) > 1 else words[0]
+
+
+def every(steps: float | str) -> str:
+    """Return ``every step`` or ``every 50 steps``; the number may be written already."""
+    told = steps if isinstance(steps, str) else num(steps)
+    return "every step" if told == "1" else f"every {told} steps"
+
+
+# A step or several, by number, and so many of them; a scaler counts the optimizer's steps.
+_NUMBERED = re.compile(r"\b([Ss])tep(?=s? \d)")
+_COUNTED = re.compile(r"(?<!probe every )(\b\d+ |\bwritten every )step(?=s?\b)")
+
+
+def in_epochs(text: str) -> str:
+    """Return a text about a log whose steps are epochs: ``epoch 7`` instead of ``step 7``."""
+    named = _NUMBERED.sub(lambda found: "Epoch" if found[1] == "S" else "epoch", text)
+    return _COUNTED.sub(r"\1epoch", named)
+
+
+def num(value: float) -> str:
+    """Return a number in four significant digits, plain where that is short."""
+    if not math.isfinite(value):
+        return "NaN" if math.isnan(value) else ("inf" if value > 0 else "-inf")
+    if value == int(value) and abs(value) < _PLAIN_BELOW:
+        return str(int(value))
+    if 1e4 <= abs(value) < _PLAIN_BELOW:
+        return str(round(value))
+    return f"{value:.4g}"
+
+
+def digits(value: float) -> int:
+    """Return how many digits a number was written with, but for the zeros at either end."""
+    return len(f"{value:.12e}".partition("e")[0].replace(".", "").strip("-0"))
+
+
+def times(ratio: float) -> str:
+    """Return how many times as large: ``2.8 x``, or ``17%`` of what has become smaller."""
+    return f"{num(ratio)} x" if ratio >= 1 else f"{100 * ratio:.2g}%"
+
+
+def whole(value: float) -> str:
+    """Return a number that counts or names something: in full where it is a whole one."""
+    return str(int(value)) if value.is_integer() else num(value)
+
+
+def sigmas(score: float) -> str:
+    """Return so many deviations, with their sign."""
+    if score >= _FAR_BEYOND:
+        return "far beyond all noise"
+    return f"{num(score if abs(score) > 1 / _FAR_BEYOND else 0.0)}σ"
+
+
+def sentence(words: str) -> str:
+    """Return words with a capital letter and a full stop, to stand alone."""
+    return f"{capitalised(words)}."
+
+
+def whole_sentence(words: str) -> str:
+    """Return words that another sentence may follow, such as a message of a log."""
+    return words if words.endswith((".", "!", "?", "…")) else f"{words}."
+
+
+def capitalised(words: str) -> str:
+    """Return words with a capital letter, to begin a sentence."""
+    return words[0].upper() + words[1:]
+
+
+def uncapitalised(words: str) -> str:
+    """Return a sentence's words with a small letter, to stand within another."""
+    return words[0].lower() + words[1:]
+
+
+def clipped(words: str, most: int) -> str:
+    """Return words cut to so many characters, the last of them an ellipsis."""
+    return words if len(words) <= most else f"{words[: most - 1]}…"

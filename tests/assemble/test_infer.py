@@ -1,0 +1,79 @@
+"""What a manifest and a log that counts epochs tell of each other."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import stabdiag
+from stabdiag.api import postmortem
+
+COUNTS = {"warmup_steps": 500, "total_steps": 40_000, "checkpoint_every": 1000}
+
+
+def epochs(*, stays_up: bool = False) -> dict[str, Any]:
+    at = np.arange(60)
+    loss = 2.0 + np.exp(-at / 10) + 0.01 * np.random.default_rng(1).normal(size=60)
+    if stays_up:
+        loss[40:] += 4.0
+    lr = 1e-3 * np.minimum(1.0, (at + 1) / 5)
+    return {"epoch": at, "loss": loss, "lr": lr, "val_loss": loss + 0.1}
+
+
+def test_a_warm_up_in_steps_is_not_held_against_epochs() -> None:
+    report = stabdiag.diagnose(epochs(), manifest={"dtype": "fp32", **COUNTS})
+    assert [one.slug for one in report.findings] == ["healthy"]
+    told = [one.message for one in report.history.events if "counts epochs" in one.message]
+    assert told == [
+        "the log counts epochs and the manifest steps: what it says of warmup_steps, total_steps, "
+        "checkpoint_every is left out (--set gives it in epochs)"
+    ]
+
+
+def test_a_cadence_in_steps_does_not_tell_that_no_checkpoint_was_written() -> None:
+    report = stabdiag.diagnose(epochs(stays_up=True), manifest={"dtype": "fp32", **COUNTS})
+    assert report.diagnosis.first_action.startswith("Reload the last checkpoint before the spike")
+
+
+@pytest.mark.parametrize(
+    ("counts", "left_out"),
+    [
+        ({"checkpoint_every": 60, "total_steps": 600}, False),
+        ({"checkpoint_every": 61}, True),
+        ({"checkpoint_every": 10, "warmup_steps": 500}, True),
+        ({"checkpoint_every": 10, "total_steps": 601}, True),
+    ],
+)
+def test_counts_that_fit_the_epochs_are_of_epochs(counts: dict[str, int], left_out: bool) -> None:
+    known = stabdiag.diagnose(epochs(), manifest=counts).manifest
+    assert (known.checkpoint_every is None) == left_out
+
+
+def test_a_cadence_given_by_hand_is_in_epochs() -> None:
+    report = stabdiag.diagnose(
+        epochs(stays_up=True), manifest={**COUNTS}, settings={"checkpoint_every": 10}
+    )
+    assert report.diagnosis.first_action.startswith("Reload the checkpoint of epoch 30,")
+    text = postmortem(report)
+    assert "one is written every 10 epochs" in text
+    assert "| Epoch | Event |" in text
+    assert "no time stamps" in text
+
+
+@pytest.mark.parametrize("column", ["step", "iteration"])
+def test_steps_are_held_against_steps(column: str) -> None:
+    log = {column: np.arange(60) * 100, "loss": epochs(stays_up=True)["loss"]}
+    report = stabdiag.diagnose(log, manifest={"dtype": "fp32", **COUNTS})
+    assert "checkpoint of step 3000" in report.diagnosis.first_action
+
+
+def test_what_spikes_again_and_again_does_so_every_so_many_epochs() -> None:
+    at = np.arange(240)
+    loss = 2.0 + np.exp(-at / 10) + 0.01 * np.random.default_rng(5).normal(size=240)
+    loss[30::15] += 3.0
+    report = stabdiag.diagnose({"epoch": at, "loss": loss})
+    found = next(one for one in report.findings if one.slug == "frequent-spikes")
+    assert "every 15 epochs" in found.summary
+    assert "every 15 epochs" in found.first_action

@@ -1,0 +1,90 @@
+"""Limits: declared once, checked when they are changed."""
+
+from __future__ import annotations
+
+from dataclasses import FrozenInstanceError
+
+import pytest
+
+from stabdiag.errors import LimitError
+from stabdiag.model.limits import Limits
+
+ALL = Limits().items()
+
+
+@pytest.mark.parametrize("info", ALL, ids=lambda info: info.name)
+def test_every_limit_says_what_it_is(info) -> None:
+    assert info.value == info.default
+    assert not info.overridden
+    assert info.about.unit
+    assert info.about.source
+    assert info.about.why.endswith(".")
+    assert info.about.at_least <= info.default <= info.about.at_most
+
+
+@pytest.mark.parametrize("info", ALL, ids=lambda info: info.name)
+def test_every_limit_can_be_set_to_its_default(info) -> None:
+    same = Limits().override({info.name: info.default})
+    assert same == Limits()
+    assert all(type(a.value) is type(b.value) for a, b in zip(same.items(), ALL, strict=True))
+
+
+def test_override_changes_one_limit_and_leaves_the_old_ones_alone() -> None:
+    before = Limits()
+    after = before.override({"spike.sigma": 4, "divergence.window": "300"})
+    assert (after.spike.sigma, after.divergence.window) == (4.0, 300)
+    assert (before.spike.sigma, before.divergence.window) == (3.0, 200)
+    assert {info.name for info in after.items() if info.overridden} == {
+        "spike.sigma",
+        "divergence.window",
+    }
+
+
+def test_an_override_adds_to_an_earlier_one() -> None:
+    twice = Limits().override({"spike.sigma": 4}).override({"spike.window": 50})
+    assert (twice.spike.sigma, twice.spike.window) == (4.0, 50)
+
+
+def test_limits_are_frozen() -> None:
+    with pytest.raises(FrozenInstanceError):
+        Limits().spike.sigma = 1.0  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("spike.sigm", 4, "unknown limit 'spike.sigm'; did you mean spike.sigma?"),
+        ("qqqq", 4, "unknown limit 'qqqq' (`stabdiag thresholds` lists them all)"),
+        ("spike", 4, "unknown limit 'spike'"),
+        ("spike.sigma", 0.1, "spike.sigma wants a number from 0.5 to 100 (σ), not 0.1"),
+        ("spike.sigma", "1e9", "spike.sigma wants a number from 0.5 to 100 (σ), not '1e9'"),
+        (
+            "spike.window",
+            50.5,
+            "spike.window wants a whole number from 10 to inf (steps), not 50.5",
+        ),
+        (
+            "spike.window",
+            "many",
+            "spike.window wants a whole number from 10 to inf (steps), not 'many'",
+        ),
+        ("spike.window", float("inf"), "spike.window wants a whole number"),
+        ("spike.window", float("nan"), "spike.window wants a whole number"),
+        ("spike.window", True, "spike.window wants a whole number"),
+        ("spike.window", None, "spike.window wants a whole number"),
+        ("spike.window", [100], "spike.window wants a whole number"),
+        pytest.param("spike.window", 10**400, "spike.window wants a whole number", id="huge"),
+    ],
+)
+def test_overrides_that_cannot_be(name: str, value: object, message: str) -> None:
+    with pytest.raises(LimitError) as caught:
+        Limits().override({name: value})
+    assert str(caught.value).startswith(message)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("value", ["100", 100, 100.0, " 100 ", "1e2"], ids=repr)
+def test_whole_numbers_stay_whole(value: object) -> None:
+    window = Limits().override({"spike.window": value}).spike.window
+    assert window == 100
+    assert isinstance(window, int)

@@ -1,0 +1,688 @@
+"""Which column serves which role."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stabdiag.errors import ColumnError
+from stabdiag.model.roles import (
+    ROLES,
+    assign,
+    contested,
+    hardens,
+    is_evaluation,
+    is_measured_on,
+    is_weight,
+    may_serve,
+    normal,
+    setting_of,
+    settings_of,
+    stand_ins,
+)
+
+NAMES = {
+    "step": (
+        *("step", "global_step", "_step", "iteration", "iter", "num_updates"),
+        *(
+            "iteration_step",
+            "it",
+            "trainer/global_step",
+            "update",
+            "s:",
+            "train/global_step",
+            "misc/nupdates",
+        ),
+        *("train/n_updates", "time/total_timesteps", "iters", "globalStep"),
+    ),
+    "loss": (
+        *("loss", "train/loss", "train_loss", "train_loss_step", "training_loss", "lm loss"),
+        *("lm-loss", "loss/train/total", "train/CE loss", "loss_metrics/global_avg_loss"),
+        *("reduced_train_loss", "total_loss", "trl:", "Loss", "main/loss"),
+        *("TrainLoss", "trainLoss", "TotalLoss", "LMLoss", "CELoss", "L1Loss", "3D_loss"),
+    ),
+    "eval_loss": (
+        *("eval_loss", "eval/loss", "val/loss", "val_loss", "valid_loss", "validation/loss"),
+        *("lm loss validation", "validation_metrics/loss", "eval/lm/loss"),
+        *("validation/main/loss", "ValLoss", "valLoss", "testLoss", "Validation Loss"),
+        *("validate_loss", "valid/loss", "evaluation_loss"),
+    ),
+    "grad_norm": (
+        *("grad_norm", "train/grad_norm", "train_grad_norm", "grad-norm", "grad norm", "gnorm"),
+        *("optim/total grad norm", "l2_norm/grad/global", "norm:", "gradNorm", "GradNorm"),
+        *("gNorm", "l2_grads", "raw_grad_norm", "gradient_norm_unclipped", "grad_gnorm"),
+    ),
+    "lr": (
+        *("lr", "learning_rate", "learning-rate", "learning rate", "train/learning_rate"),
+        *("lr-AdamW", "lr-AdamW/group0", "lr-SGD/pg1", "optim/LR0", "optim/LR (group 0)"),
+        *("Train/Samples/lr", "current_lr", "x/lr0", "lr/pg0", "LearningRate", "learningRate"),
+        *("optim/learning_rate_group0", "learners/p/default_optimizer_learning_rate"),
+    ),
+    "loss_scale": (
+        *("loss_scale", "loss-scale", "loss scale", "amp_loss_scale", "train_loss_scale"),
+        *("Train/Samples/loss_scale", "scaler", "grad_scaler", "kd/grad_scaler"),
+        *("gradient_scale", "train/gradient/scaler", "misc/gradient_scaler.scale"),
+    ),
+    "weight_norm": ("params-norm", "params norm", "param_norm", "l2_params"),
+    "epoch": (
+        *("epoch", "Episode", "epochs", "Epochs", "ep", "round", "rounds", "generation"),
+        *("epoca", "época", "Époque", "epoche", "轮次", "エポック", "Эпоха"),
+    ),
+    "reward": (
+        *("reward", "mean_reward", "rollout/ep_rew_mean", "charts/episodic_return"),
+        *("EpRewMean", "critic/rewards/mean", "train/reward", "episode_return", "AverageEpRet"),
+        "episodeReward",
+    ),
+    "skipped": ("number of skipped iterations", "skipped", "optim/step skipped"),
+    "tokens_per_second": (
+        *("tokens_per_sec", "throughput(tps)", "tps", "wps", "throughput"),
+        *("throughput/device/TPS", "train_samples_per_second"),
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("role", "name"), [(r, name) for r, names in NAMES.items() for name in names]
+)
+def test_names_that_frameworks_give(role: str, name: str) -> None:
+    assert assign(["unrelated", name]).columns == {role: name}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("loss_scale", "grad_norm/loss", "loss_std", "min_loss", "accuracy", "timing_s/loss"),
+        "profiling/Time taken: GRPOTrainer.compute_loss",
+    ],
+)
+def test_what_is_not_a_training_loss(name: str) -> None:
+    assert "loss" not in assign([name]).columns
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *(
+            "min_lr",
+            "lrelu",
+            "flr",
+            "lr_floor",
+            "lr_decay_steps",
+            "final_lr",
+            "warmup_lr",
+            "end_lr",
+        ),
+        *("config/lr", "hparams/learning_rate", "run.args.lr"),
+    ],
+)
+def test_what_is_not_a_learning_rate(name: str) -> None:
+    assert "lr" not in assign([name]).columns
+
+
+def test_a_bound_of_the_learning_rate_serves_where_there_is_nothing_else() -> None:
+    assert assign(["base_lr", "opt_lr"]).columns == {"lr": "opt_lr"}
+    assert assign(["base_lr"]).columns == {"lr": "base_lr"}
+
+
+def test_a_setting_serves_where_the_user_names_it() -> None:
+    assert assign(["config/lr"], {"lr": "config/lr"}).columns == {"lr": "config/lr"}
+
+
+def test_the_preferred_of_two_losses_is_taken_and_told() -> None:
+    found = assign(["step", "train_loss", "loss"])
+    assert found.columns["loss"] == "loss"
+    assert found.notes == ("took 'loss' as the loss; also possible: train_loss",)
+
+
+def test_a_loss_by_its_looks_is_told() -> None:
+    found = assign(["step", "student_loss"])
+    assert found.columns["loss"] == "student_loss"
+    assert found.notes == ("took 'student_loss' as the loss, by its name",)
+
+
+def test_of_several_losses_by_their_looks_the_shortest_is_taken() -> None:
+    found = assign(["step", "student_kl_loss", "mlm_loss", "val/x_loss"])
+    assert found.columns["loss"] == "mlm_loss"
+    assert found.columns["eval_loss"] == "val/x_loss"
+    assert found.notes == (
+        "took 'mlm_loss' as the loss and 'val/x_loss' as the eval_loss, by their names; also "
+        "possible: student_kl_loss as the loss",
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "role"),
+    [
+        ("lr-AdamW", "lr"),
+        ("encoder_lr", "lr"),
+        ("learning/current_learning_rate", "lr"),
+        ("actor/grad_norm", "grad_norm"),
+        ("test_student_loss", "eval_loss"),
+    ],
+)
+def test_a_role_by_the_looks_of_a_name_is_told(name: str, role: str) -> None:
+    found = assign(["step", "loss", name])
+    assert found.columns[role] == name
+    assert found.notes == (f"took {name!r} as the {role}, by its name",)
+
+
+def test_known_names_are_not_told() -> None:
+    assert assign(["step", "TrainLoss", "Validation Loss", "LearningRate", "GradNorm"]).notes == ()
+
+
+def test_of_several_losses_of_an_evaluation_the_total_is_taken() -> None:
+    found = assign(["step", "loss", "val/recon_loss", "val/total_loss"])
+    assert found.columns["eval_loss"] == "val/total_loss"
+
+
+@pytest.mark.parametrize("name", ["best_val_loss", "val_loss_best", "best_loss", "best/valid_loss"])
+def test_the_best_loss_so_far_is_none(name: str) -> None:
+    assert name not in assign(["step", name]).columns.values()
+
+
+def test_of_several_evaluation_sets_the_first_is_taken() -> None:
+    found = assign(["step", "loss", "eval_g0_loss", "eval_g1_loss", "eval_g2_loss"])
+    assert found.parts == {}
+    assert found.columns["eval_loss"] == "eval_g0_loss"
+    assert found.notes == (
+        "took 'eval_g0_loss' as the eval_loss, by its name; also possible: eval_g1_loss, "
+        "eval_g2_loss",
+    )
+
+
+def test_a_sum_holds_no_evaluation() -> None:
+    found = assign(["Epoch", "BoxLoss", "ClsLoss", "ValLoss", "ValAcc"])
+    assert found.parts == {"loss": ("BoxLoss", "ClsLoss")}
+    assert found.columns["eval_loss"] == "ValLoss"
+
+
+def test_a_section_that_step_and_loss_share() -> None:
+    names = ["config/lr", "part2_step", "part2_loss_base", "part2_lr", "part2_grad_norm"]
+    found = assign(names)
+    assert found.columns == {
+        "step": "part2_step",
+        "loss": "part2_loss_base",
+        "lr": "part2_lr",
+        "grad_norm": "part2_grad_norm",
+    }
+    assert found.notes == (
+        "took 'part2_step' as the step, 'part2_loss_base' as the loss, 'part2_grad_norm' as the "
+        "grad_norm and 'part2_lr' as the lr, by their names",
+    )
+    assert all(map(may_serve, names[1:]))
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["epoch", "part2_step", "part2_loss"],
+        ["max_steps", "max_loss_x"],
+        ["part1_step", "part2_loss"],
+        ["eval_steps", "eval_loss", "eval_a_loss"],
+    ],
+)
+def test_a_step_of_something_else(names: list[str]) -> None:
+    assert "step" not in assign(names).columns
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        ("train/box_loss", "train/cls_loss", "train/dfl_loss"),
+        ("loss_bbox", "loss_cls", "loss_mask"),
+        ("policy loss", "value loss", "entropy loss"),
+    ],
+)
+def test_the_parts_of_a_loss_are_summed_where_no_total_is_logged(parts: tuple[str, ...]) -> None:
+    found = assign(["step", *parts, "val/box_loss", "val/cls_loss"])
+    assert sorted(found.parts["loss"]) == sorted(parts)
+    assert sorted(found.parts["eval_loss"]) == ["val/box_loss", "val/cls_loss"]
+    assert assign([*parts, "total_loss"]).parts == {}
+    assert assign([*parts], {"loss": parts[0]}).columns == {"loss": parts[0]}
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("running_loss", "batch_loss"),
+        ("loss_ema", "loss_raw"),
+        ("loss_0", "loss_1"),
+        ("student_kl_loss", "mlm_loss"),
+        ("RunningLoss", "BatchLoss"),
+    ],
+)
+def test_two_readings_of_one_loss_are_no_parts(names: tuple[str, ...]) -> None:
+    assert assign(names).parts == {}
+
+
+@pytest.mark.parametrize(
+    ("names", "loss"),
+    [
+        (("gen/loss", "dis/loss"), "dis/loss"),
+        (("loss_G", "loss_D"), "loss_D"),
+        (("g_loss", "d_loss_real", "d_loss_fake"), "d_loss_real"),
+    ],
+)
+def test_of_two_opponents_the_discriminator_counts(names: tuple[str, ...], loss: str) -> None:
+    found = assign(names)
+    assert found.columns["loss"] == loss
+    assert found.notes == (
+        f"took {loss!r} as the loss: a generator trains against a discriminator",
+    )
+
+
+@pytest.mark.parametrize("names", [("actor_loss", "critic_loss"), ("disc_loss", "vgg_loss")])
+def test_without_a_generator_nobody_is_an_opponent(names: tuple[str, ...]) -> None:
+    assert not any("trains against" in note for note in assign(names).notes)
+
+
+def test_the_name_of_a_run_before_that_of_a_metric() -> None:
+    names = ["Step", "amber-lake-3 - train/loss", "amber-lake-3 - train/loss__MIN"]
+    assert assign(names).columns == {"step": "Step", "loss": "amber-lake-3 - train/loss"}
+
+
+def test_the_one_value_of_a_table_is_its_loss() -> None:
+    names = ["Wall time", "Step", "Value"]
+    assert assign(names).columns == {"step": "Step", "loss": "Value", "clock": "Wall time"}
+    assert assign([*names, "loss"]).columns["loss"] == "loss"
+
+
+def test_a_name_serves_one_role() -> None:
+    assert assign(["norm", "gnorm"]).columns == {"grad_norm": "gnorm"}
+    assert assign(["loss"], {"eval_loss": "loss"}).columns == {"eval_loss": "loss"}
+
+
+@pytest.mark.parametrize(
+    ("name", "role"),
+    [
+        ("weight_norm/attn", "weight_norm/attn"),
+        ("l2_norm/param/layer.0.w", "weight_norm/layer.0.w"),
+        ("train/weight_norm/x", "weight_norm/x"),
+        ("param_norm.Block 3/mlp", "weight_norm/Block 3/mlp"),
+        ("train/grad_norm/head", "grad_norm/head"),
+        ("gradNorm/block.0/w", "grad_norm/block.0/w"),
+        ("l2_norm/grad/wte", "grad_norm/wte"),
+        ("activations/relu.1", "activation_norm/relu.1"),
+        ("saturation/tanh.1", "saturated_fraction/tanh.1"),
+    ],
+)
+def test_groups(name: str, role: str) -> None:
+    assert assign(["loss", name]).columns == {"loss": "loss", role: name}
+
+
+def test_a_saturation_of_no_layer_is_no_share_of_activations() -> None:
+    assert assign(["loss", "saturation"]).columns == {"loss": "loss"}
+    assert "saturated_fraction" in assign(["loss", "activation_saturation"]).columns
+
+
+def test_a_whole_and_its_groups_go_together() -> None:
+    found = assign(["grad_norm", "grad_norm/a", "grad_norm/b"])
+    assert set(found.columns) == {"grad_norm", "grad_norm/a", "grad_norm/b"}
+
+
+def test_a_chosen_column_goes_first() -> None:
+    found = assign(["loss", "train/ce", "wn"], {"loss": "train/ce", "weight_norm/all": "wn"})
+    assert found.columns == {"loss": "train/ce", "weight_norm/all": "wn"}
+
+
+@pytest.mark.parametrize(
+    ("chosen", "message"),
+    [
+        ({"los": "loss"}, "unknown role 'los'; did you mean loss?"),
+        ({"zzzz": "loss"}, "unknown role 'zzzz'; roles are step, epoch, loss"),
+        ({"eval_loss/a": "loss"}, "unknown role 'eval_loss/a'; did you mean eval_loss?"),
+        ({"loss": "los"}, "the log has no column 'los' for loss; did you mean loss?"),
+        ({"loss": "zzzz"}, "the log has no column 'zzzz' for loss; it has step, loss"),
+    ],
+)
+def test_choices_that_cannot_be(chosen: dict[str, str], message: str) -> None:
+    with pytest.raises(ColumnError) as caught:
+        assign(["step", "loss"], chosen)
+    assert str(caught.value).startswith(message)
+
+
+@pytest.mark.parametrize("name", ["", " ", "//", "偏差", "("])
+def test_odd_names_serve_nothing(name: str) -> None:
+    assert assign([name]).columns == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "holds"),
+    [
+        ("eval/loss", True),
+        ("val_acc", True),
+        ("Validation/PPL", True),
+        ("test_score", True),
+        ("validateAcc", True),
+        ("ValAcc", True),
+        ("heldout_loss", True),
+        ("latest_loss", False),
+        ("value", False),
+        ("interval", False),
+        ("train/loss", False),
+    ],
+)
+def test_evaluation_is_told_by_the_name(name: str, holds: bool) -> None:
+    assert is_evaluation(name) is holds
+
+
+def test_every_declared_name_is_in_normal_form_and_belongs_to_one_role() -> None:
+    names = [name for role in ROLES for name in role.names]
+    assert [name for name in names if normal(name) != name] == []
+    assert sorted(set(names)) == sorted(names)
+
+
+@given(
+    st.lists(
+        st.sampled_from(
+            [
+                *(name for names in NAMES.values() for name in names),
+                *(name for role in ROLES for name in role.names),
+                *(f"train/{prefix}/0" for role in ROLES for prefix in role.prefixes),
+                *(
+                    "student_loss",
+                    "eval/student loss",
+                    "val_accuracy",
+                    "lr-x",
+                    "encoder_lr2",
+                    "tag",
+                    "part2_step",
+                    "part2_loss",
+                    "part2_grad_norm",
+                ),
+            ]
+        ),
+        unique=True,
+    )
+)
+def test_only_columns_that_may_serve_do(names: list[str]) -> None:
+    serving = set(assign(names).columns.values()) | {n for n in names if is_evaluation(n)}
+    assert all(may_serve(name) for name in serving)
+
+
+def test_columns_of_no_interest_may_not_serve() -> None:
+    assert not any(map(may_serve, ["gpu_0_fan", "gpu_0_memory", "hostname", "accuracy"]))
+
+
+def test_other_runs_in_an_exported_chart() -> None:
+    names = ["Step", "oak-1 - train/loss", "oak-1 - train/loss__MIN", "elm-2 - train/loss"]
+    assignment = assign(names)
+    assert assignment.columns["loss"] == "oak-1 - train/loss"
+    (note,) = assignment.notes
+    assert note == (
+        "the table holds 2 runs; this is 'oak-1', not elm-2 (--column 'loss=elm-2 - train/loss')"
+    )
+    assert assign(names[:3]).notes == ()
+
+
+@pytest.mark.parametrize(
+    ("names", "role", "expected"),
+    [
+        (["step", "loss", "actor/grad_norm"], "grad_norm", "actor/grad_norm"),
+        (["step", "loss", "a/grad_norm", "a/raw_grad_norm"], "grad_norm", "a/raw_grad_norm"),
+        (["step", "loss", "a/grad_norm", "b/raw_grad_norm"], "grad_norm", None),
+        (
+            ["step", "loss", "grad_norm", "grad_norm_before_clip"],
+            "grad_norm",
+            "grad_norm_before_clip",
+        ),
+        (
+            ["step", "loss", "learning/current_learning_rate"],
+            "lr",
+            "learning/current_learning_rate",
+        ),
+        (["step", "loss", "a/grad_norm", "b/grad_norm"], "grad_norm", None),
+        (["step", "loss", "eval/grad_norm"], "grad_norm", None),
+        (["step", "loss", "optimizer/norm"], "grad_norm", None),
+        (["step", "loss", "actor/param_norm"], "weight_norm", "actor/param_norm"),
+        (["step", "loss", "grad/param norm"], "weight_norm", None),
+        (["loss", "timing_s/step"], "step", None),
+        (["step", "a/b/total_loss", "a/vf_loss"], "loss", "a/b/total_loss"),
+    ],
+)
+def test_the_last_word_of_a_name(names: list[str], role: str, expected: str | None) -> None:
+    assert assign(names).columns.get(role) == expected
+
+
+@pytest.mark.parametrize(
+    ("names", "loss"),
+    [
+        (["epoch", "mse"], "mse"),
+        (["Percent Good", "Mean Squared Error"], "Mean Squared Error"),
+        (["epoch", "train/rmse", "mae"], "train/rmse"),
+        (["epoch", "train_error"], "train_error"),
+        (["epoch", "avg_cost"], "avg_cost"),
+        (["step", "bpc"], "bpc"),
+        (["step", "perplexity"], "perplexity"),
+        (["train", "val"], "train"),
+        (["epoch", "G_GAN", "G_L1", "D_real", "D_fake"], "D_real"),
+        (["L_G", "L_C", "L_D"], "L_D"),
+        (["discriminator", "Generator"], "discriminator"),
+    ],
+)
+def test_what_stands_in_for_a_loss(names: list[str], loss: str) -> None:
+    assert "loss" not in assign(names).columns
+    found = next(stand_ins(names, counted="epoch" in names))
+    assert found.loss == loss
+    assert found.note.startswith(f"took {loss!r} as the loss")
+    assert may_serve(loss)
+
+
+@pytest.mark.parametrize(
+    ("names", "eval_loss"),
+    [
+        (["train_mse", "val_mse"], "val_mse"),
+        (["mse", "test/mse", "val_mae"], "test/mse"),
+        (["train", "valid"], "valid"),
+        (["mse", "val_mae"], None),
+    ],
+)
+def test_an_evaluation_of_the_same_measure_goes_with_it(
+    names: list[str], eval_loss: str | None
+) -> None:
+    assert next(stand_ins(names, counted=False)).eval_loss == eval_loss
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["epoch", "error_rate", "train_accuracy", "elbo", "objective"],
+        ["epoch", "val_mse", "eval/mae", "config/mse"],
+        ["x", "y", "error"],
+        ["epoch", "train"],
+        ["epoch", "G", "D"],
+        ["epoch", "generator", "d_model"],
+    ],
+)
+def test_what_stands_in_for_no_loss(names: list[str]) -> None:
+    assert list(stand_ins(names, counted="epoch" in names)) == []
+
+
+OPPONENTS = "the loss of one of two networks that train against each other"
+
+
+@pytest.mark.parametrize(
+    ("loss", "others", "told"),
+    [
+        ("policy_loss", [], "the loss of a policy"),
+        ("value_loss + actor_loss", [], "the loss of a policy"),
+        ("total_loss", ["policy_loss", "value_loss"], "a sum that holds the loss of a policy"),
+        ("train/loss", ["pg_loss", "critic_loss"], "a sum that holds the loss of a policy"),
+        ("loss_D", [], OPPONENTS),
+        ("g_losses_chunk", [], OPPONENTS),
+        ("G_loss", ["D_loss"], OPPONENTS),
+        ("loss_G_A", ["loss_D_A"], OPPONENTS),
+        ("gen_total", ["disc_total"], OPPONENTS),
+        ("D_real", ["G_GAN"], OPPONENTS),
+        ("gen_loss", ["dis_loss"], OPPONENTS),
+        ("loss", ["d_loss"], OPPONENTS),
+        ("train/loss", ["train/disc_loss"], OPPONENTS),
+        ("loss", ["dis_loss"], None),
+        ("loss", ["critic_loss"], None),
+        ("loss", ["d_weight_loss"], None),
+        ("loss", ["val_d_loss"], None),
+        ("gen_loss", ["dis_rate"], None),
+        ("gen_loss", ["val_dis_loss"], None),
+        ("loss", ["policy_loss"], None),
+        ("loss", ["policy_lag", "value_loss"], None),
+        ("student_loss", ["policy_loss", "value_loss"], None),
+        ("loss", [], None),
+        ("3D_loss", [], None),
+        ("", ["policy_loss", "value_loss"], None),
+    ],
+)
+def test_a_loss_that_may_rise_while_the_run_learns(
+    loss: str, others: list[str], told: str | None
+) -> None:
+    assert contested(loss, [loss, *others], has_reward=False) == told
+
+
+def test_a_reward_tells_more_than_that_a_sum_holds_a_policy() -> None:
+    names = ["loss", "policy_loss", "value_loss"]
+    assert contested("loss", names, has_reward=True) is None
+    assert contested("policy_loss", names, has_reward=True) == "the loss of a policy"
+
+
+@pytest.mark.parametrize(
+    "total", ["losses/total", "losses_total", "loss/overall", "all_losses_combined"]
+)
+def test_of_several_losses_the_total_is_taken(total: str) -> None:
+    assert assign(["losses/ce", "losses/kl", total, "losses/aux"]).columns["loss"] == total
+
+
+@pytest.mark.parametrize(
+    ("loss", "held_out"),
+    [
+        ("训练损失", "验证损失"),
+        ("損失", "検証損失"),
+        ("훈련 손실", "검증 손실"),
+        ("Pérdida de entrenamiento", "Pérdida de validación"),
+    ],
+)
+def test_losses_in_other_languages(loss: str, held_out: str) -> None:
+    assert assign([loss, held_out]).columns == {"loss": loss, "eval_loss": held_out}
+
+
+def test_a_name_that_is_no_text_is_no_role() -> None:
+    assert assign(["\ud800损失"]).columns == {"loss": "\ud800损失"}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "Batch_Reward_Mean",
+        "avg_reward_100",
+        "Return (train)",
+        "cumulative reward",
+        "EpisodeReturns",
+    ],
+)
+def test_a_reward_by_the_looks_of_its_name(name: str) -> None:
+    assert assign(["loss", name]).columns == {"loss": "loss", "reward": name}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "reward_std",
+        "best_reward",
+        "eval/mean_reward_100",
+        "rewards/format_reward",
+        "rewards/margins",
+    ],
+)
+def test_what_is_said_of_a_reward_is_none(name: str) -> None:
+    assert "reward" not in assign(["loss", name]).columns
+
+
+def test_a_reward_by_name_goes_before_one_by_its_looks() -> None:
+    assert assign(["loss", "reward_per_game", "reward"]).columns["reward"] == "reward"
+
+
+@pytest.mark.parametrize(
+    ("name", "setting"),
+    [
+        ("batch_size", "batch_size"),
+        ("train/batch_size", "train_batch_size"),
+        ("global batch size", "global_batch_size"),
+        ("curriculum_seqlen", "seqlen"),
+        ("current_seq_len", "seq_len"),
+        ("optim/weight_decay/group0", "weight_decay"),
+        ("config/dropout", "dropout"),
+        ("hparams.seqLen", "seq_len"),
+        ("Stage", "stage"),
+        ("phase_id", "phase"),
+        ("kd_temperature", "temperature"),
+        ("teacher_forcing_ratio", "teacher_forcing"),
+        ("oak-1 - momentum", "momentum"),
+        ("aux_loss_weight", "aux_loss_weight"),
+        ("lambda_gp", "lambda_gp"),
+        ("val/stage", None),
+        ("gpu_temperature", None),
+        ("system/gpu.0.temp", None),
+        ("system/gpu.0.temperature", None),
+        ("grad_norm/stage", None),
+        ("losses/dataset", None),
+        ("losses/kl_weight", "kl_weight"),
+        ("completions/max_length", None),
+        ("grad_norm/block0.weight", None),
+        ("gradients/layer.0.weight", None),
+        ("consumed samples", None),
+        ("epoch", None),
+        ("batch_id", None),
+        ("loss_scale", None),
+    ],
+)
+def test_a_setting_is_told_by_its_name(name: str, setting: str | None) -> None:
+    assert setting_of(name) == setting
+    assert settings_of([name], ()) == ({f"setting/{name}": name} if setting else {})
+    assert setting is None or may_serve(name)
+    assert settings_of([name], {name}) == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "holds"),
+    [
+        ("seq_len", True),
+        ("data_source", True),
+        ("train/resolution", True),
+        ("entropy_coef", True),
+        ("dropout", True),
+        ("batch_size", False),
+        ("weight_decay", False),
+        ("num_workers", False),
+        ("max_grad_norm", False),
+        ("loss", False),
+    ],
+)
+def test_what_a_loss_is_measured_on(name: str, holds: bool) -> None:
+    assert is_measured_on(name) is holds
+
+
+@pytest.mark.parametrize(
+    ("name", "way", "weighs"),
+    [
+        ("train/noise_std", 1, False),
+        ("mask_ratio", 1, False),
+        ("train_eps", 1, False),
+        ("epsilon", 1, False),
+        ("stage", 1, False),
+        ("teacher_forcing_ratio", -1, False),
+        ("temperature", 0, False),
+        ("details/current_l1_coefficient", 1, True),
+        ("lambda_u", 1, True),
+        ("loss/consistency_weight", 1, True),
+        ("dataset", None, False),
+        ("batch_size", None, False),
+        ("adam_epsilon", None, False),
+        ("weight_decay", None, False),
+        ("val/mask_ratio", None, False),
+        ("gradient_noise_scale", None, False),
+        ("rewards/margins", None, False),
+        ("loss", None, False),
+    ],
+)
+def test_which_way_a_setting_makes_a_loss_harder(name: str, way: int | None, weighs: bool) -> None:
+    assert hardens(name) == way
+    assert is_weight(name) is weighs

@@ -1,0 +1,274 @@
+"""The facts of an incident: when it began, when it could have been known, what it cost."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+import stabdiag
+from stabdiag.api import first_detected
+from stabdiag.formats.postmortem.cost import Clock, clock_of
+from stabdiag.formats.postmortem.incident import Incident, incident_of
+from stabdiag.model.history import History, Series, Source
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from stabdiag.formats.postmortem.cost import Cost
+    from stabdiag.model.findings import Severity
+    from stabdiag.model.report import Report
+
+BEGAN = 1_700_000_000.0  # 2023-11-14 22:13:20 UTC
+SECONDS = np.arange(600) * 30.0
+
+
+@pytest.mark.parametrize(
+    ("run", "facts"),
+    [
+        ("spike-lr-jump", {"onset": 260, "first_bad": 261, "worst": 262, "recovered": 275}),
+        # A checkpoint from after the jump, at 300, is not the last good one.
+        ("spike-lr-jump-sgd", {"onset": 300, "first_bad": 301, "checkpoint": 200}),
+        ("divergence-lr-endless-warmup", {"onset": 262, "first_bad": None}),
+        (
+            "nan-dtype-unknown",
+            {"first_bad": 193, "last_good": 192, "not_finite": 192, "onset": 189},
+        ),
+        ("nan-log0-fp32", {"not_finite": 516}),
+        ("nan-filtered-fp16", {"not_finite": 209}),
+        ("nan-empty-mask-fp32", {"not_finite": 523}),
+    ],
+)
+def test_the_steps_that_matter(
+    diagnosed: Callable[[str], Report], run: str, facts: dict[str, int | None]
+) -> None:
+    found = incident_of(diagnosed(run))
+    assert {name: getattr(found, name) for name in facts} == facts
+
+
+def test_a_surge_of_the_gradients_begins_before_the_nan(broken: Callable[..., Report]) -> None:
+    norms = np.ones(600)
+    norms[497:] = 1000.0
+    report = broken({"grad_norm": norms}, checkpoint_every=249)
+    assert "Reload the checkpoint of step 249," in report.diagnosis.first_action
+    found = incident_of(report)
+    assert (found.onset, found.checkpoint, found.not_finite) == (497, 249, 500)
+
+
+# When it could have been known.
+
+
+def worst_up_to(report: Report, step: int) -> Severity:
+    """Return how bad the worst is that the log up to a step shows."""
+    cut = replace(report.history.before(step + 1), events=())
+    early = stabdiag.diagnose(cut, manifest=report.manifest, limits=report.limits)
+    return early.diagnosis.severity
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        "divergence-grad-norm-rotting-labels",
+        "gradient-overflow-fp16",
+        "loss-scale-collapsed-padding",
+        "nan-activations-fp16",
+        "spike-persistent-fp16",
+        "spike-recovered-labels",
+    ],
+)
+def test_it_is_detected_at_the_first_step_at_which_a_diagnosis_finds_it(
+    diagnosed: Callable[[str], Report], run: str
+) -> None:
+    report = diagnosed(run)
+    onset, found = incident_of(report).onset, first_detected(report)
+    assert found is not None
+    assert found.step >= onset
+    assert worst_up_to(report, found.step).rank <= report.diagnosis.severity.rank
+    if found.step > onset:
+        steps = report.history.series["loss"].steps
+        before = int(steps[steps < found.step][-1])
+        assert worst_up_to(report, before).rank > report.diagnosis.severity.rank
+
+
+def test_a_spike_that_led_to_a_nan_is_detected_before_the_nan(
+    diagnosed: Callable[[str], Report],
+) -> None:
+    report = diagnosed("nan-activations-fp16")
+    found = first_detected(report)
+    assert found is not None
+    assert found.slug == "spike-unresolved"
+    assert found.step < incident_of(report).first_bad  # type: ignore[operator]
+
+
+def test_a_symptom_is_detected_by_its_own_check(diagnosed: Callable[[str], Report]) -> None:
+    report = diagnosed("symptom-plateau-at-chance")
+    found = first_detected(report)
+    assert found is not None
+    assert found.slug == report.diagnosis.slug == "plateau-at-chance"
+    assert found.step < report.history.series["loss"].steps[-1]
+
+
+# The clock.
+
+
+def clock(values: Sequence[float], steps: Sequence[int] | None = None) -> Clock:
+    found = clock_or_none(values, steps)
+    assert found is not None
+    return found
+
+
+def clock_or_none(values: Sequence[float], steps: Sequence[int] | None = None) -> Clock | None:
+    at = np.arange(len(values)) if steps is None else np.array(steps)
+    series = Series(role="clock", column="t", steps=at, values=np.array(values, dtype=float))
+    source = Source(name="run.jsonl", format="jsonl", records=len(values))
+    return clock_of(History(series={"clock": series}, source=source))
+
+
+@pytest.mark.parametrize("unit", [1, 1e3, 1e6, 1e9])
+def test_time_stamps_are_utc_in_any_unit(unit: float) -> None:
+    found = clock([(BEGAN + 60 * n) * unit for n in range(5)])
+    assert (found.heading, found.at(2)) == ("Time (UTC)", "2023-11-14 22:15:20")
+    assert found.between(0, 4) == pytest.approx(240)
+
+
+def test_seconds_since_the_start_are_shown_as_such() -> None:
+    found = clock([5.0, 3605.0, 7325.0])
+    assert found.heading == "Time since the log began"
+    assert [found.at(step) for step in range(3)] == ["0:00:00", "1:00:00", "2:02:00"]
+
+
+def test_between_two_time_stamps_and_outside_of_them() -> None:
+    found = clock([BEGAN, BEGAN + 100], steps=[100, 200])
+    assert found.at(150) == "about 2023-11-14 22:14:10"
+    assert found.at(201) == ""
+    assert found.between(0, 50) is None
+    assert found.between(0, 110) == 10.0
+
+
+def test_a_process_that_starts_again_is_counted_on() -> None:
+    assert clock([0.0, 10.0, 20.0, 1.0, 11.0]).between(0, 4) == 30.0
+
+
+@pytest.mark.parametrize("values", [[], [BEGAN], [float("nan"), BEGAN]])
+def test_one_time_stamp_is_no_clock(values: list[float]) -> None:
+    assert clock_or_none(values) is None
+
+
+# The cost: 199 steps from the checkpoint of step 400 to the end at 599.
+
+
+def cost_of(report: Report) -> Cost:
+    cost = incident_of(report).lost.cost
+    assert cost is not None
+    return cost
+
+
+STAMPS = {"_timestamp": 1.7e9 + SECONDS}
+HOURS = 199 * 30 / 3600
+
+
+@pytest.mark.parametrize(
+    ("columns", "hours", "says"),
+    [
+        (STAMPS, HOURS, "time stamps"),
+        ({"time": SECONDS}, HOURS, "time stamps"),
+        ({"elapsed time per iteration (ms)": np.full(600, 3000.0)}, HOURS / 10, "199 steps x 3 s"),
+        ({"seconds_per_step": np.full(600, 3.0)}, HOURS / 10, "median time of a step"),
+        ({"step_time": np.full(600, 3.0)}, HOURS / 10, "taken to be in seconds"),
+    ],
+)
+def test_the_log_tells_the_hours(
+    broken: Callable[..., Report], columns: dict[str, np.ndarray], hours: float, says: str
+) -> None:
+    cost = cost_of(broken(columns))
+    assert (cost.first, cost.last) == (400, 599)
+    assert cost.hours.value == pytest.approx(hours)
+    assert says in cost.hours.how
+    assert (cost.work.value, "throughput" in cost.work.how) == (None, True)
+
+
+@pytest.mark.parametrize(
+    ("column", "unit", "work"),
+    [
+        ("tokens_per_second", "tokens", 199 * 30 * 64),
+        ("train_samples_per_second", "samples", 199 * 30 * 64),
+        ("throughput", "tokens", None),  # which may count anything
+    ],
+)
+def test_throughput_and_time_tell_the_work(
+    broken: Callable[..., Report], column: str, unit: str, work: float | None
+) -> None:
+    cost = cost_of(broken({**STAMPS, column: np.full(600, 64.0)}))
+    assert cost.unit == unit
+    assert cost.work.value == (None if work is None else pytest.approx(work))
+
+
+def test_batch_size_and_sequence_length_tell_the_tokens(broken: Callable[..., Report]) -> None:
+    cost = cost_of(broken(batch_size=8, model={"block_size": 1024}))
+    assert cost.work.value == 199 * 8 * 1024
+    assert cost.work.how.startswith("199 steps x 8 sequences x 1024 tokens")
+    assert cost.hours.value is None
+
+
+def test_the_log_tells_the_sequence_length_as_a_manifest_does(
+    broken: Callable[..., Report],
+) -> None:
+    report = broken(batch_size=8)
+    config = {"eval": {"max_length": 20}, "model": {"block_size": 1024}}
+    told = replace(report, history=replace(report.history, config=config))
+    assert cost_of(told).work.value == 199 * 8 * 1024
+
+
+def test_the_tokens_of_a_step_and_throughput_tell_the_hours(broken: Callable[..., Report]) -> None:
+    cost = cost_of(broken({"tps": np.full(600, 4096.0)}, batch_size=8, seq_len=1024))
+    assert cost.hours.value == pytest.approx(199 * 2 / 3600)
+
+
+def test_without_a_cadence_the_cost_is_a_lower_bound(broken: Callable[..., Report]) -> None:
+    report = broken(checkpoint_every=None)
+    assert incident_of(report).lost.at_least
+    assert cost_of(report).first == 500
+    text = stabdiag.postmortem(report)
+    assert "| Steps | at least 99 |" in text
+    assert "--set checkpoint_every=N counts from" in text
+
+
+def test_a_checkpoint_later_than_the_onset_is_none(broken: Callable[..., Report]) -> None:
+    assert cost_of(broken(checkpoint_every=500)).steps == 599
+
+
+def test_what_recovered_costs_nothing_again(diagnosed: Callable[[str], Report]) -> None:
+    lost = incident_of(diagnosed("spike-lr-jump")).lost
+    assert lost.cost is None
+    assert lost.what == "nothing has to be trained again: the loss recovered after 14 steps"
+
+
+def test_what_recovered_late_costs_the_steps_until_then() -> None:
+    at = np.arange(800)
+    loss = 2 + 2 * np.exp(-at / 200) + 0.05 * np.random.default_rng(0).standard_normal(800)
+    loss[400:520] += 3
+    report = stabdiag.diagnose({"loss": loss}, manifest={"checkpoint_every": 100})
+    assert report.diagnosis.slug == "spike-persistent"
+    cost = cost_of(report)
+    assert (cost.first, cost.last) == (400, report.diagnosis.back)
+
+
+def test_epochs_are_called_epochs_and_not_counted_as_steps() -> None:
+    loss = np.concatenate([2.0 / np.arange(1, 21), np.full(12, 3.0)])
+    manifest = {"batch_size": 32, "seq_len": 128, "checkpoint_every": 5}
+    report = stabdiag.diagnose({"epoch": np.arange(32), "loss": loss}, manifest=manifest)
+    cost = cost_of(report)
+    assert (cost.first, cost.last, cost.step_unit) == (15, 31, "epoch")
+    assert cost.work.value is None
+    text = stabdiag.postmortem(report)
+    assert "Lost | 16 epochs: from the checkpoint of epoch 15 to the end at 31" in text
+    assert not re.search(r"step \d|\d steps? [^x]", text)
+
+
+def test_an_incident_of_next_to_nothing() -> None:
+    found = incident_of(stabdiag.diagnose({"step": [0], "loss": [float("nan")]}))
+    assert isinstance(found, Incident)
+    assert (found.onset, found.last_good, found.worst) == (0, None, None)
