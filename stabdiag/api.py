@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,11 +16,12 @@ from stabdiag.assemble import build_history
 from stabdiag.assemble.given import limits_from, loaded_run, manifest_from, raw_columns
 from stabdiag.assemble.infer import in_its_steps, infer
 from stabdiag.errors import StabdiagError, refuse_unknown
+from stabdiag.model import comparison as compared
+from stabdiag.model import report as reported
 from stabdiag.model.findings import Severity
 from stabdiag.model.history import History
 from stabdiag.model.limits import Limits
 from stabdiag.model.manifest import Manifest
-from stabdiag.model.report import Detected, Report, Tree
 from stabdiag.model.text import plural
 from stabdiag.symptoms.check import Checked, check_symptoms, worst_first
 from stabdiag.tree.advice.changed import with_changes
@@ -31,7 +33,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import TypeVar
 
-    from stabdiag.model.comparison import Comparison
+    from rich.console import Console, ConsoleOptions, RenderResult
+
     from stabdiag.model.findings import Baseline, Finding
 
     One = TypeVar("One")
@@ -45,6 +48,55 @@ _LONG = 50_000
 
 # Losses may be infinite or huge: what comes of them is then infinite or NaN, and is told as such.
 _quiet = np.errstate(all="ignore")
+
+
+class Report(reported.Report):
+    """One diagnosis with all that led to it, which writes and shows itself."""
+
+    def to_json(self) -> str:
+        """Return the report as strict JSON, schema 2."""
+        from stabdiag.formats import render
+
+        return render(self, "json")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the report as the JSON object, schema 2."""
+        found: dict[str, Any] = json.loads(self.to_json())
+        return found
+
+    def __str__(self) -> str:
+        """Return the terminal report."""
+        from stabdiag.formats import render
+
+        return render(self, "terminal")
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Show the terminal report where rich prints."""
+        from stabdiag.formats.terminal import ReportPage
+
+        yield ReportPage(report=self, width=options.max_width)
+
+    def _repr_html_(self) -> str:
+        """Show the report in a notebook."""
+        from stabdiag.formats.html import notebook
+
+        return notebook(self)
+
+
+class Comparison(compared.Comparison):
+    """What was found of several runs, which writes and shows itself."""
+
+    def to_json(self) -> str:
+        """Return the comparison as strict JSON, schema 2."""
+        from stabdiag.formats.compared import render
+
+        return render(self, "json")
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Show the terminal report where rich prints."""
+        from stabdiag.formats.compared.terminal import ComparisonPage
+
+        yield ComparisonPage(comparison=self, width=options.max_width)
 
 
 @_quiet
@@ -141,7 +193,7 @@ def report_on(history: History, told: Manifest, limits: Limits, *, literal: bool
     outcome = symptoms.told_of(of_the_tree[0])
     return Report(
         findings=worst_first((outcome, *of_the_tree[1:]), beside_it),
-        tree=Tree(outcome=outcome, answers=answers),
+        tree=reported.Tree(outcome=outcome, answers=answers),
         not_logged=not_logged(case),
         history=history,
         manifest=known,
@@ -169,7 +221,7 @@ def postmortem(report: Report, format: str = "markdown") -> str:
     return render_postmortem(report, format, detected=None if nothing else first_detected(report))
 
 
-def first_detected(report: Report) -> Detected | None:
+def first_detected(report: Report) -> reported.Detected | None:
     """Return when a diagnosis of the log so far would first have reported the trouble.
 
     The log is cut at the onset, and 1, 5, 21, … points later, until what is found is as bad as the
@@ -194,7 +246,7 @@ def first_detected(report: Report) -> Detected | None:
             quiet = middle
         else:
             cut, found = middle, earlier
-    return None if found is None else Detected(step=int(steps[cut]), slug=found.slug)
+    return None if found is None else reported.Detected(step=int(steps[cut]), slug=found.slug)
 
 
 def _found_by(report: Report, onset: int, last: int) -> Finding | None:
@@ -311,9 +363,10 @@ def compare(
         )
         for source, manifest in zip(sources, given, strict=True)
     ]
-    return compare_runs(
+    found = compare_runs(
         [history for history, _ in loaded], [told for _, told in loaded], held, kind=kind
     )
+    return Comparison(**vars(found))
 
 
 def _both(one: Callable[[], One], other: Callable[[], Other]) -> tuple[One, Other]:

@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from rich.console import Console, ConsoleOptions, RenderResult
-
     from stabdiag.model.findings import Finding, Scalar
     from stabdiag.model.history import History
     from stabdiag.model.limits import Limits
@@ -134,15 +132,3 @@ class Comparison:
     def run(self, label: str) -> Run:
         """Return the run of a label."""
         return next(run for run in self.runs if run.label == label)
-
-    def to_json(self) -> str:
-        """Return the comparison as strict JSON, schema 2."""
-        from stabdiag.formats.compared import render
-
-        return render(self, "json")
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Show the terminal report where rich prints."""
-        from stabdiag.formats.compared.terminal import ComparisonPage
-
-        yield ComparisonPage(comparison=self, width=options.max_width)

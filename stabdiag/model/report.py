@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from stabdiag.model.findings import Severity, open_questions
 
 if TYPE_CHECKING:
-    from rich.console import Console, ConsoleOptions, RenderResult
-
     from stabdiag.model.findings import Answer, Baseline, Finding
     from stabdiag.model.history import History
     from stabdiag.model.limits import Limits
@@ -113,40 +110,11 @@ class Report:
         """What symptoms could not be checked for lack of, the most wanted first."""
         return lacking(self.not_checked)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the report as the JSON object, schema 2."""
-        found: dict[str, Any] = json.loads(self.to_json())
-        return found
-
-    def to_json(self) -> str:
-        """Return the report as strict JSON, schema 2."""
-        from stabdiag.formats import render
-
-        return render(self, "json")
-
     def __repr__(self) -> str:
         """Tell in one line which report this is; all of its data would fill a screen."""
         found, source = self.diagnosis, self.history.source
         step = "" if found.step is None else f", step {found.step}"
         return f"<Report on {source.name}: {found.severity.value}, {found.slug}{step}>"
-
-    def __str__(self) -> str:
-        """Return the terminal report."""
-        from stabdiag.formats import render
-
-        return render(self, "terminal")
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Show the terminal report where rich prints."""
-        from stabdiag.formats.terminal import ReportPage
-
-        yield ReportPage(report=self, width=options.max_width)
-
-    def _repr_html_(self) -> str:
-        """Show the report in a notebook."""
-        from stabdiag.formats.html import notebook
-
-        return notebook(self)
 
 
 def lacking(not_checked: tuple[NotChecked, ...]) -> list[str]:

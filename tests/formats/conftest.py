@@ -12,11 +12,12 @@ import numpy as np
 import pytest
 
 import stabdiag
+from stabdiag.api import Report
 from stabdiag.model.findings import Action, ActionKind, Answer, AskedOf, Finding, Verdict
 from stabdiag.model.history import Event, EventKind, History, Series, Source
 from stabdiag.model.limits import Limits
 from stabdiag.model.manifest import Manifest
-from stabdiag.model.report import NotLogged, Report, Tree
+from stabdiag.model.report import NotLogged, Tree
 from stabdiag.tree.outcomes import BY_SLUG
 
 if TYPE_CHECKING:
