@@ -8,7 +8,7 @@ from pathlib import Path
 
 import stabdiag
 from stabdiag.comparison.outcomes import OUTCOMES
-from stabdiag.formats.compared import render
+from stabdiag.formats import render
 
 ROOT = Path(__file__).resolve().parent.parent
 PAIRS = ROOT / "fixtures" / "pairs"
@@ -136,6 +136,6 @@ def _example(pair: str) -> str:
     with chdir(ROOT):  # the report names the logs as they were asked for
         folder = Path("fixtures/pairs") / pair
         logs = sorted(folder.glob("*.jsonl")) if about["kind"] != "ranks" else [folder]
-        text = render(stabdiag.compare([str(log) for log in logs]), "terminal")
+        text = render(stabdiag.compare([str(log) for log in logs]), "terminal", "comparison")
     command = f"stabdiag compare {' '.join(map(str, logs))}"
     return f"{about['what']}\n\n```console\n$ {command}\n```\n\n```text\n{text}```"

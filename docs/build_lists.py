@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import stabdiag
 from stabdiag.checks.checklist import INTERVENTIONS, STEPS, checklist
 from stabdiag.checks.preflight import CHECKS, preflight
+from stabdiag.formats import render
 from stabdiag.model.limits import Limits
 from stabdiag.model.manifest import Manifest, read_manifest
-from stabdiag.tick_formats import render_sheet
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -96,4 +96,4 @@ def _table(checks: Iterable[tuple[str, str, str, object]]) -> str:
 
 def _example(command: str, sheet: Sheet) -> str:
     """Return a command, and what it prints, in two blocks."""
-    return f"```console\n$ {command}\n```\n\n```text\n{render_sheet(sheet, 'terminal')}```"
+    return f"```console\n$ {command}\n```\n\n```text\n{render(sheet, 'terminal', 'sheet')}```"

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console, ConsoleOptions, RenderResult
 
+    from stabdiag.formats.lists import LogFormat
     from stabdiag.model.findings import Baseline, Finding
 
     One = TypeVar("One")
@@ -88,9 +89,9 @@ class Comparison(compared.Comparison):
 
     def to_json(self) -> str:
         """Return the comparison as strict JSON, schema 2."""
-        from stabdiag.formats.compared import render
+        from stabdiag.formats import render
 
-        return render(self, "json")
+        return render(self, "json", "comparison")
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Show the terminal report where rich prints."""
@@ -214,11 +215,12 @@ def postmortem(report: Report, format: str = "markdown") -> str:
     Raises:
         StabdiagError: for an unknown format.
     """
-    from stabdiag.formats.postmortem import FORMATS, render_postmortem
+    from stabdiag.formats import names, render
 
-    refuse_unknown(format, FORMATS)
+    refuse_unknown(format, names("postmortem"))
     nothing = not report.tree.outcome.section and report.diagnosis.severity is not Severity.ERROR
-    return render_postmortem(report, format, detected=None if nothing else first_detected(report))
+    detected = None if nothing else first_detected(report)
+    return render(report, format, "postmortem", detected=detected)
 
 
 def first_detected(report: Report) -> reported.Detected | None:
@@ -262,6 +264,25 @@ def _found_by(report: Report, onset: int, last: int) -> Finding | None:
         if found.slug == whole.slug or (about and found.severity.rank <= whole.severity.rank):
             return found
     return None
+
+
+def log_formats() -> tuple[LogFormat, ...]:
+    """Return the formats of logs, in the order in which a log is tried against them."""
+    from stabdiag.formats.lists import LogFormat
+    from stabdiag.readers.registry import READERS
+
+    return tuple(
+        LogFormat(
+            name=one.name,
+            title=one.title,
+            recognised=one.recognised,
+            state="missing" if one.missing else "installed" if one.extra else "built in",
+            extra=one.extra,
+            loses=one.loses,
+            example=one.example,
+        )
+        for one in READERS
+    )
 
 
 @_quiet

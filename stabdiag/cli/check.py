@@ -40,7 +40,7 @@ def check(
     from stabdiag.assemble.given import check_options
     from stabdiag.errors import StabdiagError
     from stabdiag.formats import render
-    from stabdiag.formats.lines import limits_line
+    from stabdiag.formats.issues import limits_line
 
     limits = options.limits_of(limit, config)
     told, named = options.settings_of(settings, dtype), options.columns_of(columns)

@@ -53,10 +53,10 @@ def checklist(
     color: options.Color = None,
 ) -> options.Exit:
     """Tick the debugging checklists off from what a log and its manifest show."""
-    from stabdiag.tick_formats import FORMATS, render_sheet
+    from stabdiag.formats import names, render
 
     check_outputs([output], [*logs, manifest], config)
-    chosen = options.format_of(format, output, FORMATS)
+    chosen = options.format_of(format, output, names("sheet"))
     from stabdiag.api import diagnose
     from stabdiag.checks.checklist import checklist as run
     from stabdiag.model.checks import State
@@ -74,6 +74,6 @@ def checklist(
         )
     keep_inputs([output], report.history.source.files)
     sheet = run(report)
-    write(render_sheet(sheet, chosen, **terminal(output, color)), output)
+    write(render(sheet, chosen, "sheet", **terminal(output, color)), output)
     fails = fail_on is FailOnLine.NOT_DONE
     return options.Exit(fails and any(tick.state is State.CROSSED for tick in sheet.ticks))

@@ -74,11 +74,10 @@ def compare(
 
     Says the first step at which they part, by how much, which series parts first, and why.
     """
-    from stabdiag.formats import names
-    from stabdiag.formats.compared import FORMATS, render
+    from stabdiag.formats import names, render
 
     check_outputs([output], [*runs, *(manifests or ())], config)
-    chosen = options.format_of(format, output, names(FORMATS))
+    chosen = options.format_of(format, output, names("comparison"))
     from stabdiag.api import compare as run
 
     with progress(runs):
@@ -102,6 +101,7 @@ def compare(
     text = render(
         comparison,
         chosen,
+        "comparison",
         verbose=verbose,
         command=command("compare", runs, flags),
         **terminal(output, color),

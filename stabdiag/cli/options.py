@@ -20,19 +20,6 @@ if TYPE_CHECKING:
 
 BY_NAME = "By default as the file of `--output` is called, else terminal."
 
-# What the name of a file says of what is to stand in it.
-_SUFFIXES = {
-    ".html": "html",
-    ".htm": "html",
-    ".json": "json",
-    ".markdown": "markdown",
-    ".md": "markdown",
-    ".sarif": "sarif",
-    ".svg": "svg",
-    ".toml": "toml",
-    ".xml": "junit",
-}
-
 _WANTS = {
     "--column": "ROLE=NAME such as loss=train/ce",
     "--write": "FORMAT=FILE such as sarif=report.sarif",
@@ -193,7 +180,9 @@ def format_of(
         if output is None:
             refuse_screen(format)
         return format
-    told = None if output is None else _SUFFIXES.get(output.suffix.lower())
+    from stabdiag.formats import by_suffix
+
+    told = None if output is None else by_suffix(output.suffix)
     if told is None:
         return default
     if told not in names:

@@ -27,8 +27,6 @@ EPILOG = """
 70 an internal error.
 """
 
-_SUFFIXES = {".md": "markdown", ".markdown": "markdown", ".html": "html", ".htm": "html"}
-
 
 def postmortem(
     logs: options.Logs,
@@ -56,10 +54,10 @@ def postmortem(
 
     What no log tells is left to a person, in marked blanks.
     """
-    from stabdiag.formats.postmortem import FORMATS
+    from stabdiag.formats import names
 
     chosen = _format_of(format, output)
-    refuse_unknown(chosen, FORMATS)
+    refuse_unknown(chosen, names("postmortem"))
     check_outputs([output], [*logs, manifest], config)
     from stabdiag.api import diagnose as run
     from stabdiag.api import postmortem as document
@@ -86,8 +84,10 @@ def _format_of(format: str | None, output: Path | None) -> str:
         options.refuse_screen(format)
     if format is not None or output is None:
         return format or "markdown"
-    chosen = _SUFFIXES.get(output.suffix.lower())
-    if chosen is None:
+    from stabdiag.formats import by_suffix, names
+
+    chosen = by_suffix(output.suffix)
+    if chosen not in names("postmortem"):
         raise StabdiagError(
             f"{output}: a post-mortem is written as .md or .html; name the file so, or give "
             "--format markdown or html"

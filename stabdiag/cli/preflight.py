@@ -47,14 +47,14 @@ def preflight(
 ) -> options.Exit:
     """Check a configuration before the launch, and say what to try first."""
     from stabdiag.checks.preflight import preflight as run
+    from stabdiag.formats import names, render
     from stabdiag.model.checks import State
-    from stabdiag.tick_formats import FORMATS, render_sheet
 
     check_outputs([output], [manifest], config)
-    chosen = options.format_of(format, output, FORMATS)
+    chosen = options.format_of(format, output, names("sheet"))
     told = _told(manifest).override(options.settings_of(settings, dtype))
     sheet = run(told, options.limits_of(limit, config))
-    write(render_sheet(sheet, chosen, **terminal(output, color)), output)
+    write(render(sheet, chosen, "sheet", **terminal(output, color)), output)
     crossed = (tick for tick in sheet.ticks if tick.state is State.CROSSED)
     return options.exit_code(crossed, fail_on)
 

@@ -121,18 +121,17 @@ def scan(
 ) -> options.Exit:
     """Diagnose every run below some paths, and say what those that failed have in common."""
     from stabdiag.cli.scan_display import scan_display
-    from stabdiag.formats import names
-    from stabdiag.formats.scans import FORMATS, render
+    from stabdiag.formats import names, render
     from stabdiag.model.findings import Severity, fails
     from stabdiag.scan.process import without_pandas
     from stabdiag.scan.rows import write_rows
     from stabdiag.scan.scan import asked, scan_into
 
-    beside = options.besides_of(also, [*names(FORMATS), _ROWS])
+    beside = options.besides_of(also, [*names("overview"), _ROWS])
     check_outputs([path for path, _ in beside], paths, config)
     if format == _ROWS:
         raise StabdiagError("parquet is no text: --write parquet=FILE, or -o FOLDER, writes it")
-    chosen = options.format_of(format, None, names(FORMATS))
+    chosen = options.format_of(format, None, names("overview"))
     gc.enable()  # a command that is soon over does without
     ask = asked(
         settings=options.settings_of(settings, dtype),
@@ -180,8 +179,8 @@ def scan(
         if name == _ROWS:
             write_rows(overview.rows, path)
         else:
-            write(render(overview, name, **told), path)
-    write(render(overview, chosen, **told, **terminal(None, color)), None)
+            write(render(overview, name, "overview", **told), path)
+    write(render(overview, chosen, "overview", **told, **terminal(None, color)), None)
     severities = {one.severity for one in overview.counts}
     if any(one is not None and fails(Severity(one), fail_on) for one in severities):
         return options.Exit.FOUND

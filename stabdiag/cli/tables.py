@@ -46,11 +46,12 @@ def formats(
     color: options.Color = None,
 ) -> None:
     """List the formats of logs that can be read, and how each is recognised."""
-    from stabdiag.log_formats import FORMATS, formats_table
+    from stabdiag.api import log_formats
+    from stabdiag.formats import names, render
 
     check_outputs([output], [], None)
-    chosen = options.format_of(format, output, FORMATS)
-    write(formats_table(chosen, **terminal(output, color)), output)
+    chosen = options.format_of(format, output, names("logs"))
+    write(render(log_formats(), chosen, "logs", **terminal(output, color)), output)
 
 
 def thresholds(
@@ -69,12 +70,12 @@ def thresholds(
     color: options.Color = None,
 ) -> None:
     """Print the quick-reference table and every threshold in force."""
-    from stabdiag.thresholds import FORMATS
-    from stabdiag.thresholds import thresholds as table
+    from stabdiag.formats import names, render
 
     check_outputs([output], [], config)
-    chosen = options.format_of(format, output, FORMATS)
-    write(table(options.limits_of(limit, config), chosen, **terminal(output, color)), output)
+    chosen = options.format_of(format, output, names("limits"))
+    limits = options.limits_of(limit, config)
+    write(render(limits, chosen, "limits", **terminal(output, color)), output)
 
 
 def explain(
@@ -109,7 +110,7 @@ def explain(
     limits = options.limits_of(limit, config)
     text = contents(limits) if name is None else page(name, limits)
     if chosen == "terminal":
-        from stabdiag.formats.terminal.markdown import markdown_page
+        from stabdiag.formats.terminal.prose import markdown_page
 
         text = markdown_page(text, **terminal(output, color))
     write(text, output)

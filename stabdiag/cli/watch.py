@@ -7,7 +7,6 @@ import math
 import os
 import signal
 from contextlib import closing, contextmanager
-from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
@@ -103,7 +102,7 @@ def watch(
     """
     from stabdiag.assemble.given import check_options, wanted_columns
     from stabdiag.cli.display import display
-    from stabdiag.formats import named, names, render
+    from stabdiag.formats import names, render, writer
     from stabdiag.model.findings import Severity
     from stabdiag.model.manifest import read_manifest
     from stabdiag.places import Asked
@@ -116,7 +115,7 @@ def watch(
         if seconds is not None and not math.isfinite(seconds):
             raise StabdiagError(f"{flag} wants a number of seconds, not {seconds}")
     gc.enable()  # a command that is soon over does without
-    import_module(named(chosen).module)  # now, as at the end there is no time for it
+    writer(chosen)  # now, as at the end there is no time for it
     job = _job(pid, fail_on, kill=kill)
     ask = Ask(
         manifest=None if manifest is None else read_manifest(manifest),

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from stabdiag._version import __version__
+from stabdiag.formats.issues import fingerprints, line_of, log_path
 from stabdiag.formats.json_text import Json, dumps, escape, mapping
 from stabdiag.formats.measured import changed_limits
-from stabdiag.formats.place import fingerprints, line_of, log_path
 from stabdiag.formats.rules import rule_of
 from stabdiag.formats.visible import visible
 from stabdiag.model.findings import AskedOf, Severity, Verdict

@@ -108,7 +108,7 @@ def test_no_numbers_break_it(seed: int) -> None:
         runs.append({**one, **{role: strange(rng, n) for role in roles}})
     for kind in (None, "seeds", "reruns", "ranks", "resume"):
         found = stabdiag.compare(runs, kind=kind)
-        texts = [compared.render(found, name) for name in names(compared.FORMATS)]
+        texts = [compared.render(found, name) for name in names("comparison")]
         assert all(found.diagnosis.slug in text for text in texts)
 
 

@@ -17,7 +17,7 @@ from rich.console import Console
 import stabdiag
 from stabdiag.errors import StabdiagError
 from stabdiag.formats import names
-from stabdiag.formats.compared import FORMATS, render
+from stabdiag.formats.compared import render
 from stabdiag.formats.compared.structured import schema
 from stabdiag.formats.compared.view import overlay
 
@@ -117,7 +117,7 @@ def test_json_that_is_not_finite_is_a_string() -> None:
 
 
 def test_every_format_there_is(compared: Compared) -> None:
-    assert names(FORMATS) == ("terminal", "json", "markdown")
+    assert names("comparison") == ("terminal", "json", "markdown")
     with pytest.raises(StabdiagError, match=r"unknown format 'jason'; did you mean json\?"):
         render(compared("agree-twice"), "jason")
 
@@ -145,5 +145,5 @@ def test_a_short_run_beside_a_long_one_is_drawn(short: int) -> None:
     ]
     found = stabdiag.compare(runs, kind="reruns", manifests=[{"peak_lr": 1e-3}, {"peak_lr": 1e-2}])
     assert "config-differs" in [one.slug for one in found.findings]
-    for name in names(FORMATS):
+    for name in names("comparison"):
         assert render(found, name)

@@ -13,7 +13,7 @@ from stabdiag.errors import StabdiagError
 from stabdiag.explain import contents, explain, names
 from stabdiag.explain.__main__ import main
 from stabdiag.explain.pages import PAGES, page
-from stabdiag.formats.terminal.markdown import markdown_page
+from stabdiag.formats.terminal.prose import markdown_page
 from stabdiag.model.limits import Limits
 from stabdiag.symptoms import BY_SLUG as SYMPTOMS
 from stabdiag.texts import text

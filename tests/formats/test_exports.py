@@ -16,8 +16,8 @@ import pytest
 import xmlschema
 
 from stabdiag.formats import render
+from stabdiag.formats.issues import fingerprints, line_of, log_path
 from stabdiag.formats.json import schema
-from stabdiag.formats.place import fingerprints, line_of, log_path
 from stabdiag.model.findings import Severity, Verdict
 from stabdiag.model.history import Event, EventKind, Part
 from stabdiag.model.report import NotChecked

@@ -11,9 +11,8 @@ import pytest
 from markdown_it import MarkdownIt
 
 from stabdiag.formats import render
-from stabdiag.formats.github import summary
+from stabdiag.formats.github import chart, summary
 from stabdiag.formats.markdown import MARK
-from stabdiag.formats.markdown.mermaid import chart
 from stabdiag.formats.subject import Plot
 from stabdiag.model.findings import Severity
 from stabdiag.model.history import Event, EventKind, Series

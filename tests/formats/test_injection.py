@@ -254,7 +254,7 @@ def side_by_side(name: str, kind: str) -> Comparison:
     return stabdiag.compare(histories, kind=kind, manifests=manifests)
 
 
-@pytest.mark.parametrize("format_name", names(compared.FORMATS))
+@pytest.mark.parametrize("format_name", names("comparison"))
 @pytest.mark.parametrize("name", [*HOSTILE.values(), *BEGINS], ids=[*HOSTILE, *BEGINS])
 def test_a_comparison_is_inert(format_name: str, name: str):
     plain = compared.render(side_by_side(PLAIN, "ranks"), format_name, verbose=True)
@@ -263,7 +263,7 @@ def test_a_comparison_is_inert(format_name: str, name: str):
 
 
 @pytest.mark.parametrize("kind", ["seeds", "reruns", "ranks", "resume"])
-@pytest.mark.parametrize("format_name", names(compared.FORMATS))
+@pytest.mark.parametrize("format_name", names("comparison"))
 def test_a_comparison_is_inert_whatever_is_joined(format_name: str, kind: str):
     plain = compared.render(side_by_side(PLAIN, kind), format_name)
     for joined in (" ".join(HOSTILE.values()), "\n".join([*BEGINS, *HOSTILE.values()])):

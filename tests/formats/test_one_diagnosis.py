@@ -15,8 +15,8 @@ import pytest
 
 import stabdiag
 from stabdiag.formats import render
-from stabdiag.formats.gitlab import SEVERITIES
 from stabdiag.formats.html import notebook
+from stabdiag.formats.issues import GITLAB
 from stabdiag.model.findings import Severity
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def test_all_formats_lead_with_the_diagnosis(run: str) -> None:
         assert lines[0].endswith(f"[{slug}]")
         assert (results[0]["ruleId"], results[0]["level"]) == (slug, severity)
         told = (issues[0]["check_name"], issues[0]["severity"])
-        assert told == (slug, SEVERITIES[found.severity])
+        assert told == (slug, GITLAB[found.severity])
 
 
 @pytest.mark.parametrize("run", NAMES)

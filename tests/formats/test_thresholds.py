@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 from rich.cells import cell_len
+from stabdiag.thresholds import thresholds
 
 from stabdiag.errors import StabdiagError
 from stabdiag.formats.limits.rows import ROWS, filled, source
 from stabdiag.model.limits import Limits
-from stabdiag.thresholds import thresholds
 
 CHANGED = Limits().override({"spike.sigma": 4, "divergence.significance": 1e-6})
 

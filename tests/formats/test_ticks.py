@@ -6,11 +6,11 @@ import json
 
 import pytest
 from rich.cells import cell_len
+from stabdiag.tick_formats import FORMATS, render_sheet
 
 from stabdiag.errors import StabdiagError
 from stabdiag.model.checks import Line, Sheet, State, TickList
 from stabdiag.model.findings import Severity
-from stabdiag.tick_formats import FORMATS, render_sheet
 
 EVIL = "##[error]run\x1b[31m\n| <img src=x> [a](b) `c` *d* \ud800 ✗"
 SHEET = Sheet(

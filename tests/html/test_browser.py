@@ -253,7 +253,7 @@ def test_without_scripts_the_loss_is_still_drawn(
     opened: Callable[..., Opened], report_of: Callable[..., Report]
 ):
     page = opened(report_of("spike-lr-jump"), java_script_enabled=False).page
-    assert page.locator("noscript svg.sketch").is_visible()
+    assert page.locator("noscript svg.chart").is_visible()
     assert page.locator(".action").is_visible()
 
 

@@ -12,9 +12,7 @@ import pytest
 
 import stabdiag
 from stabdiag.formats import render
-from stabdiag.formats.html.marks import marks
-from stabdiag.formats.html.panels import panels
-from stabdiag.formats.html.thin import MOST, kept, stretches
+from stabdiag.formats.html.charts import MOST, kept, marks, panels, stretches
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -174,12 +172,12 @@ def test_series_of_different_rhythm_share_their_steps():
 def test_marks(report_of: Callable[..., Report], name: str, kinds: set[str]):
     found = list(marks(report_of(name)))
     assert kinds <= {mark.kind for mark in found}
-    assert all(mark.first <= mark.last for mark in found)
+    assert all(mark.last is None or mark.step < mark.last for mark in found)
 
 
 def test_the_recovery_window_is_that_of_the_question(report_of: Callable[..., Report]):
     report = report_of("spike-persistent-fp16")
     window = next(mark for mark in marks(report) if mark.kind == "recovery")
     answer = next(answer for answer in report.tree.answers if answer.question == "Q2.2")
-    assert (window.first, window.last) == (400, 450)
+    assert (window.step, window.last) == (400, 450)
     assert window.level == answer.measured["bound"]

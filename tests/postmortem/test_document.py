@@ -88,6 +88,7 @@ def test_the_whole_document(
     diagnosed: Callable[[str], Report], monkeypatch: pytest.MonkeyPatch, name: str, run: str
 ) -> None:
     monkeypatch.setattr("stabdiag.formats.postmortem.document.__version__", "VERSION")
+    monkeypatch.setattr("stabdiag.formats.html.shell.__version__", "VERSION")
     text = postmortem(diagnosed(run), "html" if name.endswith("html") else "markdown")
     if os.environ.get("STABDIAG_UPDATE_GOLDEN"):
         (GOLDEN / name).write_text(text, encoding="utf-8")
@@ -108,7 +109,7 @@ def test_a_log_of_next_to_nothing_has_a_post_mortem(loss: list[float]) -> None:
     report = stabdiag.diagnose({"step": range(len(loss)), "loss": loss})
     assert headings(postmortem(report)) == SECTIONS
     page = postmortem(report, "html")
-    assert page.endswith("</main>\n</body>\n</html>\n")
+    assert page.endswith("</body>\n</html>")
     assert "<svg" not in page or len(loss) > 2
 
 

@@ -11,8 +11,8 @@ import numpy as np
 
 from stabdiag.formats.canvas import BLANK, Scale, View, curve, strip
 from stabdiag.formats.measured import number
-from stabdiag.formats.terminal.frame import room, row, step_axis, styled
 from stabdiag.formats.terminal.page import Page
+from stabdiag.formats.terminal.plot import room, row, step_axis, styled
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -10,10 +10,8 @@ from rich.text import Text
 from stabdiag.formats.compared import tables
 from stabdiag.formats.compared.drawn import draw
 from stabdiag.formats.compared.view import overlay
-from stabdiag.formats.terminal.console import console_for, written
-from stabdiag.formats.terminal.page import page_for, unbroken
+from stabdiag.formats.terminal.page import console_for, fitted, page_for, unbroken, written
 from stabdiag.formats.terminal.sections import actions, also_found, head
-from stabdiag.formats.terminal.table import fitted
 from stabdiag.model.text import plural
 
 if TYPE_CHECKING:

@@ -8,28 +8,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stabdiag.errors import refuse_unknown
-
 if TYPE_CHECKING:
     from stabdiag.model.report import Detected, Report
 
-FORMATS = ("markdown", "html")
 
+def markdown(report: Report, *, detected: Detected | None = None) -> str:
+    """Return the post-mortem of a report as Markdown.
 
-def render_postmortem(
-    report: Report, format: str = "markdown", *, detected: Detected | None = None
-) -> str:
-    """Return the post-mortem of a report as Markdown or as one HTML page.
-
-    ``detected`` tells from which step on the log was enough. Of a run in which nothing was found,
-    the document says so and what was tested.
-
-    Raises:
-        StabdiagError: for an unknown format.
+    ``detected`` tells from which step on the log was enough.
     """
+    from stabdiag.formats.postmortem.document import write
+
+    return write(report, detected).markdown
+
+
+def html(report: Report, *, detected: Detected | None = None) -> str:
+    """Return the post-mortem of a report as one HTML page."""
     from stabdiag.formats.postmortem.document import write
     from stabdiag.formats.postmortem.webpage import webpage
 
-    refuse_unknown(format, FORMATS)
-    document = write(report, detected)
-    return document.markdown if format == "markdown" else webpage(document)
+    return webpage(write(report, detected))

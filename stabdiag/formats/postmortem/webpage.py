@@ -2,40 +2,21 @@
 
 from __future__ import annotations
 
-import hashlib
-import html
 import re
-from base64 import b64encode
-from importlib.resources import files
 from typing import TYPE_CHECKING
 
 from markdown_it import MarkdownIt
+from markupsafe import Markup
 
+from stabdiag.formats.html.picture import chart
+from stabdiag.formats.html.shell import page
 from stabdiag.formats.markdown_text import GAP
 from stabdiag.formats.postmortem.blanks import MARK
-from stabdiag.formats.postmortem.chart import Mark, chart
-from stabdiag.formats.visible import visible
+from stabdiag.formats.subject import Mark
 
 if TYPE_CHECKING:
     from stabdiag.formats.postmortem.document import Document
     from stabdiag.formats.postmortem.incident import Incident
-
-_PAGE = """<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'sha256-{hash}'">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
-<title>{title}</title>
-<style>{style}</style>
-</head>
-<body>
-<main>
-{body}</main>
-</body>
-</html>
-"""
 
 # The plot in characters is the only block of code there is.
 _BLOCK = re.compile("<pre><code.*?</code></pre>", re.DOTALL)
@@ -46,13 +27,11 @@ _BLANK = f"<li>[ ] <strong>{MARK}:"
 
 def webpage(document: Document) -> str:
     """Return the document as a page that opens without a network and runs nothing."""
-    style = files("stabdiag.formats.postmortem").joinpath("postmortem.css").read_text("utf-8")
-    digest = b64encode(hashlib.sha256(style.encode()).digest()).decode()
-    return _PAGE.format(
-        hash=digest,
-        title=html.escape(visible(document.title)),
-        style=style,
-        body=_body(document),
+    return page(
+        "postmortem.html",
+        styles=("page.css", "postmortem.css"),
+        title=document.title,
+        body=Markup(_body(document)),
     )
 
 

@@ -6,17 +6,13 @@ data, which the script writes as text alone.
 
 from __future__ import annotations
 
-import json
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from markupsafe import Markup
 
-from stabdiag._version import __version__
 from stabdiag.formats.canvas import Scale
-from stabdiag.formats.html import policy
-from stabdiag.formats.html.text import source, written
+from stabdiag.formats.html.shell import page, source
 from stabdiag.formats.scans import words
 from stabdiag.formats.visible import visible
 
@@ -41,23 +37,19 @@ _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
 def render(overview: Overview, *, command: str | None = None) -> str:
     """Return the overview as a page; ``command`` is what makes it again, if that is known."""
-    style = source("page.css") + source("scan.css")
-    script = "\n".join(map(source, _SCRIPTS))
     rows = list(islice(overview.rows, _MOST_ROWS))
     severities = ("error", "warning", "note", "ok", None)
-    return written(
+    return page(
         "scan.html",
+        styles=("page.css", "scan.css"),
+        scripts=("\n".join(map(source, _SCRIPTS)),),
+        data=_payload(overview, rows),
         overview=overview,
         words=words,
         worst=next((one.severity for one in overview.counts if one.severity), "note"),
         bar=_bar([overview.of(one) for one in severities]),
         shown=len(rows),
         command=command,
-        policy=Markup(policy([script], style)),
-        style=Markup(style),
-        script=Markup(script),
-        data=Markup(_payload(overview, rows)),
-        version=__version__,
     )
 
 
@@ -70,8 +62,8 @@ def _bar(counts: Sequence[int]) -> list[tuple[str, float, float]]:
     return [(name, left, share) for name, left, share in parts if share]
 
 
-def _payload(overview: Overview, rows: Sequence[Row]) -> str:
-    """Return the rows, column by column, safe to stand in a script element."""
+def _payload(overview: Overview, rows: Sequence[Row]) -> dict[str, Any]:
+    """Return the rows, column by column."""
     told = [split.setting for one in overview.common for split in (one.split, *one.along)]
     data: dict[str, Any] = {
         "run": [visible(words.name(row, overview)) for row in rows],
@@ -82,8 +74,7 @@ def _payload(overview: Overview, rows: Sequence[Row]) -> str:
     }
     data |= {name: [_short(getattr(row, name)) for row in rows] for name in _NUMBERS}
     data |= {name: _coded(getattr(row, name) for row in rows) for name in _TEXTS}
-    # In a script element nothing but "<" can end it or begin a comment.
-    return json.dumps(data, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
+    return data
 
 
 def _settings(rows: Sequence[Row], told: Sequence[str]) -> list[tuple[str, list[Any]]]:

@@ -10,10 +10,8 @@ from rich.text import Text
 
 from stabdiag.formats.canvas import View, strip
 from stabdiag.formats.scans import words
-from stabdiag.formats.terminal.console import console_for, written
-from stabdiag.formats.terminal.page import page_for, unbroken
+from stabdiag.formats.terminal.page import console_for, fitted, page_for, unbroken, written
 from stabdiag.formats.terminal.sections import ACCENT, BADGE
-from stabdiag.formats.terminal.table import fitted
 from stabdiag.model.findings import Severity
 from stabdiag.model.history import Series
 from stabdiag.model.text import sentence

@@ -10,8 +10,7 @@ from rich.text import Text
 from stabdiag.formats.canvas import View, strip
 from stabdiag.formats.measured import number
 from stabdiag.formats.terminal.page import Page, page_for, unbroken
-from stabdiag.formats.terminal.sections import ACCENT, BADGE
-from stabdiag.formats.terminal.trail import STYLES, word
+from stabdiag.formats.terminal.sections import ACCENT, ANSWERS, BADGE, answer_word
 from stabdiag.model.findings import AskedOf, Verdict
 from stabdiag.model.text import plural
 
@@ -110,12 +109,13 @@ def _trail(report: Report, page: Page) -> Iterator[Text]:
     """Yield every question that was asked of the run with its answer, in one word."""
     asked = [answer for answer in report.tree.answers if answer.asked_of is AskedOf.RUN]
     told = Text("  ").join(
-        Text(f"{answer.question} {word(answer)}", STYLES[answer.verdict]) for answer in asked
+        Text(f"{answer.question} {answer_word(answer)}", ANSWERS[answer.verdict])
+        for answer in asked
     )
     yield from page.wrap(told, _label("trail", page))
     unknown = sum(answer.verdict is Verdict.UNKNOWN for answer in asked)
     if unknown:
-        yield page.line(_label("", page), page.text(f"? {unknown} cannot be told yet", "dim"))
+        yield page.line(_label("", page), page.text(f"? {unknown} undecided so far", "dim"))
 
 
 def _label(name: str, page: Page) -> Text:

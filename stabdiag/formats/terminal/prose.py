@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from rich.markdown import Heading, Markdown
 
-from stabdiag.formats.terminal.console import console_for, written
-from stabdiag.formats.terminal.page import MAX_WIDTH, escape
+from stabdiag.formats.terminal.page import MAX_WIDTH, console_for, escape, written
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderResult

@@ -1,4 +1,4 @@
-"""The plot of a post-mortem as SVG: the series and its companions over the same steps.
+"""A plot as SVG, which needs no script: the series and its companions over the same steps.
 
 It has no colours of its own: the page's style sheet gives them, for light, dark and paper.
 """
@@ -6,7 +6,6 @@ It has no colours of its own: the page's style sheet gives them, for light, dark
 from __future__ import annotations
 
 import html
-from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING
 
@@ -20,7 +19,7 @@ from stabdiag.model.text import clipped
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from stabdiag.formats.subject import Plot
+    from stabdiag.formats.subject import Mark, Plot
     from stabdiag.model.history import Series
 
 _WIDTH, _LEFT, _RIGHT = 760, 64, 14
@@ -29,15 +28,6 @@ _TICKS = 7
 
 # What is drawn is exact to half a unit of the picture.
 _FINE = 2
-
-
-@dataclass(frozen=True, kw_only=True)
-class Mark:
-    """A step that a line marks through all panels; ``kind`` is its class in the style sheet."""
-
-    step: int
-    label: str
-    kind: str
 
 
 def chart(plot: Plot, marks: Sequence[Mark]) -> str:
@@ -54,9 +44,8 @@ def chart(plot: Plot, marks: Sequence[Mark]) -> str:
     parts = [*_steps(view, bottom), *panels, *_marks(shown, view, bottom)]
     named = html.escape(visible(f"{plot.series.role}, steps {plot.first} to {plot.last}"))
     return (
-        f'<svg viewBox="0 0 {_WIDTH} {bottom + _BOTTOM}" role="img" aria-label="{named}">\n'
-        + "\n".join(parts)
-        + "\n</svg>\n"
+        f'<svg class="chart" viewBox="0 0 {_WIDTH} {bottom + _BOTTOM}" role="img" '
+        f'aria-label="{named}">\n' + "\n".join(parts) + "\n</svg>\n"
     )
 
 
