@@ -14,16 +14,16 @@ if TYPE_CHECKING:
 
 _LABELS: Final[Mapping[str, str]] = {
     "after": "mean after",
-    "bar": "a rise counts from",
+    "bar": "rise threshold",
     "base": "level before",
     "before": "mean before",
     "best": "best level",
     "bound": "recovered below",
     "checkpoint": "checkpoint to reload",
-    "family_limit": "own noise reaches (σ)",
-    "family_size": "losses the noise is from",
-    "first_bad": "first step not finite",
-    "first_series": "first to go NaN or inf",
+    "family_limit": "noise reaches (σ)",
+    "family_size": "losses in the noise estimate",
+    "first_bad": "first non-finite step",
+    "first_series": "first non-finite series",
     "first_step": "at step",
     "grad_ratio": "gradient norm / its mean",
     "grad_surge": "gradient norm / its mean",
@@ -31,18 +31,18 @@ _LABELS: Final[Mapping[str, str]] = {
     "largest_score": "largest deviation (σ)",
     "last": "level at the end",
     "last_good": "last finite step",
-    "later": "overflows after that",
+    "later": "later overflows",
     "lead_steps": "steps ahead of the loss",
     "logged": "losses logged",
     "lr_ratio": "lr after / before",
-    "not_finite": "losses not finite",
+    "not_finite": "non-finite losses",
     "p_value": "p value of the trend",
-    "progress": "fall so far",
+    "progress": "decrease so far",
     "recent_p_value": "p value at the end",
     "rise": "rise above the best",
     "spike_score": "height of the spike (σ)",
     "tested": "losses tested",
-    "turned": "turned at step",
+    "turned": "turns at step",
     "window_points": "points in the window",
 }
 
@@ -85,7 +85,7 @@ def in_words(name: str, measured: Scalar) -> str:
     """Return a measured value in words."""
     if name.endswith("p_value") and isinstance(measured, float) and measured < _NO_CHANCE:
         return f"below {_NO_CHANCE:g}"
-    return "not known" if measured is None else number(measured)
+    return "unknown" if measured is None else number(measured)
 
 
 def pairs(values: Mapping[str, Scalar]) -> str:
