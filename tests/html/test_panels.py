@@ -124,7 +124,7 @@ def test_of_many_groups_those_that_move_most_are_drawn():
     groups = {f"weight_norm/{i:02}": 10.0 * (1 + i * steps / 300) for i in range(30)}
     report = stabdiag.diagnose({"step": steps, "loss": 3 - steps / 300, **groups})
     panel = next(panel for panel in panels(report) if panel.role == "weight_norm")
-    assert [line.column for line in panel.lines] == [f"weight_norm/{i}" for i in range(20, 30)]
+    assert [name for name, _ in panel.lines] == [f"weight_norm/{i}" for i in range(20, 30)]
     assert panel.left_out == 20
     assert "Of 30 groups of weight_norm" in render(report, "html")
 
@@ -134,7 +134,7 @@ def test_series_of_different_rhythm_share_their_steps():
     held = [float(step) if step % 50 == 0 else None for step in steps]
     report = stabdiag.diagnose({"step": steps, "loss": 3 - steps / 300, "eval_loss": held})
     panel = next(iter(panels(report)))
-    loss, evaluated = (line.values for line in panel.lines)
+    loss, evaluated = (values for _, values in panel.lines)
     assert np.isfinite(loss).all()
     assert np.flatnonzero(~np.isnan(evaluated)).tolist() == [0, 50, 100, 150, 200, 250]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from markupsafe import Markup
@@ -21,15 +20,6 @@ if TYPE_CHECKING:
     from stabdiag.model.report import Report
 
 _SCRIPTS = ("values.js", "charts.js", "marks.js", "page.js", "copy.js")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Setting:
-    """A field of the manifest, and where its value is from."""
-
-    name: str
-    value: Scalar
-    origin: str
 
 
 def render(report: Report, *, command: str | None = None) -> str:
@@ -82,15 +72,11 @@ def _sketch(report: Report) -> Markup:
     return Markup(chart(plot, marked))
 
 
-def _manifest(report: Report) -> list[Setting]:
-    """Return the fields of the manifest that are known, with where each is from."""
+def _manifest(report: Report) -> list[tuple[str, Scalar, str]]:
+    """Return the fields of the manifest that are known, each with its value and its origin."""
     known = report.manifest
     values = {name: getattr(known, name) for name in MANIFEST_FIELDS}
-    return [
-        Setting(name=name, value=value, origin=_origin(report, name))
-        for name, value in values.items()
-        if value is not None
-    ]
+    return [(n, value, _origin(report, n)) for n, value in values.items() if value is not None]
 
 
 def _origin(report: Report, name: str) -> str:

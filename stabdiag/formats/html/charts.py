@@ -41,26 +41,19 @@ _FEWEST = 500
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Line:
-    """One curve: NaN where nothing was logged at a step, infinite where what was is not finite."""
-
-    column: str
-    values: Floats
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
 class Panel:
-    """One chart: curves over the same steps.
+    """One chart: curves over the same steps, by the names of their columns.
 
+    A curve is NaN where nothing was logged, and infinite where the logged value is not finite.
     ``mean`` and ``deviation`` are those of the ``window`` losses before each step, ``above`` the
-    positions of the exceedances; ``left_out`` counts the groups, ``thinned`` the points that are
-    not drawn.
+    positions of the outliers. ``left_out`` counts the groups, ``thinned`` the points that are not
+    drawn.
     """
 
     role: str
     scale: str
     steps: Ints
-    lines: tuple[Line, ...]
+    lines: tuple[tuple[str, Floats], ...]
     window: int = 0
     mean: Floats | None = None
     deviation: Floats | None = None
@@ -143,9 +136,9 @@ def _steps(drawn: list[Series], places: list[int], most: int) -> Ints:
     return np.unique(np.concatenate(parts))
 
 
-def _line(series: Series, steps: Ints) -> Line:
+def _line(series: Series, steps: Ints) -> tuple[str, Floats]:
     values = np.where(np.isfinite(series.values), series.values, np.inf)
-    return Line(column=series.column, values=_at(steps, series.steps, values))
+    return series.column, _at(steps, series.steps, values)
 
 
 def _at(steps: Ints, logged: Ints, values: Floats) -> Floats:
@@ -191,23 +184,18 @@ def _extremes(values: Floats, most: int) -> Ints:
 
 
 def marks(report: Report) -> Iterator[Mark]:
-    """Yield every mark, the most important last, but for the checkpoints of the cadence.
-
-    Those the charts count off themselves.
-    """
+    """Yield every mark, the most important last; the charts add the checkpoints of the cadence."""
     yield from _bad(report)
     yield from _recovery(report)
     yield from _resumes(report)
-    yield from _reload(report)
-    yield from _findings(report)
-
-
-def _findings(report: Report) -> Iterator[Mark]:
-    first = report.diagnosis
-    for found in (*report.also_found, first):
-        if found.step is not None:
-            kind = "event" if found is first else "finding"
-            yield Mark(kind=kind, step=found.step, label=found.title)
+    found = report.diagnosis
+    reload = found.evidence.get("checkpoint")
+    if isinstance(reload, int) and reload > 0:
+        yield Mark(kind="reload", step=reload, label="Last checkpoint before it")
+    for one in (*report.also_found, found):
+        if one.step is not None:
+            kind = "event" if one is found else "finding"
+            yield Mark(kind=kind, step=one.step, label=one.title)
 
 
 def _bad(report: Report) -> Iterator[Mark]:
@@ -215,10 +203,8 @@ def _bad(report: Report) -> Iterator[Mark]:
     if loss is None:
         return
     begins, ends = stretches(~np.isfinite(loss.values))
-    for begin, end in zip(
-        begins[:_MOST_STRETCHES].tolist(), ends[:_MOST_STRETCHES].tolist(), strict=True
-    ):
-        first, last = int(loss.steps[begin]), int(loss.steps[end])
+    firsts, lasts = (loss.steps[at[:_MOST_STRETCHES]].tolist() for at in (begins, ends))
+    for first, last in zip(firsts, lasts, strict=True):
         yield Mark(kind="bad", step=first, last=last, label="Loss not finite")
 
 
@@ -249,18 +235,21 @@ def _resumes(report: Report) -> Iterator[Mark]:
         yield Mark(kind="attempt", step=first, label=told)
 
 
-def _reload(report: Report) -> Iterator[Mark]:
-    step = report.diagnosis.evidence.get("checkpoint")
-    if isinstance(step, int) and step > 0:
-        yield Mark(kind="reload", step=step, label="Last checkpoint before it")
-
-
 def payload(report: Report, panels: Sequence[Panel], marks: Sequence[Mark]) -> dict[str, object]:
     """Return the data of the charts, as the script reads it."""
     focus = choose(report)
     return {
         "panels": [_packed_panel(panel) for panel in panels],
-        "marks": [_mark(mark) for mark in marks],
+        "marks": [
+            {
+                "kind": mark.kind,
+                "first": mark.step,
+                "last": mark.step if mark.last is None else mark.last,
+                "label": visible(mark.label),
+                "level": mark.level,
+            }
+            for mark in marks
+        ],
         "sigma": report.limits.spike.sigma,
         "cadence": report.manifest.checkpoint_every,
         "focus": [focus.first, focus.last] if focus else None,
@@ -269,11 +258,12 @@ def payload(report: Report, panels: Sequence[Panel], marks: Sequence[Mark]) -> d
 
 
 def _packed_panel(panel: Panel) -> dict[str, object]:
+    lines = [{"name": visible(name), "values": _packed(line)} for name, line in panel.lines]
     return {
         "role": panel.role,
         "scale": panel.scale,
         "steps": _packed(panel.steps),
-        "lines": [_packed_line(line) for line in panel.lines],
+        "lines": lines,
         "window": panel.window,
         "mean": None if panel.mean is None else _packed(_shown(panel.mean)),
         "deviation": None if panel.deviation is None else _packed(_shown(panel.deviation)),
@@ -281,22 +271,8 @@ def _packed_panel(panel: Panel) -> dict[str, object]:
     }
 
 
-def _packed_line(line: Line) -> dict[str, object]:
-    return {"name": visible(line.column), "values": _packed(line.values)}
-
-
-def _mark(mark: Mark) -> dict[str, object]:
-    return {
-        "kind": mark.kind,
-        "first": mark.step,
-        "last": mark.step if mark.last is None else mark.last,
-        "label": visible(mark.label),
-        "level": mark.level,
-    }
-
-
 def _shown(computed: Floats) -> Floats:
-    """Return what was computed to seven digits, as a chart shows it: the last are the machine's."""
+    """Return computed values to seven digits; the rest differ between machines."""
     with np.errstate(over="ignore"):
         short = computed.astype(np.float32).astype(np.float64)
     # An infinite mean would leave the chart without a scale.

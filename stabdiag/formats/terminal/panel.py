@@ -68,15 +68,11 @@ def _title(name: str, report: Report | None, page: Page) -> Text:
 
 def _values(history: History, page: Page) -> Iterator[Text]:
     """Yield the last value of what is logged; of groups there are too many."""
-    roles = [role for role in history.series if "/" not in role and role != "batch_id"]
-    roles.sort(key=lambda role: (role not in _FIRST, _place(role)))
+    plain = [role for role in history.series if "/" not in role and role != "batch_id"]
+    roles = sorted(plain, key=lambda role: _FIRST.index(role) if role in _FIRST else len(_FIRST))
     logged = [history.series[role] for role in roles[:_MOST_VALUES]]
     told = [f"{one.role} {number(float(one.values[-1]))}" for one in logged if len(one)]
     yield from page.wrap(", ".join(told), _label("last", page))
-
-
-def _place(role: str) -> int:
-    return _FIRST.index(role) if role in _FIRST else 0
 
 
 def _curve(history: History, page: Page) -> Iterator[Text]:
