@@ -120,7 +120,7 @@ def test_a_file_that_is_called_as_no_format_is_refused(
 ) -> None:
     result = stabdiag("formats", "-o", "formats.html")
     assert (result.code, result.out, list(tmp_path.iterdir())) == (2, "", [])
-    assert "--format (terminal, markdown, json)" in result.err
+    assert "--format (terminal, json, markdown)" in result.err
 
 
 def test_an_output_that_cannot_be_written_is_one_line(
@@ -236,7 +236,7 @@ def test_a_dash_is_standard_output(
         ("diagnose LOG --column los=x", "unknown role 'los'; did you mean loss?"),
         ("diagnose LOG --log-format jsnl", "unknown format 'jsnl'; did you mean jsonl?"),
         ("diagnose LOG --config none.toml", "none.toml: No such file or directory; check the path"),
-        ("checklist LOG --format html", "unknown format 'html' (there are: terminal, markdown"),
+        ("checklist LOG --format html", "unknown format 'html' (there are: terminal, json"),
         ("checklist LOG -o none/x", "there is no folder"),
         ("postmortem LOG --format xml", "unknown format 'xml' (there are: markdown, html)"),
         ("postmortem LOG -o none/x.md", "there is no folder"),

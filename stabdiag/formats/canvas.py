@@ -23,7 +23,7 @@ DOTS_X, DOTS_Y = 2, 4
 BLANK = "\u2800"
 _BITS = ((0x01, 0x02, 0x04, 0x40), (0x08, 0x10, 0x20, 0x80))
 _LOG_FROM = 100.0
-# A range that is smaller is one value, as far as a person can tell.
+# A smaller range counts as one value.
 _SMALLEST = 1e-300
 _BLOCKS = {False: " ▁▂▃▄▅▆▇█", True: " .:-=+*#@"}
 
@@ -65,7 +65,7 @@ class Scale:
         return cls(low=low, high=high, log=low > 0 and high > low * _LOG_FROM)
 
     def share(self, values: Floats) -> Floats:
-        """Return where each finite value stands between the lowest, 0, and the highest, 1."""
+        """Return the position of each finite value between the lowest, 0, and the highest, 1."""
         if self.high <= self.low:
             return np.full(values.shape, 0.5)
         if self.log:

@@ -52,12 +52,12 @@ config:
       plotColorPalette: "#9aa4b2, #e5534b"
 ---"""
 
-# Of Mermaid's own signs, of which %% begins an order, none is let through.
+# Mermaid's own signs are replaced; %% would begin an order.
 _OTHER = re.compile(r"[^A-Za-z0-9_./ -]")
 
 
 def render(report: Report) -> str:
-    """Return an annotation for each finding, the worst first, and for what the log says."""
+    """Return an annotation for each finding, the worst first, and for messages in the log."""
     lines = (*_findings(report), *_limits(report), *_messages(report))
     return "".join(f"{line}\n" for line in lines)
 
@@ -73,7 +73,7 @@ def escape(text: str) -> str:
 
 
 def _property(text: str) -> str:
-    """Return log text as the value of a property, which stands before the message."""
+    """Return log text as the value of a property, before the message."""
     return escape(text).replace(":", "%3A").replace(",", "%2C")
 
 

@@ -18,8 +18,7 @@ Json: TypeAlias = "str | int | float | bool | list[Json] | dict[str, Json] | Non
 def dumps(value: Json, *, indent: int | None = 2) -> str:
     """Return a value as strict JSON, in ASCII, without a newline at its end.
 
-    A server that runs the command may take ``##[error]`` for an order wherever it stands; JSON has
-    another way to write the same.
+    A CI server may take ``##[error]`` anywhere for an order; JSON can write it differently.
     """
     return ORDERS.sub(_sign, json.dumps(value, indent=indent, allow_nan=False))
 

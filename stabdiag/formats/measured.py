@@ -1,4 +1,4 @@
-"""How numbers, and what they measure, are written on a page for people; the JSON has keys."""
+"""Numbers and their names as people read them; the JSON has the keys."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _LABELS: Final[Mapping[str, str]] = {
     "window_points": "points in the window",
 }
 
-# Below this a probability is as good as none, and what a computer makes of it is no number.
+# A smaller probability is rounding noise.
 _NO_CHANCE: Final = 1e-12
 
 # From here on a power of ten is easier to read than all the digits.
@@ -54,13 +54,13 @@ _WHOLE_BELOW: Final = 1e6
 
 
 def span(values: Floats) -> str:
-    """Write from where to where values go; one number where they are all the same."""
+    """Write the range of values; one number if they are all the same."""
     low, high = (number(float(end), 3) for end in (values.min(), values.max()))
     return low if low == high else f"{low} to {high}"
 
 
 def number(value: Scalar, digits: int = 4) -> str:
-    """Write a measured value as short as it can be told apart, whole numbers whole."""
+    """Write a measured value in a few digits, whole numbers in full."""
     if value is None:
         return "none"
     if isinstance(value, bool):

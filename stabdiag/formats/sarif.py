@@ -1,6 +1,6 @@
 """The report as SARIF 2.1.0, for code scanning: a result for each finding, and the rule behind it.
 
-What could not be answered or checked is a notification, so that no reader takes it for a pass.
+What could not be answered or checked is a notification: it did not pass.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _POINTS_AROUND = 200
 
-# What stands below the main curve, on the same steps: the series that convict, or acquit.
+# The series below the main curve, on the same steps: they point to the cause or rule it out.
 _COMPANIONS = {
     "nan": ("grad_norm", "loss_scale"),
     "spike": ("grad_norm", "lr"),
@@ -28,13 +28,13 @@ _COMPANIONS = {
     "divergence-weight-norm": ("weight_norm", "lr"),
 }
 
-# What the finding was held against, by its name among the evidence: a line across the plot.
+# What the loss was compared with, by its name in the evidence: a line across the plot.
 _LEVELS = {"spike": "base", "divergence": "best"}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Level:
-    """A value that the main curve is to be compared with, and what it is called."""
+    """A named value to compare the main curve with."""
 
     name: str
     value: float
@@ -42,7 +42,7 @@ class Level:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Plot:
-    """What is drawn: one series, its companions, the steps between which, the event, a level."""
+    """What is drawn: one series, its companions, the first and last step, the event, a level."""
 
     series: Series
     companions: tuple[Series, ...]
@@ -54,7 +54,7 @@ class Plot:
 
 @dataclass(frozen=True, kw_only=True)
 class Mark:
-    """A step that a chart marks, or all steps up to ``last``; ``kind`` tells how it looks.
+    """A step that a chart marks, or all steps up to ``last``; ``kind`` decides how it looks.
 
     ``level`` is the loss that a recovery had to come below.
     """
@@ -76,7 +76,7 @@ def whole_loss(report: Report) -> Plot | None:
 
 
 def choose(report: Report) -> Plot | None:
-    """Choose what to draw for a report's diagnosis, or None where nothing can be drawn."""
+    """Choose what to draw for a report's diagnosis; None if nothing can be drawn."""
     history, finding = report.history, report.diagnosis
     series = _main(history, finding)
     if series is None:
@@ -111,7 +111,7 @@ def _main(history: History, finding: Finding) -> Series | None:
 def _around(series: Series, report: Report) -> tuple[int, int]:
     """Return the steps to show: some hundred points about the event, or all of them.
 
-    A divergence or a plateau is told by the whole run, whose best level is part of the evidence.
+    A divergence or a plateau needs the whole run: its best level is part of the evidence.
     """
     finding, steps = report.diagnosis, series.steps
     if finding.step is None or finding.section not in ("§1", "§2"):
@@ -156,9 +156,9 @@ def numbers(report: Report) -> dict[str, Scalar]:
 
 
 def decisive(report: Report) -> list[Answer]:
-    """Return the answers that the diagnosis rests on: its own section's, but for the unknown.
+    """Return the answers behind the diagnosis: those of its section that are known.
 
-    None for a diagnosis that belongs to no section: health rests on all of them.
+    A diagnosis without a section, such as healthy, rests on all of them: the list is empty.
     """
     found = report.diagnosis
     if not found.section:

@@ -1,4 +1,4 @@
-"""What a log brings along, made visible and inert: the first half of every escape function."""
+"""Log text made visible and inert: the first half of every escape function."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ class Panel:
 
 
 def panels(report: Report) -> Iterator[Panel]:
-    """Yield the chart of the loss, and those of the series that are read beside it."""
+    """Yield the chart of the loss, and those of the series read with it."""
     found = [finding.step for finding in report.findings if finding.step is not None]
     places = found[:_MOST_PLACES]
     loss = [report.history.get(role) for role in ("loss", "eval_loss")]
@@ -152,9 +152,9 @@ def _at(steps: Ints, logged: Ints, values: Floats) -> Floats:
 def kept(values: Floats, places: Iterable[int], most: int = MOST) -> Ints:
     """Return the positions of the points to keep, rising.
 
-    Of a long series these are the lowest and the highest of each of ``most / 2`` stretches, so that
-    a spike of one step is not lost; all points around the ``places``; both ends; and the ends of
-    what is not finite.
+    A long series keeps the lowest and the highest point of each of ``most / 2`` stretches, which
+    saves single-step spikes; all points around the ``places``; both ends; and the ends of
+    non-finite stretches.
     """
     n = len(values)
     if n <= most:
@@ -211,7 +211,7 @@ def _bad(report: Report) -> Iterator[Mark]:
 def _recovery(report: Report) -> Iterator[Mark]:
     """Yield the steps within which the loss had to come back, and the level to reach."""
     for answer in report.tree.answers:
-        # On a sparse log the answer tells of a longer time than the limit.
+        # On a sparse log the window in the answer is longer than the limit.
         limit, level = answer.limits.get("spike.recovery_steps"), answer.measured.get("bound")
         steps = answer.measured.get("recovery_steps", limit)
         if answer.steps and isinstance(steps, int | float) and isinstance(level, int | float):

@@ -220,7 +220,7 @@ def _edges(nodes: Mapping[str, Node], answers: Mapping[str, Answer]) -> Iterator
 
 
 def _labels(question: str, target: str, keys: list[str]) -> Iterator[str]:
-    """Yield what stands at an edge: answers, and branches that the leaf itself does not name."""
+    """Yield the labels of an edge: answers, and branches that the leaf itself does not name."""
     replies, asks = EDGES[question], _BY_ID[question].asks
     for key in keys:
         verdict, _, branch = key.partition(":")
@@ -237,7 +237,7 @@ def _across(node: Node, target: Node, label: str, state: str) -> Edge:
     if target.x - node.x > _WIDTH + _ACROSS:
         x, y, end = node.x + _WIDTH - 16, node.y - 12, target.x + 16
         path = f"M{x} {node.y}V{y}H{end}V{target.y}"
-        # At its end: above its beginning stands the title of the lane.
+        # At its end: the title of the lane is above its beginning.
         return Edge(path=path, label=label, x=end - 5, y=y - 4, state=state, anchor="end")
     x, y = node.x + _WIDTH, node.y + _HEIGHT // 2
     end, level = target.x, target.y + target.height // 2

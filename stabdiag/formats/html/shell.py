@@ -1,8 +1,8 @@
 """The shell that every page shares: head, policy, styles, scripts, and how a value gets in.
 
-A page opens from disk, without a network: styles, scripts and data stand in it, and its policy
-lets nothing else in. Log text reaches it through the templates, which escape it, and through the
-data, which the script writes as text alone.
+A page opens from disk without a network: it contains its styles, scripts and data, and its policy
+allows nothing else. Log text enters through the templates, which escape it, and through the data,
+which the script writes as text only.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def source(name: str) -> str:
 
 
 def _policy(scripts: Sequence[str], style: str) -> str:
-    """Return the content-security policy: what stands in the page, and nothing from elsewhere."""
+    """Return the content-security policy, which allows only what is in the page itself."""
     allowed = " ".join(map(_hash, scripts)) or "'none'"
     return (
         f"default-src 'none'; script-src {allowed}; style-src {_hash(style)}; "

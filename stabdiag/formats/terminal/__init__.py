@@ -1,4 +1,4 @@
-"""The report for a person at a terminal: what is wrong, what to do, and why to believe it.
+"""The report for a terminal: what is wrong, what to do first, and the evidence.
 
 The page is laid out for 80 columns and reads the same without colour, in a CI log, and in ASCII.
 """
@@ -80,7 +80,7 @@ def picture(page: object, title: str) -> str:
 
 
 def _without_fonts(template: str) -> str:
-    """Return rich's template without fonts from elsewhere: it has to open without a network."""
+    """Return rich's template without its web fonts: it has to open without a network."""
     first, *faces = template.split("@font-face {{")
     parts = [first, *(face.partition("}}")[2] for face in faces)]
     return "".join([*map(str.rstrip, parts[:-1]), parts[-1]])

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from stabdiag.model.limits import LimitInfo, Limits
 
 _NARROW = 4
-_LEGEND = "FROM: tree, as the decision tree has it; ours, calibrated here. All limits follow."
+_LEGEND = "FROM: tree = the decision tree, ours = calibrated here. All limits follow."
 
 
 def render(limits: Limits, *, width: int = 80, color: bool = False, encoding: str = "utf-8") -> str:
@@ -34,7 +34,7 @@ def _page(limits: Limits, page: Page) -> Iterator[Text]:
 
 
 def _reference(limits: Limits, page: Page) -> Iterator[Text]:
-    """Yield the quick reference as a table; FROM tells the tree's thresholds from our own."""
+    """Yield the quick reference as a table; FROM says where each threshold is from."""
     third = (page.width - 2 * _NARROW - 4 * GAP) // 3
     widths = (_NARROW, third, third, third, _NARROW)
     head = ("NODE", "SYMPTOM", "THRESHOLD", "FIRST ACTION", "FROM")

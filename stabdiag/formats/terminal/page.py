@@ -55,7 +55,7 @@ def escape(text: str, *, ascii: bool = False) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Page:
-    """How wide a page is, what it may be written in, and how much is told on it."""
+    """The width of a page, its characters, and how much detail it shows."""
 
     width: int = 80
     ascii: bool = False
@@ -109,7 +109,7 @@ def page_for(options: ConsoleOptions, width: int, *, verbose: bool = False) -> P
 
 
 def unbroken(lines: Iterable[Text]) -> Iterator[Text]:
-    """Yield lines that are laid out already, so that rich does not do it again."""
+    """Yield lines that are laid out already; rich leaves them alone."""
     for line in lines:
         line.no_wrap, line.overflow, line.end = True, "ignore", "\n"
         yield line
@@ -171,7 +171,7 @@ def columns(
 def fitted(
     head: Sequence[str], rows: Sequence[Sequence[str]], page: Page, styles: Sequence[str] = ()
 ) -> Iterator[Text]:
-    """Yield rows in columns that are as wide as what stands in them; the widest is cut to fit."""
+    """Yield rows in columns as wide as their content; the widest is cut to fit."""
     widths = [
         min(max(page.text(row[i]).cell_len for row in [head, *rows]), _WIDEST)
         for i in range(len(head))

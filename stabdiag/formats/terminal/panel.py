@@ -1,4 +1,4 @@
-"""The panel of a watch: the last values, the verdict so far, where the trail stands."""
+"""The panel of a watch: the last values, the findings so far, the trail so far."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from stabdiag.model.history import History
     from stabdiag.model.report import Report
 
-# What is looked at first in a run, then whatever else there is.
+# The series to show first.
 _FIRST = ("loss", "eval_loss", "grad_norm", "lr", "loss_scale", "tokens_per_second", "step_time")
 _MOST_VALUES = 6
 _MOST_FINDINGS = 4

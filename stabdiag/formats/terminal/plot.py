@@ -69,13 +69,13 @@ def _body(plot: Plot, view: View, scale: Scale, page: Page) -> Iterator[Text]:
 def _labels(plot: Plot, scale: Scale) -> tuple[dict[int, str], int | None]:
     """Return the labels of the vertical axis by row, and the row of the level, if there is one.
 
-    The extremes are always told, then the level; round numbers stand where there is room.
+    The extremes are always labelled, then the level, then round numbers where there is room.
     """
     labels = {0: number(scale.high, 3), ROWS - 1: number(scale.low, 3)}
     level = None
     if plot.level is not None and scale.low < plot.level.value < scale.high:
         level = _at_row(plot.level.value, scale)
-        if level in labels:  # too near to an extreme to be told apart
+        if level in labels:  # too close to an extreme
             level = None
         else:
             labels[level] = f"{plot.level.name} {number(plot.level.value, 3)}"
@@ -92,7 +92,7 @@ def _at_row(value: float, scale: Scale) -> int:
 
 
 def _background(bad: Mask, event: int | None, name: str) -> dict[int, tuple[str, str]]:
-    """Return what stands behind the curve by column: the NaN region, its name, the event."""
+    """Return the background of the curve by column: the NaN region, its name, the event."""
     columns = np.flatnonzero(bad).tolist()
     marks = dict.fromkeys(columns, ("░", "red"))
     if columns:

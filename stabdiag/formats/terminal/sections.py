@@ -146,7 +146,7 @@ def also_found(report: Report | Comparison, page: Page) -> Iterator[Text]:
 def trail(report: Report, page: Page) -> Iterator[Text]:
     """Yield each question with its answer; with ``verbose`` also its numbers, and the lead-up.
 
-    Where nothing was found, what was tested stands apart from what could not be.
+    If nothing was found, tested and untested questions are listed apart.
     """
     run = [a for a in report.tree.answers if a.asked_of is AskedOf.RUN]
     lead = [a for a in report.tree.answers if a.asked_of is AskedOf.LEAD_UP]
