@@ -122,7 +122,7 @@ def add_to_summary(report: Report, command: str) -> None:
 
 def tell(message: str) -> None:
     """Write one line to standard error, what a log or a file name brought along made inert."""
-    from stabdiag.formats.visible import visible
+    from stabdiag.formats.measured import visible
 
     with suppress(OSError):  # with nowhere to tell it, the exit code still does
         print(f"stabdiag: {visible(message)}", file=sys.stderr)  # noqa: T201 - the only part that may

@@ -15,8 +15,7 @@ import numpy as np
 from stabdiag.formats import markdown
 from stabdiag.formats.canvas import Scale, View
 from stabdiag.formats.issues import event_path, line_of, log_path
-from stabdiag.formats.measured import changed_limits
-from stabdiag.formats.visible import visible
+from stabdiag.formats.measured import changed_limits, visible
 from stabdiag.model.findings import Severity
 
 if TYPE_CHECKING:

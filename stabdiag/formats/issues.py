@@ -6,9 +6,8 @@ import hashlib
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from stabdiag.formats.json_text import Json, dumps
-from stabdiag.formats.measured import changed_limits
-from stabdiag.formats.visible import visible
+from stabdiag.formats.json import Json, dumps
+from stabdiag.formats.measured import changed_limits, visible
 from stabdiag.model.findings import Severity
 
 if TYPE_CHECKING:

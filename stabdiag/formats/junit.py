@@ -10,8 +10,7 @@ import xml.etree.ElementTree as ET
 from typing import TYPE_CHECKING
 
 from stabdiag._version import __version__
-from stabdiag.formats.measured import changed_limits, pairs
-from stabdiag.formats.visible import visible
+from stabdiag.formats.measured import changed_limits, pairs, visible
 from stabdiag.model.findings import AskedOf, Severity, Verdict, fails
 
 if TYPE_CHECKING:

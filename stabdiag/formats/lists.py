@@ -7,9 +7,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from stabdiag._version import __version__
-from stabdiag.formats.json_text import dumps, escape
-from stabdiag.formats.markdown_text import escape as in_markdown
-from stabdiag.formats.markdown_text import own_table
+from stabdiag.formats.json import dumps, escape
+from stabdiag.formats.markdown import escape as in_markdown
+from stabdiag.formats.markdown import own_table
 from stabdiag.model.checks import State
 from stabdiag.model.findings import Severity
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from rich.text import Text
 
-    from stabdiag.formats.json_text import Json
+    from stabdiag.formats.json import Json
     from stabdiag.formats.terminal.page import Page
     from stabdiag.model.checks import Sheet, Tick, TickList
 

@@ -1,8 +1,12 @@
-"""Numbers and their names as people read them; the JSON has the keys."""
+"""Log text, numbers and their names as people read them; the JSON has the keys.
+
+Every format's escape function begins with ``visible``.
+"""
 
 from __future__ import annotations
 
 import math
+import re
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -11,6 +15,10 @@ if TYPE_CHECKING:
     from stabdiag.model.arrays import Floats
     from stabdiag.model.findings import Scalar
     from stabdiag.model.limits import Limits
+
+# Lines by which a job gives orders to the server that runs it, were they not changed: ``::error::``
+# of GitHub where a line begins, ``##[error]`` and ``##vso[…]`` of Azure anywhere in it.
+ORDERS = re.compile(r"(?<!\S):(?=:[A-Za-z])|#(?=#\w*\[)")
 
 _LABELS: Final[Mapping[str, str]] = {
     "after": "mean after",
@@ -51,6 +59,23 @@ _NO_CHANCE: Final = 1e-12
 
 # From here on a power of ten is easier to read than all the digits.
 _WHOLE_BELOW: Final = 1e6
+
+
+def visible(text: str) -> str:
+    r"""Write what is not printable, or an order to a server, as Python would: ``\x1b``, ``\n``.
+
+    That is controls, escape sequences, line breaks, marks that turn the direction of writing, lone
+    surrogates, and the first sign of ``::error::`` or ``##[error]``. All that is left stands on one
+    line and can be encoded.
+    """
+    if not text.isprintable():
+        text = "".join(c if c.isprintable() else code(c) for c in text)
+    return ORDERS.sub(lambda sign: f"\\x{ord(sign.group()):02x}", text)
+
+
+def code(char: str) -> str:
+    """Return one character as Python writes it in ASCII."""
+    return char.encode("unicode_escape").decode("ascii")
 
 
 def span(values: Floats) -> str:

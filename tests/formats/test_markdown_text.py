@@ -9,8 +9,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from stabdiag.formats.markdown_text import block, code, escape
-from stabdiag.formats.visible import visible
+from stabdiag.formats.markdown import block, code, escape
+from stabdiag.formats.measured import visible
 
 READER = MarkdownIt("commonmark").enable(["table", "strikethrough"])
 HOSTILE = [

@@ -13,7 +13,7 @@ import pytest
 
 import stabdiag
 from stabdiag.formats import render
-from stabdiag.formats.visible import visible
+from stabdiag.formats.measured import visible
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -13,7 +13,7 @@ import pytest
 
 import stabdiag
 from stabdiag import postmortem
-from stabdiag.formats.html.picture import chart
+from stabdiag.formats.canvas import svg_chart
 from stabdiag.formats.postmortem.blanks import MARK
 from stabdiag.formats.subject import Mark, choose
 
@@ -33,7 +33,7 @@ def page(diagnosed: Callable[[str], Report]) -> str:
 def drawn(report: Report, *marks: Mark) -> ElementTree.Element:
     plot = choose(report)
     assert plot is not None
-    return ElementTree.fromstring(chart(plot, marks))
+    return ElementTree.fromstring(svg_chart(plot, marks))
 
 
 def points(line: ElementTree.Element) -> list[tuple[float, float]]:

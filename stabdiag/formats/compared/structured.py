@@ -6,11 +6,10 @@ from importlib.resources import files
 from typing import TYPE_CHECKING
 
 from stabdiag._version import __version__
-from stabdiag.formats.json import finding
-from stabdiag.formats.json_text import dumps, escape, mapping, scalar
+from stabdiag.formats.json import dumps, escape, finding, mapping, scalar
 
 if TYPE_CHECKING:
-    from stabdiag.formats.json_text import Json
+    from stabdiag.formats.json import Json
     from stabdiag.model.comparison import Comparison, Difference, Level, Parting, Run
 
 SCHEMA = 2

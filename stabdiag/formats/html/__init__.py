@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
+from stabdiag.formats.canvas import svg_chart
 from stabdiag.formats.html.charts import marks, panels, payload
 from stabdiag.formats.html.drawing import answers, draw
-from stabdiag.formats.html.picture import chart
 from stabdiag.formats.html.shell import filled, page, source
 from stabdiag.formats.json import MANIFEST_FIELDS
 from stabdiag.formats.measured import changed_limits
@@ -69,7 +69,7 @@ def _sketch(report: Report) -> Markup:
         return Markup()
     event = () if plot.event is None else (plot.event,)
     marked = [Mark(kind="trouble", step=step, label=report.history.unit) for step in event]
-    return Markup(chart(plot, marked))
+    return Markup(svg_chart(plot, marked))
 
 
 def _manifest(report: Report) -> list[tuple[str, Scalar, str]]:

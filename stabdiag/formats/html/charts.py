@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stabdiag.formats.canvas import Scale
+from stabdiag.formats.measured import visible
 from stabdiag.formats.subject import Mark, choose
-from stabdiag.formats.visible import visible
 from stabdiag.model.history import EventKind
 
 if TYPE_CHECKING:

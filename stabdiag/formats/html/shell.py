@@ -18,8 +18,7 @@ from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
 from stabdiag._version import __version__
-from stabdiag.formats.measured import in_words, label, number
-from stabdiag.formats.visible import visible
+from stabdiag.formats.measured import in_words, label, number, visible
 from stabdiag.model.text import plural
 
 if TYPE_CHECKING:

@@ -7,12 +7,12 @@ from itertools import groupby
 from textwrap import wrap
 from typing import TYPE_CHECKING
 
-from stabdiag.formats.json_text import dumps
+from stabdiag.formats.json import dumps
 from stabdiag.formats.limits.rows import ROWS, bounds, filled, source
-from stabdiag.formats.markdown_text import own_table
+from stabdiag.formats.markdown import own_table
 
 if TYPE_CHECKING:
-    from stabdiag.formats.json_text import Json
+    from stabdiag.formats.json import Json
     from stabdiag.model.limits import LimitInfo, Limits
 
 

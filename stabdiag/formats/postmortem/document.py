@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from stabdiag._version import __version__
-from stabdiag.formats.markdown_text import escape, table
+from stabdiag.formats.markdown import escape, table
 from stabdiag.formats.measured import in_words, label, number
 from stabdiag.formats.postmortem.blanks import MARK, blanks
 from stabdiag.formats.postmortem.cost import duration, large
@@ -14,7 +14,7 @@ from stabdiag.formats.postmortem.figures import around, course, drawn
 from stabdiag.formats.postmortem.incident import Incident, incident_of
 from stabdiag.formats.postmortem.suspects import cause_of, panels_of, suspects
 from stabdiag.formats.postmortem.timeline import timeline
-from stabdiag.formats.rules import rule_of
+from stabdiag.formats.sarif import rule_of
 from stabdiag.formats.subject import choose, decisive
 from stabdiag.model.findings import Severity, Verdict
 from stabdiag.model.text import plural, sentence, uncapitalised, whole_sentence

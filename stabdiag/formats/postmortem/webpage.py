@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from markdown_it import MarkdownIt
 from markupsafe import Markup
 
-from stabdiag.formats.html.picture import chart
+from stabdiag.formats.canvas import svg_chart
 from stabdiag.formats.html.shell import page
-from stabdiag.formats.markdown_text import GAP
+from stabdiag.formats.markdown import GAP
 from stabdiag.formats.postmortem.blanks import MARK
 from stabdiag.formats.subject import Mark
 
@@ -40,7 +40,7 @@ def _body(document: Document) -> str:
     body: str = markdown.render(document.markdown)
     body = body.replace(_BLANK, f'<li class="blank"><strong>{MARK}:')
     if document.plot is not None and document.incident is not None:
-        picture = f"<figure>\n{chart(document.plot, _marks(document.incident))}</figure>"
+        picture = f"<figure>\n{svg_chart(document.plot, _marks(document.incident))}</figure>"
         body = _BLOCK.sub(lambda _: picture, body)
     # What parts signs that a site would make links of has no use where nothing does.
     return body.replace(GAP, "")

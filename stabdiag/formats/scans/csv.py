@@ -6,8 +6,8 @@ import csv
 from io import StringIO
 from typing import TYPE_CHECKING
 
+from stabdiag.formats.measured import visible
 from stabdiag.formats.scans.structured import SCALARS
-from stabdiag.formats.visible import visible
 
 if TYPE_CHECKING:
     from stabdiag.model.scan import Overview

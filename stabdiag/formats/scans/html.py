@@ -13,8 +13,8 @@ import numpy as np
 
 from stabdiag.formats.canvas import Scale
 from stabdiag.formats.html.shell import page, source
+from stabdiag.formats.measured import visible
 from stabdiag.formats.scans import words
-from stabdiag.formats.visible import visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

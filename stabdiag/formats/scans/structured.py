@@ -7,12 +7,12 @@ from importlib.resources import files
 from typing import TYPE_CHECKING
 
 from stabdiag._version import __version__
-from stabdiag.formats.json_text import dumps, escape, mapping, scalar
+from stabdiag.formats.json import dumps, escape, mapping, scalar
 from stabdiag.formats.scans import words
 from stabdiag.model.scan import Row
 
 if TYPE_CHECKING:
-    from stabdiag.formats.json_text import Json
+    from stabdiag.formats.json import Json
     from stabdiag.model.scan import Change, Common, Count, Group, Overview, Split, Unread
 
 SCHEMA = 1
