@@ -8,7 +8,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from stabdiag.api import log_formats, read
+from stabdiag.api import read
+from stabdiag.cli.tables import log_formats
 from stabdiag.model.manifest import parse_manifest
 from stabdiag.model.manifest.keys import KEYS
 from stabdiag.model.roles import ROLES

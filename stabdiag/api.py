@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
     from rich.console import Console, ConsoleOptions, RenderResult
 
-    from stabdiag.formats.lists import LogFormat
     from stabdiag.model.findings import Baseline, Finding
 
     One = TypeVar("One")
@@ -262,25 +261,6 @@ def _found_by(report: Report, onset: int, last: int) -> Finding | None:
         if found.slug == whole.slug or (about and found.severity.rank <= whole.severity.rank):
             return found
     return None
-
-
-def log_formats() -> tuple[LogFormat, ...]:
-    """Return the formats of logs, in the order in which a log is tried against them."""
-    from stabdiag.formats.lists import LogFormat
-    from stabdiag.readers.registry import READERS
-
-    return tuple(
-        LogFormat(
-            name=one.name,
-            title=one.title,
-            recognised=one.recognised,
-            state="missing" if one.missing else "installed" if one.extra else "built in",
-            extra=one.extra,
-            loses=one.loses,
-            example=one.example,
-        )
-        for one in READERS
-    )
 
 
 @_quiet

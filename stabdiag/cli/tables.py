@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from stabdiag.cli import options
 from stabdiag.cli.terminal import check_outputs, terminal, write
+
+if TYPE_CHECKING:
+    from stabdiag.formats.lists import LogFormat
 
 FORMATS = """
 **Examples**
@@ -46,12 +49,30 @@ def formats(
     color: options.Color = None,
 ) -> None:
     """List the formats of logs that can be read, and how each is recognised."""
-    from stabdiag.api import log_formats
     from stabdiag.formats import names, render
 
     check_outputs([output], [], None)
     chosen = options.format_of(format, output, names("logs"))
     write(render(log_formats(), chosen, "logs", **terminal(output, color)), output)
+
+
+def log_formats() -> tuple[LogFormat, ...]:
+    """Return the formats of logs, in the order in which a log is tried against them."""
+    from stabdiag.formats.lists import LogFormat
+    from stabdiag.readers.registry import READERS
+
+    return tuple(
+        LogFormat(
+            name=one.name,
+            title=one.title,
+            recognised=one.recognised,
+            state="missing" if one.missing else "installed" if one.extra else "built in",
+            extra=one.extra,
+            loses=one.loses,
+            example=one.example,
+        )
+        for one in READERS
+    )
 
 
 def thresholds(

@@ -36,10 +36,11 @@ _SMALLEST = 1e-300
 _BLOCKS = {False: " ▁▂▃▄▅▆▇█", True: " .:-=+*#@"}
 
 _WIDTH, _LEFT, _RIGHT = 760, 64, 14
+_INSIDE = _WIDTH - _LEFT - _RIGHT
 _TOP, _MAIN, _SMALL, _GAP, _BOTTOM = 34, 220, 64, 24, 24
 _TICKS = 7
 
-# What is drawn is exact to half a unit of the picture.
+# Heights are exact to half a unit of the picture, steps to one.
 _FINE = 2
 
 
@@ -193,7 +194,7 @@ def _line(x: Ints, y: Ints) -> set[tuple[int, int]]:
 
 def svg_chart(plot: Plot, marks: Sequence[Mark]) -> str:
     """Return the chart as one SVG element, to stand in an HTML page."""
-    view = View(first=plot.first, last=plot.last, columns=_WIDTH - _LEFT - _RIGHT)
+    view = View(first=plot.first, last=plot.last, columns=_INSIDE // DOTS_X)
     top = _TOP
     panels: list[str] = []
     for series in (plot.series, *plot.companions):
@@ -211,13 +212,13 @@ def svg_chart(plot: Plot, marks: Sequence[Mark]) -> str:
 
 
 def _x(view: View, step: float) -> float:
-    return round(_LEFT + (step - view.first) / max(view.last - view.first, 1) * view.columns, 1)
+    return round(_LEFT + (step - view.first) / max(view.last - view.first, 1) * _INSIDE, 1)
 
 
 def _panel(series: Series, view: View, top: int, high: int) -> Iterator[str]:
     """Yield one series: its frame, its axis, where it is not finite, and its line."""
     scale = Scale.of(series.values)
-    yield f'<rect class="frame" x="{_LEFT}" y="{top}" width="{view.columns}" height="{high}"/>'
+    yield f'<rect class="frame" x="{_LEFT}" y="{top}" width="{_INSIDE}" height="{high}"/>'
     name = series.role if series.column == series.role else f"{series.role} ({series.column})"
     log = ", log scale" if scale.log else ""
     yield _text(_LEFT, top - 6, f"{clipped(name, 60)}{log}", "name")
@@ -226,7 +227,8 @@ def _panel(series: Series, view: View, top: int, high: int) -> Iterator[str]:
         yield f'<path class="grid" d="M{_LEFT} {y}H{_WIDTH - _RIGHT}"/>'
         yield _text(_LEFT - 6, y + 4, number(value, 3), "value")
     x, y_up = thinned(series, view, scale, high * _FINE)
-    points = list(zip((_LEFT + x / _FINE).tolist(), y_up.tolist(), strict=True))
+    across = np.round(_LEFT + x * (_INSIDE / (view.columns * DOTS_X - 1)), 1)
+    points = list(zip(across.tolist(), y_up.tolist(), strict=True))
     for bad, run in groupby(points, key=lambda point: point[1] < 0):
         stretch = list(run)
         begin, wide = stretch[0][0], max(stretch[-1][0] - stretch[0][0], 1)
@@ -258,7 +260,7 @@ def _marks(marks: Sequence[Mark], view: View, bottom: int) -> Iterator[str]:
     for row, mark in enumerate(sorted(marks, key=lambda mark: mark.step)):
         x = _x(view, mark.step)
         yield f'<path class="mark {mark.kind}" d="M{x} {_TOP}V{bottom}"/>'
-        right = x < _LEFT + view.columns * 0.7
+        right = x < _LEFT + _INSIDE * 0.7
         side = "after" if right else "before"
         y = _TOP + 14 + 15 * row
         yield _text(x + (5 if right else -5), y, f"{mark.label} {mark.step}", f"label {side}")

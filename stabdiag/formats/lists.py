@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from stabdiag._version import __version__
 from stabdiag.formats.json import dumps, escape
-from stabdiag.formats.markdown import escape as in_markdown
-from stabdiag.formats.markdown import own_table
+from stabdiag.formats.markdown_text import escape as in_markdown
+from stabdiag.formats.markdown_text import own_table
 from stabdiag.model.checks import State
 from stabdiag.model.findings import Severity
 

@@ -2,28 +2,24 @@
 
 What is wrong and what to do stands in the open; how it was found is folded away. It is plain GFM:
 GitHub and GitLab show neither scripts nor inline pictures, so the chart is made of characters.
-
-Log text is made inert for CommonMark as GitHub and GitLab extend it. They turn plain text into
-links, mentions and pictures after the Markdown is read, where a backslash does not help: a
-zero-width space separates such a sign from what follows. Both leave code spans alone.
 """
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from typing import TYPE_CHECKING
 
 from stabdiag._version import __version__
 from stabdiag.formats.canvas import View, bad_columns, strip
-from stabdiag.formats.measured import in_words, label, pairs, span, visible
+from stabdiag.formats.markdown_text import block, code, escape, table
+from stabdiag.formats.measured import in_words, label, pairs, span
 from stabdiag.formats.reading import notes, source_facts, unchecked
 from stabdiag.formats.subject import choose, decisive, numbers
 from stabdiag.model.findings import Answer, AskedOf, Severity, Verdict
 from stabdiag.model.text import clipped, plural
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
 
     from stabdiag.formats.subject import Plot
     from stabdiag.model.comparison import Comparison
@@ -52,31 +48,6 @@ _MESSAGES = 5
 _MOST_NOTES = 30
 _COLUMNS = 60
 _LABEL = 20
-
-GAP = "\u200b"
-"""What separates a sign from what follows: a zero-width space."""
-
-# What either site turns into something else: @user, #1, !1, $1, %1, &1, ~label, ^alert, [issue:1],
-# http://, :emoji:, www.example.org and GH-1.
-_SIGNS = re.compile(
-    r"[@#!$%&~](?=[\w\"'])|\^(?=alert)|\[(?=\w+:)|:(?=//|[\w+-]+:)|www(?=\.)|\bGH(?=-\d)",
-    re.IGNORECASE,
-)
-_TABLE = str.maketrans(
-    {
-        **{char: f"\\{char}" for char in "\\`*[]|~"},
-        "&": "&amp;",
-        "<": "&lt;",
-        ">": "&gt;",
-        "$": "&#36;",  # a formula begins with one, with a backslash before it as well
-        GAP: "&#8203;",
-    }
-)
-# Between letters an underline is no emphasis, and names stay easy to read without a backslash.
-_UNDERLINE = re.compile(r"(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])")
-# Where headings, lists, rules and GitLab's /commands begin, if the text is the first of its line.
-_START = re.compile(r"^\d+(?=[.)](?:\s|$))|^(?=[#=/]|[-+](?:[-+\s]|$))")
-_PLAIN = re.compile(r"[^`|]*[^`| ]")
 
 
 def render(report: Report, *, command: str | None = None) -> str:
@@ -268,37 +239,3 @@ def _foot(report: Report, command: str | None) -> Iterator[str]:
     yield block("\n".join(line for line in commands if line), "sh")
     told = [f"stabdiag {__version__}", *map(escape, source_facts(report))]
     yield f"<sub>{' · '.join(told)}</sub>"
-
-
-def escape(text: str) -> str:
-    """Return log text as Markdown that shows it, in a paragraph, a list or a cell of a table."""
-    parted = _SIGNS.sub(lambda sign: sign.group() + GAP, visible(text).strip())
-    quoted = _UNDERLINE.sub(r"\\_", parted.translate(_TABLE))
-    return _START.sub(r"\g<0>\\", quoted)
-
-
-def code(text: str) -> str:
-    """Return log text as a code span, in a paragraph, a list or a cell of a table."""
-    shown = visible(text).strip()
-    if not shown:
-        return ""
-    return f"`{shown}`" if _PLAIN.fullmatch(shown) else f"<code>{escape(shown)}</code>"
-
-
-def block(text: str, language: str = "") -> str:
-    """Return one or several lines as a block of code, whose fence none of them ends."""
-    lines = [visible(line) for line in text.split("\n")]
-    longest = max((len(run) for line in lines for run in re.findall(r"`+", line)), default=0)
-    fence = "`" * max(3, longest + 1)
-    return "\n".join([f"{fence}{language}", *lines, fence])
-
-
-def own_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a table of texts of this program, in which a bar ends no cell."""
-    return table(head, [[cell.replace("|", "\\|") for cell in cells] for cells in rows])
-
-
-def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a table of cells that are Markdown already."""
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)

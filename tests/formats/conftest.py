@@ -360,10 +360,13 @@ def nan() -> Report:
 
 @pytest.fixture
 def renamed() -> Callable[[Report, str], Report]:
-    """Return a function that puts a hostile name wherever log text can go."""
+    """Return a function that puts a name wherever text of a log or a manifest can go."""
 
     def rename(report: Report, name: str) -> Report:
-        hostile = Event(kind=EventKind.COLUMN, message=f"The loss is read from {name}.")
+        events = (
+            Event(kind=EventKind.COLUMN, message=f"The loss is read from {name}."),
+            Event(kind=EventKind.MESSAGE, message=name, step=report.diagnosis.step, line=3),
+        )
         logged = {role: replace(s, column=name) for role, s in report.history.series.items()}
         logged[f"weight_norm/{name}"] = replace(
             logged["loss"], role=f"weight_norm/{name}", column=name
@@ -388,8 +391,17 @@ def renamed() -> Callable[[Report, str], Report]:
             findings=(first, *(replace(f, summary=name) for f in report.findings[1:])),
             tree=Tree(outcome=first, answers=answers),
             not_logged=(NotLogged(role=name, cost=name),),
-            history=replace(report.history, series=logged, source=source, events=(hostile,)),
-            manifest=replace(report.manifest, path=name, inferred={name: name}, unknown={name: 1}),
+            history=replace(report.history, series=logged, source=source, events=events),
+            manifest=replace(
+                report.manifest,
+                path=name,
+                optimizer=name,
+                schedule=name,
+                inferred={name: name},
+                overridden=("optimizer",),
+                logged=("schedule",),
+                unknown={name: 1},
+            ),
         )
 
     return rename

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 from rich.cells import cell_len
 
-from stabdiag.api import log_formats
+from stabdiag.cli.tables import log_formats
 from stabdiag.errors import LogError
 from stabdiag.formats import render
 from stabdiag.model.checks import Line, Sheet, State, TickList

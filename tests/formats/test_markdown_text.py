@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from stabdiag.formats.markdown import block, code, escape
+from stabdiag.formats.markdown_text import block, code, escape
 from stabdiag.formats.measured import visible
 
 READER = MarkdownIt("commonmark").enable(["table", "strikethrough"])

@@ -8,7 +8,8 @@ from stabdiag._version import __version__
 from stabdiag.formats.canvas import View, strip
 from stabdiag.formats.compared import tables
 from stabdiag.formats.compared.view import overlay
-from stabdiag.formats.markdown import SIGNS, actions, also_found, block, code, escape, table
+from stabdiag.formats.markdown import SIGNS, actions, also_found
+from stabdiag.formats.markdown_text import block, code, escape, table
 from stabdiag.model.text import plural
 
 if TYPE_CHECKING:

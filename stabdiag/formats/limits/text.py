@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from stabdiag.formats.json import dumps
 from stabdiag.formats.limits.rows import ROWS, bounds, filled, source
-from stabdiag.formats.markdown import own_table
+from stabdiag.formats.markdown_text import own_table
 
 if TYPE_CHECKING:
     from stabdiag.formats.json import Json

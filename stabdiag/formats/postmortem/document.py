@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from stabdiag._version import __version__
-from stabdiag.formats.markdown import escape, table
+from stabdiag.formats.markdown_text import escape, table
 from stabdiag.formats.measured import in_words, label, number
 from stabdiag.formats.postmortem.blanks import MARK, blanks
 from stabdiag.formats.postmortem.cost import duration, large

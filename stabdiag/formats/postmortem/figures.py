@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.formats.markdown import block, escape, table
+from stabdiag.formats.markdown_text import block, escape, table
 from stabdiag.formats.measured import number
 from stabdiag.formats.terminal.page import Page
 from stabdiag.formats.terminal.plot import draw

@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 from stabdiag.formats.canvas import svg_chart
 from stabdiag.formats.html.shell import page
-from stabdiag.formats.markdown import GAP
+from stabdiag.formats.markdown_text import GAP
 from stabdiag.formats.postmortem.blanks import MARK
 from stabdiag.formats.subject import Mark
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from stabdiag._version import __version__
-from stabdiag.formats.markdown import SIGNS, block, code, escape, table
+from stabdiag.formats.markdown import SIGNS
+from stabdiag.formats.markdown_text import block, code, escape, table
 from stabdiag.formats.scans import words
 from stabdiag.model.findings import Severity
 
