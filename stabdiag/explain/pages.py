@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from stabdiag.comparison.outcomes import BY_SLUG as COMPARED
 from stabdiag.explain import explain, names
+from stabdiag.model.leaves import BY_SLUG
 from stabdiag.model.limits import Limits
 from stabdiag.symptoms import BY_SLUG as SYMPTOMS
 from stabdiag.thresholds import thresholds
-from stabdiag.tree.outcomes import BY_SLUG
 
 PAGES = {
     "outcomes": "What can be found, worst first within each section of the tree.",

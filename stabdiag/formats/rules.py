@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from stabdiag.texts import filled, text
+from stabdiag.model.texts import filled, text
 
 if TYPE_CHECKING:
     from stabdiag.model.findings import Finding

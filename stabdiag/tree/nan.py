@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from stabdiag.model.text import num, plural
 from stabdiag.tree.checkpoint import checkpoint_before
 from stabdiag.tree.origin import first_bad, origin
-from stabdiag.tree.question import Question, Reply, no, unknown, yes
+from stabdiag.tree.question import Reply, no, unknown, yes
 from stabdiag.tree.surge import why_not_known
 
 if TYPE_CHECKING:
@@ -111,25 +111,9 @@ def _which_fix(case: Case) -> Reply:
     return yes(because, branch=case.manifest.dtype, measured={"checkpoint": last.step})
 
 
-QUESTIONS: tuple[Question, ...] = (
-    Question(
-        id="Q1.1",
-        asks="Is the loss NaN or infinite at any logged step?",
-        answer=_is_it_nan,
-        needs=("loss",),
-        limits=("nan.absent_records",),
-    ),
-    Question(id="Q1.2", asks="Which dtype was the run in?", answer=_which_dtype),
-    Question(
-        id="Q1.3",
-        asks="Where did the NaN start?",
-        answer=_where_did_it_start,
-        limits=("nan.grad_surge",),
-    ),
-    Question(
-        id="Q1.4",
-        asks="Which fix fits the evidence?",
-        answer=_which_fix,
-        limits=("nan.grad_surge",),
-    ),
-)
+ANSWERS: Final = {
+    "Q1.1": _is_it_nan,
+    "Q1.2": _which_dtype,
+    "Q1.3": _where_did_it_start,
+    "Q1.4": _which_fix,
+}

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from stabdiag.model.findings import Action, ActionKind, Answer, Finding, Verdict, open_questions
+from stabdiag.model.leaves import BY_SLUG
 from stabdiag.model.text import listed, num, plural
 from stabdiag.stats.rise import FEWEST
-from stabdiag.tree.outcomes import BY_SLUG
 from stabdiag.tree.remarks import Remark, climb_made_good, remark_on
 from stabdiag.tree.unlogged import not_logged
 

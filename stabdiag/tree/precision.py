@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from stabdiag.model.text import num, plural
 from stabdiag.tree.fingerprint import is_it_the_fp16_fingerprint
-from stabdiag.tree.question import Question, Reply, no, unknown, yes
+from stabdiag.tree.question import Reply, no, unknown, yes
 from stabdiag.tree.scale import fall_to_floor, is_averaged, last_fall, went_on
 from stabdiag.tree.scaler import Overflows, overflows
 
@@ -154,25 +154,8 @@ def _too_often(case: Case, found: Overflows) -> Reply:
     return no(f"{told}: no more than a working scaler has", measured=measured)
 
 
-QUESTIONS: tuple[Question, ...] = (
-    Question(
-        id="Q3.1",
-        asks="Is there a step with an infinite or NaN gradient norm?",
-        answer=_is_there_an_overflow,
-    ),
-    Question(
-        id="Q3.2",
-        asks="What does the loss-scale history show?",
-        answer=_what_does_the_scale_show,
-        limits=(
-            "precision.scale_floor",
-            "precision.growth_interval",
-            "precision.overflow_factor",
-        ),
-    ),
-    Question(
-        id="Q3.3",
-        asks="Does the NaN carry the fingerprint of an fp16 overflow?",
-        answer=is_it_the_fp16_fingerprint,
-    ),
-)
+ANSWERS: Final = {
+    "Q3.1": _is_there_an_overflow,
+    "Q3.2": _what_does_the_scale_show,
+    "Q3.3": is_it_the_fp16_fingerprint,
+}

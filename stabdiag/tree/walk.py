@@ -5,21 +5,22 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from stabdiag.model.edges import EDGES, END, QUESTIONS, SECTIONS, Question, taken
 from stabdiag.model.findings import RATE, Action, ActionKind, Answer, AskedOf, Finding, Severity
-from stabdiag.tree import QUESTIONS
+from stabdiag.model.leaves import BY_SLUG
+from stabdiag.tree import divergence, nan, precision, spike
 from stabdiag.tree.advice import ADVICE
 from stabdiag.tree.advice.kept import with_lost
 from stabdiag.tree.case import Case
-from stabdiag.tree.edges import END, SECTIONS, follow
 from stabdiag.tree.nothing_found import nothing_found
 from stabdiag.tree.origin import found_bad
-from stabdiag.tree.outcomes import BY_SLUG
 from stabdiag.tree.panels import panels
-from stabdiag.tree.question import Question, Reply, unknown
+from stabdiag.tree.question import Reply, unknown
 
 if TYPE_CHECKING:
     from stabdiag.stats.shape import Spike
 
+_ANSWERS = {**nan.ANSWERS, **spike.ANSWERS, **precision.ANSWERS, **divergence.ANSWERS}
 _BY_ID = {question.id: question for question in QUESTIONS}
 
 
@@ -152,9 +153,9 @@ def _section(case: Case, section: str) -> tuple[list[Answer], list[Finding]]:
     leaves = [_leaf(case.about(spike), after) for spike in case.spikes]
     order = sorted(range(len(leaves)), key=lambda i: _badness(case.spikes[i], leaves[i]))
     told: dict[str, Spike] = {leaves[order[0]]: case.spikes[order[0]]}
-    for leaf, spike in zip(leaves, case.spikes, strict=True):
-        told.setdefault(leaf, spike)
-    walks = [_from(case.about(spike), first) for spike in told.values()]
+    for leaf, one in zip(leaves, case.spikes, strict=True):
+        told.setdefault(leaf, one)
+    walks = [_from(case.about(one), first) for one in told.values()]
     return walks[0][0], [finding for _, found in walks for finding in found]
 
 
@@ -185,11 +186,16 @@ def _from(case: Case, start: str) -> tuple[list[Answer], list[Finding]]:
     return trail, [_finding(case, place, answers)]
 
 
+def follow(question: str, reply: Reply) -> str:
+    """Return where a reply leads."""
+    return EDGES[question][taken(question, reply.verdict, reply.branch)]
+
+
 def _ask(case: Case, question: Question) -> Reply:
     missing = [role for role in question.needs if role not in case.history.series]
     if missing:
         return unknown(f"{' and '.join(missing)} was not logged")
-    return question.answer(case)
+    return _ANSWERS[question.id](case)
 
 
 def _answer(case: Case, question: Question, reply: Reply) -> Answer:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from stabdiag.formats import names, render
-from stabdiag.tree.outcomes import BY_SLUG
+from stabdiag.model.leaves import BY_SLUG
 
 if TYPE_CHECKING:
     from stabdiag.model.report import Report

@@ -10,8 +10,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from stabdiag.formats.html.nodes import ACROSS, BY_ID, HEIGHT, LINE, WIDTH, Node, lane_nodes
+from stabdiag.model.edges import EDGES, END, SECTIONS, taken
 from stabdiag.model.findings import Verdict, in_a_word
-from stabdiag.tree.edges import EDGES, END, SECTIONS, taken
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -9,10 +9,9 @@ from dataclasses import dataclass
 from textwrap import wrap
 from typing import TYPE_CHECKING
 
+from stabdiag.model.edges import EDGES, END, QUESTIONS, SECTIONS
 from stabdiag.model.findings import AskedOf
-from stabdiag.tree import QUESTIONS
-from stabdiag.tree.edges import EDGES, END, SECTIONS
-from stabdiag.tree.outcomes import BY_SLUG
+from stabdiag.model.leaves import BY_SLUG
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from stabdiag.formats.deciding import decisive
 from stabdiag.formats.json import MANIFEST_FIELDS
 from stabdiag.formats.measured import changed_limits
+from stabdiag.model.edges import QUESTIONS
 from stabdiag.model.findings import AskedOf
-from stabdiag.tree import QUESTIONS
 
 if TYPE_CHECKING:
     from stabdiag.model.findings import Answer, Scalar
