@@ -24,9 +24,9 @@ from stabdiag.model.limits import Limits
 from stabdiag.model.manifest import Manifest
 from stabdiag.model.text import plural
 from stabdiag.symptoms.check import Checked, check_symptoms, worst_first
-from stabdiag.tree.advice.changed import with_changes
+from stabdiag.tree.advice.shared import with_changes
 from stabdiag.tree.case import Case
-from stabdiag.tree.unlogged import not_logged
+from stabdiag.tree.nothing_found import not_logged
 from stabdiag.tree.walk import walk
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ import pytest
 import stabdiag
 from stabdiag.formats.json import schema
 from stabdiag.model.findings import Severity
+from stabdiag.model.leaves import BY_SLUG
 from stabdiag.symptoms import BY_SLUG as SYMPTOMS
-from stabdiag.tree.outcomes import BY_SLUG
 
 if TYPE_CHECKING:
     from stabdiag.model.report import Report

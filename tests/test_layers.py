@@ -47,7 +47,7 @@ def test_contracts_are_kept():
     [
         ("stats/rolling.py", "from stabdiag.model.history import History"),
         ("stats/rolling.py", "import rich"),
-        ("tree/nan.py", "from stabdiag.tree.edges import follow"),
+        ("tree/nan.py", "from stabdiag.model.edges import EDGES"),
         ("tree/spike.py", "from stabdiag.readers import read_columns"),
         ("readers/csv/log.py", "from stabdiag.tree.walk import walk"),
         ("formats/json.py", "from stabdiag.tree.walk import walk"),

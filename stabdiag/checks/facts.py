@@ -50,9 +50,16 @@ class Remedy(Enum):
     CLIP = frozenset({ActionKind.CLIP_GRADIENTS, ActionKind.RAISE_CLIP})
 
 
+_NO_REMEDY = (ActionKind.KEEP_GOING, ActionKind.CHECK_SETTINGS)
+
+
 def remedies(found: Finding) -> tuple[Remedy, ...]:
-    """Return what the first action of a finding sets about; what tells most comes first."""
-    kinds = found.actions[0].kinds if found.actions else ()
+    """Return what the first action of a finding sets about; what tells most comes first.
+
+    To let a run go on, or to look at a setting first, is no remedy: then the next action is one.
+    """
+    count = 2 if found.actions and found.actions[0].kind in _NO_REMEDY else 1
+    kinds = [kind for action in found.actions[:count] for kind in action.kinds]
     return tuple(remedy for remedy in Remedy if remedy.value.intersection(kinds))
 
 

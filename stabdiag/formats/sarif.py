@@ -15,7 +15,7 @@ from stabdiag.formats.issues import fingerprints, line_of, log_path
 from stabdiag.formats.json import Json, dumps, escape, mapping
 from stabdiag.formats.measured import changed_limits, visible
 from stabdiag.model.findings import AskedOf, Severity, Verdict
-from stabdiag.texts import filled, text
+from stabdiag.model.texts import filled, text
 
 if TYPE_CHECKING:
     from stabdiag.model.findings import Answer, Finding

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from stabdiag.model.findings import Finding, Severity
 from stabdiag.model.report import NotChecked, lacking
 from stabdiag.symptoms import SYMPTOMS
-from stabdiag.tree.advice.changed import with_changes_at
+from stabdiag.tree.advice.shared import with_changes_at
 
 if TYPE_CHECKING:
     from stabdiag.symptoms.symptom import Evidence, Symptom
@@ -80,8 +80,11 @@ def check_symptoms(case: Case) -> Checked:
 
 def _with_changes(case: Case, evidence: Evidence) -> Evidence:
     """Return the evidence with the settings that changed where the symptom begins."""
-    because, first, more = with_changes_at(case, evidence.step, evidence.because, evidence.first)
-    return replace(evidence, because=because, first=first, measured={**evidence.measured, **more})
+    because, (first, *then), more = with_changes_at(
+        case, evidence.step, evidence.because, (evidence.first, *evidence.then)
+    )
+    measured = {**evidence.measured, **more}
+    return replace(evidence, because=because, first=first, then=tuple(then), measured=measured)
 
 
 def _explained(symptom: Symptom, found: tuple[Finding, ...]) -> bool:

@@ -12,7 +12,7 @@ from stabdiag.stats.levels import levels
 from stabdiag.stats.quantiles import median
 from stabdiag.symptoms.norms import LEFT, STRETCHES, early_level, finite_norm
 from stabdiag.symptoms.symptom import Evidence
-from stabdiag.tree.advice.words import clip
+from stabdiag.tree.advice.shared import clip
 from stabdiag.tree.checkpoint import checkpoint_before
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import numpy as np
 from stabdiag.model.findings import Action, ActionKind, Severity
 from stabdiag.model.text import num, plural
 from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
-from stabdiag.tree.advice.words import TO_BF16
+from stabdiag.tree.advice.shared import TO_BF16
 from stabdiag.tree.scaler import skips
 
 if TYPE_CHECKING:

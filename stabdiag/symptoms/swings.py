@@ -13,7 +13,7 @@ from stabdiag.stats.quantiles import quantiles, typical
 from stabdiag.stats.waves import count_waves
 from stabdiag.symptoms.losses import from_the_start, is_distance
 from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
-from stabdiag.tree.advice.words import clip
+from stabdiag.tree.advice.shared import clip
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

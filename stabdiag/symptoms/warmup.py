@@ -12,7 +12,7 @@ from stabdiag.stats.quantiles import MAD_TO_SIGMA, median, usual_gap
 from stabdiag.symptoms.losses import from_the_start, is_distance
 from stabdiag.symptoms.rates import LEAST_POINTS, rates
 from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
-from stabdiag.tree.advice.words import clip
+from stabdiag.tree.advice.shared import clip
 
 if TYPE_CHECKING:
     from stabdiag.model.arrays import Floats

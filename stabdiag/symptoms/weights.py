@@ -10,7 +10,7 @@ from stabdiag.model.findings import Action, ActionKind, Severity
 from stabdiag.model.text import num, plural, sentence, times
 from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
 from stabdiag.symptoms.tenths import by_tenths
-from stabdiag.tree.advice.words import less_decay, more_decay
+from stabdiag.tree.advice.shared import less_decay, more_decay
 
 if TYPE_CHECKING:
     from stabdiag.model.arrays import Floats

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from stabdiag.model.text import num, plural
 from stabdiag.tree.gradients import is_the_grad_norm_rising
 from stabdiag.tree.loss_weight import is_cut_by_weight, weighed_until, what_ended
-from stabdiag.tree.question import Question, Reply, no, unknown, yes
+from stabdiag.tree.question import Reply, no, unknown, yes
 from stabdiag.tree.ramps import rose_with, to_compare
 from stabdiag.tree.rates import is_the_lr_rising
 from stabdiag.tree.reward import no_harm
@@ -147,38 +147,9 @@ def _monotone(case: Case) -> Reply:
     return no(f"the loss did not rise {told}")
 
 
-QUESTIONS: tuple[Question, ...] = (
-    Question(
-        id="Q4.1",
-        asks="Has the loss been rising over the last {divergence.window} steps?",
-        answer=_is_the_loss_rising,
-        needs=("loss",),
-        limits=(
-            "divergence.window",
-            "divergence.min_points",
-            "divergence.significance",
-            "divergence.material",
-            "divergence.material_if_drowned",
-        ),
-    ),
-    Question(
-        id="Q4.2",
-        asks="Has the learning rate increased over the same window?",
-        answer=is_the_lr_rising,
-        needs=("lr",),
-        limits=("divergence.lr_rise",),
-    ),
-    Question(
-        id="Q4.3",
-        asks="Has a weight norm changed by more than {divergence.weight_norm_ratio}x in "
-        "{divergence.window} steps?",
-        answer=did_a_weight_norm_change,
-        limits=("divergence.weight_norm_ratio", "divergence.window"),
-    ),
-    Question(
-        id="Q4.4",
-        asks="Is the gradient norm's rolling mean rising?",
-        answer=is_the_grad_norm_rising,
-        limits=("divergence.grad_norm_rise", "divergence.material"),
-    ),
-)
+ANSWERS: Final = {
+    "Q4.1": _is_the_loss_rising,
+    "Q4.2": is_the_lr_rising,
+    "Q4.3": did_a_weight_norm_change,
+    "Q4.4": is_the_grad_norm_rising,
+}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from statistics import NormalDist
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from stabdiag.tree.checkpoint import checkpoint_before
 from stabdiag.tree.loss_weight import jumps_by_weight
 from stabdiag.tree.onset import focus, start, time_to_recover
 from stabdiag.tree.panels import panels
-from stabdiag.tree.question import Question, Reply, no, unknown, yes
+from stabdiag.tree.question import Reply, no, unknown, yes
 from stabdiag.tree.ramps import is_on_ramp
 from stabdiag.tree.reward import no_harm
 
@@ -221,36 +221,9 @@ def _which_checkpoint(case: Case) -> Reply:
     )
 
 
-QUESTIONS: tuple[Question, ...] = (
-    Question(
-        id="Q2.1",
-        asks="Is there a step with the loss above μ+{spike.sigma}σ of the steps before?",
-        answer=_is_there_a_spike,
-        needs=("loss",),
-        limits=(
-            "spike.sigma",
-            "spike.window",
-            "spike.min_points",
-            "spike.false_alarm",
-            "spike.min_rise",
-        ),
-    ),
-    Question(
-        id="Q2.2",
-        asks="Did the loss recover within {spike.recovery_steps} steps?",
-        answer=_did_it_recover,
-        needs=("loss",),
-        limits=("spike.recovery_sigma", "spike.recovery_steps"),
-    ),
-    Question(
-        id="Q2.3",
-        asks="What caused the spike?",
-        answer=_what_caused_it,
-        limits=("spike.lr_jump", "spike.lookback", "spike.batch_lookback", "spike.grad_ratio"),
-    ),
-    Question(
-        id="Q2.4",
-        asks="Which checkpoint precedes the elevation?",
-        answer=_which_checkpoint,
-    ),
-)
+ANSWERS: Final = {
+    "Q2.1": _is_there_a_spike,
+    "Q2.2": _did_it_recover,
+    "Q2.3": _what_caused_it,
+    "Q2.4": _which_checkpoint,
+}

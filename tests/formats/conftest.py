@@ -15,10 +15,10 @@ import stabdiag
 from stabdiag.api import Report
 from stabdiag.model.findings import Action, ActionKind, Answer, AskedOf, Finding, Verdict
 from stabdiag.model.history import Event, EventKind, History, Series, Source
+from stabdiag.model.leaves import BY_SLUG
 from stabdiag.model.limits import Limits
 from stabdiag.model.manifest import Manifest
 from stabdiag.model.report import NotLogged, Tree
-from stabdiag.tree.outcomes import BY_SLUG
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -17,7 +17,7 @@ import pytest
 
 from stabdiag.formats import names, render
 from stabdiag.formats.github import summary
-from stabdiag.tree.outcomes import BY_SLUG
+from stabdiag.model.leaves import BY_SLUG
 from tests.formats.conftest import diagnosed
 
 if TYPE_CHECKING:

@@ -9,9 +9,8 @@ import pytest
 
 from stabdiag.formats import render
 from stabdiag.formats.html.drawing import Drawing, Node, draw
-from stabdiag.tree import QUESTIONS
-from stabdiag.tree.edges import EDGES, END, SECTIONS
-from stabdiag.tree.outcomes import OUTCOMES
+from stabdiag.model.edges import EDGES, END, QUESTIONS, SECTIONS
+from stabdiag.model.leaves import OUTCOMES
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,13 +9,13 @@ import stabdiag
 from stabdiag.explain import names
 from stabdiag.formats import render
 from stabdiag.model.findings import Action, ActionKind, Finding, Severity
+from stabdiag.model.leaves import BY_SLUG
 from stabdiag.model.limits import Limits
 from stabdiag.model.manifest import Manifest
 from stabdiag.model.roles.table import ROLES
 from stabdiag.symptoms import SYMPTOMS
 from stabdiag.symptoms.check import Checked, worst_first
 from stabdiag.symptoms.symptom import MESSAGE, Evidence
-from stabdiag.tree.outcomes import BY_SLUG
 
 CONSTANT = {"step": np.arange(400), "loss": np.full(400, 2.5)}
 

@@ -10,11 +10,9 @@ import pyarrow as pa
 import pytest
 
 import stabdiag
+from stabdiag.model.edges import QUESTIONS
 from stabdiag.model.findings import Answer, AskedOf, Verdict
-from stabdiag.model.manifest import Manifest
 from stabdiag.model.text import sigmas
-from stabdiag.tree import QUESTIONS
-from stabdiag.tree.case import Case
 from stabdiag.tree.lr_jumps import jumps
 
 if TYPE_CHECKING:
@@ -478,17 +476,6 @@ def test_a_cause_that_was_not_logged_around_the_spike_cannot_be_told(
     answer = asked(stabdiag.diagnose(records), "Q2.3")
     assert answer.verdict is Verdict.NO
     assert told in answer.because
-
-
-@pytest.mark.parametrize("question", ["Q1.3", "Q1.4", "Q2.2", "Q2.3", "Q2.4", "Q3.3", "Q4.2"])
-def test_questions_on_something_that_is_not_there_are_refused(
-    calm: Callable[..., Log], question: str
-) -> None:
-    few = {name: values[:8] for name, values in calm().items()}
-    case = Case(history=stabdiag.read(few), manifest=Manifest(), limits=stabdiag.Limits())
-    one = next(one for one in QUESTIONS if one.id == question)
-    with pytest.raises(LookupError):
-        one.answer(case)
 
 
 @pytest.mark.parametrize("run", ["spike-recovered-head-noise", "spike-lr-jump", "spike-unresolved"])

@@ -12,10 +12,9 @@ from textwrap import wrap
 from typing import TYPE_CHECKING
 
 from stabdiag.formats.subject import decisive
+from stabdiag.model.edges import EDGES, END, QUESTIONS, SECTIONS, taken
 from stabdiag.model.findings import AskedOf, Verdict, in_a_word
-from stabdiag.tree import QUESTIONS
-from stabdiag.tree.edges import EDGES, END, SECTIONS, taken
-from stabdiag.tree.outcomes import BY_SLUG
+from stabdiag.model.leaves import BY_SLUG
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

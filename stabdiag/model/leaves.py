@@ -1,4 +1,4 @@
-"""The leaves of the tree: what can be found, how bad it is, and what it is called."""
+"""The leaves of the tree, one row each: slug, severity, section and title."""
 
 from __future__ import annotations
 
