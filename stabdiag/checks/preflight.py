@@ -137,8 +137,8 @@ def _warmup(line: Line, at: Launch) -> Tick:
     if steps is None:
         if at.warmup_share is None:
             return line.unknown(_NOT_RECORDED, _WARM_UP)
-        share = f"It is {at.warmup_share:.1%} of the run, whose length is unknown."
-        return line.unknown(share, _WARM_UP)
+        because = f"It is {at.warmup_share:.1%} of the run, whose length is unknown."
+        return line.unknown(because, _WARM_UP)
     if steps == 0:
         because = "There is none: the first steps run at the peak learning rate."
         return line.crossed(because, _WARM_UP, severity=at.unless_sgd)
