@@ -32,7 +32,7 @@ def thresholds(
 
         lines = partial(limits_page, limits)
         return printed(lines, width=width, color=color, encoding=encoding)
-    from stabdiag.formats.limits import text
+    from stabdiag.formats import limits as text
 
     writers = {"markdown": text.markdown, "json": text.as_json, "toml": text.toml}
     return writers[format](limits)

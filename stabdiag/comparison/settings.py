@@ -116,7 +116,7 @@ def config_differs(study: Study) -> Iterator[Finding]:
     if not causes and not rates:
         return
     losses = study.parted("loss")
-    parts = (_manifests(causes), _rates(rates), _effect(study, rates), _idle(study))
+    parts = (_manifests(causes), _rates(rates), _effect(study, rates))
     harmless = not losses and study.kind is Kind.RERUNS
     step = first_unrounded(rates)
     if step is None:
@@ -212,14 +212,6 @@ def _effect(study: Study, rates: list[Parting]) -> str:
     if batches is not None:
         told.append(f"The batches differ from step {batches} on.")
     return " ".join(told)
-
-
-def _idle(study: Study) -> str:
-    idle = [one.key for one in study.differences if one.bearing is Bearing.CANNOT]
-    if not idle:
-        return ""
-    differ = "differs too, but explains" if len(idle) == 1 else "differ too, but explain"
-    return f"{joined(idle)} {differ} nothing."
 
 
 def _first(causes: tuple[Difference, ...], rates: list[Parting]) -> Action:

@@ -10,7 +10,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from stabdiag.errors import StabdiagError, did_you_mean
-from stabdiag.formats.limits.rows import bounds
+from stabdiag.formats.limits import bounds
 from stabdiag.texts import filled, text
 from stabdiag.tree.outcomes import BY_SLUG, OUTCOMES
 

@@ -10,7 +10,7 @@ import pytest
 from rich.cells import cell_len
 
 from stabdiag.errors import StabdiagError
-from stabdiag.formats.limits.rows import ROWS, filled, source
+from stabdiag.formats.limits import ROWS, filled, source
 from stabdiag.model.limits import Limits
 from stabdiag.thresholds import thresholds
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from stabdiag.formats.limits.rows import ROWS, bounds, filled, source
+from stabdiag.formats.limits import ROWS, bounds, filled, source
 from stabdiag.formats.measured import number
 from stabdiag.formats.terminal.page import Page
 from stabdiag.formats.terminal.table import GAP, columns
