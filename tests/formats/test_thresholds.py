@@ -71,7 +71,7 @@ def test_on_a_narrow_page_the_cells_of_a_row_stand_below_its_first():
     at = lines.index("Q1.1")
     assert lines[at + 1 : at + 3] == [
         "  loss NaN or infinite; any; §1: find",
-        "  the layer that it came from; tree",
+        "  the layer where it starts; tree",
     ]
 
 
