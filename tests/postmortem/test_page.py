@@ -13,8 +13,8 @@ import pytest
 
 import stabdiag
 from stabdiag import postmortem
-from stabdiag.formats.postmortem.blanks import MARK
 from stabdiag.formats.postmortem.chart import Mark, chart
+from stabdiag.formats.postmortem.document import MARK
 from stabdiag.formats.subject import choose
 
 if TYPE_CHECKING:
