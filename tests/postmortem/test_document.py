@@ -211,7 +211,7 @@ def test_a_setting_that_changed_is_a_cause_or_ruled_out(
         : changed is not None
     ]
     assert (cause_of(one)[0] is Sureness.POINTS) is (changed is not None)
-    assert any("setting" in suspect.what for suspect in suspects(one)) is ruled_out
+    assert any("setting" in suspect.asks for suspect in suspects(one)) is ruled_out
 
 
 def test_actions_begin_with_the_first_and_end_with_what_was_also_found(

@@ -117,7 +117,7 @@ def _legend(overlay: view.Overlay, scale: Scale, page: Page) -> Iterator[Text]:
     mark, *others = (mark for mark, _ in overlay.curves)
     log = ", log scale" if scale.log else ""
     where = " where it leaves the line" if len(others) == 1 else ""
-    parts = [f"{overlay.role}{log}: {mark} as a line, {', '.join(others)} by letter{where}"]
+    parts = [f"{overlay.role}{log}: {mark} as a line, {', '.join(others)} as marks{where}"]
     if overlay.averaged > 1:
         parts.append(f"means of {overlay.averaged} points")
     if overlay.gap is not None:

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from stabdiag.formats.postmortem.incident import asked
-from stabdiag.model.findings import AskedOf, Panel, Scalar, Verdict
+from stabdiag.model.findings import Answer, AskedOf, Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from stabdiag.formats.postmortem.incident import Incident
+    from stabdiag.model.findings import Panel
 
 
 class Sureness(StrEnum):
@@ -52,22 +53,8 @@ _PANELS: Final = {
 
 _HOLDS: Final = {True: Verdict.YES, False: Verdict.NO, None: Verdict.UNKNOWN}
 
-# After a climbing loss, each of these is asked until one is the cause.
-_OF_A_CLIMB: Final = ("Q4.2", "Q4.3", "Q4.4")
-
 # A setting that changed more often than this did not change anywhere in particular.
 _FEW_CHANGES: Final = 3
-
-
-@dataclass(frozen=True, kw_only=True)
-class Suspect:
-    """One thing that could have happened: the question that asks for it, the answer and why."""
-
-    what: str
-    verdict: Verdict
-    because: str
-    question: str = ""
-    limits: Mapping[str, Scalar] = field(default_factory=dict)
 
 
 def panels_of(one: Incident) -> tuple[Panel, ...]:
@@ -109,46 +96,49 @@ def _by_the_tree(one: Incident) -> tuple[Sureness, list[str]]:
     return sureness, [answer.because for answer in answers]
 
 
-def suspects(one: Incident) -> Iterator[Suspect]:
-    """Yield all suspects in the order of the tree; those of a NaN's lead-up count as well."""
-    report = one.report
-    answers = {q: asked(report, q) or asked(report, q, AskedOf.LEAD_UP) for q in _ASKED}
-    climbs = answers["Q4.1"]
-    climbed = climbs is not None and climbs.branch == "material"
+def suspects(one: Incident) -> Iterator[Answer]:
+    """Yield the answers about causes, in the order of the tree, each asked as a cause.
+
+    Those about a NaN's lead-up count as well. Of a question that was not asked, the answer says why
+    it stays open.
+    """
+    climbs = _answer(one, "Q4.1")
+    unasked = {}
+    if climbs is not None and climbs.branch == "material":
+        why = "not asked: the tree stops at the first cause of a climb"
+        unasked = dict.fromkeys(("Q4.2", "Q4.3", "Q4.4"), why)
+    if one.report.diagnosis.slug == "nan-dtype-unknown":
+        unasked["Q3.3"] = "not asked: the dtype is unknown"
     for question, what in _ASKED.items():
-        answer, why = answers[question], ""
+        answer = _answer(one, question)
         if question == "Q2.3":
             yield from (_of_a_panel(one, panel) for panel in panels_of(one))
         elif answer is not None:
             when = "before the NaN: " if answer.asked_of is AskedOf.LEAD_UP else ""
-            yield Suspect(
-                question=question,
-                what=what,
-                verdict=answer.verdict,
-                because=f"{when}{answer.because}",
-                limits=answer.limits,
+            yield replace(answer, asks=what, because=f"{when}{answer.because}")
+        elif question in unasked:
+            yield Answer(
+                question=question, asks=what, verdict=Verdict.UNKNOWN, because=unasked[question]
             )
-        elif question in _OF_A_CLIMB and climbed:
-            why = "not asked: the tree stops at the first cause of a climb"
-        elif question == "Q3.3" and report.diagnosis.slug == "nan-dtype-unknown":
-            why = "not asked: the dtype is unknown"
-        if why:
-            yield Suspect(question=question, what=what, verdict=Verdict.UNKNOWN, because=why)
     yield from _settings(one)
 
 
-def _of_a_panel(one: Incident, panel: Panel) -> Suspect:
+def _answer(one: Incident, question: str) -> Answer | None:
+    return asked(one.report, question) or asked(one.report, question, AskedOf.LEAD_UP)
+
+
+def _of_a_panel(one: Incident, panel: Panel) -> Answer:
     what, limit = _PANELS[panel.branch]
-    return Suspect(
+    return Answer(
         question="Q2.3",
-        what=f"{what} behind the spike",
+        asks=f"{what} behind the spike",
         verdict=_HOLDS[panel.holds],
         because=panel.because,
         limits=one.report.limits.named((limit,)),
     )
 
 
-def _settings(one: Incident) -> Iterator[Suspect]:
+def _settings(one: Incident) -> Iterator[Answer]:
     """Yield that no setting changed where the trouble began, if this log has settings."""
     settings = [
         setting.column
@@ -157,8 +147,9 @@ def _settings(one: Incident) -> Iterator[Suspect]:
     ]
     located = one.report.diagnosis.step is not None
     if settings and located and one.changed is None and not one.report.literal:
-        yield Suspect(
-            what="A setting that changed where it began",
+        yield Answer(
+            question="",
+            asks="A setting that changed where it began",
             verdict=Verdict.NO,
             because=f"none of these changed near it: {', '.join(settings)}",
         )
