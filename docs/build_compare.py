@@ -16,10 +16,11 @@ PAIRS = ROOT / "fixtures" / "pairs"
 HEAD = """\
 # Runs that ought to be the same
 
-`stabdiag compare RUN RUN…` compares runs: different seeds, the same run twice, a run and its resume,
-the ranks of one job. It reports the first step at which they part, by how much, which series parts
-first, and what that points at. A run is anything that `stabdiag diagnose` reads; one folder that
-holds the logs of several ranks (`rank0/log.jsonl`, `run.rank1.jsonl`, `rank_2.log`) is a job.
+`stabdiag compare RUN RUN…` compares runs: different seeds, the same run twice, a run and its
+resume, the ranks of one job. It reports the first step at which they part, by how much, which
+series parts first, and what that points at. A run is anything that `stabdiag diagnose` reads; one
+folder that holds the logs of several ranks (`rank0/log.jsonl`, `run.rank1.jsonl`, `rank_2.log`) is
+a job.
 (This page is written by `docs/build.py`.)
 
 ## What the runs are to each other

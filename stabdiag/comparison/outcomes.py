@@ -181,8 +181,8 @@ SEED_VARIANCE: Final = Outcome(
     then=(
         Action(
             ActionKind.RERUN,
-            "Run the outlier's seed again. If it repeats, initialisation or data order is the cause; "
-            "if not, a race.",
+            "Run the outlier's seed again. If it repeats, initialisation or data order is the "
+            "cause; if not, a race.",
         ),
         Action(
             ActionKind.CHECK_RANKS,
