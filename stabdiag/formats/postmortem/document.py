@@ -9,7 +9,7 @@ import hashlib
 import html
 import re
 from base64 import b64encode
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Final
@@ -49,9 +49,6 @@ _BLANK: Final = f"<li>[ ] <strong>{MARK}:"
 
 # The plot in characters is the only block of code there is.
 _BLOCK: Final = re.compile("<pre><code.*?</code></pre>", re.DOTALL)
-
-# A job runner takes these for commands at the beginning of a line, even inside a block.
-_COMMANDS: Final = (("::", ": :"), ("##[", "## ["))
 
 # The width of the plot in characters, the points shown before and after an event, the parts in
 # which a whole run is shown, and the messages quoted from a log.
@@ -138,20 +135,8 @@ def _marks(one: Incident) -> list[Mark]:
 
 def _drawn(plot: Plot) -> str:
     """Return the plot in characters that look the same in every font."""
-    harmless = replace(
-        plot,
-        series=_renamed(plot.series),
-        companions=tuple(_renamed(series) for series in plot.companions),
-    )
-    lines = draw(harmless, Page(width=_WIDTH, ascii=True))
+    lines = draw(plot, Page(width=_WIDTH, ascii=True))
     return block("\n".join(line.plain for line in lines), "text")
-
-
-def _renamed(series: Series) -> Series:
-    role, column = series.role, series.column
-    for command, words in _COMMANDS:
-        role, column = role.replace(command, words), column.replace(command, words)
-    return replace(series, role=role, column=column)
 
 
 def _logged(one: Incident, plot: Plot) -> list[list[object]]:
