@@ -2,42 +2,39 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from stabdiag.comparison import resume
-from stabdiag.comparison.agreement import agree, too_little
-from stabdiag.comparison.configs import config_differs
-from stabdiag.comparison.died import rank_died
-from stabdiag.comparison.disagree import ranks_disagree
-from stabdiag.comparison.kind import kind_of, span
-from stabdiag.comparison.names import labels, rank_of
-from stabdiag.comparison.points import losses, partings
+from stabdiag.comparison import resume, seeds
+from stabdiag.comparison.kind import kind_of, rank_of, span
+from stabdiag.comparison.outcomes import AGREE, NOT_COMPARABLE
+from stabdiag.comparison.points import Study, losses, partings
+from stabdiag.comparison.ranks import rank_died, ranks_disagree
 from stabdiag.comparison.reruns import nondeterminism
-from stabdiag.comparison.seeds import seed_variance
-from stabdiag.comparison.settings import differences, settings
-from stabdiag.comparison.study import Study
-from stabdiag.errors import StabdiagError, did_you_mean
+from stabdiag.comparison.settings import config_differs, differences, settings
+from stabdiag.errors import StabdiagError
 from stabdiag.model.comparison import Comparison, Kind, Run
+from stabdiag.model.findings import Action, ActionKind
+from stabdiag.model.text import plural
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from stabdiag.model.findings import Finding
+    from stabdiag.model.findings import Finding, Scalar
     from stabdiag.model.history import History
     from stabdiag.model.limits import Limits
     from stabdiag.model.manifest import Manifest
 
-# Of more runs than this, the first is what the others are held against.
-_MOST_PAIRS = 12
+# Of more runs than this, the first is the reference.
+_MOST_PAIRS: Final = 12
 
-# What can be found of each kind of comparison, and of it what needs no common losses.
-_CHECKS = {
-    Kind.SEEDS: (seed_variance, config_differs),
+# What is looked for in each kind of comparison, and what of it needs no common losses.
+_CHECKS: Final = {
+    Kind.SEEDS: (seeds.seed_variance, config_differs),
     Kind.RERUNS: (nondeterminism, config_differs),
     Kind.RANKS: (rank_died, ranks_disagree, config_differs),
     Kind.RESUME: (resume.resume_parts, config_differs),
 }
-_FIRST = (rank_died, config_differs)
+_ALWAYS: Final = (rank_died, config_differs)
 
 
 def compare_runs(
@@ -47,7 +44,7 @@ def compare_runs(
     *,
     kind: str | None = None,
 ) -> Comparison:
-    """Compare runs with what is told of each.
+    """Compare runs, each with its manifest.
 
     Args:
         histories: two or more.
@@ -59,35 +56,34 @@ def compare_runs(
         StabdiagError: for fewer than two runs, or an unknown kind.
     """
     runs = _runs(histories, manifests)
-    chosen, why = _kind(runs, kind, limits)
+    chosen, why = kind_of(runs, kind, limits.compare)
     reference = _reference(runs, chosen)
-    found = {
-        run.label: {one.role: one for one in partings(reference, run, limits.compare)}
-        for run in runs
-        if run is not reference
-    }
     study = Study(
         kind=chosen,
         runs=runs,
         reference=reference,
-        partings=found,
+        partings={
+            run.label: partings(reference, run, limits.compare)
+            for run in runs
+            if run is not reference
+        },
         differences=differences(runs, chosen),
         limits=limits,
     )
     common = min(len(losses(reference.history, run.history)) for run in study.others)
-    findings = _findings(study, common)
-    told = chosen is Kind.SEEDS and _enough(study, common)
+    enough = _enough(study, common)
+    levels = seeds.ends(runs, limits.compare).levels if chosen is Kind.SEEDS and enough else ()
     return Comparison(
         kind=chosen,
         why=why,
         runs=runs,
         reference=reference.label,
         common=common,
-        findings=findings,
-        partings=tuple(one for roles in found.values() for one in roles.values()),
+        findings=_findings(study, common, enough=enough),
+        partings=tuple(study.all()),
         differences=study.differences,
         limits=limits,
-        levels=study.ends.levels if told else (),
+        levels=levels,
         notes=_notes(study),
     )
 
@@ -98,27 +94,22 @@ def _runs(histories: Sequence[History], manifests: Sequence[Manifest]) -> tuple[
             f"{histories[0].source.name if histories else 'no log'}: a comparison takes two runs "
             "or more; name each log, or one folder with a log of every rank (rank0.jsonl, …)"
         )
-    ranks = [
-        rank_of(history.source.name, manifest)
-        for history, manifest in zip(histories, manifests, strict=True)
-    ]
+    told = list(zip(histories, manifests, strict=True))
+    ranks = [rank_of(history.source.name, manifest) for history, manifest in told]
     return tuple(
         Run(label=label, history=history, manifest=manifest, rank=rank)
-        for label, history, manifest, rank in zip(
-            labels(ranks), histories, manifests, ranks, strict=True
-        )
+        for label, rank, (history, manifest) in zip(_labels(ranks), ranks, told, strict=True)
     )
 
 
-def _kind(runs: Sequence[Run], asked: str | None, limits: Limits) -> tuple[Kind, str]:
-    if asked is None:
-        return kind_of(runs, limits.compare)
-    if asked not in list(Kind):
-        raise StabdiagError(
-            f"runs cannot be compared as {asked!r}{did_you_mean(asked, list(Kind))} "
-            f"(there are: {', '.join(Kind)})"
-        )
-    return Kind(asked), "as was asked for"
+def _labels(ranks: Sequence[int | None]) -> list[str]:
+    """Return a label for each run: its rank, where each has one of its own, else a letter.
+
+    After Z come numbers.
+    """
+    if None not in ranks and len(set(ranks)) == len(ranks):
+        return [f"rank {rank}" for rank in ranks]
+    return [chr(ord("A") + i) if i < 26 else f"run {i + 1}" for i in range(len(ranks))]
 
 
 def _reference(runs: Sequence[Run], kind: Kind) -> Run:
@@ -137,23 +128,69 @@ def _together(one: Run, other: Run) -> int:
     return int(apart.argmax()) if apart.any() else len(both)
 
 
-def _findings(study: Study, common: int) -> tuple[Finding, ...]:
-    enough = _enough(study, common)
-    checks = _CHECKS[study.kind] if enough else [c for c in _CHECKS[study.kind] if c in _FIRST]
-    found = [one for check in checks for one in check(study)]
-    if not enough:
-        found.append(too_little(study, common))
-    if not found:
-        found.append(agree(study, common))
-    return tuple(sorted(found, key=lambda one: one.severity.rank))
-
-
 def _enough(study: Study, common: int) -> bool:
-    """Tell whether the runs have enough in common; a resume may follow without a common step."""
+    """Tell whether the runs have enough in common; a resume needs no common step."""
     wanted = study.limits.compare.min_points
     if study.kind is Kind.RESUME:
         return all(len(run.history.series.get("loss", ())) >= wanted for run in study.runs)
     return common >= wanted
+
+
+def _findings(study: Study, common: int, *, enough: bool) -> tuple[Finding, ...]:
+    checks = [check for check in _CHECKS[study.kind] if enough or check in _ALWAYS]
+    found = [one for check in checks for one in check(study)]
+    if not enough:
+        found.append(_too_little(study, common))
+    if not found:
+        told, numbers = _agreement(study, common)
+        found.append(AGREE.found(told, _next(study), measured=numbers))
+    return tuple(sorted(found, key=lambda one: one.severity.rank))
+
+
+def _too_little(study: Study, common: int) -> Finding:
+    told = ", ".join(f"{run.label} {len(run.history.series.get('loss', ()))}" for run in study.runs)
+    what = plural(common, "common step") if common else "no step in common"
+    return NOT_COMPARABLE.found(
+        f"The runs have {what} with a loss (logged: {told}). A comparison needs "
+        f"{study.limits.compare.min_points}, so whether they agree is unknown.",
+        Action(ActionKind.LOG_MORE, "Compare longer logs, or log at the same steps in all runs."),
+        measured={"common_points": common},
+    )
+
+
+def _agreement(study: Study, common: int) -> tuple[str, dict[str, Scalar]]:
+    """Return what to say of runs in which nothing was found, and its numbers."""
+    if study.kind is Kind.RESUME:
+        return resume.agreement(study)
+    numbers: dict[str, Scalar] = {"common_points": common}
+    others = any(one.step is not None for one in study.all())
+    if not study.parted("loss") and not (study.kind is Kind.RANKS and others):
+        roles = len({one.role for one in study.all()})
+        rest = f", and so is everything else logged ({plural(roles - 1, 'role')})"
+        told = rest if roles > 1 and not others else ""
+        return f"All {common} common losses are identical{told}.", numbers
+    if study.kind is Kind.SEEDS:
+        words, more = seeds.agreement(study)
+        return words, numbers | more
+    return (
+        f"Over {plural(common, 'common step')} the ranks hold the same network, as far as the logs "
+        "show. Their losses differ no more than their batches explain.",
+        numbers,
+    )
+
+
+def _next(study: Study) -> Action:
+    if study.kind is Kind.SEEDS and not study.parted("loss"):
+        return Action(
+            ActionKind.CHECK_SETTINGS,
+            "Check that the seed is used: different seeds should not give identical losses.",
+            setting="seed",
+        )
+    return Action(
+        ActionKind.DO_NOTHING,
+        "Nothing needs to be done about differences. Run `stabdiag check` to see whether each run "
+        "is healthy.",
+    )
 
 
 def _notes(study: Study) -> tuple[str, ...]:
@@ -161,7 +198,7 @@ def _notes(study: Study) -> tuple[str, ...]:
     bare = [run.label for run in study.runs if not settings(run)]
     notes = [f"no configuration is known for {', '.join(bare)}"] if bare else []
     notes += [
-        f"{run.label} holds {run.history.source.attempts} runs, of which the last is compared"
+        f"{run.label} holds {run.history.source.attempts} runs; the last is compared"
         for run in study.runs
         if run.history.source.attempts > 1
     ]
@@ -172,6 +209,6 @@ def _notes(study: Study) -> tuple[str, ...]:
         if 2 * lasts[0] < lasts[-1]:
             notes.append(
                 f"the seeds are compared up to step {lasts[0]}, where the shortest log ends; the "
-                f"longest goes on to {lasts[-1]}"
+                f"longest runs to {lasts[-1]}"
             )
     return tuple(notes)

@@ -10,7 +10,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from stabdiag.errors import StabdiagError, did_you_mean
-from stabdiag.formats.limits.rows import bounds
+from stabdiag.formats.limits import bounds
 from stabdiag.model.edges import QUESTIONS, Question
 from stabdiag.model.leaves import BY_SLUG, OUTCOMES
 from stabdiag.model.texts import filled, text

@@ -60,7 +60,7 @@ FORMATS: tuple[Format, ...] = (
             "comparison": Writer(module="compared.structured"),
             "overview": Writer(module="scans.structured"),
             "sheet": Writer(module="lists", function="sheet_json"),
-            "limits": Writer(module="limits.text", function="as_json"),
+            "limits": Writer(module="limits", function="as_json"),
             "logs": Writer(module="lists", function="logs_json"),
         },
     ),
@@ -68,7 +68,7 @@ FORMATS: tuple[Format, ...] = (
     Format(
         name="toml",
         suffixes=(".toml",),
-        writers={"limits": Writer(module="limits.text", function="toml")},
+        writers={"limits": Writer(module="limits", function="toml")},
     ),
     Format(
         name="svg",
@@ -88,7 +88,7 @@ FORMATS: tuple[Format, ...] = (
             "comparison": Writer(module="compared.markdown", options=("command",)),
             "overview": Writer(module="scans.markdown", options=("command",)),
             "sheet": Writer(module="lists", function="sheet_markdown"),
-            "limits": Writer(module="limits.text", function="markdown"),
+            "limits": Writer(module="limits", function="markdown"),
             "logs": Writer(module="lists", function="logs_markdown"),
         },
     ),

@@ -25,7 +25,7 @@ class Kind(StrEnum):
 
 
 class Bearing(StrEnum):
-    """Whether a setting that differs can explain that runs part."""
+    """Whether a setting that differs can explain why runs part."""
 
     EXPLAINS = "explains"
     MAY = "may explain"
@@ -35,9 +35,9 @@ class Bearing(StrEnum):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Run:
-    """One of the runs: the label by which sentences call it, its log, what is told of it.
+    """One of the runs: the label that stands for it in sentences, its log, its manifest.
 
-    ``rank`` is its number among the ranks of a job, as its name or its manifest tells it.
+    ``rank`` is its number among the ranks of a job, by its name or its manifest.
     """
 
     label: str
@@ -79,7 +79,7 @@ class Parting:
 class Difference:
     """A setting that differs between the runs: its value by the label of each, and its bearing.
 
-    A run that does not tell the setting has None.
+    A run that does not record the setting has None.
     """
 
     key: str
@@ -101,9 +101,9 @@ class Level:
 class Comparison:
     """What was found of several runs.
 
-    ``diagnosis`` is the first of ``findings``, the worst. ``why`` says on what grounds the runs are
-    taken for what they are; ``common`` counts the losses of the first run and the one with which it
-    shares fewest. ``reference`` labels the run that the others are held against. ``partings`` has
+    ``diagnosis`` is the first of ``findings``, the worst. ``why`` says why the runs count as this
+    kind; ``common`` counts the losses of the first run and the one with which it
+    shares fewest. ``reference`` labels the run that the others are compared with. ``partings`` has
     one entry for each role and each other run, ``levels`` one for each run whose end was compared.
     """
 

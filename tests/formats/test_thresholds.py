@@ -9,7 +9,7 @@ import pytest
 from rich.cells import cell_len
 
 from stabdiag.formats import names, render
-from stabdiag.formats.limits.rows import ROWS, filled, source
+from stabdiag.formats.limits import ROWS, filled, source
 from stabdiag.model.limits import Limits
 
 CHANGED = Limits().override({"spike.sigma": 4, "divergence.significance": 1e-6})

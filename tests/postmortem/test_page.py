@@ -14,7 +14,7 @@ import pytest
 import stabdiag
 from stabdiag import postmortem
 from stabdiag.formats.canvas import svg_chart
-from stabdiag.formats.postmortem.blanks import MARK
+from stabdiag.formats.postmortem.document import MARK
 from stabdiag.formats.subject import Mark, choose
 
 if TYPE_CHECKING:

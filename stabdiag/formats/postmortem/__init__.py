@@ -1,7 +1,8 @@
-"""The post-mortem of a run: the document that one writes after a spike or a NaN, filled in.
+"""The post-mortem of a run: the document one writes after a spike or a NaN, filled in.
 
 A report says what is wrong now. A post-mortem is for those who were not there: what happened when,
 what it cost, how it is known, what was ruled out, what to do, and what is left for a person to say.
+It is one Markdown template; the HTML page is made from the same text.
 """
 
 from __future__ import annotations
@@ -13,18 +14,14 @@ if TYPE_CHECKING:
 
 
 def markdown(report: Report, *, detected: Detected | None = None) -> str:
-    """Return the post-mortem of a report as Markdown.
-
-    ``detected`` tells from which step on the log was enough.
-    """
+    """Return the post-mortem as Markdown."""
     from stabdiag.formats.postmortem.document import write
 
     return write(report, detected).markdown
 
 
 def html(report: Report, *, detected: Detected | None = None) -> str:
-    """Return the post-mortem of a report as one HTML page."""
-    from stabdiag.formats.postmortem.document import write
-    from stabdiag.formats.postmortem.webpage import webpage
+    """Return the post-mortem as one HTML page that fetches nothing and runs nothing."""
+    from stabdiag.formats.postmortem.document import webpage, write
 
     return webpage(write(report, detected))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from stabdiag.formats.limits.rows import ROWS, bounds, filled, source
+from stabdiag.formats.limits import ROWS, bounds, filled, source
 from stabdiag.formats.measured import number
 from stabdiag.formats.terminal.page import GAP, columns, printed
 from stabdiag.model.limits.declare import TREE
