@@ -18,8 +18,7 @@ from rich.cells import cell_len
 from stabdiag.errors import StabdiagError
 from stabdiag.formats import names
 from stabdiag.formats.scans import FORMATS, render
-from stabdiag.formats.scans.csv import escape
-from stabdiag.formats.scans.structured import schema
+from stabdiag.formats.scans.overview_data import escape, schema
 from stabdiag.model.scan import Common, Overview, Row, Split
 from stabdiag.scan.overview import overview_of
 from stabdiag.scan.rows import table_of
@@ -45,7 +44,7 @@ PLAIN = "plain"
 
 @pytest.fixture(autouse=True)
 def _one_version(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("structured", "markdown", "html", "junit"):
+    for module in ("overview_text", "overview_data", "overview_page"):
         monkeypatch.setattr(f"stabdiag.formats.scans.{module}.__version__", "VERSION")
 
 
