@@ -176,8 +176,8 @@ def scan(
             return options.Exit(128 + (caught or [signal.SIGINT])[0])
         for line in found.passed.told():
             tell(line)
-        told = {"command": command("scan", paths, flags), "fail_on": fail_on}
-        told |= terminal(None, color)
+        again = command("scan", paths, flags)
+        told = {"command": again, "fail_on": fail_on, **terminal(None, color)}
         _write(found.overview, [(None, chosen), *beside], told)
     return _exit_of(found.overview, fail_on)
 

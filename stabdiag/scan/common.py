@@ -139,7 +139,7 @@ def in_common(rows: Rows) -> tuple[tuple[Common, ...], Compared]:
 def _outcomes(table: pa.Table) -> Iterator[tuple[str, Mask]]:
     """Yield which runs have each frequent outcome; first any error, if that is several outcomes."""
     bad = pc.is_in(table["severity"], pa.array(["error", "warning"])).to_numpy()
-    failed = pc.equal(table["severity"], "error").to_numpy()
+    failed = pc.is_in(table["severity"], pa.array(["error"])).to_numpy()
     names, codes = coded(table["outcome"])
     each = {name: codes == i for i, name in sorted(enumerate(names), key=lambda one: one[1])}
     each = {name: has for name, has in each.items() if bad[has.argmax()]}
@@ -271,7 +271,7 @@ def _unpacked(maps: Any) -> Iterator[tuple[str, Ints, pa.Array[Any]]]:
     keys = maps.keys[offsets[0] : offsets[-1]].dictionary_encode()
     items = maps.items[offsets[0] : offsets[-1]]
     codes = keys.indices.to_numpy()
-    holds = np.repeat(np.arange(len(maps)), np.diff(offsets)).astype(np.int32)
+    holds: Any = np.repeat(np.arange(len(maps), dtype=np.int32), np.diff(offsets))
     order = np.argsort(codes, kind="stable")
     ends = np.cumsum(np.bincount(codes, minlength=len(keys.dictionary)))
     for name, begin, end in zip(keys.dictionary.to_pylist(), [0, *ends], ends, strict=False):
@@ -292,7 +292,7 @@ def _setting(name: str, rows: Ints, values: pa.ChunkedArray[Any], runs: int) -> 
         held, number = _texts(levels, np.bincount(code, minlength=len(levels)))
     if len(held) < 2:
         return None
-    codes = np.full(runs, -1, dtype=np.int32)
+    codes: Ints = np.full(runs, -1, dtype=np.int32)
     codes[rows] = number[code]
     count = np.bincount(codes[rows], minlength=len(held))
     ordered = numbers is not None and len(held) > 2
@@ -301,7 +301,7 @@ def _setting(name: str, rows: Ints, values: pa.ChunkedArray[Any], runs: int) -> 
     elif len(held) == 2 and held[1] is not None:  # one value: the other is its inverse
         at = np.array([count.argmin()])
     else:
-        at = np.flatnonzero(np.not_equal(held, None))
+        at = np.array([i for i, value in enumerate(held.tolist()) if value is not None])
     if not len(at):
         return None
     return Setting(name=name, codes=codes, values=held, ordered=ordered, at=at)

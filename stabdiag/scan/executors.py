@@ -291,11 +291,11 @@ def without_pandas() -> None:
     """
     import pyarrow as pa
 
-    sys.meta_path.insert(0, _NoPandas)  # type: ignore[arg-type]
+    sys.meta_path.insert(0, _NoPandas)
     try:
         pa.array([0])
     finally:
-        sys.meta_path.remove(_NoPandas)  # type: ignore[arg-type]
+        sys.meta_path.remove(_NoPandas)
 
 
 def _dies_late(nowhere: TextIO, seconds: float | None) -> None:

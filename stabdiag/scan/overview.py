@@ -108,7 +108,7 @@ class _Held:
         rank = _ranks(table["severity"])
         lost = np.nan_to_num(_numbers(table, "lost_steps")).astype(np.int64)
         paths = rows.columns("path")["path"]
-        keys = pa.table({"rank": rank, "lost": -lost, "path": paths})
+        keys = pa.table([pa.array(rank), pa.array(-lost), paths], names=["rank", "lost", "path"])
         order = pc.sort_indices(keys, [(name, "ascending") for name in keys.column_names])
         return cls(
             rows=rows,
@@ -202,7 +202,8 @@ def _unread(rows: Rows) -> list[Unread]:
     found: dict[str, tuple[int, str]] = {}
     for table in rows.batches(["severity", "path", "reason"]):
         left = table.filter(table["severity"].is_null())
-        for path, reason in zip(left["path"].to_pylist(), left["reason"].to_pylist(), strict=True):
+        columns: Any = (left["path"].to_pylist(), left["reason"].to_pylist())
+        for path, reason in zip(*columns, strict=True):
             bare = _NUMBER.sub("…", (reason or "").replace(path, "").lstrip(": "))
             logs, example = found.get(bare, (0, path))
             found[bare] = logs + 1, example

@@ -101,7 +101,7 @@ class Rows:
         """Yield some columns of all rows, a limited number of rows at a time."""
         held: list[pa.Table] = []
         for part, which in zip(self.parts, self.which, strict=True):
-            held.append(read_part(part, names).take(pa.array(which)))
+            held.append(read_part(part, names).take(which))
             if sum(one.num_rows for one in held) >= _TABLE:
                 yield pa.concat_tables(held)
                 held = []
@@ -128,8 +128,8 @@ class Rows:
         for i, (part, which) in enumerate(zip(self.parts, self.which, strict=True)):
             wanted = at[order[bounds[i] : bounds[i + 1]]] - begins[i]
             if len(wanted):
-                tables.append(read_part(part, names).take(pa.array(which[wanted])))
-        return pa.concat_tables(tables).take(pa.array(np.argsort(order, kind="stable")))
+                tables.append(read_part(part, names).take(which[wanted]))
+        return pa.concat_tables(tables).take(np.argsort(order, kind="stable"))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
