@@ -27,7 +27,7 @@ from build_pictures import pictures
 import stabdiag
 from stabdiag.explain.pages import PAGES, page
 from stabdiag.formats import render
-from stabdiag.formats.scans.terminal import OverviewPage
+from stabdiag.formats.scans.overview_text import OverviewPage
 from stabdiag.formats.terminal import picture as drawn
 from stabdiag.model.findings import ActionKind
 from stabdiag.model.manifest.keys import KEYS

@@ -93,20 +93,21 @@ def temporary_space() -> Iterator[None]:
 
 @contextmanager
 def written_whole(output: Path) -> Iterator[BinaryIO]:
-    """Give a file in memory that is written to ``output`` when all went well.
+    """Give a file that takes the place of ``output`` when all went well.
 
     Raises:
         StabdiagError: If the file cannot be written.
     """
-    whole = BytesIO()
-    yield whole
     try:
         if output.is_dir():
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
         if _takes_bytes(output):
+            whole = BytesIO()
+            yield whole
             _hand_on(output, whole.getvalue())
         else:
-            _put_in_place(Path(os.path.realpath(output)), whole.getvalue())
+            with _put_in_place(Path(os.path.realpath(output))) as file:
+                yield file
     except OSError as error:
         raise StabdiagError(f"{output}: cannot be written ({error.strerror})") from None
 
@@ -142,14 +143,15 @@ def _hand_on(output: Path, whole: bytes) -> None:
         file.write(whole)
 
 
-def _put_in_place(output: Path, whole: bytes) -> None:
-    """Write a file beside ``output`` that takes its place, and its permissions."""
+@contextmanager
+def _put_in_place(output: Path) -> Iterator[BinaryIO]:
+    """Give a file beside ``output`` that takes its place, and its permissions."""
     mode = stat.S_IMODE(output.stat().st_mode) if output.exists() else None
     part = output.with_name(f".stabdiag-{os.urandom(8).hex()}.part")  # as short as names may be
     opener = partial(os.open, mode=0o666 if mode is None else mode)
     try:
         with open(part, "xb", opener=opener) as file:
-            file.write(whole)
+            yield file
         if mode is not None:
             part.chmod(mode)
         part.replace(output)

@@ -6,6 +6,7 @@ import gc
 import signal
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
@@ -16,10 +17,11 @@ from stabdiag.cli.terminal import check_outputs, tell, terminal, write
 from stabdiag.errors import StabdiagError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from types import FrameType
 
     from stabdiag.cli.scan_display import ScanDisplay
+    from stabdiag.model.scan import Overview
     from stabdiag.scan.scan import Progress
 
 # The one format that is no text.
@@ -121,16 +123,14 @@ def scan(
 ) -> options.Exit:
     """Diagnose every run below some paths, and say what those that failed have in common."""
     from stabdiag.cli.scan_display import scan_display
-    from stabdiag.formats import names, render
-    from stabdiag.model.findings import Severity, fails
-    from stabdiag.scan.process import without_pandas
-    from stabdiag.scan.rows import write_rows
+    from stabdiag.formats import names
+    from stabdiag.scan.executors import without_pandas
     from stabdiag.scan.scan import asked, scan_into
 
     beside = options.besides_of(also, [*names("overview"), _ROWS])
     check_outputs([path for path, _ in beside], paths, config)
     if format == _ROWS:
-        raise StabdiagError("parquet is no text: --write parquet=FILE, or -o FOLDER, writes it")
+        raise StabdiagError("parquet is not text: use --write parquet=FILE, or -o FOLDER")
     chosen = options.format_of(format, None, names("overview"))
     gc.enable()  # a command that is soon over does without
     ask = asked(
@@ -142,26 +142,6 @@ def scan(
         timeout=timeout,
     )
     without_pandas()
-    caught: list[int] = []
-    try:
-        with _stopping(caught), scan_display(color) as display:
-            found = scan_into(
-                paths,
-                store,
-                ask,
-                executor=executor,
-                scheduler=scheduler,
-                jobs=jobs,
-                where=where,
-                top=top,
-                show=_shown_by(display),
-                stopped=lambda: bool(caught),
-            )
-    except KeyboardInterrupt:
-        tell(f"stopped; {'the same command goes on' if store else 'nothing is kept without -o'}")
-        return options.Exit(128 + (caught or [signal.SIGINT])[0])
-    for line in found.passed.told():
-        tell(line)
     flags = {
         "--output": store,
         "--where": where,
@@ -173,14 +153,51 @@ def scan(
         "--config": config,
         "--literal": literal,
     }
-    told = {"command": command("scan", paths, flags), "fail_on": fail_on}
-    overview = found.overview
-    for path, name in beside:
-        if name == _ROWS:
+    caught: list[int] = []
+    with TemporaryDirectory(prefix="stabdiag-scan-") as nowhere:
+        try:
+            with _stopping(caught), scan_display(color) as display:
+                found = scan_into(
+                    paths,
+                    store or Path(nowhere),
+                    ask,
+                    executor=executor,
+                    scheduler=scheduler,
+                    jobs=jobs,
+                    where=where,
+                    top=top,
+                    show=_shown_by(display),
+                    stopped=lambda: bool(caught),
+                )
+        except KeyboardInterrupt:
+            kept = "the same command goes on" if store else "nothing is kept without -o"
+            tell(f"stopped; {kept}")
+            return options.Exit(128 + (caught or [signal.SIGINT])[0])
+        for line in found.passed.told():
+            tell(line)
+        again = command("scan", paths, flags)
+        told = {"command": again, "fail_on": fail_on, **terminal(None, color)}
+        _write(found.overview, [(None, chosen), *beside], told)
+    return _exit_of(found.overview, fail_on)
+
+
+def _write(
+    overview: Overview, outputs: Sequence[tuple[Path | None, str]], told: Mapping[str, object]
+) -> None:
+    """Write the overview in each format, files first."""
+    from stabdiag.formats.scans import pieces
+    from stabdiag.scan.rows import write_rows
+
+    for path, name in (*outputs[1:], outputs[0]):
+        if path is not None and name == _ROWS:
             write_rows(overview.rows, path)
         else:
-            write(render(overview, name, "overview", **told), path)
-    write(render(overview, chosen, "overview", **told, **terminal(None, color)), None)
+            write(pieces(overview, name, **told), path)
+
+
+def _exit_of(overview: Overview, fail_on: options.FailOn) -> options.Exit:
+    from stabdiag.model.findings import Severity, fails
+
     severities = {one.severity for one in overview.counts}
     if any(one is not None and fails(Severity(one), fail_on) for one in severities):
         return options.Exit.FOUND

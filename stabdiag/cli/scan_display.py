@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from stabdiag.cli.terminal import tell
-from stabdiag.formats.scans.words import name
+from stabdiag.formats.scans import name
 from stabdiag.model.scan import UNREAD
 from stabdiag.model.text import plural
 

@@ -14,7 +14,7 @@ from stabdiag.errors import StabdiagError
 from stabdiag.files import keep_inputs, refuse_unwritable, written_whole
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from contextlib import AbstractContextManager
 
     from typing_extensions import Buffer
@@ -82,22 +82,34 @@ def check_outputs(
     keep_inputs(outputs, [*inputs, *config_files(Path.cwd(), config)])
 
 
-def write(text: str, output: Path | None) -> None:
-    """Write to the terminal, or to a file as a whole or not at all."""
-    text = text if not text or text.endswith("\n") else f"{text}\n"
+def write(text: str | Iterable[str], output: Path | None) -> None:
+    """Write text, or pieces of it, to the terminal, or to a file as a whole or not at all."""
+    pieces = _ended([text] if isinstance(text, str) else text)
     if output is None:
-        _print(text)
+        for piece in pieces:
+            _print(piece)
+        sys.stdout.flush()
         return
     with written_whole(output) as file:
-        file.write(text.encode())
+        file.writelines(piece.encode() for piece in pieces)
+
+
+def _ended(pieces: Iterable[str]) -> Iterator[str]:
+    """Yield pieces of text, and the end of the last line where it is missing."""
+    last = ""
+    for piece in pieces:
+        last = piece or last
+        yield piece
+    if last and not last.endswith("\n"):
+        yield "\n"
 
 
 def _print(text: str) -> None:
     try:
         sys.stdout.write(text)
     except UnicodeEncodeError:  # a format that is UTF-8, on a system that is not
+        sys.stdout.flush()
         sys.stdout.buffer.write(text.encode())
-    sys.stdout.flush()
 
 
 def add_to_summary(report: Report, command: str) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from stabdiag.errors import StabdiagError, did_you_mean, refuse_unknown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
 Kind: TypeAlias = Literal[
     "report", "postmortem", "comparison", "overview", "sheet", "limits", "logs"
@@ -46,7 +46,9 @@ FORMATS: tuple[Format, ...] = (
         writers={
             "report": Writer(module="terminal", options=(*_SCREEN, "verbose")),
             "comparison": Writer(module="compared.terminal", options=(*_SCREEN, "verbose")),
-            "overview": Writer(module="scans.terminal", options=_SCREEN),
+            "overview": Writer(
+                module="scans.overview_text", function="terminal_of", options=_SCREEN
+            ),
             "sheet": Writer(module="lists", function="sheet_page", options=_SCREEN),
             "limits": Writer(module="terminal.limits", options=_SCREEN),
             "logs": Writer(module="lists", function="logs_page", options=_SCREEN),
@@ -58,13 +60,15 @@ FORMATS: tuple[Format, ...] = (
         writers={
             "report": Writer(module="json", options=("indent",)),
             "comparison": Writer(module="compared.structured"),
-            "overview": Writer(module="scans.structured"),
+            "overview": Writer(module="scans.overview_data", function="json_of"),
             "sheet": Writer(module="lists", function="sheet_json"),
             "limits": Writer(module="limits", function="as_json"),
             "logs": Writer(module="lists", function="logs_json"),
         },
     ),
-    Format(name="csv", writers={"overview": Writer(module="scans.csv")}),
+    Format(
+        name="csv", writers={"overview": Writer(module="scans.overview_data", function="csv_of")}
+    ),
     Format(
         name="toml",
         suffixes=(".toml",),
@@ -86,7 +90,9 @@ FORMATS: tuple[Format, ...] = (
             "report": Writer(module="markdown", options=("command",)),
             "postmortem": Writer(module="postmortem", function="markdown", options=("detected",)),
             "comparison": Writer(module="compared.markdown", options=("command",)),
-            "overview": Writer(module="scans.markdown", options=("command",)),
+            "overview": Writer(
+                module="scans.overview_text", function="markdown_of", options=("command",)
+            ),
             "sheet": Writer(module="lists", function="sheet_markdown"),
             "limits": Writer(module="limits", function="markdown"),
             "logs": Writer(module="lists", function="logs_markdown"),
@@ -96,7 +102,7 @@ FORMATS: tuple[Format, ...] = (
         name="github",
         writers={
             "report": Writer(module="github"),
-            "overview": Writer(module="scans.github"),
+            "overview": Writer(module="scans.overview_text", function="github_of"),
         },
     ),
     Format(name="gitlab", writers={"report": Writer(module="issues", function="gitlab")}),
@@ -105,7 +111,9 @@ FORMATS: tuple[Format, ...] = (
         suffixes=(".xml",),
         writers={
             "report": Writer(module="junit", options=("fail_on",)),
-            "overview": Writer(module="scans.junit", options=("fail_on",)),
+            "overview": Writer(
+                module="scans.overview_data", function="junit_of", options=("fail_on",)
+            ),
         },
     ),
     Format(name="sarif", suffixes=(".sarif",), writers={"report": Writer(module="sarif")}),
@@ -115,7 +123,9 @@ FORMATS: tuple[Format, ...] = (
         writers={
             "report": Writer(module="html", options=("command",)),
             "postmortem": Writer(module="postmortem", function="html", options=("detected",)),
-            "overview": Writer(module="scans.html", options=("command",)),
+            "overview": Writer(
+                module="scans.overview_page", function="html_of", options=("command",)
+            ),
         },
     ),
 )
@@ -131,7 +141,9 @@ def by_suffix(suffix: str) -> str | None:
     return next((one.name for one in FORMATS if suffix.lower() in one.suffixes), None)
 
 
-def writer(format: str, kind: Kind = "report") -> tuple[Callable[..., str], tuple[str, ...]]:
+def writer(
+    format: str, kind: Kind = "report"
+) -> tuple[Callable[..., str | Iterable[str]], tuple[str, ...]]:
     """Load the function that writes something in a format; return it with its options.
 
     Raises:
@@ -140,7 +152,7 @@ def writer(format: str, kind: Kind = "report") -> tuple[Callable[..., str], tupl
     refuse_unknown(format, names(kind))
     chosen = next(entry.writers[kind] for entry in FORMATS if entry.name == format)
     module = import_module(f"stabdiag.formats.{chosen.module}")
-    write: Callable[..., str] = getattr(module, chosen.function)
+    write: Callable[..., str | Iterable[str]] = getattr(module, chosen.function)
     return write, chosen.options
 
 
@@ -158,4 +170,5 @@ def render(subject: object, format: str, kind: Kind = "report", /, **options: ob
     for option in options:
         if option not in known:
             raise StabdiagError(f"no format takes {option!r}{did_you_mean(option, known)}")
-    return write(subject, **{name: options[name] for name in taken if name in options})
+    written = write(subject, **{name: options[name] for name in taken if name in options})
+    return written if isinstance(written, str) else "".join(written)

@@ -5,8 +5,11 @@ All of them are ``concurrent.futures.Executor``, and nothing more is asked of th
 
 from __future__ import annotations
 
+import faulthandler
+import gc
 import os
 import pickle
+import signal
 import subprocess
 import sys
 from concurrent.futures import BrokenExecutor, Executor, Future
@@ -16,7 +19,7 @@ from functools import partial
 from importlib import import_module
 from queue import SimpleQueue
 from threading import Lock, Thread
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TextIO
 
 from stabdiag.errors import StabdiagError
 
@@ -209,7 +212,9 @@ class Workers(Executor):
             self._buried(process)
 
     def _started(self) -> subprocess.Popen[bytes]:
-        begin = f"import sys; sys.path[:] = {sys.path!r}; from stabdiag.scan.process import serve; "
+        begin = (
+            f"import sys; sys.path[:] = {sys.path!r}; from stabdiag.scan.executors import serve; "
+        )
         with self._lock:
             if self._closed:
                 raise EOFError
@@ -242,3 +247,60 @@ def _answer(process: subprocess.Popen[bytes], call: bytes) -> tuple[Any, BaseExc
     process.stdin.flush()
     found: tuple[Any, BaseException | None] = pickle.load(process.stdout)
     return found
+
+
+def serve() -> None:
+    """Answer calls until there are no more, or whoever makes them is gone."""
+    # Ctrl-C is for whoever called, and ends the calls.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    calls = sys.stdin.buffer
+    answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # a stray print is no answer
+    without_pandas()
+    from stabdiag.scan import work
+
+    nowhere = open(os.devnull, "w")  # noqa: SIM115, PTH123 - open to the end
+    work.impatient = partial(_dies_late, nowhere)
+    gc.freeze()
+    gc.disable()
+    with suppress(BrokenPipeError):
+        while size := int.from_bytes(calls.read(8), "little"):
+            call, args, kwargs = pickle.loads(calls.read(size))
+            answer: tuple[object, Exception | None]
+            try:
+                answer = call(*args, **kwargs), None
+            except Exception as error:  # noqa: BLE001 - it is the caller's to judge
+                answer = None, error
+            pickle.dump(answer, answers, protocol=5)
+            answers.flush()
+            gc.collect()
+    os._exit(0)
+
+
+class _NoPandas:
+    @staticmethod
+    def find_spec(name: str, *_: object) -> None:
+        if name == "pandas":
+            raise ImportError(name)
+
+
+def without_pandas() -> None:
+    """Keep Arrow, in a process of our own, from importing pandas: half a second and 30 MB.
+
+    Arrow does so once, to ask whether a list is one of pandas' kinds.
+    """
+    import pyarrow as pa
+
+    sys.meta_path.insert(0, _NoPandas)
+    try:
+        pa.array([0])
+    finally:
+        sys.meta_path.remove(_NoPandas)
+
+
+def _dies_late(nowhere: TextIO, seconds: float | None) -> None:
+    """End the process in so many seconds, whatever holds it: None lets it live."""
+    if seconds is None:
+        faulthandler.cancel_dump_traceback_later()
+        return
+    faulthandler.dump_traceback_later(seconds, exit=True, file=nowhere)

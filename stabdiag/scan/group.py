@@ -48,11 +48,6 @@ _ATTEMPT: Final = re.compile(r"(attempt|restart|retry|part)[-_.]?\d{1,4}(?!\d)",
 _EVENTS: Final = "tfevents"
 
 
-def storable_text(text: str) -> str:
-    """Return a text that is valid Unicode, as not every file name is."""
-    return text if text.isascii() else text.encode(errors="backslashreplace").decode()
-
-
 @dataclass(frozen=True, slots=True)
 class File:
     """A file in a folder: its path from there, its size, when it was written, and its etag."""

@@ -1,20 +1,34 @@
-"""Rows as an Arrow table, and back: what a scan stores, and what its overview is made of."""
+"""Rows as Arrow tables, and back; most of them stay on the disk until they are shown."""
 
 from __future__ import annotations
 
-from dataclasses import fields
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
 import pyarrow as pa
 
+from stabdiag.errors import StabdiagError
 from stabdiag.files import written_whole
 from stabdiag.model.scan import Row
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from pathlib import Path
+    from collections.abc import Iterable, Iterator, Sequence
 
-_AT_ONCE = 1000
+    from stabdiag.model.arrays import Ints, Mask
+
+VERSION: Final = 1
+"""Of the layout of a store; each part names it in its metadata."""
+
+METADATA: Final = b"stabdiag-scan"
+
+# Rows held at once: as objects, and as a table.
+_OBJECTS: Final = 1000
+_TABLE: Final = 20_000
+
+# The largest whole number in a table.
+_LARGEST: Final = (1 << 63) - 1
 
 _TYPES: dict[str, pa.DataType] = {
     "str": pa.string(),
@@ -29,16 +43,110 @@ SCHEMA = pa.schema(
 
 
 def table_of(rows: Iterable[Row]) -> pa.Table:
-    """Return rows as a table with a column for each field of a row, a batch of them at a time."""
-    batches: list[pa.RecordBatch] = []
-    held: list[dict[str, Any]] = []
-    for row in rows:
-        held.append({**vars(row), "settings": list(row.settings.items())})
-        if len(held) == _AT_ONCE:
-            batches.append(_batch(held))
-            held = []
-    batches.append(_batch(held))
-    return pa.Table.from_batches(batches, schema=SCHEMA)
+    """Return rows as a table with a column for each field."""
+    held = [{name: _storable(value) for name, value in vars(row).items()} for row in rows]
+    return pa.Table.from_pylist(held, schema=SCHEMA)
+
+
+def _storable(value: Any) -> Any:
+    """Return a value that can be written: not every file name is text, nor every number small."""
+    if isinstance(value, str):
+        return storable_text(value)
+    if isinstance(value, dict):
+        return [(storable_text(name), storable_text(one)) for name, one in value.items()]
+    return None if isinstance(value, int) and not -_LARGEST <= value <= _LARGEST else value
+
+
+def storable_text(text: str) -> str:
+    """Return a text that is valid Unicode, as not every file name is."""
+    return text if text.isascii() else text.encode(errors="backslashreplace").decode()
+
+
+def rows_of(table: pa.Table) -> Iterator[Row]:
+    """Yield the rows of a table; only a few are objects at a time."""
+    for batch in table.to_batches(max_chunksize=_OBJECTS):
+        for values in batch.to_pylist():
+            values["curve"] = tuple(values["curve"] or ())
+            values["settings"] = dict(values["settings"] or ())
+            # A column that an older version did not write is null.
+            yield Row(**{name: value for name, value in values.items() if value is not None})
+
+
+def coded(column: pa.ChunkedArray[Any]) -> tuple[list[Any], Ints]:
+    """Return the different values of a column, and the number of each row's."""
+    encoded: Any = column.combine_chunks().dictionary_encode(null_encoding="encode")
+    return encoded.dictionary.to_pylist(), encoded.indices.to_numpy().astype(np.int64)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Rows:
+    """Rows in Parquet files, or in tables; ``which`` numbers those of each that count."""
+
+    parts: Sequence[Path | pa.Table]
+    which: Sequence[Ints]
+
+    @classmethod
+    def of(cls, rows: Rows | pa.Table | Iterable[Row]) -> Rows:
+        """Return rows, a table or objects as rows."""
+        if isinstance(rows, Rows):
+            return rows
+        table = rows if isinstance(rows, pa.Table) else table_of(rows)
+        return cls(parts=(table,), which=(np.arange(table.num_rows),))
+
+    def __len__(self) -> int:
+        """Return how many there are."""
+        return sum(map(len, self.which))
+
+    def batches(self, names: Sequence[str]) -> Iterator[pa.Table]:
+        """Yield some columns of all rows, a limited number of rows at a time."""
+        held: list[pa.Table] = []
+        for part, which in zip(self.parts, self.which, strict=True):
+            held.append(read_part(part, names).take(which))
+            if sum(one.num_rows for one in held) >= _TABLE:
+                yield pa.concat_tables(held)
+                held = []
+        if held:
+            yield pa.concat_tables(held)
+
+    def columns(self, *names: str) -> pa.Table:
+        """Return some columns of all rows."""
+        empty = SCHEMA.empty_table().select(names)
+        return pa.concat_tables([empty, *self.batches(names)])
+
+    def filter(self, mask: Mask) -> Rows:
+        """Return those of the rows for which it is true."""
+        masks = np.split(mask, np.cumsum([len(one) for one in self.which])[:-1])
+        which = [one[kept] for one, kept in zip(self.which, masks, strict=True)]
+        return Rows(parts=self.parts, which=which)
+
+    def take(self, at: Ints, names: Sequence[str] = SCHEMA.names) -> pa.Table:
+        """Return rows by their numbers, in that order; only the parts that hold them are read."""
+        order = np.argsort(at, kind="stable")
+        begins = np.cumsum([0, *map(len, self.which)])
+        bounds = np.searchsorted(at[order], begins)
+        tables = [SCHEMA.empty_table().select(names)]
+        for i, (part, which) in enumerate(zip(self.parts, self.which, strict=True)):
+            wanted = at[order[bounds[i] : bounds[i + 1]]] - begins[i]
+            if len(wanted):
+                tables.append(read_part(part, names).take(which[wanted]))
+        return pa.concat_tables(tables).take(np.argsort(order, kind="stable"))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Ordered:
+    """Rows in an order; they are read each time that they are gone through."""
+
+    rows: Rows
+    order: Ints
+
+    def __iter__(self) -> Iterator[Row]:
+        for table in self.tables():
+            yield from rows_of(table)
+
+    def tables(self) -> Iterator[pa.Table]:
+        """Yield them as tables, a limited number of rows at a time."""
+        for begin in range(0, len(self.order), _TABLE):
+            yield self.rows.take(self.order[begin : begin + _TABLE])
 
 
 def write_rows(rows: Iterable[Row], output: Path) -> None:
@@ -49,31 +157,43 @@ def write_rows(rows: Iterable[Row], output: Path) -> None:
     """
     from pyarrow import parquet
 
-    with written_whole(output) as file:
-        parquet.write_table(table_of(rows), file, compression="zstd")
+    tables = rows.tables() if isinstance(rows, Ordered) else [table_of(rows)]
+    with (
+        written_whole(output) as file,
+        parquet.ParquetWriter(file, SCHEMA, compression="zstd") as writer,
+    ):
+        for table in tables:
+            writer.write_table(table)
 
 
-def _batch(rows: list[dict[str, Any]]) -> pa.RecordBatch:
+def read_part(part: Path | pa.Table, names: Sequence[str]) -> pa.Table:
+    """Read some columns of a part; those that an older version did not write are null.
+
+    Raises:
+        StabdiagError: if it cannot be read, or a newer version wrote it.
+    """
+    if isinstance(part, pa.Table):
+        return part.select(names)
+    import json
+
+    from pyarrow import parquet
+
     try:
-        return pa.RecordBatch.from_pylist(rows, schema=SCHEMA)
-    except UnicodeEncodeError:
-        return pa.RecordBatch.from_pylist([_encodable(row) for row in rows], schema=SCHEMA)
-
-
-def _encodable(value: Any) -> Any:
-    r"""Return a value whose texts are fit for UTF-8: a file's name may hold what is ``\udcff``."""
-    if isinstance(value, str):
-        return value.encode("utf-8", "backslashreplace").decode("utf-8")
-    if isinstance(value, dict):
-        return {name: _encodable(one) for name, one in value.items()}
-    return type(value)(map(_encodable, value)) if isinstance(value, list | tuple) else value
-
-
-def rows_of(table: pa.Table) -> Iterator[Row]:
-    """Yield the rows of a table, of which no more than some are objects at a time."""
-    for batch in table.to_batches(max_chunksize=_AT_ONCE):
-        for told in batch.to_pylist():
-            told["curve"] = tuple(told["curve"] or ())
-            told["settings"] = dict(told["settings"] or ())
-            # What an older version did not write is null.
-            yield Row(**{name: value for name, value in told.items() if value is not None})
+        with parquet.ParquetFile(part) as file:
+            there = file.schema_arrow
+            found: Any = json.loads((there.metadata or {}).get(METADATA, b"{}"))
+            present = [name for name in names if name in there.names]
+            table = file.read(present, use_threads=False)
+    except (OSError, pa.ArrowException, ValueError) as error:
+        reason = (str(error).splitlines() or [""])[0]
+        raise StabdiagError(
+            f"{part}: cannot be read ({reason}); move it out of the store"
+        ) from None
+    if found.get("version") != VERSION:
+        raise StabdiagError(
+            f"{part}: written by another version of stabdiag; use another folder, or update"
+        )
+    for name in set(names) - set(present):
+        field = SCHEMA.field(name)
+        table = table.append_column(field, pa.nulls(table.num_rows, field.type))
+    return table.select(names).replace_schema_metadata(there.metadata)

@@ -11,35 +11,30 @@ import json
 import os
 import secrets
 import time
-from hashlib import blake2b
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyarrow import parquet
 
 from stabdiag.errors import StabdiagError
 from stabdiag.model.scan import UNREAD
 from stabdiag.scan.find import PART
-from stabdiag.scan.group import storable_text
-from stabdiag.scan.rows import SCHEMA
+from stabdiag.scan.rows import METADATA, SCHEMA, VERSION, Rows, read_part, storable_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from stabdiag.model.arrays import Ints, Mask
     from stabdiag.scan.group import Job
 
-_KEY: Final = b"stabdiag-scan"
-_VERSION: Final = 1
-
-# How many rows wait to be written, and how many seconds.
+# Rows that wait are written at this number, and after as many seconds.
 _MOST: Final = 5000
 _LONGEST: Final = 5.0
 
-# What tells whether a row still holds.
-_TELLING: Final = ("size", "modified", "etag", "version", "limits")
+# The columns that decide whether a row still holds.
+_DECIDING: Final = ("size", "modified", "etag", "version", "limits")
 
 
 class Store:
@@ -83,26 +78,26 @@ class Store:
         return [self.folder / name for name in sorted(names) if PART.fullmatch(name)]
 
     def _learn(self, part: Path) -> None:
-        table = _read(part, ["scan", "key", "outcome", "reason", *_TELLING])
-        told = json.loads((table.schema.metadata or {}).get(_KEY, b"{}"))
+        table = read_part(part, ["scan", "key", "outcome", "reason", *_DECIDING])
+        told = json.loads((table.schema.metadata or {}).get(METADATA, b"{}"))
         self._ended |= set(told.get("ended", ()))
         self._last = max(self._last, int(part.name.split("-")[1]))
         columns = [table[name].to_pylist() for name in table.column_names]
-        for scan, key, outcome, reason, *telling in zip(*columns, strict=True):
+        for scan, key, outcome, reason, *deciding in zip(*columns, strict=True):
             self._scans.add(scan)
             # What could not be read is read again: it need not be the log that was at fault.
             unread = (reason,) if outcome == UNREAD else ()
-            self._known[_hash(key)] = _hash(*telling, *unread)
+            self._known[hash(key)] = hash((*deciding, *unread))
 
     def wants(self, job: Job, version: str, limits: str) -> bool:
         """Tell whether a run has to be read, and take it for one that is there."""
-        key = _hash(storable_text(job.key))
+        key = hash(storable_text(job.key))
         if key in self._seen:  # it lies below two of the paths
             return False
         self._seen.add(key)
-        told = _hash(job.size, job.modified, job.etag, version, limits)
+        deciding = hash((job.size, job.modified, job.etag, version, limits))
         known = job.modified is not None or job.etag is not None
-        if known and self._known.get(key) == told:
+        if known and self._known.get(key) == deciding:
             self.reused += 1
             return False
         return True
@@ -116,10 +111,10 @@ class Store:
 
     def _news(self, rows: pa.Table) -> pa.Table:
         """Return rows without what is known: that a log cannot be read, for the same reason."""
-        columns = [rows[name].to_pylist() for name in ("key", "outcome", *_TELLING, "reason")]
+        columns = [rows[name].to_pylist() for name in ("key", "outcome", *_DECIDING, "reason")]
         new = [
-            outcome != UNREAD or self._known.get(_hash(key)) != _hash(*telling)
-            for key, outcome, *telling in zip(*columns, strict=True)
+            outcome != UNREAD or self._known.get(hash(key)) != hash(tuple(deciding))
+            for key, outcome, *deciding in zip(*columns, strict=True)
         ]
         return rows.filter(pa.array(new, pa.bool_()))
 
@@ -141,8 +136,8 @@ class Store:
         for name, value in (("scanned", self._last / 1e9), ("scan", self.scan)):
             at = rows.schema.get_field_index(name)
             rows = rows.set_column(at, SCHEMA.field(name), pa.repeat(value, rows.num_rows))
-        told = {"version": _VERSION, "ended": ends}
-        rows = rows.replace_schema_metadata({_KEY: json.dumps(told)})
+        told = {"version": VERSION, "ended": ends}
+        rows = rows.replace_schema_metadata({METADATA: json.dumps(told)})
         name = f"stabdiag-{self._last:020d}-{secrets.token_hex(4)}.parquet"
         part = self.folder / f".{name}.part"
         try:
@@ -159,66 +154,37 @@ class Store:
         finally:
             part.unlink(missing_ok=True)
 
-    def rows(self, places: Sequence[str]) -> tuple[pa.Table, pa.Table | None]:
+    def rows(self, places: Sequence[str]) -> tuple[Rows, Rows | None]:
         """Return the rows of what is there now, and what earlier scans told of the same places."""
-        table = self._all()
-        now = table.filter(_latest(table))
-        seen = np.fromiter(self._seen, np.uint64, len(self._seen))
-        keys = np.array([_hash(key) for key in now["key"].to_pylist()], np.uint64)
-        now = now.filter(pa.array(np.isin(keys, seen)))
-        if not self._ended:
-            return now, None
-        before = table.filter(pc.is_in(table["scan"], pa.array(sorted(self._ended))))
-        before = before.filter(_latest(before))
-        known = [(str(key), _hash(key)) for key in before["key"].to_pylist()]
         below = tuple(f"{place.rstrip('/')}/" for place in places)
-        same = [key.startswith(below) or one in self._seen for key, one in known]
-        return now, before.filter(pa.array(same, pa.bool_()))
-
-    def _all(self) -> pa.Table:
-        tables = [_read(part, SCHEMA.names) for part in self._parts()]
-        whole = pa.concat_tables([SCHEMA.empty_table(), *tables], promote_options="default")
-        return whole.select(SCHEMA.names)
-
-
-def _latest(table: pa.Table) -> pa.Array[Any]:
-    """Return which rows are the latest of their keys; the runs in an archive have one in common."""
-    keys, scans = (
-        table[name].combine_chunks().dictionary_encode().indices.to_numpy()
-        for name in ("key", "scan")
-    )
-    written = np.rec.fromarrays([table["scanned"].to_numpy(), scans])
-    _, stamps = np.unique(written, return_inverse=True)
-    last = np.zeros(int(keys.max(initial=-1)) + 1, np.int64)
-    np.maximum.at(last, keys, stamps)
-    return pa.array(stamps == last[keys], pa.bool_())
+        parts = self._parts()
+        keys, seen, same, ended = [], [], [], []
+        for part in parts:
+            table = read_part(part, ["key", "scan"])
+            texts = table["key"].to_pylist()
+            keys.append(np.fromiter(map(hash, texts), np.int64, len(texts)))
+            seen.append(np.array([key in self._seen for key in keys[-1].tolist()], bool))
+            same.append(seen[-1] | np.array([str(text).startswith(below) for text in texts], bool))
+            ended.append(bool(texts) and table["scan"][0].as_py() in self._ended)
+        now = _latest(keys, [True] * len(parts))
+        which = [np.flatnonzero(one & other) for one, other in zip(now, seen, strict=True)]
+        rows = Rows(parts=parts, which=which)
+        if not self._ended:
+            return rows, None
+        then = _latest(keys, ended)
+        before = [np.flatnonzero(one & other) for one, other in zip(then, same, strict=True)]
+        return rows, Rows(parts=parts, which=before)
 
 
-def _read(part: Path, columns: list[str]) -> pa.Table:
-    """Read some columns of a part; what an older version did not write is null.
+def _latest(keys: Sequence[Ints], counts: Sequence[bool]) -> list[Mask]:
+    """Return which rows are the latest of their keys, among the parts that count.
 
-    Raises:
-        StabdiagError: if it cannot be read, or a newer version wrote it.
+    Parts are in the order in which they were written. The runs in an archive have one key, and are
+    all in one part.
     """
-    try:
-        with parquet.ParquetFile(part) as file:
-            there = file.schema_arrow
-            told: Any = json.loads((there.metadata or {}).get(_KEY, b"{}"))
-            table = file.read([name for name in columns if name in there.names])
-    except (OSError, pa.ArrowException, ValueError) as error:
-        told = (str(error).splitlines() or [""])[0]
-        raise StabdiagError(f"{part}: cannot be read ({told}); move it out of the store") from None
-    if told.get("version") != _VERSION:
-        raise StabdiagError(
-            f"{part}: written by another version of stabdiag; name another folder, or update"
-        )
-    for name in columns:
-        if name not in table.column_names:
-            field = SCHEMA.field(name)
-            table = table.append_column(field, pa.nulls(table.num_rows, field.type))
-    return table.select(columns).replace_schema_metadata(there.metadata)
-
-
-def _hash(*what: object) -> int:
-    """Return 8 bytes that tell one thing from others."""
-    return int.from_bytes(blake2b(repr(what).encode(), digest_size=8).digest(), "little")
+    sizes = [len(one) for one in keys]
+    part = np.repeat(np.where(counts, np.arange(len(keys)), -1), sizes)
+    each, number = np.unique(np.concatenate([np.zeros(0, np.int64), *keys]), return_inverse=True)
+    last = np.full(len(each), -1)
+    np.maximum.at(last, number, part)
+    return np.split((part >= 0) & (part == last[number]), np.cumsum(sizes)[:-1]) if keys else []

@@ -13,7 +13,7 @@ from stabdiag.model.findings import Severity
 from stabdiag.model.manifest.keys import KEYS
 from stabdiag.model.scan import Row
 from stabdiag.places.urls import shown
-from stabdiag.scan.settings import TYPED
+from stabdiag.scan.common import TYPED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

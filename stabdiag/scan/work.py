@@ -30,7 +30,7 @@ from stabdiag.places.urls import shown
 from stabdiag.places.zip import Zip, open_zip
 from stabdiag.readers.source import Stream, open_stream
 from stabdiag.scan.find import jobs_below
-from stabdiag.scan.group import File, Job, Lister, Passed, storable_text
+from stabdiag.scan.group import File, Job, Lister, Passed
 from stabdiag.scan.rows import table_of
 from stabdiag.scan.told import row_of
 
@@ -46,9 +46,6 @@ if TYPE_CHECKING:
     Result = TypeVar("Result")
 
 _HEAD: Final = 1 << 16
-
-# The largest whole number in a table.
-_LARGEST: Final = (1 << 63) - 1
 
 # Set in a process of our own: it ends the process after some seconds, even if a log holds it in C.
 impatient: Callable[[float | None], None] | None = None
@@ -98,14 +95,14 @@ def rows_of_job(job: Job, ask: Ask, passed: Passed) -> Iterator[Row]:
         try:
             yield from _packed(job, ask, passed)
         except StabdiagError as error:
-            yield _storable(_unread(job, ask, str(error)))
+            yield _unread(job, ask, str(error))
         return
     yield from _row(job, ask, passed, lambda: _found(job, ask))
 
 
 def unread(job: Job, ask: Ask, reason: str) -> pa.Table:
     """Return the row of a log of which no worker came back."""
-    return table_of([_storable(_unread(job, ask, reason))])
+    return table_of([_unread(job, ask, reason)])
 
 
 def _row(job: Job, ask: Ask, passed: Passed, found: Callable[[], Found]) -> Iterator[Row]:
@@ -133,20 +130,7 @@ def _row(job: Job, ask: Ask, passed: Passed, found: Callable[[], Found]) -> Iter
         row = _unread(job, ask, "needs more memory than there is")
     except Exception as error:  # noqa: BLE001 - one log must not cost the rows of all others
         row = _unread(job, ask, f"an error in stabdiag: {type(error).__name__}: {error}")
-    yield _storable(replace(row, seconds=round(time.monotonic() - began, 4)))
-
-
-def _storable(row: Row) -> Row:
-    """Return a row that can be written: not every file name is text, nor every number small."""
-
-    def storable(value: object) -> object:
-        if isinstance(value, str):
-            return storable_text(value)
-        if isinstance(value, dict):
-            return {storable_text(name): storable_text(one) for name, one in value.items()}
-        return None if isinstance(value, int) and not -_LARGEST <= value <= _LARGEST else value
-
-    return Row(**{name: storable(value) for name, value in vars(row).items()})  # type: ignore[arg-type]
+    yield replace(row, seconds=round(time.monotonic() - began, 4))
 
 
 def _about(job: Job, ask: Ask, row: Row) -> Row:

@@ -18,8 +18,7 @@ from rich.cells import cell_len
 from stabdiag.errors import StabdiagError
 from stabdiag.formats import names
 from stabdiag.formats.scans import render
-from stabdiag.formats.scans.csv import escape
-from stabdiag.formats.scans.structured import schema
+from stabdiag.formats.scans.overview_data import escape, schema
 from stabdiag.model.scan import Common, Overview, Row, Split
 from stabdiag.scan.overview import overview_of
 from stabdiag.scan.rows import table_of
@@ -45,9 +44,8 @@ PLAIN = "plain"
 
 @pytest.fixture(autouse=True)
 def _one_version(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("structured", "markdown", "junit"):
-        monkeypatch.setattr(f"stabdiag.formats.scans.{module}.__version__", "VERSION")
-    monkeypatch.setattr("stabdiag.formats.html.shell.__version__", "VERSION")
+    for module in ("scans.overview_text", "scans.overview_data", "html.shell"):
+        monkeypatch.setattr(f"stabdiag.formats.{module}.__version__", "VERSION")
 
 
 def made(rows: Iterable[Row], **told: object) -> Overview:

@@ -7,19 +7,20 @@ data, which the script writes as text alone.
 from __future__ import annotations
 
 from itertools import islice
+from sys import intern
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from stabdiag.formats import scans as words
 from stabdiag.formats.canvas import Scale
 from stabdiag.formats.html.shell import page, source
 from stabdiag.formats.measured import visible
-from stabdiag.formats.scans import words
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
-    from stabdiag.model.scan import Overview, Row
+    from stabdiag.model.scan import Overview
 
 _SCRIPTS = ("values.js", "scan.js", "copy.js")
 
@@ -35,20 +36,19 @@ _TEXTS = ("outcome", "severity", "format", "headline", "action", "reason")
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
 
-def render(overview: Overview, *, command: str | None = None) -> str:
+def html_of(overview: Overview, *, command: str | None = None) -> str:
     """Return the overview as a page; ``command`` is what makes it again, if that is known."""
-    rows = list(islice(overview.rows, _MOST_ROWS))
     severities = ("error", "warning", "note", "ok", None)
     return page(
         "scan.html",
         styles=("page.css", "scan.css"),
         scripts=("\n".join(map(source, _SCRIPTS)),),
-        data=_payload(overview, rows),
+        data=_payload(overview),
         overview=overview,
         words=words,
         worst=next((one.severity for one in overview.counts if one.severity), "note"),
         bar=_bar([overview.of(one) for one in severities]),
-        shown=len(rows),
+        shown=min(overview.runs, _MOST_ROWS),
         command=command,
     )
 
@@ -62,37 +62,48 @@ def _bar(counts: Sequence[int]) -> list[tuple[str, float, float]]:
     return [(name, left, share) for name, left, share in parts if share]
 
 
-def _payload(overview: Overview, rows: Sequence[Row]) -> dict[str, Any]:
+def _payload(overview: Overview) -> dict[str, Any]:
     """Return the rows, column by column."""
-    told = [split.setting for one in overview.common for split in (one.split, *one.along)]
+    columns: dict[str, list[Any]] = {name: [] for name in (*_NUMBERS, *_TEXTS)}
+    runs, paths, curves, settings = [], [], [], []
+    for row in islice(overview.rows, _MOST_ROWS):  # what is held of a row is less than the row
+        runs.append(visible(words.name(row, overview)))
+        paths.append(visible(row.path))
+        curves.append(_curve(row.curve))
+        typed = {name: getattr(row, name) for name in _TYPED}
+        settings.append({intern(name): value for name, value in {**row.settings, **typed}.items()})
+        for name, column in columns.items():
+            column.append(getattr(row, name))
+    named = [split.setting for one in overview.common for split in (one.split, *one.along)]
     data: dict[str, Any] = {
-        "run": [visible(words.name(row, overview)) for row in rows],
-        "path": [visible(row.path) for row in rows],
-        "curve": [_curve(row.curve) for row in rows],
-        "settings": {visible(name): _coded(held) for name, held in _settings(rows, told)},
-        "told": [visible(name) for name in dict.fromkeys(told)],
+        "run": runs,
+        "path": paths,
+        "curve": curves,
+        "settings": {visible(name): _coded(held) for name, held in _settings(settings, named)},
+        "told": [visible(name) for name in dict.fromkeys(named)],
     }
-    data |= {name: [_short(getattr(row, name)) for row in rows] for name in _NUMBERS}
-    data |= {name: _coded(getattr(row, name) for row in rows) for name in _TEXTS}
+    data |= {name: [_short(value) for value in columns[name]] for name in _NUMBERS}
+    data |= {name: _coded(columns[name]) for name in _TEXTS}
     return data
 
 
-def _settings(rows: Sequence[Row], told: Sequence[str]) -> list[tuple[str, list[Any]]]:
-    """Return the settings that vary with the value of each row: those that were told come first."""
-    names = dict.fromkeys([*told, *_TYPED])
-    names |= dict.fromkeys(name for row in rows for name in row.settings)
-    told_by = ((name, _values(rows, name)) for name in names)
-    varying = (one for one in told_by if len({*one[1]} - {None}) > 1)
-    return list(islice(varying, _MOST_SETTINGS))
+def _settings(
+    rows: Sequence[Mapping[str, Any]], named: Sequence[str]
+) -> list[tuple[str, list[Any]]]:
+    """Return the settings that vary, and their values: those that a statement names come first."""
+    names = dict.fromkeys([*named, *_TYPED])
+    names |= dict.fromkeys(name for row in rows for name in row)
+    held = ((name, [row.get(name) for row in rows]) for name in names)
+    varying = ((name, values) for name, values in held if len({*values} - {None}) > 1)
+    return [(name, _numbers(values)) for name, values in islice(varying, _MOST_SETTINGS)]
 
 
-def _values(rows: Sequence[Row], name: str) -> list[Any]:
-    """Return the values of a setting, as numbers if they all are: they sort as such."""
-    held = [getattr(row, name) if name in _TYPED else row.settings.get(name) for row in rows]
+def _numbers(values: list[Any]) -> list[Any]:
+    """Return values as numbers if they all are: they sort as such."""
     try:
-        return [None if value is None else float(value) for value in held]
+        return [None if value is None else float(value) for value in values]
     except ValueError:
-        return held
+        return values
 
 
 def _coded(values: Iterable[Any]) -> dict[str, list[Any]]:
