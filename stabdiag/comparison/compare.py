@@ -51,7 +51,7 @@ def compare_runs(
         histories: two or more.
         manifests: one for each.
         limits: thresholds.
-        kind: ``seeds``, ``reruns``, ``ranks`` or ``resume``; told from the runs if not given.
+        kind: ``seeds``, ``reruns``, ``ranks`` or ``resume``; inferred from the runs if not given.
 
     Raises:
         StabdiagError: for fewer than two runs, or an unknown kind.
@@ -83,11 +83,11 @@ def _runs(histories: Sequence[History], manifests: Sequence[Manifest]) -> tuple[
             f"{histories[0].source.name if histories else 'no log'}: a comparison takes two runs "
             "or more; name each log, or one folder with a log of every rank (rank0.jsonl, …)"
         )
-    told = list(zip(histories, manifests, strict=True))
-    ranks = [rank_of(history.source.name, manifest) for history, manifest in told]
+    given = list(zip(histories, manifests, strict=True))
+    ranks = [rank_of(history.source.name, manifest) for history, manifest in given]
     return tuple(
         Run(label=label, history=history, manifest=manifest, rank=rank)
-        for label, rank, (history, manifest) in zip(_labels(ranks), ranks, told, strict=True)
+        for label, rank, (history, manifest) in zip(_labels(ranks), ranks, given, strict=True)
     )
 
 

@@ -75,7 +75,7 @@ def rank_died(comparison: Comparison) -> Iterator[Finding]:
         dead = min(early, key=lambda run: last[run.label])
         others = f"{plural(end - last[dead.label], 'step')} before the others ({end})"
     elif silent:
-        # An error of its own, such as out of memory, tells it from ranks that log none.
+        # An error of its own, such as out of memory, sets it apart from ranks that log none.
         dead = max(silent, key=lambda run: len(run.history.messages))
         others = "as do those of the others"
     else:

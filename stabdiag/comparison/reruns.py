@@ -38,7 +38,7 @@ def nondeterminism(comparison: Comparison) -> Iterator[Finding]:
 
 
 def _extent(one: Parting) -> str:
-    """Return how far the losses part, held against rounding and noise."""
+    """Return how far the losses part, compared with rounding and noise."""
     noise = num(one.noise or 0.0)
     if one.unrounded is None:
         return f"The difference stays at rounding level: at most {num(one.largest)}."

@@ -25,14 +25,14 @@ def resume_parts(comparison: Comparison) -> Iterator[Finding]:
         found = comparison.of(run.label)
         rate, loss = found.get("lr"), found.get("loss")
         if rate is not None and rate.unrounded is not None:
-            told: Finding | None = _rate(one, other, rate)
+            change: Finding | None = _rate(one, other, rate)
         else:
-            told = _rate_jump(comparison, one, other)
-        if told is None and loss is not None and loss.unrounded is not None:
-            told = _parted(one, other, loss, comparison.limits.compare.noise_sigma)
-        told = told or _jumped(comparison, one, other)
-        if told is not None:
-            yield told
+            change = _rate_jump(comparison, one, other)
+        if change is None and loss is not None and loss.unrounded is not None:
+            change = _parted(one, other, loss, comparison.limits.compare.noise_sigma)
+        change = change or _jumped(comparison, one, other)
+        if change is not None:
+            yield change
             return
 
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _FEWEST: Final = 5
 _FIRST: Final = 3
 
-# The ends of so many seeds are told one by one.
+# So many seeds are listed one by one.
 _LISTED: Final = 3
 
 # Below this, a p-value is rounding error.

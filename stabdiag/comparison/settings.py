@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from stabdiag.model.findings import Finding, Scalar
 
 # Where a run is kept, what it is called, when and where it ran, how often it logs and saves: by
-# the last words of the key, so that "hostname" is one and "learning_rate" is not.
+# the last words of the key: "hostname" is one, and "learning_rate" is not.
 _IDLE: Final = re.compile(
     r"(^|_)(run_?name|exp(eriment)?_?name|uuid|tags?|notes?|group|project|entity|user"
     r"|(out|output|save|log|logging|logger|work|run|result|results|tb|tensorboard|wandb|ckpt"
@@ -204,14 +204,14 @@ def _effect(comparison: Comparison, rates: list[Parting]) -> str:
     if comparison.kind is not Kind.RERUNS:
         return ""
     first = min(losses, key=lambda one: one.step or 0)
-    told = [where(first)]
+    parts = [where(first)]
     rate = first_unrounded(rates)
     if rate is not None and rate < (first.unrounded or 0):
-        told.append("The learning rate parts before the loss does: it is the cause.")
+        parts.append("The learning rate parts before the loss does: it is the cause.")
     batches = min((one.step or 0 for one in comparison.parted("batch_id")), default=None)
     if batches is not None:
-        told.append(f"The batches differ from step {batches} on.")
-    return " ".join(told)
+        parts.append(f"The batches differ from step {batches} on.")
+    return " ".join(parts)
 
 
 def _first(causes: tuple[Difference, ...], rates: list[Parting]) -> Action:

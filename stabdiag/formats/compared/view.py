@@ -31,7 +31,7 @@ _MOST_ROLES: Final = 8
 _BEFORE, _AFTER = 60, 140
 _MOST_CURVES: Final = 5
 
-# Curves with more points than this are averaged, or they could not be told apart.
+# Curves with more points than this are averaged: otherwise they hide each other.
 _POINTS: Final = 130
 
 
