@@ -22,7 +22,7 @@ _BEGINNING: Final = 10
 
 
 class Remedy(Enum):
-    """What an action deals with, as the checklist tells such things apart."""
+    """What an action deals with, in the terms of the checklist."""
 
     PRECISION = frozenset(
         {ActionKind.CHANGE_DTYPE, ActionKind.DYNAMIC_LOSS_SCALE, ActionKind.CHECK_PRECISION}

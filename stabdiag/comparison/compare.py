@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from stabdiag.comparison import resume, seeds
 from stabdiag.comparison.kind import kind_of, rank_of, span
 from stabdiag.comparison.outcomes import AGREE, NOT_COMPARABLE
-from stabdiag.comparison.points import Study, losses, partings
+from stabdiag.comparison.points import losses, partings
 from stabdiag.comparison.ranks import rank_died, ranks_disagree
 from stabdiag.comparison.reruns import nondeterminism
 from stabdiag.comparison.settings import config_differs, differences, settings
@@ -50,7 +51,7 @@ def compare_runs(
         histories: two or more.
         manifests: one for each.
         limits: thresholds.
-        kind: ``seeds``, ``reruns``, ``ranks`` or ``resume``; told from the runs if not given.
+        kind: ``seeds``, ``reruns``, ``ranks`` or ``resume``; inferred from the runs if not given.
 
     Raises:
         StabdiagError: for fewer than two runs, or an unknown kind.
@@ -58,33 +59,21 @@ def compare_runs(
     runs = _runs(histories, manifests)
     chosen, why = kind_of(runs, kind, limits.compare)
     reference = _reference(runs, chosen)
-    study = Study(
-        kind=chosen,
-        runs=runs,
-        reference=reference,
-        partings={
-            run.label: partings(reference, run, limits.compare)
-            for run in runs
-            if run is not reference
-        },
-        differences=differences(runs, chosen),
-        limits=limits,
-    )
-    common = min(len(losses(reference.history, run.history)) for run in study.others)
-    enough = _enough(study, common)
-    levels = seeds.ends(runs, limits.compare).levels if chosen is Kind.SEEDS and enough else ()
-    return Comparison(
+    others = [run for run in runs if run is not reference]
+    found = Comparison(
         kind=chosen,
         why=why,
         runs=runs,
         reference=reference.label,
-        common=common,
-        findings=_findings(study, common, enough=enough),
-        partings=tuple(study.all()),
-        differences=study.differences,
+        common=min(len(losses(reference.history, run.history)) for run in others),
+        partings=tuple(p for run in others for p in partings(reference, run, limits.compare)),
+        differences=differences(runs, chosen),
         limits=limits,
-        levels=levels,
-        notes=_notes(study),
+    )
+    enough = _enough(found)
+    levels = seeds.ends(runs, limits.compare).levels if chosen is Kind.SEEDS and enough else ()
+    return replace(
+        found, findings=_findings(found, enough=enough), levels=levels, notes=_notes(found)
     )
 
 
@@ -94,11 +83,11 @@ def _runs(histories: Sequence[History], manifests: Sequence[Manifest]) -> tuple[
             f"{histories[0].source.name if histories else 'no log'}: a comparison takes two runs "
             "or more; name each log, or one folder with a log of every rank (rank0.jsonl, …)"
         )
-    told = list(zip(histories, manifests, strict=True))
-    ranks = [rank_of(history.source.name, manifest) for history, manifest in told]
+    given = list(zip(histories, manifests, strict=True))
+    ranks = [rank_of(history.source.name, manifest) for history, manifest in given]
     return tuple(
         Run(label=label, history=history, manifest=manifest, rank=rank)
-        for label, rank, (history, manifest) in zip(_labels(ranks), ranks, told, strict=True)
+        for label, rank, (history, manifest) in zip(_labels(ranks), ranks, given, strict=True)
     )
 
 
@@ -128,49 +117,53 @@ def _together(one: Run, other: Run) -> int:
     return int(apart.argmax()) if apart.any() else len(both)
 
 
-def _enough(study: Study, common: int) -> bool:
+def _enough(comparison: Comparison) -> bool:
     """Tell whether the runs have enough in common; a resume needs no common step."""
-    wanted = study.limits.compare.min_points
-    if study.kind is Kind.RESUME:
-        return all(len(run.history.series.get("loss", ())) >= wanted for run in study.runs)
-    return common >= wanted
+    wanted = comparison.limits.compare.min_points
+    if comparison.kind is Kind.RESUME:
+        return all(len(run.history.series.get("loss", ())) >= wanted for run in comparison.runs)
+    return comparison.common >= wanted
 
 
-def _findings(study: Study, common: int, *, enough: bool) -> tuple[Finding, ...]:
-    checks = [check for check in _CHECKS[study.kind] if enough or check in _ALWAYS]
-    found = [one for check in checks for one in check(study)]
+def _findings(comparison: Comparison, *, enough: bool) -> tuple[Finding, ...]:
+    checks = [check for check in _CHECKS[comparison.kind] if enough or check in _ALWAYS]
+    found = [one for check in checks for one in check(comparison)]
     if not enough:
-        found.append(_too_little(study, common))
+        found.append(_too_little(comparison))
     if not found:
-        told, numbers = _agreement(study, common)
-        found.append(AGREE.found(told, _next(study), measured=numbers))
+        told, numbers = _agreement(comparison)
+        found.append(AGREE.found(told, _next(comparison), measured=numbers))
     return tuple(sorted(found, key=lambda one: one.severity.rank))
 
 
-def _too_little(study: Study, common: int) -> Finding:
-    told = ", ".join(f"{run.label} {len(run.history.series.get('loss', ()))}" for run in study.runs)
+def _too_little(comparison: Comparison) -> Finding:
+    told = ", ".join(
+        f"{run.label} {len(run.history.series.get('loss', ()))}" for run in comparison.runs
+    )
+    common = comparison.common
     what = plural(common, "common step") if common else "no step in common"
     return NOT_COMPARABLE.found(
         f"The runs have {what} with a loss (logged: {told}). A comparison needs "
-        f"{study.limits.compare.min_points}, so whether they agree is unknown.",
+        f"{comparison.limits.compare.min_points}, so whether they agree is unknown.",
         Action(ActionKind.LOG_MORE, "Compare longer logs, or log at the same steps in all runs."),
         measured={"common_points": common},
     )
 
 
-def _agreement(study: Study, common: int) -> tuple[str, dict[str, Scalar]]:
+def _agreement(comparison: Comparison) -> tuple[str, dict[str, Scalar]]:
     """Return what to say of runs in which nothing was found, and its numbers."""
-    if study.kind is Kind.RESUME:
-        return resume.agreement(study)
+    if comparison.kind is Kind.RESUME:
+        return resume.agreement(comparison)
+    common = comparison.common
     numbers: dict[str, Scalar] = {"common_points": common}
-    others = any(one.step is not None for one in study.all())
-    if not study.parted("loss") and not (study.kind is Kind.RANKS and others):
-        roles = len({one.role for one in study.all()})
+    others = any(one.step is not None for one in comparison.partings)
+    if not comparison.parted("loss") and not (comparison.kind is Kind.RANKS and others):
+        roles = len({one.role for one in comparison.partings})
         rest = f", and so is everything else logged ({plural(roles - 1, 'role')})"
         told = rest if roles > 1 and not others else ""
         return f"All {common} common losses are identical{told}.", numbers
-    if study.kind is Kind.SEEDS:
-        words, more = seeds.agreement(study)
+    if comparison.kind is Kind.SEEDS:
+        words, more = seeds.agreement(comparison)
         return words, numbers | more
     return (
         f"Over {plural(common, 'common step')} the ranks hold the same network, as far as the logs "
@@ -179,8 +172,8 @@ def _agreement(study: Study, common: int) -> tuple[str, dict[str, Scalar]]:
     )
 
 
-def _next(study: Study) -> Action:
-    if study.kind is Kind.SEEDS and not study.parted("loss"):
+def _next(comparison: Comparison) -> Action:
+    if comparison.kind is Kind.SEEDS and not comparison.parted("loss"):
         return Action(
             ActionKind.CHECK_SETTINGS,
             "Check that the seed is used: different seeds should not give identical losses.",
@@ -193,19 +186,19 @@ def _next(study: Study) -> Action:
     )
 
 
-def _notes(study: Study) -> tuple[str, ...]:
+def _notes(comparison: Comparison) -> tuple[str, ...]:
     """Return what a reader should know of the comparison: manifests and steps that are missing."""
-    bare = [run.label for run in study.runs if not settings(run)]
+    bare = [run.label for run in comparison.runs if not settings(run)]
     notes = [f"no configuration is known for {', '.join(bare)}"] if bare else []
     notes += [
         f"{run.label} holds {run.history.source.attempts} runs; the last is compared"
-        for run in study.runs
+        for run in comparison.runs
         if run.history.source.attempts > 1
     ]
-    if study.kind is Kind.RESUME:
-        notes += resume.gap_note(study)
-    if study.kind is Kind.SEEDS:
-        lasts = sorted(span(run)[1] for run in study.runs)
+    if comparison.kind is Kind.RESUME:
+        notes += resume.gap_note(comparison)
+    if comparison.kind is Kind.SEEDS:
+        lasts = sorted(span(run)[1] for run in comparison.runs)
         if 2 * lasts[0] < lasts[-1]:
             notes.append(
                 f"the seeds are compared up to step {lasts[0]}, where the shortest log ends; the "

@@ -114,7 +114,7 @@ CONFIG_DIFFERS: Final = Outcome(
     then=(
         Action(
             ActionKind.RERUN,
-            "Change one setting at a time: two that differ together cannot be told apart.",
+            "Change one setting at a time: the effects of two cannot be separated.",
         ),
         Action(
             ActionKind.CHECK_SETTINGS,

@@ -1,4 +1,4 @@
-"""The points that runs have in common, where the runs part, and how that is told."""
+"""The points that runs have in common, where the runs part, and how to say so."""
 
 from __future__ import annotations
 
@@ -13,13 +13,12 @@ from stabdiag.model.text import num
 from stabdiag.stats.parting import part
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
     from stabdiag.model.arrays import Floats, Ints
-    from stabdiag.model.comparison import Difference, Kind, Run
+    from stabdiag.model.comparison import Run
     from stabdiag.model.findings import Scalar
     from stabdiag.model.history import History, Series
-    from stabdiag.model.limits import Limits
     from stabdiag.model.limits.compare import CompareLimits
 
 # Time, and what depends on it, differs between identical runs.
@@ -40,42 +39,6 @@ _ORDER: Final = ("batch_id", "loss", "loss_scale", "grad_norm", "lr")
 def base(role: str) -> str:
     """Return a role without its group: ``weight_norm`` of ``weight_norm/mlp``."""
     return role.partition("/")[0]
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Study:
-    """Runs of a kind, the reference among them, and how the others differ from it.
-
-    ``partings`` has one entry for each other run, by label, and in it one for each role.
-    """
-
-    kind: Kind
-    runs: tuple[Run, ...]
-    reference: Run
-    partings: Mapping[str, Mapping[str, Parting]]
-    differences: tuple[Difference, ...]
-    limits: Limits
-
-    @property
-    def others(self) -> tuple[Run, ...]:
-        """All runs but the reference."""
-        return tuple(run for run in self.runs if run is not self.reference)
-
-    def run(self, label: str) -> Run:
-        """Return the run of a label."""
-        return next(run for run in self.runs if run.label == label)
-
-    def all(self) -> list[Parting]:
-        """Return the partings of all roles and runs."""
-        return [one for found in self.partings.values() for one in found.values()]
-
-    def parted(self, role: str) -> list[Parting]:
-        """Return where the runs differ at all in a role."""
-        return [one for one in self.all() if one.role == role and one.step is not None]
-
-    def unrounded(self, role: str) -> list[Parting]:
-        """Return where the runs differ by more than rounding in a role."""
-        return [one for one in self.all() if one.role == role and one.unrounded is not None]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -121,7 +84,7 @@ def losses(one: History, other: History) -> Common:
     return common(first, second)
 
 
-def partings(one: Run, other: Run, limits: CompareLimits) -> dict[str, Parting]:
+def partings(one: Run, other: Run, limits: CompareLimits) -> list[Parting]:
     """Return for every role that both runs logged where they part, the earliest first.
 
     Series of words are left out: each log numbers its words on its own.
@@ -133,7 +96,7 @@ def partings(one: Run, other: Run, limits: CompareLimits) -> dict[str, Parting]:
         and not series.words
         and (there := other.history.get(role)) is not None
     ]
-    return {one.role: one for one in sorted(found, key=_first) if one.points}
+    return sorted((one for one in found if one.points), key=_first)
 
 
 def _parting(one: Series, other: Series, runs: tuple[str, str], limits: CompareLimits) -> Parting:

@@ -9,7 +9,7 @@ import numpy as np
 
 from stabdiag.comparison.kind import span, stride
 from stabdiag.comparison.outcomes import RANK_DIED, RANKS_DISAGREE
-from stabdiag.comparison.points import Common, Study, base, close, losses, measured
+from stabdiag.comparison.points import Common, base, close, losses, measured
 from stabdiag.comparison.settings import joined
 from stabdiag.model.findings import Action, ActionKind
 from stabdiag.model.history import EventCode
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from stabdiag.model.arrays import Floats
-    from stabdiag.model.comparison import Parting, Run
+    from stabdiag.model.comparison import Comparison, Parting, Run
     from stabdiag.model.findings import Finding
     from stabdiag.model.history import Event
     from stabdiag.model.limits.compare import CompareLimits
@@ -59,30 +59,30 @@ _ONE_UPDATE: Final = 1e-3
 _STAYS: Final = 5
 
 
-def rank_died(study: Study) -> Iterator[Finding]:
+def rank_died(comparison: Comparison) -> Iterator[Finding]:
     """Find the rank that stopped before the others, or that took them along when it did.
 
     In a job that waits for all of its ranks, one that dies stops the others at the same step. They
     complain of a lost peer; the one that does not complain is the dead one.
     """
-    runs = [run for run in study.runs if run.history.get("loss") is not None]
+    runs = [run for run in comparison.runs if run.history.get("loss") is not None]
     last = {run.label: span(run)[1] for run in runs}
     end = max(last.values(), default=0)
-    early = [run for run in runs if _is_early(study, run, end)]
+    early = [run for run in runs if _is_early(comparison, run, end)]
     mourners = [run for run in runs if _mourns(run)]
     silent = [run for run in runs if run not in mourners] if mourners else []
     if early:
         dead = min(early, key=lambda run: last[run.label])
         others = f"{plural(end - last[dead.label], 'step')} before the others ({end})"
     elif silent:
-        # An error of its own, such as out of memory, tells it from ranks that log none.
+        # An error of its own, such as out of memory, sets it apart from ranks that log none.
         dead = max(silent, key=lambda run: len(run.history.messages))
         others = "as do those of the others"
     else:
         return
     step = last[dead.label]
     yield RANK_DIED.found(
-        f"The log of {dead.label} ends at step {step}, {others}{_seconds(dead, study)}. "
+        f"The log of {dead.label} ends at step {step}, {others}{_seconds(dead, comparison)}. "
         f"{_said(dead, silent)} {_mourning(mourners)}".rstrip(),
         Action(
             ActionKind.READ_LOGS,
@@ -97,35 +97,39 @@ def rank_died(study: Study) -> Iterator[Finding]:
             "steps_missing": end - step,
             "ranks_that_ended_early": len(early),
             "ranks_that_lost_a_peer": len(mourners),
-            "ranks": len(study.runs),
+            "ranks": len(comparison.runs),
         },
     )
 
 
-def ranks_disagree(study: Study) -> Iterator[Finding]:
+def ranks_disagree(comparison: Comparison) -> Iterator[Finding]:
     """Find ranks that hold different networks, by what is equal on all ranks of a sound job."""
-    limits = study.limits.compare
-    pairs = {run.label: losses(study.reference.history, run.history) for run in study.others}
+    limits = comparison.limits.compare
+    pairs = {
+        run.label: losses(comparison.against.history, run.history) for run in comparison.others
+    }
     # A loss that is the mean over the ranks is the same on all of them at first.
     averaged = all(both.begin_alike(limits, limits.min_points) for both in pairs.values())
-    found = [one for one in study.all() if base(one.role) in _GLOBAL and _parts(one, study)]
+    found = [
+        one for one in comparison.partings if base(one.role) in _GLOBAL and _parts(one, comparison)
+    ]
     if averaged:
-        found += study.unrounded("loss")
+        found += comparison.unrounded("loss")
     if found:
         yield _disagreement(min(found, key=lambda one: (one.unrounded or 0, one.role == "loss")))
         return
     for label, both in () if averaged else pairs.items():
         at = _far_apart(both, limits) if len(both) >= limits.min_points else None
         if at is not None:
-            yield _far_from_each_other(study.reference.label, label, both, at, limits.min_points)
+            yield _far_from_each_other(comparison.reference, label, both, at, limits.min_points)
             return
 
 
-def _is_early(study: Study, run: Run, end: int) -> bool:
+def _is_early(comparison: Comparison, run: Run, end: int) -> bool:
     """Tell whether a rank's log ends early; one step is enough where others say it is gone."""
-    others = [other for other in study.runs if other is not run]
+    others = [other for other in comparison.runs if other is not run]
     mourned = not _mourns(run) and any(map(_mourns, others))
-    gap = 0.0 if mourned else study.limits.compare.rank_gap * max(map(stride, study.runs))
+    gap = 0.0 if mourned else comparison.limits.compare.rank_gap * max(map(stride, comparison.runs))
     return end - span(run)[1] > gap
 
 
@@ -160,9 +164,9 @@ def _mourning(mourners: list[Run]) -> str:
     return f"{capitalised(told)} {verb} a lost peer: {clipped(words, _LONGEST)}"
 
 
-def _seconds(dead: Run, study: Study) -> str:
+def _seconds(dead: Run, comparison: Comparison) -> str:
     """Return how long before the others a rank stopped, where the logs tell the time."""
-    clocks = {run.label: run.history.finite("clock").values for run in study.runs}
+    clocks = {run.label: run.history.finite("clock").values for run in comparison.runs}
     ends = {label: float(clock[-1]) for label, clock in clocks.items() if len(clock)}
     if dead.label not in ends or len(ends) < 2:
         return ""
@@ -170,7 +174,7 @@ def _seconds(dead: Run, study: Study) -> str:
     return f" and {num(round(before, 1))} seconds" if before > 0 else ""
 
 
-def _parts(one: Parting, study: Study) -> bool:
+def _parts(one: Parting, comparison: Comparison) -> bool:
     """Tell whether ranks part in what is one number for all of them.
 
     Norms that differ from the first on are those of shards, or of gradients before they are
@@ -181,22 +185,22 @@ def _parts(one: Parting, study: Study) -> bool:
         return False
     if one.role in ("loss_scale", "lr"):
         return True
-    return one.unrounded > _start(study, one) and not any(
-        _is_shard(study, other)
-        for other in study.partings[one.runs[1]].values()
+    return one.unrounded > _start(comparison, one) and not any(
+        _is_shard(comparison, other)
+        for other in comparison.of(one.runs[1]).values()
         if base(other.role) == base(one.role)
     )
 
 
-def _is_shard(study: Study, one: Parting) -> bool:
+def _is_shard(comparison: Comparison, one: Parting) -> bool:
     """Tell whether a norm differs at its first point already, by more than one update does."""
     x, y = one.values or (0.0, 0.0)
     apart = abs(x - y) > _ONE_UPDATE * max(abs(x), abs(y))
-    return one.unrounded == _start(study, one) and apart
+    return one.unrounded == _start(comparison, one) and apart
 
 
-def _start(study: Study, one: Parting) -> int:
-    return int(study.reference.history.series[one.role].steps[0])
+def _start(comparison: Comparison, one: Parting) -> int:
+    return int(comparison.against.history.series[one.role].steps[0])
 
 
 def _disagreement(one: Parting) -> Finding:

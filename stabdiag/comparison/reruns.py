@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from stabdiag.comparison.kind import span
 from stabdiag.comparison.outcomes import NONDETERMINISM
-from stabdiag.comparison.points import Study, close, largest, measured, where
+from stabdiag.comparison.points import close, largest, measured, where
 from stabdiag.comparison.settings import explaining, joined
 from stabdiag.model.findings import Action, ActionKind, Severity
 from stabdiag.model.text import num
@@ -14,19 +14,19 @@ from stabdiag.model.text import num
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from stabdiag.model.comparison import Parting
+    from stabdiag.model.comparison import Comparison, Parting
     from stabdiag.model.findings import Finding
 
 
-def nondeterminism(study: Study) -> Iterator[Finding]:
+def nondeterminism(comparison: Comparison) -> Iterator[Finding]:
     """Find losses that part although configuration and seed are the same."""
-    parted = study.parted("loss")
-    if not parted or explaining(study.differences) or study.unrounded("lr"):
+    parted = comparison.parted("loss")
+    if not parted or explaining(comparison.differences) or comparison.unrounded("lr"):
         return
     worst = min(parted, key=lambda one: (one.lasting is None, one.unrounded is None, -one.largest))
     grows = worst.unrounded is not None
-    cause, first = _source(study, worst)
-    parts = (where(worst), _extent(worst), cause, _others(study, parted))
+    cause, first = _source(comparison, worst)
+    parts = (where(worst), _extent(worst), cause, _others(comparison, parted))
     yield NONDETERMINISM.found(
         " ".join(filter(None, parts)),
         first,
@@ -38,7 +38,7 @@ def nondeterminism(study: Study) -> Iterator[Finding]:
 
 
 def _extent(one: Parting) -> str:
-    """Return how far the losses part, held against rounding and noise."""
+    """Return how far the losses part, compared with rounding and noise."""
     noise = num(one.noise or 0.0)
     if one.unrounded is None:
         return f"The difference stays at rounding level: at most {num(one.largest)}."
@@ -52,15 +52,15 @@ def _extent(one: Parting) -> str:
     return f"{began}It stays below the noise of the loss ({noise}){few}: {largest(one)}."
 
 
-def _source(study: Study, one: Parting) -> tuple[str, Action]:
+def _source(comparison: Comparison, one: Parting) -> tuple[str, Action]:
     """Return what the pattern of the differences points at, and what to do about it first."""
     if one.unrounded is None:
         return "", Action(
             ActionKind.DO_NOTHING,
             "Nothing needs to be done: sums in another order round differently.",
         )
-    start = max(span(study.reference)[0], span(study.run(one.runs[1]))[0])
-    batch = study.partings[one.runs[1]].get("batch_id")
+    start = max(span(comparison.against)[0], span(comparison.run(one.runs[1]))[0])
+    batch = comparison.of(one.runs[1]).get("batch_id")
     if batch is not None and batch.unrounded is not None and batch.unrounded <= one.unrounded:
         return (
             f"The batches differ from step {batch.step} on: the seed does not fix the data order.",
@@ -98,12 +98,12 @@ def _source(study: Study, one: Parting) -> tuple[str, Action]:
     )
 
 
-def _others(study: Study, parted: list[Parting]) -> str:
+def _others(comparison: Comparison, parted: list[Parting]) -> str:
     """Return which runs equal the reference to the last bit, and which do not."""
-    if len(study.runs) == 2:
+    if len(comparison.runs) == 2:
         return ""
     apart = [one.runs[1] for one in parted]
-    equal = [run.label for run in study.runs if run.label not in apart]
+    equal = [run.label for run in comparison.runs if run.label not in apart]
     if len(equal) < 2:
         return "No two of the runs are the same."
     return f"{joined(equal)} are identical; {joined(apart)} part from them."

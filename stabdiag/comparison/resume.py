@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from stabdiag.comparison.kind import span, stride
 from stabdiag.comparison.outcomes import RESUME_PARTS
-from stabdiag.comparison.points import Study, close, largest, losses, measured
+from stabdiag.comparison.points import close, largest, losses, measured
 from stabdiag.model.findings import Action, ActionKind, Severity
 from stabdiag.model.text import num, plural
 from stabdiag.stats.jump import jump_up
@@ -14,25 +14,25 @@ from stabdiag.stats.jump import jump_up
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from stabdiag.model.comparison import Parting, Run
+    from stabdiag.model.comparison import Comparison, Parting, Run
     from stabdiag.model.findings import Finding, Scalar
 
 
-def resume_parts(study: Study) -> Iterator[Finding]:
+def resume_parts(comparison: Comparison) -> Iterator[Finding]:
     """Find the first resume after which losses or learning rate do not continue as they were."""
-    for run in study.others:
-        one, other = sorted((study.reference, run), key=span)
-        found = study.partings[run.label]
+    for run in comparison.others:
+        one, other = sorted((comparison.against, run), key=span)
+        found = comparison.of(run.label)
         rate, loss = found.get("lr"), found.get("loss")
         if rate is not None and rate.unrounded is not None:
-            told: Finding | None = _rate(one, other, rate)
+            change: Finding | None = _rate(one, other, rate)
         else:
-            told = _rate_jump(study, one, other)
-        if told is None and loss is not None and loss.unrounded is not None:
-            told = _parted(one, other, loss, study.limits.compare.noise_sigma)
-        told = told or _jumped(study, one, other)
-        if told is not None:
-            yield told
+            change = _rate_jump(comparison, one, other)
+        if change is None and loss is not None and loss.unrounded is not None:
+            change = _parted(one, other, loss, comparison.limits.compare.noise_sigma)
+        change = change or _jumped(comparison, one, other)
+        if change is not None:
+            yield change
             return
 
 
@@ -51,11 +51,11 @@ def _rate(one: Run, other: Run, rate: Parting) -> Finding:
     )
 
 
-def _rate_jump(study: Study, one: Run, other: Run) -> Finding | None:
+def _rate_jump(comparison: Comparison, one: Run, other: Run) -> Finding | None:
     """Return the change of the learning rate where no step is logged by both runs, if too large."""
     if len(losses(one.history, other.history)):
         return None
-    start, limit = span(other)[0], study.limits.resume.lr_ratio
+    start, limit = span(other)[0], comparison.limits.resume.lr_ratio
     before = one.history.finite("lr").until(start).values
     after = other.history.finite("lr").values
     if len(before) < 2 or not len(after) or before[-1] <= 0 or after[0] <= 0:
@@ -108,15 +108,15 @@ def _parted(one: Run, other: Run, loss: Parting, sigmas: float) -> Finding:
     )
 
 
-def _jumped(study: Study, one: Run, other: Run) -> Finding | None:
+def _jumped(comparison: Comparison, one: Run, other: Run) -> Finding | None:
     """Return the jump of the loss's level from the first run to the second, if it is one."""
-    limits, start = study.limits.resume, span(other)[0]
+    limits, start = comparison.limits.resume, span(other)[0]
     jump = jump_up(
         one.history.finite("loss").until(start - 1).values,
         other.history.finite("loss").values,
         limits.points,
         sigmas=limits.jump_sigma,
-        least_share=study.limits.spike.min_rise,
+        least_share=comparison.limits.spike.min_rise,
     )
     if jump is None:
         return None
@@ -134,19 +134,19 @@ def _jumped(study: Study, one: Run, other: Run) -> Finding | None:
     )
 
 
-def gap_note(study: Study) -> tuple[str, ...]:
+def gap_note(comparison: Comparison) -> tuple[str, ...]:
     """Return a note where steps are missing between the two runs."""
-    one, other = sorted(study.runs, key=span)[:2]
+    one, other = sorted(comparison.runs, key=span)[:2]
     last, start, usual = span(one)[1], span(other)[0], stride(one)
-    if start - last <= study.limits.resume.gap_ratio * usual:
+    if start - last <= comparison.limits.resume.gap_ratio * usual:
         return ()
     missing = plural(int(start - last - usual), "step")
     return (f"{missing} between {last} and {start} are in neither log",)
 
 
-def agreement(study: Study) -> tuple[str, dict[str, Scalar]]:
+def agreement(comparison: Comparison) -> tuple[str, dict[str, Scalar]]:
     """Return what to say of a resume that continues well, and its numbers."""
-    one, other = sorted(study.runs, key=span)[:2]
+    one, other = sorted(comparison.runs, key=span)[:2]
     shared, start = len(losses(one.history, other.history)), span(other)[0]
     if shared:
         told = f"their {plural(shared, 'common loss is', 'common losses are')} the same"

@@ -19,8 +19,7 @@ from stabdiag.stats.quantiles import median
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from stabdiag.comparison.points import Study
-    from stabdiag.model.comparison import Run
+    from stabdiag.model.comparison import Comparison, Run
     from stabdiag.model.findings import Finding, Scalar
     from stabdiag.model.limits.compare import CompareLimits
 
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
 _FEWEST: Final = 5
 _FIRST: Final = 3
 
-# The ends of so many seeds are told one by one.
+# So many seeds are listed one by one.
 _LISTED: Final = 3
 
 # Below this, a p-value is rounding error.
@@ -101,12 +100,12 @@ def ends(runs: Sequence[Run], limits: CompareLimits) -> Ends:
     return Ends(levels=tuple(levels), lost=tuple(lost), until=until, descent=descent)
 
 
-def seed_variance(study: Study) -> Iterator[Finding]:
+def seed_variance(comparison: Comparison) -> Iterator[Finding]:
     """Find seeds that end away from the others, by more than noise and by enough to matter."""
-    limits = study.limits.compare
-    found = ends(study.runs, limits)
+    limits = comparison.limits.compare
+    found = ends(comparison.runs, limits)
     if found.lost:
-        yield _lost(study, found)
+        yield _lost(comparison, found)
         return
     if len(found.levels) < 2:
         return
@@ -119,7 +118,7 @@ def seed_variance(study: Study) -> Iterator[Finding]:
         f"{_told(found)} {_standing(found, odd, off)} Noise within a run makes each mean uncertain "
         f"by {num(found.error)}, which does not explain the spread ({odds}). "
         f"{_what_n_shows(len(found.levels), between)}",
-        _first(study, odd),
+        _first(comparison, odd),
         measured={
             **_measured(found, between),
             "farthest_off": off,
@@ -129,9 +128,9 @@ def seed_variance(study: Study) -> Iterator[Finding]:
     )
 
 
-def agreement(study: Study) -> tuple[str, dict[str, Scalar]]:
+def agreement(comparison: Comparison) -> tuple[str, dict[str, Scalar]]:
     """Return what to say of seeds that end alike, and its numbers."""
-    found = ends(study.runs, study.limits.compare)
+    found = ends(comparison.runs, comparison.limits.compare)
     if len(found.levels) < 2:
         return "The seeds have too few losses at the end to compare.", {}
     between = found.spread
@@ -139,29 +138,30 @@ def agreement(study: Study) -> tuple[str, dict[str, Scalar]]:
     return told, _measured(found, between)
 
 
-def _lost(study: Study, found: Ends) -> Finding:
+def _lost(comparison: Comparison, found: Ends) -> Finding:
     rest = [level.run for level in found.levels]
     alone = f"; {joined(rest)} ended finite" if rest else ""
     return SEED_VARIANCE.found(
-        f"Of {len(study.runs)} seeds, {joined(found.lost)} ended with a non-finite loss{alone}.",
+        f"Of {len(comparison.runs)} seeds, {joined(found.lost)} ended with a non-finite loss"
+        f"{alone}.",
         Action(
             ActionKind.SEE_FINDING,
-            f"Run stabdiag diagnose {study.run(found.lost[0]).name} to see when and why.",
+            f"Run stabdiag diagnose {comparison.run(found.lost[0]).name} to see when and why.",
         ),
-        measured={"seeds": len(study.runs), "lost": len(found.lost)},
+        measured={"seeds": len(comparison.runs), "lost": len(found.lost)},
     )
 
 
-def _first(study: Study, odd: Level) -> Action:
-    if len(study.runs) == 2:
+def _first(comparison: Comparison, odd: Level) -> Action:
+    if len(comparison.runs) == 2:
         return Action(
             ActionKind.RERUN,
             "Run a third seed, better five: of two that differ, neither is the usual one.",
         )
     return Action(
         ActionKind.SEE_FINDING,
-        f"Run stabdiag diagnose {study.run(odd.run).name}, the outlier, and find where it left the "
-        "others.",
+        f"Run stabdiag diagnose {comparison.run(odd.run).name}, the outlier, and find where it "
+        "left the others.",
     )
 
 

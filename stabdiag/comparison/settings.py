@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from stabdiag.comparison.outcomes import CONFIG_DIFFERS
-from stabdiag.comparison.points import Study, close, first_unrounded, measured, where
+from stabdiag.comparison.points import close, first_unrounded, measured, where
 from stabdiag.model.comparison import Bearing, Difference, Kind, Run
 from stabdiag.model.findings import Action, ActionKind, Severity
 from stabdiag.model.manifest.keys import KEYS
@@ -17,11 +17,11 @@ from stabdiag.model.text import clipped, listed
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from stabdiag.model.comparison import Parting
+    from stabdiag.model.comparison import Comparison, Parting
     from stabdiag.model.findings import Finding, Scalar
 
 # Where a run is kept, what it is called, when and where it ran, how often it logs and saves: by
-# the last words of the key, so that "hostname" is one and "learning_rate" is not.
+# the last words of the key: "hostname" is one, and "learning_rate" is not.
 _IDLE: Final = re.compile(
     r"(^|_)(run_?name|exp(eriment)?_?name|uuid|tags?|notes?|group|project|entity|user"
     r"|(out|output|save|log|logging|logger|work|run|result|results|tb|tensorboard|wandb|ckpt"
@@ -108,16 +108,16 @@ def joined(words: Sequence[str]) -> str:
     return listed(words)
 
 
-def config_differs(study: Study) -> Iterator[Finding]:
+def config_differs(comparison: Comparison) -> Iterator[Finding]:
     """Find settings, or a learning rate in the log, that differ where they should not."""
-    causes = explaining(study.differences)
+    causes = explaining(comparison.differences)
     # After a resume the learning rate has a finding of its own.
-    rates = [] if study.kind is Kind.RESUME else study.unrounded("lr")
+    rates = [] if comparison.kind is Kind.RESUME else comparison.unrounded("lr")
     if not causes and not rates:
         return
-    losses = study.parted("loss")
-    parts = (_manifests(causes), _rates(rates), _effect(study, rates))
-    harmless = not losses and study.kind is Kind.RERUNS
+    losses = comparison.parted("loss")
+    parts = (_manifests(causes), _rates(rates), _effect(comparison, rates))
+    harmless = not losses and comparison.kind is Kind.RERUNS
     step = first_unrounded(rates)
     if step is None:
         step = min((one.step or 0 for one in losses), default=None)
@@ -197,21 +197,21 @@ def _rates(rates: list[Parting]) -> str:
     )
 
 
-def _effect(study: Study, rates: list[Parting]) -> str:
-    losses = study.parted("loss")
+def _effect(comparison: Comparison, rates: list[Parting]) -> str:
+    losses = comparison.parted("loss")
     if not losses:
         return "The losses are identical: it had no effect."
-    if study.kind is not Kind.RERUNS:
+    if comparison.kind is not Kind.RERUNS:
         return ""
     first = min(losses, key=lambda one: one.step or 0)
-    told = [where(first)]
+    parts = [where(first)]
     rate = first_unrounded(rates)
     if rate is not None and rate < (first.unrounded or 0):
-        told.append("The learning rate parts before the loss does: it is the cause.")
-    batches = min((one.step or 0 for one in study.parted("batch_id")), default=None)
+        parts.append("The learning rate parts before the loss does: it is the cause.")
+    batches = min((one.step or 0 for one in comparison.parted("batch_id")), default=None)
     if batches is not None:
-        told.append(f"The batches differ from step {batches} on.")
-    return " ".join(told)
+        parts.append(f"The batches differ from step {batches} on.")
+    return " ".join(parts)
 
 
 def _first(causes: tuple[Difference, ...], rates: list[Parting]) -> Action:

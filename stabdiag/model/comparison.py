@@ -112,10 +112,10 @@ class Comparison:
     runs: tuple[Run, ...]
     reference: str
     common: int
-    findings: tuple[Finding, ...]
     partings: tuple[Parting, ...]
     differences: tuple[Difference, ...]
     limits: Limits
+    findings: tuple[Finding, ...] = ()
     levels: tuple[Level, ...] = ()
     notes: tuple[str, ...] = ()
 
@@ -129,6 +129,28 @@ class Comparison:
         """All findings but the diagnosis."""
         return self.findings[1:]
 
+    @property
+    def against(self) -> Run:
+        """The run that the others are compared with."""
+        return self.run(self.reference)
+
+    @property
+    def others(self) -> tuple[Run, ...]:
+        """All runs but the reference."""
+        return tuple(run for run in self.runs if run.label != self.reference)
+
     def run(self, label: str) -> Run:
         """Return the run of a label."""
         return next(run for run in self.runs if run.label == label)
+
+    def of(self, label: str) -> dict[str, Parting]:
+        """Return where a run parts from the reference, by role."""
+        return {one.role: one for one in self.partings if one.runs[1] == label}
+
+    def parted(self, role: str) -> list[Parting]:
+        """Return where runs differ at all in a role."""
+        return [one for one in self.partings if one.role == role and one.step is not None]
+
+    def unrounded(self, role: str) -> list[Parting]:
+        """Return where runs differ by more than rounding in a role."""
+        return [one for one in self.partings if one.role == role and one.unrounded is not None]

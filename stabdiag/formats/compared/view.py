@@ -31,7 +31,7 @@ _MOST_ROLES: Final = 8
 _BEFORE, _AFTER = 60, 140
 _MOST_CURVES: Final = 5
 
-# Curves with more points than this are averaged, or they could not be told apart.
+# Curves with more points than this are averaged: otherwise they hide each other.
 _POINTS: Final = 130
 
 
@@ -87,21 +87,15 @@ def _points(run: Run, role: str) -> int:
 
 def _chosen(comparison: Comparison) -> list[Run]:
     """Return the reference and the runs to draw beside it: all seeds, else what parts most."""
-    reference = comparison.run(comparison.reference)
-    others = [run for run in comparison.runs if run is not reference]
-    parted = {
-        one.runs[1]: one.largest
-        for one in comparison.partings
-        if one.role == "loss" and one.step is not None
-    }
-    others.sort(key=lambda run: -parted.get(run.label, -1.0))
+    parted = {one.runs[1]: one.largest for one in comparison.parted("loss")}
+    others = sorted(comparison.others, key=lambda run: -parted.get(run.label, -1.0))
     if comparison.diagnosis.slug == "rank-died":
         dead = comparison.diagnosis.evidence.get("rank")
         stopped = next((run for run in comparison.runs if run.rank == dead), others[0])
         living = next(run for run in comparison.runs if run is not stopped)
         return [living, stopped]
     most = _MOST_CURVES if comparison.kind is Kind.SEEDS else 2
-    return [reference, *others][:most]
+    return [comparison.against, *others][:most]
 
 
 def _between(comparison: Comparison, drawn: list[Run], role: str) -> tuple[int, int]:
