@@ -129,8 +129,8 @@ def _reload(case: Case, start: Origin) -> Reload:
     last = checkpoint_before(case.manifest, start.began, case.stride)
     if start.bad.count == start.bad.total and not last.step:
         if last.step is None:
-            return Reload("Reload a checkpoint from before this log, which holds no finite loss")
-        return Reload("Restart from before this log, which holds no finite loss", 0)
+            return Reload("Reload a checkpoint from before this log, if there is one")
+        return Reload("Restart from the beginning, or from before this log", 0)
     what = "first non-finite value, at" if start.began == start.step else "trouble that began at"
     return last.reload(f"the {what} step {start.began}")
 
