@@ -22,7 +22,7 @@ def _outcome(slug: str, severity: Severity, section: str, title: str) -> Outcome
 
 
 OUTCOMES: tuple[Outcome, ...] = (
-    _outcome("nan-fp32", Severity.ERROR, "§1", "The loss went NaN in fp32"),
+    _outcome("nan-fp32", Severity.ERROR, "§1", "The loss went NaN in full precision"),
     _outcome("nan-bf16", Severity.ERROR, "§1", "The loss went NaN in bf16"),
     _outcome("nan-fp16-overflow", Severity.ERROR, "§1", "The loss went NaN in fp16"),
     _outcome("nan-dtype-unknown", Severity.ERROR, "§1", "The loss went NaN"),
@@ -32,7 +32,7 @@ OUTCOMES: tuple[Outcome, ...] = (
     _outcome("spike-recovered", Severity.WARNING, "§2", "Loss spike that recovered"),
     _outcome("spike-persistent", Severity.ERROR, "§2", "Loss spike that did not recover"),
     _outcome("spike-unresolved", Severity.ERROR, "§2", "Loss spike at the end of the log"),
-    _outcome("gradient-overflow", Severity.WARNING, "§3", "Gradients overflow too often"),
+    _outcome("gradient-overflow", Severity.WARNING, "§3", "Gradients overflow"),
     _outcome(
         "loss-scale-static", Severity.ERROR, "§3", "Gradients overflow under a static loss scale"
     ),

@@ -481,14 +481,6 @@ def test_a_scale_that_falls_in_bf16_is_told_of(calm: Callable[..., Log]) -> None
     assert kinds == [ActionKind.CHECK_SETTINGS, ActionKind.INSPECT_LAYERS]
 
 
-def test_one_overflow_in_bf16_is_not_called_many(calm: Callable[..., Log]) -> None:
-    log = calm()
-    log["grad_norm"][400] = np.inf
-    assert diagnose(log, dtype="bf16").diagnosis.title == "A gradient overflowed"
-    log["grad_norm"][500] = np.inf
-    assert diagnose(log, dtype="bf16").diagnosis.title == "Gradients overflow too often"
-
-
 def test_a_scale_that_was_near_its_floor_all_along_has_not_collapsed() -> None:
     fall = halving(4.0, 1.0)
     log = scales((1000, 4.0), *fall, *[(80, 1.0), (40, 2.0)] * 20, (10, 1.0))
