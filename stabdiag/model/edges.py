@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 class Question:
     """One numbered node of the tree.
 
-    ``asks`` may name limits, ``{spike.sigma}``, as the texts do. ``needs`` names the roles without
-    which the answer is unknown; the walk decides that before it asks. ``limits`` names the limits
-    that the answer is held against.
+    ``asks`` may name limits, ``{spike.sigma}``, as the texts do. ``needs`` names the roles, each by
+    itself or by groups, without which the answer is unknown; the walk decides that before it asks.
+    ``limits`` names the limits that the answer is held against.
     """
 
     id: str
@@ -104,6 +104,7 @@ QUESTIONS: Final[tuple[Question, ...]] = (
         id="Q4.3",
         asks="Did a weight norm change by more than {divergence.weight_norm_ratio}x in "
         "{divergence.window} steps?",
+        needs=("weight_norm",),
         limits=("divergence.weight_norm_ratio", "divergence.window"),
     ),
     Question(

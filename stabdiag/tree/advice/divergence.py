@@ -36,9 +36,6 @@ if TYPE_CHECKING:
 # A loss that rose by so many times all it had ever fallen is no matter of harder data.
 _EXPLODED = 10.0
 
-# The evaluation loss follows a climb if it makes at least this share of it.
-_FOLLOWS = 0.5
-
 _PLOT = Action(ActionKind.LOG_MORE, "Plot the learning rate at every step before the restart.")
 _FROZEN = "The learning rate was 0 by then: the weights did not move, so the data changed."
 _COMPARE = Action(
@@ -303,7 +300,7 @@ def _evaluated(case: Case) -> Action:
     few = min(len(before), len(after))
     then, now = median(before[-few:]), median(after[-few:])
     went = f"went from {num(then)} to {num(now)} over the climb"
-    if now - then < _FOLLOWS * found_rise(case).amount:
+    if 2 * (now - then) < found_rise(case).amount:  # it made less than half of the climb
         text = f"Find what made the training data harder: the evaluation loss only {went}."
         return Action(ActionKind.INSPECT_DATA, text)
     text = f"Do not blame harder data alone: the evaluation loss {went}, too."

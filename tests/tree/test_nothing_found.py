@@ -1,4 +1,4 @@
-"""What is no fault, and is told of all the same."""
+"""Runs in which nothing is found, or nearly."""
 
 from __future__ import annotations
 
