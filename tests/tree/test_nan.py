@@ -223,7 +223,7 @@ def test_a_run_that_came_through_a_nan_need_not_be_set_back(
 
     log = calm(600)
     log["loss"][300:303] = np.nan
-    before, after = np.median(log["loss"][280:300]), np.median(log["loss"][-20:])
+    before, after = np.median(log["loss"][279:300]), np.median(log["loss"][-21:])
     (action,) = told(log)
     assert f"from {before:.4g} before the NaN to {after:.4g} now" in action
     worse = log | {"loss": log["loss"] + (np.arange(600) > 302)}
