@@ -220,8 +220,6 @@ def test_every_finding_says_what_to_do(run: str) -> None:
         title = {**BY_SLUG, **SYMPTOMS}[finding.slug].title
         if finding.slug == "stall":  # it has a title for each of the two things that it tells
             title = "The run broke off"
-        if finding.slug == "gradient-overflow" and finding.evidence["overflows"] == 1:
-            title = "A gradient overflowed"
         assert finding.title == (title if finding.back is None else LATE)
         assert finding.summary
         assert finding.first_action.endswith(".")

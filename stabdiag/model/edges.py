@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 class Question:
     """One numbered node of the tree.
 
-    ``asks`` may name limits, ``{spike.sigma}``, as the texts do. ``needs`` names the roles without
-    which the answer is unknown; the walk decides that before it asks. ``limits`` names the limits
-    that the answer is held against.
+    ``asks`` may name limits, ``{spike.sigma}``, as the texts do. ``needs`` names the roles, each by
+    itself or by groups, without which the answer is unknown; the walk decides that before it asks.
+    ``limits`` names the limits that the answer is held against.
     """
 
     id: str
@@ -44,12 +44,12 @@ QUESTIONS: Final[tuple[Question, ...]] = (
         needs=("loss",),
         limits=("nan.absent_records",),
     ),
-    Question(id="Q1.2", asks="Which dtype was the run in?"),
+    Question(id="Q1.2", asks="Which dtype was used?"),
     Question(id="Q1.3", asks="Where did the NaN start?", limits=("nan.grad_surge",)),
     Question(id="Q1.4", asks="Which fix fits the evidence?", limits=("nan.grad_surge",)),
     Question(
         id="Q2.1",
-        asks="Is there a step with the loss above μ+{spike.sigma}σ of the steps before?",
+        asks="Does the loss spike above μ+{spike.sigma}σ of the previous steps?",
         needs=("loss",),
         limits=(
             "spike.sigma",
@@ -70,8 +70,8 @@ QUESTIONS: Final[tuple[Question, ...]] = (
         asks="What caused the spike?",
         limits=("spike.lr_jump", "spike.lookback", "spike.batch_lookback", "spike.grad_ratio"),
     ),
-    Question(id="Q2.4", asks="Which checkpoint precedes the elevation?"),
-    Question(id="Q3.1", asks="Is there a step with an infinite or NaN gradient norm?"),
+    Question(id="Q2.4", asks="Which checkpoint precedes the spike?"),
+    Question(id="Q3.1", asks="Is the gradient norm NaN or infinite at any step?"),
     Question(
         id="Q3.2",
         asks="What does the loss-scale history show?",
@@ -81,10 +81,10 @@ QUESTIONS: Final[tuple[Question, ...]] = (
             "precision.overflow_factor",
         ),
     ),
-    Question(id="Q3.3", asks="Does the NaN carry the fingerprint of an fp16 overflow?"),
+    Question(id="Q3.3", asks="Does the NaN look like an fp16 overflow?"),
     Question(
         id="Q4.1",
-        asks="Has the loss been rising over the last {divergence.window} steps?",
+        asks="Did the loss rise over the last {divergence.window} steps?",
         needs=("loss",),
         limits=(
             "divergence.window",
@@ -96,19 +96,20 @@ QUESTIONS: Final[tuple[Question, ...]] = (
     ),
     Question(
         id="Q4.2",
-        asks="Has the learning rate increased over the same window?",
+        asks="Did the learning rate rise over the same window?",
         needs=("lr",),
         limits=("divergence.lr_rise",),
     ),
     Question(
         id="Q4.3",
-        asks="Has a weight norm changed by more than {divergence.weight_norm_ratio}x in "
+        asks="Did a weight norm change by more than {divergence.weight_norm_ratio}x in "
         "{divergence.window} steps?",
+        needs=("weight_norm",),
         limits=("divergence.weight_norm_ratio", "divergence.window"),
     ),
     Question(
         id="Q4.4",
-        asks="Is the gradient norm's rolling mean rising?",
+        asks="Does the mean gradient norm rise?",
         limits=("divergence.grad_norm_rise", "divergence.material"),
     ),
 )

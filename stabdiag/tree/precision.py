@@ -45,7 +45,7 @@ def _is_there_an_overflow(case: Case) -> Reply:
     if dtype is None:
         return unknown("neither the manifest nor the log names the dtype")
     if dtype not in ("fp16", "bf16"):
-        return no(f"the run is in {dtype}, which does not overflow")
+        return no(f"the run is in {dtype}: only fp16 and bf16 are asked")
     # Some optimizers skip steps in bf16, too, and not for overflows; and it has no loss scale.
     roles = ("grad_norm", *(("loss_scale", "skipped") if dtype == "fp16" else ()))
     logged = [_FINE[role] for role in roles if role in case.history.series]

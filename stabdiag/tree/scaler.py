@@ -16,13 +16,17 @@ if TYPE_CHECKING:
     from stabdiag.model.history import Series
     from stabdiag.tree.case import Case
 
-# A scaler has found its scale once it goes this many steps, or a tenth of a short run, without an
-# overflow; overflows so far apart do not belong to one decline, either.
+# Overflows so many steps apart do not belong to one decline of the scale. A scaler has found its
+# first scale once it goes twice as long without one, or a tenth of a short run.
 _PAUSE = 25
 
 # Scalers begin at 2^32 at most: down to 1 it takes 32 overflows, or with the hysteresis of Megatron
 # and DeepSpeed twice as many. A scale that falls by more is none.
 _MOST_HALVINGS = 64
+
+# A search overflows step after step, and pauses only near its end. Where no scale was logged, more
+# pauses than these are overflows like any other.
+_PAUSES = 10
 
 # Floors of scalers: Megatron and DeepSpeed 1, fairseq 1e-4.
 _KNOWN_FLOORS = (1.0, 1e-4)
@@ -146,7 +150,7 @@ def overflows(case: Case) -> Overflows:
     begun, ended = _ends(case)
     early = np.flatnonzero(at <= (int(grew[0]) if len(grew) else ended))[:_MOST_HALVINGS]
     search = np.repeat(at[early], np.minimum(times[early], _MOST_HALVINGS))[:_MOST_HALVINGS]
-    calibrating = _calibration(search.tolist(), begun, ended, case.stride)
+    calibrating = _calibration(search.tolist(), begun, ended, case.stride, seen=scale is not None)
     interval, source = _interval(case, scale)
     after = _place(times, calibrating)
     first = int(at[_place(times, calibrating - 1)]) if calibrating else begun
@@ -161,16 +165,22 @@ def overflows(case: Case) -> Overflows:
     )
 
 
-def _calibration(search: list[int], begun: int, ended: int, stride: float) -> int:
+def _calibration(search: list[int], begun: int, ended: int, stride: float, *, seen: bool) -> int:
     """Return how many overflows, from the first on, belong to the calibration at the start.
 
     ``search`` has the steps of the first ones before the scale first grew: by then it was found.
+    ``seen`` says whether the scale was logged.
     """
-    patience = max(min(_PAUSE, (ended - begun) / 10), 3 * stride)
+    patience = max(min(2 * _PAUSE, (ended - begun) / 10), 3 * stride)
     before = begun
+    pauses: list[int] = []
     for count, step in enumerate(search):
         if step - before > patience:
             return count
+        if not seen and step - before > 2 * stride:
+            pauses.append(count)
+        if len(pauses) > _PAUSES:
+            return pauses[0]
         before = step
     return len(search)
 

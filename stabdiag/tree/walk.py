@@ -172,7 +172,7 @@ def follow(question: str, reply: Reply) -> str:
 
 
 def _ask(case: Case, question: Question) -> Reply:
-    missing = [role for role in question.needs if role not in case.history.series]
+    missing = [role for role in question.needs if not case.history.group(role)]
     if missing:
         return unknown(f"{' and '.join(missing)} was not logged")
     return _ANSWERS[question.id](case)

@@ -20,7 +20,7 @@ from stabdiag.model.limits import Limits
 from stabdiag.model.texts import text
 from stabdiag.symptoms import BY_SLUG as SYMPTOMS
 
-OUTCOME_HEADINGS = ("What it means", "How it is told", "What to do", "References")
+OUTCOME_HEADINGS = ("What it means", "How it is detected", "What to do", "References")
 SYMPTOM_HEADINGS = (
     "What it means",
     "How it is told",

@@ -49,9 +49,9 @@ def q(report: Report, question: str) -> Any:
 @pytest.mark.parametrize(
     ("at", "told"),
     [
-        (400, "batch_size went from 64 to 8 at step 400, right where it began."),
-        (399, "batch_size went from 64 to 8 at step 399, 1 step before it."),
-        (393, "batch_size went from 64 to 8 at step 393, 7 steps before it."),
+        (400, "batch_size went from 64 to 8 at step 400, right at the onset."),
+        (399, "batch_size went from 64 to 8 at step 399, 1 step before the onset."),
+        (393, "batch_size went from 64 to 8 at step 393, 7 steps before the onset."),
     ],
 )
 def test_a_jump_where_a_setting_changed(calm: Callable[..., Log], at: int, told: str) -> None:
@@ -59,9 +59,8 @@ def test_a_jump_where_a_setting_changed(calm: Callable[..., Log], at: int, told:
     found = stabdiag.diagnose({**log, "batch_size": switched(log, at, 64, 8)}).diagnosis
     assert found.slug == "spike-persistent"
     assert found.summary.endswith(told)
-    assert found.first_action.startswith(
-        f"Look first at the change of batch_size at step {at}; then reload the last checkpoint"
-    )
+    assert (found.actions[0].kind, found.actions[0].step) == (ActionKind.CHECK_SETTINGS, at)
+    assert found.actions[1].kind is ActionKind.CLIP_GRADIENTS
     assert found.evidence["changed_step"] == at
 
 
@@ -102,7 +101,7 @@ def test_several_that_changed_together(calm: Callable[..., Log]) -> None:
     summary = stabdiag.diagnose(log).diagnosis.summary
     assert summary.endswith(
         "train/batch_size went from 64 to 8 and optim/weight_decay from 0.1 to 0.01 at step 400; "
-        "'num workers' from 4 to 8 at step 397, right where it began."
+        "'num workers' from 4 to 8 at step 397, right at the onset."
     )
 
 
@@ -116,7 +115,7 @@ def test_only_the_distance_of_steps_counts(shift: int, stride: int) -> None:
     found = stabdiag.diagnose(log).diagnosis
     assert found.evidence["changed_step"] == 349 * stride + shift
     since = "1 step" if stride == 1 else f"{stride} steps"
-    assert found.summary.endswith(f"at step {349 * stride + shift}, {since} before it.")
+    assert found.summary.endswith(f"at step {349 * stride + shift}, {since} before the onset.")
 
 
 def test_a_nan_where_the_data_changed(calm: Callable[..., Log]) -> None:
@@ -125,9 +124,9 @@ def test_a_nan_where_the_data_changed(calm: Callable[..., Log]) -> None:
     log["dataset"] = switched(log, AT, "wiki", "code")
     found = stabdiag.diagnose(log).diagnosis
     assert found.summary.endswith(
-        "dataset went from 'wiki' to 'code' at step 400, right where it began."
+        "dataset went from 'wiki' to 'code' at step 400, right at the onset."
     )
-    assert found.first_action.startswith("Look first at the change of dataset at step 400; then")
+    assert found.first_action.startswith("Check first whether the change of dataset")
     # What changes in reaction to a NaN did not cause it.
     log["dataset"] = switched(log, AT + 1, "wiki", "code")
     assert "dataset" not in stabdiag.diagnose(log).diagnosis.summary
@@ -139,9 +138,9 @@ def test_a_climb_where_a_setting_changed(calm: Callable[..., Log]) -> None:
     log["weight_decay"] = switched(log, 1500, 0.1, 3.0)
     found = stabdiag.diagnose(log).diagnosis
     assert found.slug == "divergence-unexplained"
-    assert "Nothing else that was logged explains it." in found.summary
+    assert "Nothing else logged explains it." in found.summary
     assert "weight_decay went from 0.1 to 3 at step 1500" in found.summary
-    assert found.first_action.startswith("Look first at the change of weight_decay at step 1500;")
+    assert found.first_action.startswith("Check first whether the change of weight_decay")
 
 
 def test_a_spike_that_came_back_where_a_setting_changed(calm: Callable[..., Log]) -> None:
@@ -150,13 +149,9 @@ def test_a_spike_that_came_back_where_a_setting_changed(calm: Callable[..., Log]
     log["frozen_layers"] = switched(log, AT, 2, 0)
     found = stabdiag.diagnose(log).diagnosis
     assert found.slug == "spike-recovered"
-    assert "Nothing else that was logged shows why. frozen_layers went" in found.summary
-    assert found.first_action.startswith(
-        "Keep the run going, and look first at the change of frozen_layers at step 400; then look "
-        "at the batch of step 400"
-    )
-    kinds = (ActionKind.KEEP_GOING, ActionKind.CHECK_SETTINGS, ActionKind.INSPECT_DATA)
-    assert found.actions[0].kinds == kinds
+    assert "Nothing else logged explains it. frozen_layers went" in found.summary
+    kinds = [ActionKind.KEEP_GOING, ActionKind.CHECK_SETTINGS, ActionKind.INSPECT_DATA]
+    assert [action.kind for action in found.actions[:3]] == kinds
 
 
 def test_a_jump_of_the_learning_rate_is_the_cause_before_any_setting(
@@ -181,13 +176,11 @@ def test_a_jump_where_the_loss_is_measured_on_something_else(
     assert stabdiag.diagnose(log).diagnosis.slug == "spike-persistent"
     report = stabdiag.diagnose({**log, name: switched(log, AT, 1, 2)})
     assert report.diagnosis.slug == "healthy"
-    assert f"{name} went from 1 to 2 at step 400: the two are not comparable" in (
-        report.diagnosis.summary
-    )
+    assert f"{name} went from 1 to 2 at step 400" in (report.diagnosis.summary)
     assert "the loss rose for good where" in q(report, "Q2.1").because
     assert q(report, "Q4.1").verdict is Verdict.NO
     assert report.diagnosis.first_action == (
-        f"Make sure that the change of {name} at step 400 was meant."
+        f"Check that the change of {name} at step 400 was meant."
     )
 
 
@@ -335,7 +328,7 @@ def test_a_setting_that_is_logged_beside_some_losses_only(
     for n in range(7, 800, 16):
         rows[n] += f', "batch_size": {64 if n < AT else 8}'
     path.write_text("".join(f"{{{row}}}\n" for row in rows))
-    told = "from 64 to 8 between steps 392 and 407, right where it began."
+    told = "from 64 to 8 between steps 392 and 407, right at the onset."
     assert told in stabdiag.diagnose(path).diagnosis.summary
 
 
@@ -348,10 +341,8 @@ def test_a_symptom_where_a_setting_changed(calm: Callable[..., Log]) -> None:
     assert plain.tree.outcome.slug == "healthy"
     report = stabdiag.diagnose({**log, "seq_len": switched(log, AT, 512, 1024)})
     found = report.diagnosis
-    assert found.summary.endswith(
-        "seq_len went from 512 to 1024 at step 400, right where it began."
-    )
-    assert found.first_action.startswith("Look first at the change of seq_len at step 400; then")
+    assert found.summary.endswith("seq_len went from 512 to 1024 at step 400, right at the onset.")
+    assert found.first_action.startswith("Check first whether the change of seq_len at step 400")
 
 
 def test_every_format_tells_of_it(calm: Callable[..., Log]) -> None:
@@ -426,8 +417,8 @@ def test_a_part_of_the_loss_that_is_switched_on(calm: Callable[..., Log]) -> Non
     log = of_parts(calm)
     found = stabdiag.diagnose(log).diagnosis
     assert found.slug == "healthy"
-    assert "as l1_loss went from 'off' to 'on' at step 400" in found.summary
-    assert found.first_action == "Make sure that the change of l1_loss at step 400 was meant."
+    assert "l1_loss went from 'off' to 'on' at step 400" in found.summary
+    assert found.first_action == "Check that the change of l1_loss at step 400 was meant."
     # One that is not logged, and one that was on before, explain nothing.
     for part in (None, log["l1_loss"] + 0.1, np.where(log["step"] < 5, 0.0, 1.0)):
         other = {**log, "l1_loss": part} if part is not None else {**log}

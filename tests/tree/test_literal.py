@@ -181,7 +181,7 @@ def test_to_the_letter_nothing_is_said_of_the_noise(calm: Callable[..., Log]) ->
         assert not {"family_size", "family_limit"} & set(answer.measured)
     assert still.diagnosis.summary == (
         "800 losses from step 0 to 799: no NaN, no loss above μ+3σ, no rise at every step of the "
-        "last 200; nothing was looked for beside the tree."
+        "last 200; only the tree was checked."
     )
 
 

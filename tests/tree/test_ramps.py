@@ -64,7 +64,7 @@ def test_a_rise_that_goes_with_a_setting(calm: Calm, name: str, begin: float, en
     assert told in q41(found).because
     assert told in found.diagnosis.summary
     assert "the two are not comparable" in found.diagnosis.summary
-    assert found.diagnosis.first_action == (f"Make sure that {name} was meant to change as it did.")
+    assert found.diagnosis.first_action == (f"Check that {name} was meant to change as it did.")
 
 
 @pytest.mark.parametrize(

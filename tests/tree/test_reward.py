@@ -40,7 +40,7 @@ def test_the_loss_does_no_harm_while_the_reward_holds(
     report = stabdiag.diagnose(log)
     answer = {answer.question: answer for answer in report.tree.answers}[question]
     assert report.diagnosis.slug == "healthy"
-    assert "'reward' has not fallen" in report.diagnosis.summary
+    assert "'reward' did not fall" in report.diagnosis.summary
     assert answer.verdict is Verdict.NO
     assert answer.measured["reward_last"] == pytest.approx(200, abs=8)
 

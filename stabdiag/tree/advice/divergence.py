@@ -36,14 +36,6 @@ if TYPE_CHECKING:
 # A loss that rose by so many times all it had ever fallen is no matter of harder data.
 _EXPLODED = 10.0
 
-# The noise of the loss is taken from so many losses before its best level.
-_NOISE = 200
-
-# The evaluation loss is the median of so many on either side of a climb, and follows it if it makes
-# at least this share of it.
-_FEW = 3
-_FOLLOWS = 0.5
-
 _PLOT = Action(ActionKind.LOG_MORE, "Plot the learning rate at every step before the restart.")
 _FROZEN = "The learning rate was 0 by then: the weights did not move, so the data changed."
 _COMPARE = Action(
@@ -122,7 +114,7 @@ def lr_rising(case: Case, answers: Mapping[str, Answer]) -> Advice:
         )
         text = "To keep the peak, lengthen the warm-up."
         other = Action(ActionKind.ADD_WARMUP, text, setting="warmup_steps")
-    check = f"Check warm-up and total steps against the manifest ({_schedule(case)})."
+    check = "Check warm-up and total steps against the schedule that was meant."
     began = at_or_near(lr, found.began)
     since = f"; its rise began {began}" if "turned" in answer.measured else ""
     return found.advice(
@@ -289,7 +281,7 @@ def _left_its_best(case: Case) -> int:
     far by then. Here a level is high if it lies above the best by a deviation of single losses.
     """
     rise, x = found_rise(case), case.loss.values
-    before = x[max(rise.best - _NOISE, case.settled.start) : rise.best + 1]
+    before = x[max(rise.best - case.rise_window, case.settled.start) : rise.best + 1]
     if rise.onset - rise.best < LEVEL or len(before) < 2:
         return case.at(rise.onset)
     smooth = medians(np.lib.stride_tricks.sliding_window_view(x[rise.best : rise.onset], LEVEL))
@@ -305,9 +297,10 @@ def _evaluated(case: Case) -> Action:
     before, after = evaluations.until(first).values, evaluations.between(first + 1, last).values
     if not len(before) or not len(after):
         return _COMPARE
-    then, now = median(before[-_FEW:]), median(after[-_FEW:])
+    few = min(len(before), len(after))
+    then, now = median(before[-few:]), median(after[-few:])
     went = f"went from {num(then)} to {num(now)} over the climb"
-    if now - then < _FOLLOWS * found_rise(case).amount:
+    if 2 * (now - then) < found_rise(case).amount:  # it made less than half of the climb
         text = f"Find what made the training data harder: the evaluation loss only {went}."
         return Action(ActionKind.INSPECT_DATA, text)
     text = f"Do not blame harder data alone: the evaluation loss {went}, too."
@@ -315,25 +308,12 @@ def _evaluated(case: Case) -> Action:
 
 
 def _drift(case: Case) -> Action:
-    """Return which weights grew over the climb, or that their norms are to be looked at."""
-    first, last = climb(case)
-    grown: list[tuple[float, str, float, float]] = []
-    groups = case.history.group("weight_norm")
-    for name, series in groups.items():
-        norms = series.finite().between(first, last).values
-        if len(norms) > 1 and norms[0] > 0:
-            begin, end = float(norms[0]), float(norms[-1])
-            grown.append((end / begin, name, begin, end))
-    ratio, name, begin, end = max(grown, default=(0.0, "", 0.0, 0.0))
-    if not groups:
-        text = "Log weight norms per group, to see drift from the initialisation."
-        return Action(ActionKind.LOG_MORE, text)
-    if ratio <= case.limits.divergence.weight_norm_ratio:
+    """Return to look at the weight norms, or to log them."""
+    if case.history.group("weight_norm"):
         text = "Check the weight norms for drift from the initialisation."
         return Action(ActionKind.CHECK_MODEL, text)
-    decay = more_decay(case, name)
-    text = f"The weight norm of {name!r} grew from {num(begin)} to {num(end)}: {decay}."
-    return Action(decay.kind, text, **decay.change)
+    text = "Log weight norms per group, to see drift from the initialisation."
+    return Action(ActionKind.LOG_MORE, text)
 
 
 def _is_frozen(answers: Mapping[str, Answer]) -> bool:
@@ -353,14 +333,3 @@ def _exploded(case: Case) -> bool:
     before = case.loss.values[: rise.best + 1]
     fell = float(before.max()) - rise.best_level
     return rise.amount > _EXPLODED * max(fell, abs(rise.best_level))
-
-
-def _schedule(case: Case) -> str:
-    manifest = case.manifest
-    known = {
-        "schedule": manifest.schedule,
-        "warm-up": manifest.warmup_steps,
-        "total": manifest.total_steps,
-    }
-    told = ", ".join(f"{name} {value}" for name, value in known.items() if value is not None)
-    return told or "neither is in the manifest"

@@ -13,6 +13,7 @@ from stabdiag.stats.quantiles import median
 from stabdiag.tree.advice.shared import (
     CHECK_INITIALISATION,
     KEEP_IN_FP32,
+    LEVEL,
     RESTORE_SCHEDULE,
     STATE,
     TO_BF16,
@@ -36,12 +37,8 @@ if TYPE_CHECKING:
     from stabdiag.tree.case import Case
 
 # A warm-up has to do with a blow-up within so many times the steps in which the learning rate came
-# to half its peak, or within this share of the run.
+# to half its peak.
 _LONG_OVER = 10
-_SOON = 0.1
-
-# The level of the loss is the median of so many.
-_LEVEL = 20
 
 _OVERFLOW = {
     Verdict.YES: "The log shows the fingerprint of an fp16 overflow: a value above 65504.",
@@ -75,8 +72,7 @@ def full_precision(case: Case, answers: Mapping[str, Answer]) -> Advice:
         then = (*then, _TRY_FP32)
     if dtype is None:
         then = (_NAME_DTYPE, *then)
-    title = "The loss went NaN in fp64" if dtype == "fp64" else ""
-    return _complete(case, start, replace(advice, then=then, title=title))
+    return _complete(case, start, replace(advice, then=then))
 
 
 def fp16(case: Case, answers: Mapping[str, Answer]) -> Advice:
@@ -129,8 +125,8 @@ def _reload(case: Case, start: Origin) -> Reload:
     last = checkpoint_before(case.manifest, start.began, case.stride)
     if start.bad.count == start.bad.total and not last.step:
         if last.step is None:
-            return Reload("Reload a checkpoint from before this log, which holds no finite loss")
-        return Reload("Restart from before this log, which holds no finite loss", 0)
+            return Reload("Reload a checkpoint from before this log, if there is one")
+        return Reload("Restart from the beginning, or from before this log", 0)
     what = "first non-finite value, at" if start.began == start.step else "trouble that began at"
     return last.reload(f"the {what} step {start.began}")
 
@@ -265,8 +261,8 @@ def _came_through(case: Case) -> tuple[Action, ...]:
     """Return that a run need not be set back, if its loss is finite again and as low as before."""
     loss = case.history.series["loss"]
     bad = np.flatnonzero(~np.isfinite(loss.values))
-    before, after = loss.values[: bad[0]][-_LEVEL:], loss.values[bad[-1] + 1 :][-_LEVEL:]
-    if min(len(before), len(after)) < _LEVEL or median(after) > median(before):
+    before, after = loss.values[: bad[0]][-LEVEL:], loss.values[bad[-1] + 1 :][-LEVEL:]
+    if min(len(before), len(after)) < LEVEL or median(after) > median(before):
         return ()
     told = (
         "Look for the cause in a copy and keep this run going: its loss recovered, from "
@@ -289,10 +285,7 @@ def _suspects(case: Case, start: Origin) -> str:
 def _is_early(case: Case, step: int) -> bool:
     """Tell whether a warm-up may have to do with what happened: not where it was long over."""
     half = half_peak_at(case.history.finite("lr"))
-    if half is None:
-        return True
-    whole = max(case.manifest.total_steps or 0, case.history.last_step or 0)
-    return step <= max(_LONG_OVER * half, _SOON * whole)
+    return half is None or step <= _LONG_OVER * half
 
 
 def _how_it_began(case: Case, start: Origin) -> str:

@@ -23,6 +23,14 @@ if TYPE_CHECKING:
     from stabdiag.model.findings import Answer
     from stabdiag.tree.case import Case
 
+_LOG_ACTIVATIONS = Action(ActionKind.LOG_MORE, "Log the largest activation of each layer.")
+_CHECK_DTYPE = Action(
+    ActionKind.CHECK_SETTINGS,
+    "Check the dtype: if the run is fp16, diagnose it with --dtype fp16.",
+    also=(ActionKind.CHECK_PRECISION,),
+    setting="dtype",
+)
+
 
 def overflow(case: Case, answers: Mapping[str, Answer]) -> Advice:
     """Overflows beyond those that a working scaler has."""
@@ -37,33 +45,22 @@ def overflow(case: Case, answers: Mapping[str, Answer]) -> Advice:
     )
     then = to_log(case, ("loss_scale", "grad_norm"))
     if case.manifest.dtype == "bf16":
-        first, *then_in_bf16 = _in_bf16(answer, step)
-        then = tuple(then_in_bf16)
+        first = Action(
+            ActionKind.INSPECT_LAYERS,
+            f"Find the operation that overflows at step {step}: re-run it in fp32 on the same "
+            "batch.",
+            also=(ActionKind.CHECK_PRECISION,),
+            step=step,
+        )
+        then = (_LOG_ACTIVATIONS,)
+    if answer.measured.get("scale_moves"):  # in fp16 they may be the probes of a working scaler
+        first, then = _CHECK_DTYPE, (first, *then)
     return Advice(
         summary=sentence(answer.because),
         first=first,
         then=(*then, KEEP_IN_FP32, CHECK_INITIALISATION),
         step=step,
-        title="A gradient overflowed" if answer.measured.get("overflows") == 1 else "",
     )
-
-
-def _in_bf16(answer: Answer, step: int) -> tuple[Action, ...]:
-    """Return what to do about overflows in bf16, which has the range of fp32."""
-    find = f"find the operation that overflows at step {step}: re-run it in fp32 on the same batch"
-    also = (ActionKind.CHECK_PRECISION,)
-    log = Action(ActionKind.LOG_MORE, "Log the largest activation of each layer.")
-    if not answer.measured.get("scale_moves"):
-        return Action(ActionKind.INSPECT_LAYERS, sentence(find), also=also, step=step), log
-    # In fp16 they may be the probes of a working scaler.
-    check = Action(
-        ActionKind.CHECK_SETTINGS,
-        "Check the dtype: if the run is fp16, diagnose it with --dtype fp16.",
-        also=also,
-        setting="dtype",
-    )
-    find = f"If it is bf16, {find}."
-    return check, Action(ActionKind.INSPECT_LAYERS, find, also=also, step=step), log
 
 
 def static(case: Case, answers: Mapping[str, Answer]) -> Advice:

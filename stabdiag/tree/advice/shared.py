@@ -46,7 +46,7 @@ STATE = "the optimizer's moments, the schedule, the scaler and the position in t
 # What the tree lowers the clip threshold to (Q2.4).
 _CLIP = 0.5
 
-# Where a climb begins is known to half of the losses whose median is taken as a level.
+# A level of the loss is the median of so many; where it changes is known to half of them.
 LEVEL = 21
 
 

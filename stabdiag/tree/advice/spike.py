@@ -10,6 +10,7 @@ from stabdiag.model.text import num, plural, sentence, sigmas
 from stabdiag.stats.quantiles import median
 from stabdiag.stats.shape import back_after_all
 from stabdiag.tree.advice.shared import (
+    LEVEL,
     RESTORE_SCHEDULE,
     STATE,
     Advice,
@@ -31,16 +32,6 @@ if TYPE_CHECKING:
 
     from stabdiag.model.findings import Answer
     from stabdiag.tree.case import Case
-
-# A gradient norm that came so near to the limit of a long-tail batch is told of.
-_NEARLY = 1 / 3
-
-# A loss still rises if it has done so over three thirds of so many losses at least, by so much.
-_THIRD = 3
-_RISES = 1.2
-
-# Where the loss stands now is the median of so many at least.
-_LEVEL = 20
 
 _LOWER_PEAK = Action(
     ActionKind.CHECK_SETTINGS,
@@ -189,12 +180,6 @@ def recovered(case: Case, answers: Mapping[str, Answer]) -> Advice:
     go_on = f"Keep the run going: the loss recovered within {back}."
     other = "else " if near_spike(case, focus(case)) else ""
     why = f"Nothing {other}logged explains it."
-    ratio, limit = measured.get("grad_ratio"), case.limits.spike.grad_ratio
-    if isinstance(ratio, float) and ratio > _NEARLY * limit:
-        why = (
-            f"The gradient norm reached {num(ratio)} x its rolling mean, below the {num(limit)} x "
-            "of a long-tail batch."
-        )
     overflowed = measured.get("grad_nonfinite")
     if overflowed is not None:
         why = f"The gradients overflowed at step {overflowed}."
@@ -240,8 +225,9 @@ def unresolved(case: Case, answers: Mapping[str, Answer]) -> Advice:
     wait: tuple[Action, ...] = ()
     if case.before_nan:
         end = f"It had not recovered when the loss went NaN after step {last}."
-    elif _still_rises(case):
-        end = f"The log ends at step {last}, with the loss still rising."
+    elif focus(case).peak == len(case.loss) - 1:
+        # To run on is no help where the loss still climbs.
+        end = f"The log ends at step {last}, with the loss at its highest."
     else:
         end = f"The log ends at step {last}, too early to tell whether it recovers."
         if planned is None or planned > enough:
@@ -351,8 +337,8 @@ def _worth_keeping(case: Case, spike: _Spike, back: int) -> str | None:
     if spike.last.step == 0:
         return ", and no checkpoint is older"
     found, end = focus(case), int(case.loss.steps[-1])
-    last = case.loss.between(back, end).values[-case.points(case.recovery_steps, _LEVEL) :]
-    if len(last) >= _LEVEL and (now := median(last)) < found.level - found.sigma:
+    last = case.loss.between(back, end).values[-case.points(case.recovery_steps, LEVEL) :]
+    if len(last) >= LEVEL and (now := median(last)) < found.level - found.sigma:
         return f" and is now {num(now)}, below the {num(found.level)} from before the spike"
     return None
 
@@ -390,14 +376,3 @@ def _about_the_rate(case: Case, spike: _Spike) -> tuple[Action, ...]:
         leave = "If these learning-rate jumps are intended, as in warm restarts, do nothing."
         return (Action(ActionKind.DO_NOTHING, leave),)
     return ()
-
-
-def _still_rises(case: Case) -> bool:
-    """Tell whether the loss climbs on from its jump up to the end: then to run on is no help."""
-    spike = focus(case)
-    after = case.loss.values[spike.onset :] - spike.level
-    third = len(after) // 3
-    if third < _THIRD:
-        return False
-    begun, then, now = (median(after[at : at + third]) for at in (0, third, len(after) - third))
-    return now > _RISES * then > _RISES * begun

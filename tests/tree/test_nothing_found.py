@@ -1,4 +1,4 @@
-"""What is no fault, and is told of all the same."""
+"""Runs in which nothing is found, or nearly."""
 
 from __future__ import annotations
 
@@ -17,30 +17,9 @@ def hump(height: float, over: int, back: int = 200, sigma: float = 0.05) -> dict
     return {"step": at, "loss": 2 + 2 * np.exp(-at / 300) + height * up + noise}
 
 
-def test_a_slow_climb_that_came_back_is_told_of() -> None:
-    found = stabdiag.diagnose(hump(3.0, over=400)).diagnosis
-    assert found.slug == "healthy"
-    assert (
-        "no climb that lasted (it rose from 2.019 near step 1450 to 4.626 near step 1850, and came "
-        "back)"
-    ) in found.summary
-
-
-@pytest.mark.parametrize(
-    ("height", "sigma"),
-    [(0.35, 0.05), (0.7, 0.2), (0.0, 0.05)],
-    ids=["beside the progress", "among the losses", "none"],
-)
-def test_a_small_one_is_not(height: float, sigma: float) -> None:
-    found = stabdiag.diagnose(hump(height, over=400, sigma=sigma)).diagnosis
-    assert found.slug == "healthy"
-    assert "no climb;" in found.summary
-
-
 def test_of_one_that_is_not_made_good_only_the_climb_is_told() -> None:
     found = stabdiag.diagnose(hump(3.0, over=400, back=100_000)).diagnosis
     assert found.slug == "divergence-unexplained"
-    assert "lasted" not in found.summary
 
 
 def test_a_faster_one_is_a_spike_although_it_climbs() -> None:
@@ -56,16 +35,6 @@ def calm(losses: int = 1000) -> dict[str, np.ndarray]:
     return {"step": at, "loss": 2 + 2 * np.exp(-at / 80) + noise, "lr": np.full(losses, 1e-3)}
 
 
-def test_a_loss_that_falls_at_once_may_be_measured_otherwise() -> None:
-    log = calm()
-    log["loss"][600:] /= 8  # as of a mean that is divided by the steps of an accumulation
-    found = stabdiag.diagnose(log).diagnosis
-    assert "At step 600 the loss fell from 1.981 to 0.2515 at once." in found.summary
-    assert found.first_action.startswith(
-        "Check that the loss still measures the same from step 600 on"
-    )
-
-
 def test_one_that_falls_with_the_rate_or_by_and_by_is_as_it_should_be() -> None:
     decayed, learned, lower = calm(), calm(), calm()
     decayed["loss"][600:] /= 8
@@ -75,23 +44,7 @@ def test_one_that_falls_with_the_rate_or_by_and_by_is_as_it_should_be() -> None:
     for log in (decayed, learned, lower, calm()):
         found = stabdiag.diagnose(log).diagnosis
         assert found.slug == "healthy"
-        assert "at once" not in found.summary
         assert found.actions[0].kind == "log-more"
-
-
-def test_nor_is_a_descent_that_is_as_steep_as_its_noise() -> None:
-    at = np.arange(200)
-    for seed in range(20):
-        noise = np.random.default_rng(seed).standard_normal(200)
-        learned = 0.8 + 1.7 * np.exp(-np.maximum(at - 30, 0) / 4)
-        log = {"step": at, "loss": learned * np.exp(0.2 * noise)}
-        assert "at once" not in stabdiag.diagnose(log).diagnosis.summary
-
-
-def test_nor_is_one_that_falls_again_and_again() -> None:
-    log = calm()
-    log["loss"][(log["step"] > 200) & (log["step"] // 100 % 2 == 0)] /= 8
-    assert "at once" not in stabdiag.diagnose(log).diagnosis.summary
 
 
 def test_nor_is_anything_else_asked_of_one_of_two_opponents() -> None:
@@ -106,4 +59,3 @@ def test_a_loss_that_ends_high_has_not_come_back() -> None:
     log["loss"] += np.where((log["step"] // 300) % 2 == 1, 1.0, 0.0)
     found = stabdiag.diagnose(log).diagnosis
     assert found.slug == "healthy"
-    assert "came back" not in found.summary
