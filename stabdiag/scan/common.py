@@ -16,14 +16,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from stabdiag.model.scan import ANY_ERROR, Common, Compared, Split
-from stabdiag.scan.rows import coded
+from stabdiag.scan.store import coded
 from stabdiag.stats.contrast import chance_in_strata, chance_of, upper_tail
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from stabdiag.model.arrays import Floats, Ints, Mask
-    from stabdiag.scan.rows import Rows
+    from stabdiag.scan.store import Rows
 
     Objects = np.ndarray[Any, Any]
 

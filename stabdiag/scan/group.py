@@ -31,6 +31,9 @@ INNER: Final = re.compile(
     r"|rank[-_]?\d+|\d{9,11}\.\d+|(?P<begun>[A-Z][a-z]{2}\d{2}_\d{2}-\d{2}-\d{2}_.+)",
 )
 
+# How parts of a store of rows are called: they are no logs.
+PART: Final = re.compile(r"stabdiag-\d+-[0-9a-f]+\.parquet")
+
 _WORDS: Final = frozenset(
     """
     train training trainer eval evaluation val valid validation test log logs metric metrics scalar
@@ -118,9 +121,8 @@ class Passed:
         ]
 
 
-# What lists the files and the names of the folders in a folder, and yields the runs below one.
+# What lists the files and the names of the folders in a folder.
 Lister: TypeAlias = "Callable[[str, Passed], tuple[list[File], list[str]]]"
-Below: TypeAlias = "Callable[[str, Lister, Passed], Iterator[Job]]"
 
 
 @dataclass(frozen=True, slots=True)

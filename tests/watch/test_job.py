@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="there, no process is asked or ended")
 
-PROC = "stabdiag.watch.job._PROC"
+PROC = "stabdiag.watch.loop._PROC"
 
 
 @contextmanager
