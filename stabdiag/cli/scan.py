@@ -45,7 +45,7 @@ EPILOG = """
 
 `stabdiag scan runs  # every run below a folder`
 
-`stabdiag scan runs -o rows  # keep the rows; the next time only what has changed is read`
+`stabdiag scan runs -o rows  # keep the rows; the next scan reads only what changed`
 
 `stabdiag scan wandb mlruns 'old/*.tar.gz' s3://bucket/sweep`
 
@@ -55,8 +55,8 @@ EPILOG = """
 
 `stabdiag scan /shared/runs -o rows --executor dask --scheduler tcp://node1:8786`
 
-**Exit codes**: 0 nothing at or above `--fail-on` in any run; 1 something; 2 that apart, a log that
-cannot be read, or usage; 130 and 143 stopped, and the same command goes on; 70 an
+**Exit codes**: 1 a finding at or above `--fail-on` in some run; otherwise 2 if a log cannot be
+read, or for wrong usage; otherwise 0; 130 and 143 stopped (the same command continues); 70 an
 internal error, which is no verdict.
 """
 
@@ -66,8 +66,7 @@ def scan(
         list[str],
         typer.Argument(
             metavar="PATH...",
-            help="Folders, logs, archives, URLs or buckets, and patterns of these; every run in "
-            "them is diagnosed.",
+            help="Folders, logs, archives, URLs, buckets, and patterns of these.",
         ),
     ],
     store: Annotated[
@@ -76,7 +75,7 @@ def scan(
             "--output",
             "-o",
             metavar="FOLDER",
-            help="Keep the rows there, as Parquet. What has not changed is not read again.",
+            help="Keep the rows there as Parquet; the next scan reads only what changed.",
         ),
     ] = None,
     jobs: Annotated[
@@ -86,33 +85,35 @@ def scan(
             "-j",
             min=1,
             metavar="N",
-            help="How many logs are read at a time; as many as there are cores by default.",
+            help="Logs to read at a time; one per core by default.",
         ),
     ] = None,
     executor: Annotated[
         str | None,
         typer.Option(
             metavar="EXECUTOR",
-            help="Where logs are read: `dask`, or `module:callable` for any other "
+            help="Where to read logs: `dask`, or `module:callable` for any other "
             "`concurrent.futures.Executor`; processes of this machine by default.",
         ),
     ] = None,
     scheduler: Annotated[
         str | None,
-        typer.Option(metavar="ADDRESS", help="Dask's scheduler, such as `tcp://node1:8786`."),
+        typer.Option(
+            metavar="ADDRESS", help="Address of the Dask scheduler, such as `tcp://node1:8786`."
+        ),
     ] = None,
     timeout: Annotated[
-        float, typer.Option(min=0.1, metavar="SECONDS", help="When a log is given up.")
+        float, typer.Option(min=0.1, metavar="SECONDS", help="Give up on a log after this time.")
     ] = 300.0,
     where: Annotated[
         str | None,
         typer.Option(
             metavar="CONDITION",
-            help="Tell of these runs alone: `severity=error`, `peak_lr>=0.003`, `run=*seed7*`.",
+            help="Only these runs: `severity=error`, `peak_lr>=0.003`, `run=*seed7*`.",
         ),
     ] = None,
     top: Annotated[
-        int, typer.Option(min=0, metavar="N", help="How many of the worst runs are named.")
+        int, typer.Option(min=0, metavar="N", help="Number of worst runs to name.")
     ] = 10,
     dtype: options.Dtype = None,
     settings: options.Settings = None,
@@ -134,7 +135,7 @@ def scan(
     literal: options.Literal = False,
     color: options.Color = None,
 ) -> options.Exit:
-    """Diagnose every run below some paths, and say what those that failed have in common."""
+    """Diagnose every run in folders, archives and buckets, and what the failed ones share."""
     from stabdiag.formats import names
     from stabdiag.formats.scans import FORMATS
     from stabdiag.scan.executors import without_pandas
@@ -183,7 +184,7 @@ def scan(
                     stopped=lambda: bool(caught),
                 )
         except KeyboardInterrupt:
-            kept = "the same command goes on" if store else "nothing is kept without -o"
+            kept = "the same command continues" if store else "nothing is kept without -o"
             tell(f"stopped; {kept}")
             return options.Exit(128 + (caught or [signal.SIGINT])[0])
         for line in found.passed.told():

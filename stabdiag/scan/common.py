@@ -130,7 +130,7 @@ def in_common(rows: Rows) -> tuple[tuple[Common, ...], Compared]:
         return (), replace(compared, why="all runs failed alike")
     settings = settings_of(rows.filter(read))
     if not settings:
-        return (), replace(compared, why="no setting is known that differs")
+        return (), replace(compared, why="no known setting differs")
     compared = replace(compared, settings=sum(1 + len(one.twins) for one in settings))
     hits = [_hit(one, name, has) for one in settings for name, has in outcomes.items()]
     return tuple(_told(sorted(hits, key=lambda hit: hit.tail))), compared

@@ -92,7 +92,7 @@ def opened(
             yield Hands(executor=found, width=jobs or threads)
         return
     if scheduler is not None:
-        raise StabdiagError("a scheduler is Dask's: --executor dask --scheduler ADDRESS")
+        raise StabdiagError("--scheduler goes with --executor dask")
     if isinstance(executor, Executor):
         yield Hands(executor=executor, width=count)
         return
@@ -123,7 +123,7 @@ def _made(executor: str | Callable[[], Executor]) -> Executor:
         made = make()
     except Exception as error:  # noqa: BLE001 - it is not ours, and may fail in any way
         told = f"{type(error).__name__}: {error}".splitlines()[0]
-        raise StabdiagError(f"the executor {executor} cannot be had ({told})") from None
+        raise StabdiagError(f"the executor {executor} cannot be created ({told})") from None
     if not isinstance(made, Executor):
         raise StabdiagError(f"{executor} returns no concurrent.futures.Executor")
     return made
@@ -173,7 +173,7 @@ class Workers(Executor):
     def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
         """Have a function called in a process that is free."""
         if self._closed:
-            raise RuntimeError("the workers were sent home")
+            raise RuntimeError("the workers have shut down")
         future: Future[Any] = Future()
         self._calls.put((future, pickle.dumps((fn, args, kwargs))))
         return future

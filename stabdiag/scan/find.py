@@ -40,7 +40,7 @@ def find(paths: Sequence[str], passed: Passed) -> Iterator[Job]:
                 found = True
                 yield from _local(one, passed)
             if not found:
-                raise LogError(f"{path}: nothing is called so; check the path")
+                raise LogError(f"{path}: no match; check the path")
         else:
             yield from _local(path, passed)
 
@@ -199,7 +199,7 @@ def _matching(url: str, place: Remote, passed: Passed) -> Iterator[Job]:
     except Exception as error:  # noqa: BLE001 - each file system has errors of its own
         fail(place.name, error)
     if not found:
-        raise LogError(f"{place.name}: nothing is called so; check the URL")
+        raise LogError(f"{place.name}: no match; check the URL")
     for path in found:
         yield from _remote(place.files.unstrip_protocol(path), passed)
 

@@ -116,7 +116,7 @@ class Passed:
     def told(self) -> list[str]:
         """Say what was passed over, a line for each reason."""
         return [
-            f"passed over, {why}: {self.examples[why]}{f' and {n - 1} more' if n > 1 else ''}"
+            f"skipped, {why}: {self.examples[why]}{f' and {n - 1} more' if n > 1 else ''}"
             for why, n in self.counts.most_common()
         ]
 

@@ -250,8 +250,8 @@ class Store:
         strange = next((n for n in names if n.endswith(".parquet") and not PART.fullmatch(n)), None)
         if strange is not None:
             raise StabdiagError(
-                f"{self.folder}: holds {strange}, which is no part of a store of scans; name a "
-                "folder of its own"
+                f"{self.folder}: holds {strange}, which is not part of a scan's store; use a "
+                "separate folder"
             )
         return [self.folder / name for name in sorted(names) if PART.fullmatch(name)]
 
@@ -328,8 +328,8 @@ class Store:
             part.replace(self.folder / name)
         except OSError as error:
             raise StabdiagError(
-                f"{self.folder}: cannot be written ({error.strerror}); what was is kept, and the "
-                "same command goes on"
+                f"{self.folder}: cannot be written ({error.strerror}); the rows so far are "
+                "kept, and the same command continues"
             ) from None
         finally:
             part.unlink(missing_ok=True)

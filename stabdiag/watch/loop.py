@@ -207,12 +207,12 @@ class Job:
     def terminate(self) -> str:
         """Send it the signal to terminate, and return in words what came of it."""
         if not self.runs:
-            return f"process {self.number} had ended by itself"
+            return f"process {self.number} had already ended"
         try:
             os.kill(self.number, signal.SIGTERM)
         except OSError as error:
-            return f"process {self.number} could not be told to end ({error.strerror})"
-        return f"process {self.number} was told to end (SIGTERM)"
+            return f"process {self.number} could not be signalled ({error.strerror})"
+        return f"process {self.number} was sent SIGTERM"
 
 
 @dataclass(frozen=True, kw_only=True)
