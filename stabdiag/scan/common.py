@@ -16,14 +16,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from stabdiag.model.scan import ANY_ERROR, Common, Compared, Split
-from stabdiag.scan.rows import coded
+from stabdiag.scan.store import coded
 from stabdiag.stats.contrast import chance_in_strata, chance_of, upper_tail
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from stabdiag.model.arrays import Floats, Ints, Mask
-    from stabdiag.scan.rows import Rows
+    from stabdiag.scan.store import Rows
 
     Objects = np.ndarray[Any, Any]
 
@@ -130,7 +130,7 @@ def in_common(rows: Rows) -> tuple[tuple[Common, ...], Compared]:
         return (), replace(compared, why="all runs failed alike")
     settings = settings_of(rows.filter(read))
     if not settings:
-        return (), replace(compared, why="no setting is known that differs")
+        return (), replace(compared, why="no known setting differs")
     compared = replace(compared, settings=sum(1 + len(one.twins) for one in settings))
     hits = [_hit(one, name, has) for one in settings for name, has in outcomes.items()]
     return tuple(_told(sorted(hits, key=lambda hit: hit.tail))), compared

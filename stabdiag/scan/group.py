@@ -31,6 +31,9 @@ INNER: Final = re.compile(
     r"|rank[-_]?\d+|\d{9,11}\.\d+|(?P<begun>[A-Z][a-z]{2}\d{2}_\d{2}-\d{2}-\d{2}_.+)",
 )
 
+# How parts of a store of rows are called: they are no logs.
+PART: Final = re.compile(r"stabdiag-\d+-[0-9a-f]+\.parquet")
+
 _WORDS: Final = frozenset(
     """
     train training trainer eval evaluation val valid validation test log logs metric metrics scalar
@@ -113,14 +116,13 @@ class Passed:
     def told(self) -> list[str]:
         """Say what was passed over, a line for each reason."""
         return [
-            f"passed over, {why}: {self.examples[why]}{f' and {n - 1} more' if n > 1 else ''}"
+            f"skipped, {why}: {self.examples[why]}{f' and {n - 1} more' if n > 1 else ''}"
             for why, n in self.counts.most_common()
         ]
 
 
-# What lists the files and the names of the folders in a folder, and yields the runs below one.
+# What lists the files and the names of the folders in a folder.
 Lister: TypeAlias = "Callable[[str, Passed], tuple[list[File], list[str]]]"
-Below: TypeAlias = "Callable[[str, Lister, Passed], Iterator[Job]]"
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from stabdiag.errors import StabdiagError, did_you_mean
 from stabdiag.model.scan import Change, Changes, Count, Group, Overview, Unread
 from stabdiag.scan.common import in_common
-from stabdiag.scan.rows import SCHEMA, Ordered, Rows, coded, rows_of
+from stabdiag.scan.store import SCHEMA, Ordered, Rows, coded, rows_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

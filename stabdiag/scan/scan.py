@@ -130,7 +130,7 @@ def asked(
     """Return how logs are to be read and judged, once it is known to be possible."""
     check_options(settings, columns, format)
     if not timeout > 0:
-        raise StabdiagError(f"a log is given some seconds, and not {timeout:g}")
+        raise StabdiagError(f"the time limit of a log must be positive, not {timeout:g}")
     held = limits_from(limits)
     decides = (
         {info.name: info.value for info in held.items()},
@@ -171,7 +171,7 @@ def scan_into(
     began = time.monotonic()
     names = [os.fspath(path) for path in paths]
     if not names:
-        raise NoUsableRecord("nothing is given to scan; give a folder or a URL")
+        raise NoUsableRecord("nothing to scan; give a folder or a URL")
     store = Store(folder)
     passed, listed = Passed(), Passed()  # by two threads
     wanted = (job for job in find(names, listed) if store.wants(job, __version__, ask.stamp))
@@ -206,5 +206,5 @@ def scan_into(
 
 def _nothing(names: Sequence[str], passed: Passed) -> str:
     places = f"{names[0]}{f' and {len(names) - 1} more' if len(names) > 1 else ''}"
-    told = [f"{places}: no log of a run is found", *passed.told()]
+    told = [f"{places}: no log of a run found", *passed.told()]
     return "; ".join([*told, "stabdiag formats lists what can be read"])

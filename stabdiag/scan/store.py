@@ -1,8 +1,8 @@
-"""The rows of scans on a disk: a Parquet dataset of parts, each written whole and never changed.
+"""The rows of scans, as Arrow tables and on a disk: a Parquet dataset of parts.
 
-A scan adds parts. Of all rows of one key those with the latest ``scanned`` count, so that two scans
-can write at once, and one that was killed can be gone on with. A part names the scans that ended in
-its metadata; what became otherwise is held against these.
+A part is written whole and never changed. Of all rows of one key the latest count, so two scans can
+write at once, and one that was killed can be gone on with. A part names the scans that have ended
+in its metadata; changes are measured against these.
 """
 
 from __future__ import annotations
@@ -11,23 +11,28 @@ import json
 import os
 import secrets
 import time
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pyarrow as pa
-from pyarrow import parquet
 
 from stabdiag.errors import StabdiagError
-from stabdiag.model.scan import UNREAD
-from stabdiag.scan.find import PART
-from stabdiag.scan.rows import METADATA, SCHEMA, VERSION, Rows, read_part, storable_text
+from stabdiag.files import written_whole
+from stabdiag.model.scan import UNREAD, Row
+from stabdiag.scan.group import PART
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from stabdiag.model.arrays import Ints, Mask
     from stabdiag.scan.group import Job
+
+VERSION: Final = 1
+"""Of the layout of a store; each part names it in its metadata."""
+
+METADATA: Final = b"stabdiag-scan"
 
 # Rows that wait are written at this number, and after as many seconds.
 _MOST: Final = 5000
@@ -35,6 +40,179 @@ _LONGEST: Final = 5.0
 
 # The columns that decide whether a row still holds.
 _DECIDING: Final = ("size", "modified", "etag", "version", "limits")
+
+# Rows held at once: as objects, and as a table.
+_OBJECTS: Final = 1000
+_TABLE: Final = 20_000
+
+# The largest whole number in a table.
+_LARGEST: Final = (1 << 63) - 1
+
+_TYPES: dict[str, pa.DataType] = {
+    "str": pa.string(),
+    "int": pa.int64(),
+    "float": pa.float64(),
+    "tuple[float, ...]": pa.list_(pa.float64()),
+    "Mapping[str, str]": pa.map_(pa.string(), pa.string()),
+}
+SCHEMA = pa.schema(
+    [(field.name, _TYPES[str(field.type).partition(" |")[0]]) for field in fields(Row)]
+)
+
+
+def table_of(rows: Iterable[Row]) -> pa.Table:
+    """Return rows as a table with a column for each field."""
+    held = [{name: _storable(value) for name, value in vars(row).items()} for row in rows]
+    return pa.Table.from_pylist(held, schema=SCHEMA)
+
+
+def _storable(value: Any) -> Any:
+    """Return a value that can be written: not every file name is text, nor every number small."""
+    if isinstance(value, str):
+        return storable_text(value)
+    if isinstance(value, dict):
+        return [(storable_text(name), storable_text(one)) for name, one in value.items()]
+    return None if isinstance(value, int) and not -_LARGEST <= value <= _LARGEST else value
+
+
+def storable_text(text: str) -> str:
+    """Return a text that is valid Unicode, as not every file name is."""
+    return text if text.isascii() else text.encode(errors="backslashreplace").decode()
+
+
+def rows_of(table: pa.Table) -> Iterator[Row]:
+    """Yield the rows of a table; only a few are objects at a time."""
+    for batch in table.to_batches(max_chunksize=_OBJECTS):
+        for values in batch.to_pylist():
+            values["curve"] = tuple(values["curve"] or ())
+            values["settings"] = dict(values["settings"] or ())
+            # A column that an older version did not write is null.
+            yield Row(**{name: value for name, value in values.items() if value is not None})
+
+
+def coded(column: pa.ChunkedArray[Any]) -> tuple[list[Any], Ints]:
+    """Return the different values of a column, and the number of each row's."""
+    encoded: Any = column.combine_chunks().dictionary_encode(null_encoding="encode")
+    return encoded.dictionary.to_pylist(), encoded.indices.to_numpy().astype(np.int64)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Rows:
+    """Rows in Parquet files, or in tables; ``which`` numbers those of each that count."""
+
+    parts: Sequence[Path | pa.Table]
+    which: Sequence[Ints]
+
+    @classmethod
+    def of(cls, rows: Rows | pa.Table | Iterable[Row]) -> Rows:
+        """Return rows, a table or objects as rows."""
+        if isinstance(rows, Rows):
+            return rows
+        table = rows if isinstance(rows, pa.Table) else table_of(rows)
+        return cls(parts=(table,), which=(np.arange(table.num_rows),))
+
+    def __len__(self) -> int:
+        """Return how many there are."""
+        return sum(map(len, self.which))
+
+    def batches(self, names: Sequence[str]) -> Iterator[pa.Table]:
+        """Yield some columns of all rows, a limited number of rows at a time."""
+        held: list[pa.Table] = []
+        for part, which in zip(self.parts, self.which, strict=True):
+            held.append(read_part(part, names).take(which))
+            if sum(one.num_rows for one in held) >= _TABLE:
+                yield pa.concat_tables(held)
+                held = []
+        if held:
+            yield pa.concat_tables(held)
+
+    def columns(self, *names: str) -> pa.Table:
+        """Return some columns of all rows."""
+        empty = SCHEMA.empty_table().select(names)
+        return pa.concat_tables([empty, *self.batches(names)])
+
+    def filter(self, mask: Mask) -> Rows:
+        """Return those of the rows for which it is true."""
+        masks = np.split(mask, np.cumsum([len(one) for one in self.which])[:-1])
+        which = [one[kept] for one, kept in zip(self.which, masks, strict=True)]
+        return Rows(parts=self.parts, which=which)
+
+    def take(self, at: Ints, names: Sequence[str] = SCHEMA.names) -> pa.Table:
+        """Return rows by their numbers, in that order; only the parts that hold them are read."""
+        order = np.argsort(at, kind="stable")
+        begins = np.cumsum([0, *map(len, self.which)])
+        bounds = np.searchsorted(at[order], begins)
+        tables = [SCHEMA.empty_table().select(names)]
+        for i, (part, which) in enumerate(zip(self.parts, self.which, strict=True)):
+            wanted = at[order[bounds[i] : bounds[i + 1]]] - begins[i]
+            if len(wanted):
+                tables.append(read_part(part, names).take(which[wanted]))
+        return pa.concat_tables(tables).take(np.argsort(order, kind="stable"))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Ordered:
+    """Rows in an order; they are read each time that they are gone through."""
+
+    rows: Rows
+    order: Ints
+
+    def __iter__(self) -> Iterator[Row]:
+        for table in self.tables():
+            yield from rows_of(table)
+
+    def tables(self) -> Iterator[pa.Table]:
+        """Yield them as tables, a limited number of rows at a time."""
+        for begin in range(0, len(self.order), _TABLE):
+            yield self.rows.take(self.order[begin : begin + _TABLE])
+
+
+def write_rows(rows: Iterable[Row], output: Path) -> None:
+    """Write rows as one Parquet file, as a whole or not at all.
+
+    Raises:
+        StabdiagError: if it cannot be written.
+    """
+    from pyarrow import parquet
+
+    tables = rows.tables() if isinstance(rows, Ordered) else [table_of(rows)]
+    with (
+        written_whole(output) as file,
+        parquet.ParquetWriter(file, SCHEMA, compression="zstd") as writer,
+    ):
+        for table in tables:
+            writer.write_table(table)
+
+
+def read_part(part: Path | pa.Table, names: Sequence[str]) -> pa.Table:
+    """Read some columns of a part; those that an older version did not write are null.
+
+    Raises:
+        StabdiagError: if it cannot be read, or a newer version wrote it.
+    """
+    if isinstance(part, pa.Table):
+        return part.select(names)
+    from pyarrow import parquet
+
+    try:
+        with parquet.ParquetFile(part) as file:
+            there = file.schema_arrow
+            found: Any = json.loads((there.metadata or {}).get(METADATA, b"{}"))
+            present = [name for name in names if name in there.names]
+            table = file.read(present, use_threads=False)
+    except (OSError, pa.ArrowException, ValueError) as error:
+        reason = (str(error).splitlines() or [""])[0]
+        raise StabdiagError(
+            f"{part}: cannot be read ({reason}); move it out of the store"
+        ) from None
+    if found.get("version") != VERSION:
+        raise StabdiagError(
+            f"{part}: written by another version of stabdiag; use another folder, or update"
+        )
+    for name in set(names) - set(present):
+        field = SCHEMA.field(name)
+        table = table.append_column(field, pa.nulls(table.num_rows, field.type))
+    return table.select(names).replace_schema_metadata(there.metadata)
 
 
 class Store:
@@ -72,8 +250,8 @@ class Store:
         strange = next((n for n in names if n.endswith(".parquet") and not PART.fullmatch(n)), None)
         if strange is not None:
             raise StabdiagError(
-                f"{self.folder}: holds {strange}, which is no part of a store of scans; name a "
-                "folder of its own"
+                f"{self.folder}: holds {strange}, which is not part of a scan's store; use a "
+                "separate folder"
             )
         return [self.folder / name for name in sorted(names) if PART.fullmatch(name)]
 
@@ -141,6 +319,8 @@ class Store:
         name = f"stabdiag-{self._last:020d}-{secrets.token_hex(4)}.parquet"
         part = self.folder / f".{name}.part"
         try:
+            from pyarrow import parquet
+
             with part.open("wb") as file:
                 parquet.write_table(rows, file, compression="zstd")
                 file.flush()
@@ -148,8 +328,8 @@ class Store:
             part.replace(self.folder / name)
         except OSError as error:
             raise StabdiagError(
-                f"{self.folder}: cannot be written ({error.strerror}); what was is kept, and the "
-                "same command goes on"
+                f"{self.folder}: cannot be written ({error.strerror}); the rows so far are "
+                "kept, and the same command continues"
             ) from None
         finally:
             part.unlink(missing_ok=True)

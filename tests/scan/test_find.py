@@ -150,7 +150,7 @@ def test_no_folder_is_gone_through_twice(found, tmp_path):
     passed = Passed()
     assert found("a/metrics.jsonl", passed=passed) == {"a": ["metrics.jsonl"]}
     assert passed.told() == [
-        f"passed over, a link to a folder: name it to have it scanned: {tmp_path}/a/loop"
+        f"skipped, a link to a folder: name it to have it scanned: {tmp_path}/a/loop"
     ]
 
 

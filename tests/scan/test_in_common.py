@@ -13,7 +13,7 @@ import pytest
 
 from stabdiag.model.scan import Row, Split
 from stabdiag.scan.common import in_common
-from stabdiag.scan.rows import Rows, table_of
+from stabdiag.scan.store import Rows, table_of
 from tests.scan.made import sweep
 
 if TYPE_CHECKING:
@@ -144,8 +144,8 @@ def test_runs_that_do_not_tell_a_setting_are_not_counted() -> None:
         ([], "fewer than three runs failed"),
         (runs([True, True, False, False], rate=[1, 1, 2, 2]), "fewer than three runs failed"),
         (runs([True] * 20, rate=range(20)), "all runs failed alike"),
-        (runs([True] * 5 + [False] * 5), "no setting is known that differs"),
-        (runs([True] * 5 + [False] * 5, rate=[1] * 10), "no setting is known that differs"),
+        (runs([True] * 5 + [False] * 5), "no known setting differs"),
+        (runs([True] * 5 + [False] * 5, rate=[1] * 10), "no known setting differs"),
         ([row for row in sweep() if row.severity is None], "fewer than three runs failed"),
     ],
 )

@@ -101,7 +101,7 @@ def test_what_is_no_log_of_a_run_is_passed_over(stabdiag, sweep):
     (sweep / "notes.txt").write_text("to do: everything\n" * 9)
     done = stabdiag("scan", sweep, "--format", "json")
     assert done.code == 1
-    told = "passed over, no training loss in it: "
+    told = "skipped, no training loss in it: "
     assert done.err.startswith(f"stabdiag: {told}")
     assert done.err.endswith(" and 3 more\n")
 
@@ -116,7 +116,7 @@ def test_views_of_a_run_are_one_row(runs, tmp_path):
 
 def test_no_log_found(tmp_path):
     (tmp_path / "notes.md").write_text("nothing")
-    with pytest.raises(NoUsableRecord, match="no log of a run is found"):
+    with pytest.raises(NoUsableRecord, match="no log of a run found"):
         scan(tmp_path)
 
 
@@ -124,7 +124,7 @@ def test_no_log_found(tmp_path):
     ("executor", "told"),
     [
         ("none", "module:callable"),
-        ("none_there:make", "cannot be had"),
+        ("none_there:make", "cannot be created"),
         ("os:getcwd", "returns no concurrent.futures.Executor"),
     ],
 )

@@ -148,7 +148,11 @@ def _torn(store):
 
 @pytest.mark.parametrize(
     ("make", "told"),
-    [(_newer, "another version"), (_foreign, "no part of a store"), (_torn, "cannot be read")],
+    [
+        (_newer, "another version"),
+        (_foreign, "not part of a scan's store"),
+        (_torn, "cannot be read"),
+    ],
 )
 def test_a_store_that_is_none(sweep, tmp_path, make, told):
     store = tmp_path / "rows"
@@ -180,7 +184,8 @@ def test_killed_at_any_moment_it_goes_on(tmp_path, started):
         "    from stabdiag.scan import store\n"
         "    store._MOST = 3\n"
     )
-    environment = {**os.environ, "PYTHONPATH": str(often)}
+    paths = os.pathsep.join(filter(None, (str(often), os.environ.get("PYTHONPATH"))))
+    environment = {**os.environ, "PYTHONPATH": paths}
     began = time.monotonic()
     whole = scanned(tmp_path / "sweep", "-f", "json", "--jobs", 2)
     took = time.monotonic() - began
@@ -217,7 +222,7 @@ def test_stopped_it_can_be_gone_on_with(sweep, tmp_path, started, number, code):
     with (tmp_path / "waits.jsonl").open("wb"):
         process.send_signal(number)
         _, told = process.communicate(timeout=60)
-    assert (process.returncode, told) == (code, "stabdiag: stopped; the same command goes on\n")
+    assert (process.returncode, told) == (code, "stabdiag: stopped; the same command continues\n")
     overview = scan(sweep, store=store, jobs=1)
     assert overview.runs == 10
     assert overview.changes is None

@@ -15,7 +15,7 @@ from stabdiag.places import Asked
 from stabdiag.readers import read_columns
 from stabdiag.readers.columns import every_column
 from stabdiag.watch import open_source
-from stabdiag.watch.file import File
+from stabdiag.watch.sources import File
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
