@@ -21,7 +21,7 @@ from stabdiag.model.limits import Limits
 from stabdiag.model.manifest import Manifest
 from stabdiag.model.report import Detected, Report, Tree
 from stabdiag.model.text import plural
-from stabdiag.symptoms.check import Checked, check_symptoms, worst_first
+from stabdiag.symptoms import Checked, check_symptoms, worst_first
 from stabdiag.tree.advice.changed import with_changes
 from stabdiag.tree.case import Case
 from stabdiag.tree.unlogged import not_logged
