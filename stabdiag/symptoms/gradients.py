@@ -12,7 +12,7 @@ from stabdiag.model.text import num, plural
 from stabdiag.stats.levels import levels
 from stabdiag.stats.quantiles import median, quantiles, robust_sigma
 from stabdiag.symptoms.losses import TENTHS
-from stabdiag.symptoms.symptom import LEAST, Evidence, Symptom, at_least
+from stabdiag.symptoms.symptom import LEAST, MANY, Evidence, Symptom, at_least
 from stabdiag.symptoms.weights import weight_norm_shrinking
 from stabdiag.tree.advice.words import clip
 from stabdiag.tree.checkpoint import checkpoint_before
@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from stabdiag.model.history import Series
     from stabdiag.tree.case import Case
 
-# A norm is judged by at least so many points; its levels are medians over twentieths of the run.
-_LEAST = 100
+# The levels of a norm are medians over twentieths of the run.
 _STRETCHES = 2 * TENTHS
 
 # Most of the loss is left if it still has this share of its first level.
@@ -47,7 +46,7 @@ def grad_nonfinite(case: Case) -> Evidence | None:
         return None
     bad = ~np.isfinite(norm.values)
     # Few points may be means over epochs with overflows among them, unless the last ones are bad.
-    if dtype is None and len(norm) < _LEAST and not bad[-2:].all():
+    if dtype is None and len(norm) < MANY and not bad[-2:].all():
         return None
     # Before the first update there is nothing to measure.
     bad[:1] = False
@@ -121,7 +120,7 @@ def grad_exploding(case: Case) -> Evidence | None:
 def _norm(case: Case) -> Series | None:
     """Return the finite gradient norms of the whole model, if there are enough."""
     norm = case.history.finite("grad_norm")
-    return norm if len(norm) >= _LEAST else None
+    return norm if len(norm) >= MANY else None
 
 
 def _got_worse(case: Case) -> bool:
@@ -140,7 +139,7 @@ GRAD_EXPLODING = Symptom(
     needs=("grad_norm", "loss"),
     limits=("gradients.explode_ratio",),
     explained_by=("nan", "divergence-grad-norm-rising", "gradient-overflow", "loss-scale"),
-    enough=(at_least(_LEAST, "grad_norm"), at_least(_END, "loss")),
+    enough=(at_least(MANY, "grad_norm"), at_least(_END, "loss")),
     then=(
         Action(Do.ADD_WARMUP, "Lengthen the warm-up."),
         Action(Do.CHANGE_OPTIMIZER, "Try another epsilon or β2 for Adam."),
@@ -153,7 +152,7 @@ def grad_vanishing(case: Case) -> Evidence | None:
     """Has the gradient gone to nothing while most of the loss is left?"""
     norm, loss, limits = _norm(case), case.loss.values, case.limits.gradients
     # How much of a loss is left is unknown if it may be negative.
-    if norm is None or len(loss) < _LEAST or loss.min() <= 0:
+    if norm is None or len(loss) < MANY or loss.min() <= 0:
         return None
     reached, left = levels(norm.values, _STRETCHES), levels(loss, _STRETCHES)
     early, last = median(reached[: _STRETCHES // 4]), float(reached[-1])
@@ -188,7 +187,7 @@ GRAD_VANISHING = Symptom(
     needs=("grad_norm", "loss"),
     limits=("gradients.vanish_ratio",),
     explained_by=("nan", "loss-scale", "divergence-weight-norm-collapsing"),
-    enough=(at_least(_LEAST, "grad_norm"), at_least(_LEAST, "loss")),
+    enough=(at_least(MANY, "grad_norm"), at_least(MANY, "loss")),
     then=(
         Action(Do.CHECK_MODEL, "Check the residual connections and normalisation layers."),
         Action(Do.CHANGE_MODEL, "Replace ReLU with GELU or leaky ReLU: dead units pass nothing."),
@@ -239,7 +238,7 @@ GRAD_CLIP_SATURATED = Symptom(
     check=grad_clip_saturated,
     needs=("grad_norm", "manifest.grad_clip"),
     limits=("gradients.clip_share", "gradients.clip_depth"),
-    enough=(at_least(_LEAST, "grad_norm"),),
+    enough=(at_least(MANY, "grad_norm"),),
     then=(
         Action(Do.LOWER_LR, "If the loss then spikes, lower the learning rate instead."),
         Action(Do.DO_NOTHING, "Leave it if normalised gradients are what you want."),

@@ -24,7 +24,7 @@ from stabdiag.symptoms.losses import (
     rate_is_zero,
     trained,
 )
-from stabdiag.symptoms.symptom import Evidence, Symptom, at_least, too_few
+from stabdiag.symptoms.symptom import FEW, MANY, Evidence, Symptom, at_least, too_few
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -43,10 +43,6 @@ _USUAL_CLASSES = (10, 100, 1000)
 
 # A network trained on noise ends up to three bands above chance: it follows the batches it saw.
 _ABOVE_CHANCE = 3.0
-
-# Fewer points do not show whether a loss falls, with or without proof that the weights stand still.
-_LEAST_POINTS = 5
-_LEAST_LOSSES = 100
 
 # A fall by more than three standard errors is no noise.
 _ERRORS = 3.0
@@ -80,7 +76,7 @@ def loss_constant(case: Case) -> Evidence | None:
         return None
     if x[-1] == 0:
         return _zero(case, start)
-    if start and digits(float(x[-1])) < _DIGITS:
+    if start and digits(_written(float(x[-1]))) < _DIGITS:
         return None
     which = f"the last {count}" if start else f"all {count}"
     return _without_learning(
@@ -96,6 +92,12 @@ def loss_constant(case: Case) -> Evidence | None:
             step=first,
         ),
     )
+
+
+def _written(value: float) -> float:
+    """Return a value as it was written: one stored in four bytes has no more digits than those."""
+    short = np.float32(value)
+    return float(str(short)) if short == value else value
 
 
 def _zero(case: Case, start: int) -> Evidence | None:
@@ -195,9 +197,7 @@ def _cause(case: Case, since: int) -> Cause | None:
 def _unchanged_norm(case: Case) -> float | None:
     """Return the largest weight norm, if every logged one is the same in every record."""
     norms = [series.finite().values for series in case.history.group("weight_norm").values()]
-    still = [
-        len(x) >= _LEAST_POINTS and not np.ptp(x) and digits(float(x[0])) >= _DIGITS for x in norms
-    ]
+    still = [len(x) > FEW and not np.ptp(x) and digits(float(x[0])) >= _DIGITS for x in norms]
     return max(float(x[0]) for x in norms) if norms and all(still) else None
 
 
@@ -331,7 +331,7 @@ def _stands_still(case: Case) -> bool:
     A logged rate of 0 may have been rounded: a loss that falls proves it.
     """
     x = case.loss.values
-    if len(x) < _LEAST_POINTS:
+    if len(x) <= FEW:
         return False
     if not rate_is_zero(case, int(case.loss.steps[0])) and _unchanged_norm(case) is None:
         return False
@@ -371,8 +371,8 @@ def _few_losses(case: Case) -> str:
     if len(weight) and np.ptp(weight):
         return "takes a loss whose parts keep their weights"
     after, count = len(after_warmup(case)), len(case.loss)
-    if count < _LEAST_LOSSES:
-        return too_few(_LEAST_LOSSES, f"{count} of loss")
+    if count < MANY:
+        return too_few(MANY, f"{count} of loss")
     return "" if 2 * after >= count else f"takes half of the losses after the warm-up, not {after}"
 
 

@@ -97,10 +97,14 @@ def few_trained(case: Case) -> str:
 
 
 def rhythm(steps: Ints) -> float | None:
-    """Return the usual distance between steps, or None if the distances are not alike."""
+    """Return the usual distance between steps, or None if the distances are not alike.
+
+    At least half of the steps that the distance asks for from the first to the last are there.
+    """
     gaps = np.diff(steps).astype(np.float64)
     usual = median(gaps)
-    return usual if median(np.abs(gaps - usual)) <= _REGULAR * usual else None
+    alike = median(np.abs(gaps - usual)) <= _REGULAR * usual
+    return usual if alike and 2 * len(gaps) * usual >= gaps.sum() else None
 
 
 def best_evaluation(case: Case) -> float:

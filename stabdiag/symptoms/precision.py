@@ -9,7 +9,7 @@ import numpy as np
 from stabdiag.model.findings import Action, Severity
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.text import num, plural
-from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
+from stabdiag.symptoms.symptom import FEW, Evidence, Symptom, at_least
 from stabdiag.tree.advice.words import TO_BF16
 from stabdiag.tree.scaler import skips
 
@@ -18,9 +18,6 @@ if TYPE_CHECKING:
 
 # A scaler searches its scale for this many steps or a tenth of the log, whichever is longer.
 _SEARCH = 50
-
-# Fewer skipped steps are no rate.
-_FEW = 5
 
 
 def overflow_rate_high(case: Case) -> Evidence | None:
@@ -34,7 +31,7 @@ def overflow_rate_high(case: Case) -> Evidence | None:
     count = int(counts[late].sum())
     share = count / steps if steps > 0 else 0.0
     # More skips than steps count something else.
-    if count < _FEW or not case.limits.overflow.skipped_share < share <= 1:
+    if count <= FEW or not case.limits.overflow.skipped_share < share <= 1:
         return None
     first = int(skipped.steps[late][np.argmax(counts[late] > 0)])
     return Evidence(

@@ -22,9 +22,10 @@ if TYPE_CHECKING:
 _ENOUGH = (at_least(LEAST, "lr"),)
 
 # A loss that stays up for three points is no single bad batch. Noise gets there by chance, and the
-# first loss may be low by chance: the rise, or that of the median, has to be three deviations.
+# first loss may be low by chance: the rise has to be four deviations, that of the median three.
 _ROW = 3
-_NOISE = 3
+_NOISE = 4
+_NOISE_OF_MEDIAN = 3
 
 # A warm-up that is off by fewer steps is a matter of counting.
 _SLACK = 20
@@ -58,7 +59,7 @@ def lr_no_warmup(case: Case) -> Evidence | None:
     # A loss that has come down is less noisy by its share.
     noise = diff_sigma(late) * begun / median(late)
     risen = limits.early_rise * begun
-    stays = level >= risen and level - begun > _NOISE * noise
+    stays = level >= risen and level - begun > _NOISE_OF_MEDIAN * noise
     if high < risen or (high - begun <= _NOISE * noise and not stays):
         return None
     step, steps, threshold = int(loss.steps[at]), _warmup(case), clip(case)

@@ -20,6 +20,9 @@ MESSAGE = "message"
 # Fewer points are no course of a run: with three in each tenth, a single one is no level.
 LEAST = 30
 
+# So many points tell a trend from noise.
+MANY = 100
+
 # What happens more often than this is how a log is kept, or how a run is.
 FEW = 3
 

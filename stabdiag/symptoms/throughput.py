@@ -96,7 +96,10 @@ def _speed(case: Case) -> tuple[Ints, Floats] | None:
         return None
     if series.role == "tokens_per_second":
         return series.steps, series.values
-    return (series.steps, 1.0 / series.values) if series.values.min() > 0 else None
+    # A time that only ever rises is that of the run, not of a step.
+    if series.values.min() <= 0 or np.all(np.diff(series.values) >= 0):
+        return None
+    return series.steps, 1.0 / series.values
 
 
 _SPEED = ("tokens_per_second or step_time",)

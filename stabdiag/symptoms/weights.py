@@ -21,9 +21,8 @@ if TYPE_CHECKING:
     from stabdiag.tree.case import Case
 
 # A third of the change in the last three of nine tenths is a straight line; a random walk slows
-# down below it. The last of the three has its own share, or the norm jumped and settled.
+# down below it. The last of the three has a third of its share, or the norm jumped and settled.
 _GOES_ON = 1 / 3
-_LAST = 1 / 9
 
 # A norm has begun to change in the last tenth by which it had made no more than this share.
 _BEGUN = 0.1
@@ -95,7 +94,9 @@ def _goes_on(norm: Floats, *, growing: bool) -> bool:
     # A decay by the same share a step is a straight line of the logarithm.
     scaled = norm if growing else -np.log(np.maximum(norm, 1e-300))
     late, last = scaled[-1] - scaled[-4], scaled[-1] - scaled[-2]
-    return bool(late >= max(_GOES_ON * (scaled[-1] - scaled[1]), 0.0) and last >= _LAST * late)
+    return bool(
+        late >= max(_GOES_ON * (scaled[-1] - scaled[1]), 0.0) and last >= _GOES_ON * late / 3
+    )
 
 
 def _ratio(group: Group, since: int = 1) -> float:

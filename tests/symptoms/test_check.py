@@ -12,8 +12,7 @@ from stabdiag.model.findings import Action, ActionKind, Finding, Severity
 from stabdiag.model.limits import Limits
 from stabdiag.model.manifest import Manifest
 from stabdiag.model.roles.table import ROLES
-from stabdiag.symptoms import SYMPTOMS
-from stabdiag.symptoms.check import Checked, worst_first
+from stabdiag.symptoms import SYMPTOMS, Checked, worst_first
 from stabdiag.symptoms.symptom import MESSAGE, Evidence
 from stabdiag.tree.outcomes import BY_SLUG
 
@@ -77,7 +76,8 @@ def test_what_was_logged_too_seldom_is_not_checked_either(points, told):
     log = {"step": np.arange(points), "loss": 2.0 - np.arange(points) / points + noise}
     report = stabdiag.diagnose(log)
     reasons = {one.symptom: one.because for one in report.not_checked}
-    assert reasons["not-learning"].startswith(told)
+    assert reasons["plateau-at-chance"].startswith(told)
+    assert reasons["not-learning"].startswith("takes 100 points, logged: ")
     assert reasons["frequent-spikes"].startswith("takes 200 points, logged: ")
     assert f"{len(reasons)} of {len(SYMPTOMS)} checks were skipped: no " in report.diagnosis.summary
     assert " had too little to go by." in report.diagnosis.summary

@@ -42,11 +42,9 @@ FOUND = [
     ("grad-nonfinite", log(FALLING, with_bad(NORM, 200), loss_scale=np.ones(N)), {}, "step 200"),
     ("grad-nonfinite", log(FALLING, with_bad(NORM, 200), loss_scale=np.ones(N)), FP32, "step 200"),
     ("grad-exploding", log(WORSE, RISING), FP32, "learning rate"),
-    ("grad-exploding", log(FLAT, NORM * np.exp(STEPS / 60)), FP32, "learning rate"),
     ("grad-vanishing", log(FLAT, GONE), FP32, "each layer"),
     ("grad-clip-saturated", log(FALLING, 50 * NORM), {"grad_clip": 1.0}, "from 1 to"),
     ("grad-clip-saturated", log(FALLING, 1e5 * NORM), {"grad_clip": 1.0}, "why the gradient is so"),
-    ("grad-clip-saturated", log(FALLING, np.minimum(5 * NORM, 0.5)), {}, "before clipping"),
     (
         "grad-layer-outlier",
         {"step": STEPS, "loss": FALLING, **GROUPS, "grad_norm/head": 5000 * NORM},
@@ -59,8 +57,6 @@ PASSED = [
     # Section 3 of the tree has fp16 and bf16.
     ("grad-nonfinite", log(FALLING, with_bad(NORM, 200, 300)), {"dtype": "bf16"}),
     ("grad-nonfinite", log(FALLING, with_bad(NORM, 200), loss_scale=np.full(N, 64.0)), {}),
-    # A scaler is at work, whatever the manifest says.
-    ("grad-nonfinite", log(FALLING, with_bad(NORM, 200), loss_scale=2.0 ** (STEPS < 201)), FP32),
     # Nothing was measured before the first update.
     ("grad-nonfinite", log(FALLING, with_bad(NORM, 0)), FP32),
     # Means over epochs: one overflow is enough for a mean that is not finite.
@@ -86,7 +82,6 @@ PASSED = [
     ("grad-clip-saturated", log(FALLING, NORM), {"grad_clip": 1.0}),
     # Each step is cut to a fifth: recipes that work do so.
     ("grad-clip-saturated", log(FALLING, 5 * NORM), {"grad_clip": 1.0}),
-    ("grad-clip-saturated", log(FALLING, NORM), {}),
     ("grad-clip-saturated", log(FALLING, 0.1 * NORM), {"grad_clip": 10.0}),
     # A spread as wide as this is how these groups are.
     (
@@ -131,15 +126,7 @@ def test_gradients_that_explode_without_a_loss_prove_nothing(symptom, losses):
 
 @pytest.mark.parametrize("slug", sorted({case[0] for case in FOUND}))
 def test_without_gradient_norms_it_is_not_checked(symptom, slug):
-    assert symptom(slug, {"step": STEPS, "loss": FALLING}) == ("grad_norm",)
-
-
-@pytest.mark.parametrize(
-    ("loss", "says"), [(WORSE, "the loss got worse"), (FLAT, "the loss has not fallen since")]
-)
-def test_an_explosion_tells_what_the_loss_did(symptom, loss, says):
-    found = symptom("grad-exploding", log(loss, RISING), FP32)
-    assert found.summary.endswith(f"{says}.")
+    assert symptom(slug, {"step": STEPS, "loss": FALLING}, {"grad_clip": 1.0}) == ("grad_norm",)
 
 
 def test_an_explosion_is_dated_to_where_it_began(symptom):
@@ -154,6 +141,6 @@ def test_the_clip_threshold_is_that_of_the_tree(symptom, clip):
     found = symptom("grad-exploding", run, manifest)
     tree = stabdiag.diagnose(run, manifest=manifest).diagnosis
     assert tree.slug == "spike-persistent"
-    told = found.next_actions[0].removeprefix("Clip the global norm at ")
+    told = found.next_actions[0].removeprefix("Clip the gradient norm at ")
     assert tree.first_action.endswith(f"with the clip threshold at {told}")
     assert float(told.split()[0].rstrip(".")) > 0

@@ -88,7 +88,7 @@ def test_a_near_miss_is_none(symptom, slug, run):
 def test_it_is_told_since_when_a_norm_changed(symptom, slug, sign):
     found = symptom(slug, log(weight_norm=10 * np.exp(sign * 10 * np.maximum(PART - 0.5, 0))))
     assert found.step == 0.4 * N
-    assert f"went from {found.evidence['first']:.4g}, from step 160 on," in found.summary
+    assert f"went from {found.evidence['first']:.4g} at step 160 to" in found.summary
     assert found.evidence["ratio"] == found.evidence["last"] / found.evidence["first"]
 
 
@@ -127,9 +127,9 @@ def test_a_norm_is_told_as_what_it_is_a_median_of_a_tenth() -> None:
     logged = {"step": STEPS, "loss": LOSS, "weight_norm/mlp": norm}
     report = stabdiag.diagnose(logged)
     found = next(one for one in report.findings if one.slug == "weight-norm-runaway")
-    told = re.search(r"from (\S+), from step (\d+) on, to (\S+) ", found.summary)
+    told = re.search(r"from (\S+) at step (\d+) to (\S+) ", found.summary)
     assert told is not None
-    assert "medians of a tenth of the run" in found.summary
+    assert "medians over a tenth of the run" in found.summary
     begin = int(told[2])
     assert float(told[1]) == pytest.approx(np.median(norm[begin : begin + 40]), rel=1e-3)
     assert float(told[3]) == pytest.approx(np.median(norm[-40:]), rel=1e-3)
