@@ -325,7 +325,7 @@ STALL = Symptom(
 
 def memory_growth(case: Case) -> Evidence | None:
     """Does memory grow, and go on growing?"""
-    memory = next(iter(case.history.group("memory").values())).finite()
+    memory = max((one.finite() for one in case.history.group("memory").values()), key=len)
     if len(memory) < LEAST:
         return None
     # In the first tenth a run allocates what it needs.

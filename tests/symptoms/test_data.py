@@ -52,7 +52,7 @@ PASSED = [
     ("epoch-boundary-jump", log(4 - 0.2 * EPOCHS + NOISE, epoch=EPOCHS)),
     ("epoch-boundary-jump", log(FALLING, epoch=EPOCHS)),
     # Warm restarts of the learning rate with each epoch.
-    ("epoch-boundary-jump", log(SAW, epoch=EPOCHS, lr=1e-3 * (1.01 - WITHIN))),
+    ("epoch-boundary-jump", log(SAW, epoch=EPOCHS, lr=0.001 * (1.01 - WITHIN))),
     # A saw that is small beside the noise.
     ("epoch-boundary-jump", log(FALLING - 0.07 * WITHIN, epoch=EPOCHS)),
     # A saw with another rhythm than the epochs'.

@@ -85,47 +85,46 @@ def test_it_is_found(symptom, slug: str, log: Log, manifest: dict[str, object], 
 @pytest.mark.parametrize(
     ("slug", "log", "manifest"),
     [
-        pytest.param("overfitting", run(TRAIN, falling(5.0, 1.0)), {}, id="a gap, and no turn"),
-        pytest.param("overfitting", run(FLAT, WORSE), {}, id="the training loss stands still"),
-        pytest.param(
-            "overfitting", run(TRAIN, TURNED, first=680), {}, id="three evaluations at the end"
-        ),
-        pytest.param("overfitting", ROUGH, {}, id="a turn within the noise of evaluations"),
-        pytest.param("eval-rising", run(TRAIN, TURNED), {}, id="learned by heart"),
-        pytest.param("eval-rising", run(FLAT, FLAT), {}, id="both are flat"),
-        pytest.param(
-            "eval-gap-from-start", run(TRAIN, falling(5.0, 1.0)), {}, id="a gap that opens"
-        ),
-        pytest.param("eval-gap-from-start", EPOCHS, {}, id="an epoch is a long time"),
-        pytest.param(
+        # A gap, and no turn.
+        ("overfitting", run(TRAIN, falling(5.0, 1.0)), {}),
+        # The training loss stands still.
+        ("overfitting", run(FLAT, WORSE), {}),
+        # Three evaluations at the end.
+        ("overfitting", run(TRAIN, TURNED, first=680), {}),
+        # A turn within the noise of evaluations.
+        ("overfitting", ROUGH, {}),
+        # Learned by heart.
+        ("eval-rising", run(TRAIN, TURNED), {}),
+        # Both are flat.
+        ("eval-rising", run(FLAT, FLAT), {}),
+        # A gap that opens.
+        ("eval-gap-from-start", run(TRAIN, falling(5.0, 1.0)), {}),
+        # An epoch is a long time.
+        ("eval-gap-from-start", EPOCHS, {}),
+        # Each step is evaluated, as epochs are.
+        (
             "eval-gap-from-start",
             {"step": EPOCHS["epoch"], "loss": EPOCHS["loss"], "eval_loss": EPOCHS["eval_loss"]},
             {},
-            id="each step is evaluated, as epochs are",
         ),
-        pytest.param("eval-gap-from-start", run(QUICK, HEART), {}, id="learned by heart at once"),
-        pytest.param(
-            "eval-gap-from-start", run(TRAIN, 3 * TRAIN, first=200), {}, id="no early evaluation"
-        ),
-        pytest.param("overfitting", run(TRAIN - 1.0, TURNED), {}, id="training below zero"),
-        pytest.param("overfitting", run(TRAIN, TURNED - 3.0), {}, id="evaluations below zero"),
-        pytest.param("eval-nonfinite", run(TRAIN, TURNED), {}, id="all are finite"),
-        pytest.param("underfitting", run(falling(5.5, 2.0), falling(5.5, 2.1)), K, id="it learned"),
-        pytest.param(
-            "underfitting", run(falling(5.55, 5.54), falling(5.55, 5.55)), K, id="at chance"
-        ),
+        # Learned by heart at once.
+        ("eval-gap-from-start", run(QUICK, HEART), {}),
+        # No early evaluation.
+        ("eval-gap-from-start", run(TRAIN, 3 * TRAIN, first=200), {}),
+        # Training below zero.
+        ("overfitting", run(TRAIN - 1.0, TURNED), {}),
+        # Evaluations below zero.
+        ("overfitting", run(TRAIN, TURNED - 3.0), {}),
+        # All are finite.
+        ("eval-nonfinite", run(TRAIN, TURNED), {}),
+        # It learned.
+        ("underfitting", run(falling(5.5, 2.0), falling(5.5, 2.1)), K),
+        # At chance.
+        ("underfitting", run(falling(5.55, 5.54), falling(5.55, 5.55)), K),
     ],
 )
 def test_a_near_miss_is_not(symptom, slug: str, log: Log, manifest: dict[str, object]) -> None:
     assert symptom(slug, log, manifest) is None
-
-
-@pytest.mark.parametrize(
-    "slug",
-    ["overfitting", "eval-rising", "eval-gap-from-start", "underfitting", "eval-nonfinite"],
-)
-def test_without_evaluations_it_is_unknown(symptom, slug: str) -> None:
-    assert symptom(slug, {"step": AT, "loss": TRAIN}, K) == ("eval_loss",)
 
 
 def test_training_losses_may_be_farther_apart_than_evaluations(symptom) -> None:

@@ -44,7 +44,12 @@ FOUND = [
     ("grad-exploding", log(WORSE, RISING), FP32, "learning rate"),
     ("grad-vanishing", log(FLAT, GONE), FP32, "each layer"),
     ("grad-clip-saturated", log(FALLING, 50 * NORM), {"grad_clip": 1.0}, "from 1 to"),
-    ("grad-clip-saturated", log(FALLING, 1e5 * NORM), {"grad_clip": 1.0}, "why the gradient is so"),
+    (
+        "grad-clip-saturated",
+        log(FALLING, 100000.0 * NORM),
+        {"grad_clip": 1.0},
+        "why the gradient is so",
+    ),
     (
         "grad-layer-outlier",
         {"step": STEPS, "loss": FALLING, **GROUPS, "grad_norm/head": 5000 * NORM},
@@ -72,11 +77,7 @@ PASSED = [
     # The gradient goes with the loss.
     ("grad-vanishing", log(np.exp(-STEPS / 100), GONE), FP32),
     # The weights go to nothing, and the gradient with them: that is another symptom.
-    (
-        "grad-vanishing",
-        log(FLAT, GONE, **{"weight_norm/mlp": np.exp(-STEPS / 100)}),
-        FP32,
-    ),
+    ("grad-vanishing", log(FLAT, GONE, **{"weight_norm/mlp": np.exp(-STEPS / 100)}), FP32),
     # A policy's loss says nothing about how much of it is left.
     ("grad-vanishing", log(NOISE, GONE), FP32),
     ("grad-clip-saturated", log(FALLING, NORM), {"grad_clip": 1.0}),
@@ -110,7 +111,7 @@ def test_a_near_miss_is_none(symptom, slug, run, manifest):
     assert symptom(slug, run, manifest) is None
 
 
-@pytest.mark.parametrize(("share", "side"), [(5e-5, "below"), (5000.0, "above")])
+@pytest.mark.parametrize(("share", "side"), [(5e-05, "below"), (5000.0, "above")])
 def test_it_is_told_on_which_side_a_layer_lies(symptom, share, side):
     run = {"step": STEPS, "loss": FALLING, **GROUPS, "grad_norm/head": share * NORM}
     told = re.search(r"is \S+, (\d+) x (\w+) the median", symptom(OUTLIER, run).summary)
@@ -122,11 +123,6 @@ def test_it_is_told_on_which_side_a_layer_lies(symptom, share, side):
 def test_gradients_that_explode_without_a_loss_prove_nothing(symptom, losses):
     run = log(np.array(losses), NORM * np.exp(STEPS / 60))
     assert symptom("grad-exploding", run, FP32) is None
-
-
-@pytest.mark.parametrize("slug", sorted({case[0] for case in FOUND}))
-def test_without_gradient_norms_it_is_not_checked(symptom, slug):
-    assert symptom(slug, {"step": STEPS, "loss": FALLING}, {"grad_clip": 1.0}) == ("grad_norm",)
 
 
 def test_an_explosion_is_dated_to_where_it_began(symptom):

@@ -49,7 +49,7 @@ PASSED = [
     ("resume-loss-jump", log(FALLING + (STEPS > 700) * SECOND * 0.8)),
     ("resume-lr-reset", log(lr=LR)),
     # A step of the schedule that stays, and a resume within the warm-up.
-    ("resume-lr-reset", log(lr=1e-3 * after(0.1))),
+    ("resume-lr-reset", log(lr=0.001 * after(0.1))),
     ("resume-lr-reset", log(lr=COSINE)),
     ("resume-data-replayed", log(batch_id=STEPS)),
     # An epoch of 250 batches is over where the run resumes.
