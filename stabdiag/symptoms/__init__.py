@@ -74,6 +74,8 @@ SYMPTOMS: tuple[Symptom, ...] = (
 
 BY_SLUG = {symptom.slug: symptom for symptom in SYMPTOMS}
 
+__all__ = ["BY_SLUG", "SYMPTOMS", "Checked", "Symptom", "check_symptoms", "worst_first"]
+
 # The outcome names at most this many missing roles.
 _NAMED = 3
 
