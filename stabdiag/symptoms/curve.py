@@ -68,7 +68,7 @@ def _above_start(case: Case) -> Evidence | None:
     late = x[len(x) // 2 :]
     began, level = float(x[0]), typical(late)
     low, high = quantiles(late, (0.1, 0.9)).tolist()
-    if level < limits.above_start * began or high < limits.swing * low:
+    if level < limits.above_start * began or high < limits.swing * low or low <= began:
         return None
     has_fallen = level < _FALLEN * typical(x[: len(x) // TENTHS])
     # A loss that keeps climbing diverges, which the tree reports.
@@ -279,7 +279,8 @@ def frequent_spikes(case: Case) -> Evidence | None:
     noise = MAD_TO_SIGMA * medians(np.abs(x - level))[:, np.newaxis]
     bar = np.maximum(limits.spike_sigma * noise, limits.spike_share * np.abs(level))
     at = _starts(np.flatnonzero((x - level > bar).ravel()))
-    if len(at) < limits.spike_count:
+    # Spikes close together are one event.
+    if len(at) < limits.spike_count or at[-1] - at[0] < len(loss) // 4:
         return None
     height, steps = median((x - level).ravel()[at]), loss.steps[left_out + at]
     gap = rhythm(steps)
