@@ -118,7 +118,6 @@ def _oscillating(case: Case, because: str, measured: dict[str, float]) -> Eviden
 
 LOSS_OSCILLATING = Symptom(
     slug="loss-oscillating",
-    severity=Severity.WARNING,
     family="learning",
     title="The loss oscillates",
     check=loss_oscillating,
@@ -159,7 +158,6 @@ def initial_loss_off(case: Case) -> Evidence | None:
 
 INITIAL_LOSS_OFF = Symptom(
     slug="initial-loss-off",
-    severity=Severity.WARNING,
     family="learning",
     title="The first loss is far above chance",
     check=initial_loss_off,
@@ -202,7 +200,6 @@ def plateau_early(case: Case) -> Evidence | None:
 
 PLATEAU_EARLY = Symptom(
     slug="plateau-early",
-    severity=Severity.WARNING,
     family="learning",
     title="The loss went flat above its target",
     check=plateau_early,
@@ -249,7 +246,6 @@ def too_good(case: Case) -> Evidence | None:
 
 TOO_GOOD = Symptom(
     slug="too-good",
-    severity=Severity.WARNING,
     family="learning",
     title="The loss is too good to be true",
     check=too_good,

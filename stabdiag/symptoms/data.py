@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.model.findings import Action, Severity
+from stabdiag.model.findings import Action
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.text import num, plural, whole
 from stabdiag.stats.quantiles import median, medians, robust_sigma, usual_gap
@@ -88,7 +88,6 @@ def _few_epochs(case: Case) -> str:
 
 EPOCH_BOUNDARY_JUMP = Symptom(
     slug="epoch-boundary-jump",
-    severity=Severity.WARNING,
     family="data",
     title="The loss jumps when an epoch begins",
     check=epoch_boundary_jump,
@@ -132,7 +131,6 @@ def batch_repeats(case: Case) -> Evidence | None:
 
 BATCH_REPEATS = Symptom(
     slug="batch-repeats",
-    severity=Severity.WARNING,
     family="data",
     title="Batches repeat within an epoch",
     check=batch_repeats,

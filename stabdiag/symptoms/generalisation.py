@@ -141,7 +141,6 @@ def _with_evaluations(case: Case, *, to_zero: bool = False) -> tuple[Series, Ser
 
 OVERFITTING = Symptom(
     slug="overfitting",
-    severity=Severity.WARNING,
     family="generalisation",
     title="The model overfits: it memorises the training data",
     check=overfitting,
@@ -162,7 +161,6 @@ OVERFITTING = Symptom(
 
 EVAL_RISING = Symptom(
     slug="eval-rising",
-    severity=Severity.WARNING,
     family="generalisation",
     title="The evaluation loss rises, but not by overfitting",
     check=eval_rising,
@@ -222,7 +220,6 @@ def eval_gap_from_start(case: Case) -> Evidence | None:
 
 EVAL_GAP_FROM_START = Symptom(
     slug="eval-gap-from-start",
-    severity=Severity.WARNING,
     family="generalisation",
     title="The evaluation loss is far above the training loss from the start",
     check=eval_gap_from_start,
@@ -305,7 +302,6 @@ def eval_nonfinite(case: Case) -> Evidence | None:
 
 EVAL_NONFINITE = Symptom(
     slug="eval-nonfinite",
-    severity=Severity.WARNING,
     family="generalisation",
     title="The evaluation loss is not finite",
     check=eval_nonfinite,

@@ -72,7 +72,6 @@ def grad_nonfinite(case: Case) -> Evidence | None:
 
 GRAD_NONFINITE = Symptom(
     slug="grad-nonfinite",
-    severity=Severity.WARNING,
     family="gradients",
     title="The gradient norm is NaN or infinite while the loss is finite",
     check=grad_nonfinite,
@@ -132,7 +131,6 @@ def _got_worse(case: Case) -> bool:
 
 GRAD_EXPLODING = Symptom(
     slug="grad-exploding",
-    severity=Severity.WARNING,
     family="gradients",
     title="Exploding gradients",
     check=grad_exploding,
@@ -286,7 +284,6 @@ def _few_groups(case: Case) -> str:
 
 GRAD_LAYER_OUTLIER = Symptom(
     slug="grad-layer-outlier",
-    severity=Severity.WARNING,
     family="gradients",
     title="One layer's gradient is far from the rest",
     check=grad_layer_outlier,

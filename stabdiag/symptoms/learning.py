@@ -378,7 +378,6 @@ def _few_losses(case: Case) -> str:
 
 NOT_LEARNING = Symptom(
     slug="not-learning",
-    severity=Severity.WARNING,
     family="learning",
     title="The loss does not fall",
     check=not_learning,

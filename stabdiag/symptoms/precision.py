@@ -50,7 +50,6 @@ def overflow_rate_high(case: Case) -> Evidence | None:
 
 OVERFLOW_RATE_HIGH = Symptom(
     slug="overflow-rate-high",
-    severity=Severity.WARNING,
     family="precision",
     title="Too many skipped steps",
     check=overflow_rate_high,

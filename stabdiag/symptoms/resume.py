@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.model.findings import Action, Severity
+from stabdiag.model.findings import Action
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.text import every, num, whole
 from stabdiag.stats.jump import jump_up
@@ -48,7 +48,6 @@ def resume_loss_jump(case: Case) -> Evidence | None:
 
 RESUME_LOSS_JUMP = Symptom(
     slug="resume-loss-jump",
-    severity=Severity.WARNING,
     family="resume",
     title="The loss jumped at a resume",
     check=resume_loss_jump,
@@ -98,7 +97,6 @@ def resume_lr_reset(case: Case) -> Evidence | None:
 
 RESUME_LR_RESET = Symptom(
     slug="resume-lr-reset",
-    severity=Severity.WARNING,
     family="resume",
     title="The learning rate was reset at a resume",
     check=resume_lr_reset,
@@ -146,7 +144,6 @@ def resume_data_replayed(case: Case) -> Evidence | None:
 
 RESUME_DATA_REPLAYED = Symptom(
     slug="resume-data-replayed",
-    severity=Severity.WARNING,
     family="resume",
     title="The resume started the data from the beginning",
     check=resume_data_replayed,
@@ -195,7 +192,6 @@ def resume_step_gap(case: Case) -> Evidence | None:
 
 RESUME_STEP_GAP = Symptom(
     slug="resume-step-gap",
-    severity=Severity.WARNING,
     family="resume",
     title="Steps are missing",
     check=resume_step_gap,

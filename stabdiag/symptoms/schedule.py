@@ -102,7 +102,6 @@ def _warmup(case: Case) -> int:
 
 LR_NO_WARMUP = Symptom(
     slug="lr-no-warmup",
-    severity=Severity.WARNING,
     family="schedule",
     title="The run began at its peak learning rate, and the loss went up",
     check=lr_no_warmup,
@@ -216,7 +215,6 @@ def lr_decays_early(case: Case) -> Evidence | None:
 
 LR_DECAYS_EARLY = Symptom(
     slug="lr-decays-early",
-    severity=Severity.WARNING,
     family="schedule",
     title="The learning rate is at its floor before the run ends",
     check=lr_decays_early,

@@ -57,7 +57,7 @@ class Symptom:
     """
 
     slug: str
-    severity: Severity
+    severity: Severity = Severity.WARNING
     family: str
     title: str
     check: Callable[[Case], Evidence | None]

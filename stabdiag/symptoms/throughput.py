@@ -106,7 +106,6 @@ _SPEED = ("tokens_per_second or step_time",)
 
 THROUGHPUT_DROP = Symptom(
     slug="throughput-drop",
-    severity=Severity.WARNING,
     family="throughput",
     title="The throughput dropped",
     check=throughput_drop,
@@ -157,7 +156,6 @@ def throughput_sawtooth(case: Case) -> Evidence | None:
 
 THROUGHPUT_SAWTOOTH = Symptom(
     slug="throughput-sawtooth",
-    severity=Severity.WARNING,
     family="throughput",
     title="Slow steps at regular intervals",
     check=throughput_sawtooth,
@@ -308,7 +306,6 @@ def _few_times(case: Case) -> str:
 
 STALL = Symptom(
     slug="stall",
-    severity=Severity.WARNING,
     family="throughput",
     title="The run stood still, or broke off",
     check=stall,
@@ -351,7 +348,6 @@ def memory_growth(case: Case) -> Evidence | None:
 
 MEMORY_GROWTH = Symptom(
     slug="memory-growth",
-    severity=Severity.WARNING,
     family="throughput",
     title="Memory keeps growing",
     check=memory_growth,

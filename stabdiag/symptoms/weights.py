@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.model.findings import Action, Severity
+from stabdiag.model.findings import Action
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.text import num, plural, sentence, times
 from stabdiag.stats.levels import levels
@@ -121,7 +121,6 @@ def _evidence(group: Group, doing: str, first: Action) -> Evidence:
 
 WEIGHT_NORM_RUNAWAY = Symptom(
     slug="weight-norm-runaway",
-    severity=Severity.WARNING,
     family="weights",
     title="A weight norm keeps growing",
     check=weight_norm_runaway,
@@ -140,7 +139,6 @@ WEIGHT_NORM_RUNAWAY = Symptom(
 
 WEIGHT_NORM_SHRINKING = Symptom(
     slug="weight-norm-shrinking",
-    severity=Severity.WARNING,
     family="weights",
     title="A weight norm is shrinking towards zero",
     check=weight_norm_shrinking,
@@ -187,7 +185,6 @@ def update_ratio_off(case: Case) -> Evidence | None:
 
 UPDATE_RATIO_OFF = Symptom(
     slug="update-ratio-off",
-    severity=Severity.WARNING,
     family="weights",
     title="Updates are out of proportion to the weights",
     check=update_ratio_off,
@@ -258,7 +255,6 @@ def _share_too_high(
 
 DEAD_NEURONS = Symptom(
     slug="dead-neurons",
-    severity=Severity.WARNING,
     family="weights",
     title="Dead neurons",
     check=dead_neurons,
@@ -273,7 +269,6 @@ DEAD_NEURONS = Symptom(
 
 ACTIVATION_SATURATED = Symptom(
     slug="activation-saturated",
-    severity=Severity.WARNING,
     family="weights",
     title="Saturated activations",
     check=activation_saturated,
@@ -313,7 +308,6 @@ def attention_entropy_collapse(case: Case) -> Evidence | None:
 
 ATTENTION_ENTROPY_COLLAPSE = Symptom(
     slug="attention-entropy-collapse",
-    severity=Severity.WARNING,
     family="weights",
     title="Attention has collapsed onto single tokens",
     check=attention_entropy_collapse,
