@@ -23,7 +23,7 @@ from stabdiag.model.history import History
 from stabdiag.model.limits import Limits
 from stabdiag.model.manifest import Manifest
 from stabdiag.model.text import plural
-from stabdiag.symptoms.check import Checked, check_symptoms, worst_first
+from stabdiag.symptoms import Checked, check_symptoms, worst_first
 from stabdiag.tree.advice.shared import with_changes
 from stabdiag.tree.case import Case
 from stabdiag.tree.nothing_found import not_logged

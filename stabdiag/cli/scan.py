@@ -335,7 +335,7 @@ class _Bar(ScanDisplay):
         from rich.console import Group
         from rich.text import Text
 
-        from stabdiag.formats.visible import visible
+        from stabdiag.formats.measured import visible
 
         left = self._left()
         told = f"{self._told()}{'' if left is None else f', {left} left'}"

@@ -25,13 +25,6 @@ class DataLimits:
         why="A jump at the boundaries of epochs that is smaller than this share of the loss "
         "changes nothing.",
     )
-    stuck_batches: int = limit(
-        10,
-        unit="records in a row",
-        at_least=3,
-        why="The same batch this many times in a row, in a log where ids change otherwise, is a "
-        "loader that is stuck.",
-    )
     repeated_batches: int = limit(
         5,
         unit="batches",
@@ -55,10 +48,4 @@ class DataLimits:
         unit="spikes",
         at_least=2,
         why="Fewer spikes than this are single events, which the tree looks at.",
-    )
-    spike_mark: float = limit(
-        1.0,
-        unit="robust deviations",
-        why="Spikes after which the loss stays this far above where it was have moved the weights. "
-        "One that is back at the next point was a hard batch, and left nothing.",
     )
