@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from stabdiag.model.comparison import Run
-    from stabdiag.model.limits.compare import CompareLimits
+    from stabdiag.model.limits.checks import CompareLimits
 
 # Fewer losses at the end than this have no mean to speak of.
 _FEWEST = 5

@@ -14,7 +14,7 @@ from stabdiag.stats.quantiles import usual_gap
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from stabdiag.model.limits.compare import CompareLimits
+    from stabdiag.model.limits.checks import CompareLimits
 
 # A run that begins so many logged steps after another did goes on from it.
 _LATER: Final = 10

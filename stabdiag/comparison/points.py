@@ -13,7 +13,7 @@ from stabdiag.stats.parting import part
 if TYPE_CHECKING:
     from stabdiag.model.arrays import Floats, Ints
     from stabdiag.model.history import History, Series
-    from stabdiag.model.limits.compare import CompareLimits
+    from stabdiag.model.limits.checks import CompareLimits
 
 # What differs between two runs of the same: the time, and what depends on it.
 _CLOCKS: Final = frozenset(
