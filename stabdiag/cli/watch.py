@@ -101,7 +101,7 @@ def watch(
     A log that is not there yet is waited for. Ctrl-C ends the watch, and not the job, with the
     report so far and exit code 130.
     """
-    from stabdiag.assemble.given import check_options, wanted_columns
+    from stabdiag.assemble.inputs import check_options, wanted_columns
     from stabdiag.cli.display import display
     from stabdiag.formats import named, names, render
     from stabdiag.model.findings import Severity

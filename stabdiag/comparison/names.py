@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from stabdiag.model.manifest.other import NUMBERS
-from stabdiag.model.manifest.spelling import plain
+from stabdiag.model.manifest.keys import NUMBERS, plain
 from stabdiag.places.ranks import rank_in
 
 if TYPE_CHECKING:

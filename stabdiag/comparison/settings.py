@@ -6,9 +6,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from stabdiag.model.comparison import Bearing, Difference, Kind, Run
-from stabdiag.model.manifest.keys import KEYS
-from stabdiag.model.manifest.spelling import plain
-from stabdiag.model.manifest.values import number
+from stabdiag.model.manifest.keys import KEYS, number, plain
 from stabdiag.model.text import clipped, listed
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from stabdiag._version import __version__
 from stabdiag.api import report_on
-from stabdiag.assemble.given import run_found, wanted_columns
+from stabdiag.assemble.inputs import run_found, wanted_columns
 from stabdiag.errors import ColumnError, LogError, NoUsableRecord, StabdiagError
 from stabdiag.model.limits import Limits
 from stabdiag.model.scan import UNREAD, Row

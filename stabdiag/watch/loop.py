@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from stabdiag.api import report_on
-from stabdiag.assemble.given import run_found
+from stabdiag.assemble.inputs import run_found
 from stabdiag.errors import LogError
 from stabdiag.model.limits import Limits
 from stabdiag.model.manifest import Manifest

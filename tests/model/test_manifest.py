@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from stabdiag.assemble.infer import infer
+from stabdiag.assemble.inputs import infer
 from stabdiag.errors import ManifestError
 from stabdiag.model.history import History, Series, Source
 from stabdiag.model.manifest import KEYS, Manifest, parse_manifest, read_manifest

@@ -87,7 +87,7 @@ class Limits:
         return {name: attrgetter(name)(self) for name in names}
 
     def override(self, values: Mapping[str, object], *, by: str = "") -> Limits:
-        """Return these limits with some changed, by dotted name; ``by`` is the file or flag that says so.
+        """Return these limits with some changed, by dotted name; ``by`` names the file or flag.
 
         Raises:
             LimitError: for an unknown name or a value out of range.

@@ -59,7 +59,7 @@ class LearningLimits:
         2,
         unit="swings",
         at_least=1,
-        why="This many swings are an oscillation. One is a spike or a climb, which the tree judges.",
+        why="This many swings are an oscillation. One is a spike or a climb: the tree judges it.",
     )
     above_start: float = limit(
         1.5,
