@@ -35,7 +35,7 @@ from stabdiag.readers.columns import Column
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from stabdiag.model.arrays import Mask
+    from stabdiag.model.arrays import Floats, Mask
     from stabdiag.model.roles import Assignment
     from stabdiag.readers.columns import Columns
 
@@ -234,6 +234,9 @@ def _with_measurements(named: Named) -> Named:
     if name is None:
         return named
     metric, whole = columns.load(name), columns.load(value)
+    counter = names.get("step") or names.get("epoch")
+    if counter and _is_filled(metric, whole, columns.load(counter).values):
+        whole = replace(whole, null=np.zeros_like(whole.null))
     made = {
         word: _only(whole, metric.present & (metric.values == code))
         for code, word in enumerate(metric.words)
@@ -241,6 +244,16 @@ def _with_measurements(named: Named) -> Named:
     own = {role: one for role, one in names.items() if one not in (value, name)}
     note = f"each record holds one measurement, which {name!r} names"
     return named.adding(made).take({**_roles(metric), **own}, note)
+
+
+def _is_filled(metric: Column, whole: Column, steps: Floats) -> bool:
+    """Tell whether blanks fill the gaps of other measurements, at steps that have a loss.
+
+    So they do in a long table made of a wide one: there one more blank says nothing.
+    """
+    of_loss = metric.present & (metric.values == metric.words.index(_roles(metric)["loss"]))
+    others = steps[metric.present & ~of_loss & whole.null]
+    return bool(np.isin(others, steps[of_loss & whole.present]).any())
 
 
 def _roles(metric: Column) -> Mapping[str, str]:

@@ -77,7 +77,7 @@ def _serves(epochs: Column, good: Mask, columns: Columns, names: Mapping[str, st
     if len(np.unique(values)) >= MOST * len(values):
         return True
     moves = np.diff(values)
-    return bool(np.mean(moves != 0) >= MOST) and np.count_nonzero(moves < 0) <= MANY
+    return bool(np.mean(moves != 0) >= MOST and np.count_nonzero(moves < 0) <= MANY)
 
 
 def _from_column(
