@@ -197,22 +197,6 @@ def test_a_sum_holds_no_evaluation() -> None:
     assert found.columns["eval_loss"] == "ValLoss"
 
 
-def test_a_section_that_step_and_loss_share() -> None:
-    names = ["config/lr", "part2_step", "part2_loss_base", "part2_lr", "part2_grad_norm"]
-    found = assign(names)
-    assert found.columns == {
-        "step": "part2_step",
-        "loss": "part2_loss_base",
-        "lr": "part2_lr",
-        "grad_norm": "part2_grad_norm",
-    }
-    assert found.notes == (
-        "took 'part2_step' as the step, 'part2_loss_base' as the loss, 'part2_grad_norm' as the "
-        "grad_norm and 'part2_lr' as the lr, by their names",
-    )
-    assert all(map(may_serve, names[1:]))
-
-
 @pytest.mark.parametrize(
     "names",
     [
