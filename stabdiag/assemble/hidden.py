@@ -248,26 +248,33 @@ def hidden_norms(
     not there counts only where the record is complete but for it: fairseq drops a norm that is not
     finite.
 
-    A table does not tell a null from a missing key. There a longer gap counts as well if the norm
-    goes where the loss becomes exactly 0.0, and only there: that is the filter of the HF Trainer.
+    A table does not tell a null from a missing key. There a longer gap counts as well beside a loss
+    scale, if the norm comes and goes without a rhythm, and where the norm goes as the loss becomes
+    exactly 0.0, and only there: that is the filter of the HF Trainer.
     """
     missing = loss.present & ~norm.present
     records = np.zeros_like(missing)
     if not norm.present.any():
         return records
     logged = np.flatnonzero(loss.present)
-    if null_is_nan and not is_filled(others) and not has_a_rhythm(norm.present[logged]):
+    in_turn = has_a_rhythm(norm.present[logged])
+    if null_is_nan and not is_filled(others) and not in_turn:
         records |= missing & norm.null
         records[: int(np.argmax(norm.present))] = False
+    begun = int(np.argmax(norm.present[logged]))
+    gaps = [logged[begin:end] for begin, end in stretches(missing[logged]) if begin > begun]
     zero = loss.present & (loss.values == 0.0)
     filtered = zero.sum() > ENOUGH and not (zero & norm.present).any()
     expected = loss.present & ~zero if filtered else loss.present
-    if (norm.present & expected).sum() < MOST * expected.sum():
+    scaled = "loss_scale" in others and often_with(loss, others["loss_scale"])
+    if scaled and not in_turn and len(gaps) > ENOUGH:
+        longest = len(logged)
+    elif (norm.present & expected).sum() >= MOST * expected.sum():
+        longest = MANY
+    else:
         return records
-    begun = int(np.argmax(norm.present[logged]))
-    for begin, end in stretches(missing[logged]):
-        rows = logged[begin:end]
-        if begin > begun and (len(rows) <= MANY or (filtered and zero[rows].any())):
+    for rows in gaps:
+        if len(rows) <= longest or (filtered and zero[rows].any()):
             records[rows] = True
     usual = [c for c in others.values() if often_with(loss, c)]
     complete = all_of(usual, like=missing) if usual or not null_is_nan else np.zeros_like(missing)

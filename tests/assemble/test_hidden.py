@@ -652,3 +652,27 @@ def test_a_key_that_is_not_there_counts_where_the_record_is_complete_but_for_it(
     del log[10]["grad_norm"]
     history = build(log)
     assert nan_steps(history, "grad_norm") == lost
+
+
+# The norm is there, or is not, in stretches of these lengths.
+COMES_AND_GOES = (4, 25, 1, 3, 1, 40, 2, 7, 1, 30, 30)
+
+
+@pytest.mark.parametrize("format", ["jsonl", "csv", "memory"])
+@pytest.mark.parametrize(
+    ("lengths", "more", "lost"),
+    [
+        (COMES_AND_GOES, {"loss_scale": 65536.0}, 105),
+        (COMES_AND_GOES, {}, 0),
+        (COMES_AND_GOES[:5], {"loss_scale": 65536.0}, 0),
+        ((1, 25) * 5, {"loss_scale": 65536.0}, 0),
+    ],
+    ids=["a scaler", "no scaler", "a change of the logger", "a rhythm"],
+)
+def test_a_norm_that_comes_and_goes_beside_a_loss_scale(
+    build: Build, rows: Rows, lengths: tuple[int, ...], more: Record, lost: int, format: str
+) -> None:
+    here = [number % 2 == 0 for number, length in enumerate(lengths) for _ in range(length)]
+    log = rows(len(here), **more)
+    log = [r if norm else without(r, "grad_norm") for r, norm in zip(log, here, strict=True)]
+    assert len(nan_steps(build(log, format), "grad_norm")) == lost
