@@ -49,10 +49,9 @@ _SWITCHES = {"enabled", "enable", "enable_checkpoint"}
 class Manifest:
     """What is known of a run's configuration; None where it is not known.
 
-    Counts are in optimizer steps. ``inferred`` names the fields that were read off the log and on
-    what grounds, ``overridden`` those given by hand, ``logged`` those that the log itself tells,
-    ``also`` keeps the keys that were understood and fill no field, ``unknown`` those that were not
-    understood.
+    Counts are in optimizer steps. ``inferred`` has the fields inferred from the log and why,
+    ``overridden`` those set by hand, ``logged`` those that the log itself states. ``also`` keeps
+    keys that were understood and fill no field, ``unknown`` those that were not understood.
     """
 
     dtype: str | None = None
@@ -81,7 +80,7 @@ class Manifest:
     unknown: Mapping[str, Any] = field(default_factory=dict)
 
     def override(self, values: Mapping[str, object]) -> Manifest:
-        """Return the manifest with some fields given by hand.
+        """Return the manifest with some fields set by hand.
 
         Raises:
             ManifestError: for an unknown field or a value that cannot be one.
@@ -100,10 +99,10 @@ class Manifest:
         return replace(self, **changes, overridden=(*self.overridden, *changes))
 
     def completed(self, config: Mapping[str, object]) -> Manifest:
-        """Return the manifest with its gaps filled from what the log itself tells.
+        """Return the manifest with its gaps filled from the log's own configuration.
 
-        It counts as far as it does beside what the manifest tells: no ``save_steps`` of the log is
-        the cadence of a run that is saved by the epoch.
+        The two are read as one: ``save_steps`` in the log is not the cadence of a run whose
+        manifest saves by the epoch.
         """
         new = self._gaps(parse_manifest({**config, **self.also}))
         return replace(self, **new, logged=(*self.logged, *new)) if new else self
@@ -129,11 +128,11 @@ class Manifest:
         return max(step - 1, 0) // self.checkpoint_every * self.checkpoint_every
 
     def others(self, config: Mapping[str, object]) -> dict[str, Any]:
-        """Return what is told beside the fields, by plain spelling; a log's word comes last."""
+        """Return the settings beside the fields, by plain spelling; the log's come last."""
         return by_spelling({**parse_manifest(config).also, **self.also})
 
     def _gaps(self, other: Manifest) -> dict[str, Any]:
-        """Return the fields that are known of the other manifest alone."""
+        """Return the fields that only the other manifest knows."""
         return {
             key.name: getattr(other, key.name)
             for key in KEYS
@@ -168,9 +167,9 @@ def _flatten(raw: Mapping[str, Any], prefix: str = "", depth: int = 0) -> Iterat
 
 
 def _in_force(told: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a configuration tells, without the sections that are switched off.
+    """Return a configuration without the sections that are switched off.
 
-    ``fp16: {enabled: false, loss_scale: 128}`` tells of no loss scale.
+    ``fp16: {enabled: false, loss_scale: 128}`` sets no loss scale.
     """
     switches = {name for name in told if name.rpartition(".")[2] in _SWITCHES}
     off = {
@@ -218,7 +217,7 @@ def fields_of(told: Mapping[str, Any]) -> Fields:
     """Return the manifest's fields from a configuration's values by their plain spellings."""
     values, taken, understood = _by_key(told)
     dtype, flags = _dtype_flags(told)
-    # Beside a flag that is on, fp32 is the type of the weights, as the HF Trainer logs them.
+    # Beside a flag that is on, fp32 is the dtype of the weights, as the HF Trainer logs it.
     if dtype is not None and values.get("dtype", "fp32") == "fp32":
         values["dtype"] = dtype
     if "static_loss_scale" not in values:
@@ -232,12 +231,12 @@ def fields_of(told: Mapping[str, Any]) -> Fields:
 
 
 def _by_key(told: Mapping[str, Any]) -> tuple[dict[str, Any], set[str], set[str]]:
-    """Return what one key tells of each field; see ``Fields``."""
+    """Return the value of each field that one key sets; see ``Fields``."""
     found: dict[str, Any] = {}
     taken: set[str] = set()
     understood: set[str] = set()
     for key in KEYS:
-        # What is told goes before a null, which is told as well: of some fields it says none.
+        # Other values go before a null, which counts as well: some fields take it for "none".
         names = [name for name in key.names if name in told]
         names.sort(key=lambda name: told[name] is None)
         values = {name: key.parse(told[name]) for name in names}
