@@ -13,8 +13,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from stabdiag.assemble import build_history
-from stabdiag.assemble.given import limits_from, loaded_run, manifest_from, raw_columns
-from stabdiag.assemble.infer import in_its_steps, infer
+from stabdiag.assemble.inputs import (
+    in_its_steps,
+    infer,
+    limits_from,
+    loaded_run,
+    manifest_from,
+    raw_columns,
+)
 from stabdiag.errors import StabdiagError, refuse_unknown
 from stabdiag.model import comparison as compared
 from stabdiag.model import report as reported

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from stabdiag.model.checks import Line, Sheet, State, TickList
 from stabdiag.model.findings import Severity
-from stabdiag.model.manifest.other import EVAL_STRATEGY, other_number
-from stabdiag.model.manifest.spelling import by_spelling
+from stabdiag.model.manifest.keys import EVAL_STRATEGY, by_spelling, other_number
 from stabdiag.model.text import every, num, plural
 
 if TYPE_CHECKING:

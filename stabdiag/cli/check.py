@@ -37,7 +37,7 @@ def check(
 ) -> options.Exit:
     """Diagnose each log as a run of its own, and print what is found as linters do."""
     from stabdiag.api import diagnose
-    from stabdiag.assemble.given import check_options
+    from stabdiag.assemble.inputs import check_options
     from stabdiag.errors import StabdiagError
     from stabdiag.formats import render
     from stabdiag.formats.issues import limits_line

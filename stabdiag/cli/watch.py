@@ -102,7 +102,7 @@ def watch(
     The watch waits for a log that does not exist yet. Ctrl-C ends the watch, not the job, with the
     report so far and exit code 130.
     """
-    from stabdiag.assemble.given import check_options, wanted_columns
+    from stabdiag.assemble.inputs import check_options, wanted_columns
     from stabdiag.cli.display import display
     from stabdiag.formats import names, render, writer
     from stabdiag.model.findings import Severity

@@ -9,15 +9,14 @@ from typing import TYPE_CHECKING, Final
 from stabdiag.comparison.points import losses
 from stabdiag.errors import StabdiagError, did_you_mean
 from stabdiag.model.comparison import Kind, Run
-from stabdiag.model.manifest.other import NUMBERS
-from stabdiag.model.manifest.spelling import plain
+from stabdiag.model.manifest.keys import NUMBERS, plain
 from stabdiag.places.ranks import are_of_a_job, rank_in
 from stabdiag.stats.quantiles import usual_gap
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from stabdiag.model.limits.compare import CompareLimits
+    from stabdiag.model.limits.checks import CompareLimits
     from stabdiag.model.manifest import Manifest
 
 # A run that begins this many logged steps after another continues it.

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from stabdiag.model.comparison import Run
     from stabdiag.model.findings import Scalar
     from stabdiag.model.history import History, Series
-    from stabdiag.model.limits.compare import CompareLimits
+    from stabdiag.model.limits.checks import CompareLimits
 
 # Time, and what depends on it, differs between identical runs.
 _CLOCKS: Final = frozenset(

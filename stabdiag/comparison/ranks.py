@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from stabdiag.model.comparison import Comparison, Parting, Run
     from stabdiag.model.findings import Finding
     from stabdiag.model.history import Event
-    from stabdiag.model.limits.compare import CompareLimits
+    from stabdiag.model.limits.checks import CompareLimits
 
 # A quoted message is cut to so many characters.
 _LONGEST: Final = 140

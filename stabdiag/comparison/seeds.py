@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from stabdiag.model.comparison import Comparison, Run
     from stabdiag.model.findings import Finding, Scalar
-    from stabdiag.model.limits.compare import CompareLimits
+    from stabdiag.model.limits.checks import CompareLimits
 
 # A mean at the end takes so many losses at least; one at the beginning is of so many.
 _FEWEST: Final = 5

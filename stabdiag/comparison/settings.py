@@ -9,9 +9,7 @@ from stabdiag.comparison.outcomes import CONFIG_DIFFERS
 from stabdiag.comparison.points import close, first_unrounded, measured, where
 from stabdiag.model.comparison import Bearing, Difference, Kind, Run
 from stabdiag.model.findings import Action, ActionKind, Severity
-from stabdiag.model.manifest.keys import KEYS
-from stabdiag.model.manifest.spelling import plain
-from stabdiag.model.manifest.values import number
+from stabdiag.model.manifest.keys import KEYS, number, plain
 from stabdiag.model.text import clipped, listed
 
 if TYPE_CHECKING:

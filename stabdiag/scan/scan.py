@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stabdiag._version import __version__
-from stabdiag.assemble.given import check_options, limits_from
+from stabdiag.assemble.inputs import check_options, limits_from
 from stabdiag.errors import NoUsableRecord, StabdiagError
 from stabdiag.scan.executors import opened
 from stabdiag.scan.find import find

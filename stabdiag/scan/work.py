@@ -14,7 +14,7 @@ import numpy as np
 
 from stabdiag._version import __version__
 from stabdiag.api import report_on
-from stabdiag.assemble.given import run_found, wanted_columns
+from stabdiag.assemble.inputs import run_found, wanted_columns
 from stabdiag.comparison.settings import is_secret
 from stabdiag.errors import ColumnError, LogError, NoUsableRecord, StabdiagError
 from stabdiag.formats.postmortem.cost import clock_of

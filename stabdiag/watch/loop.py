@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from stabdiag.api import report_on
-from stabdiag.assemble.given import run_found
+from stabdiag.assemble.inputs import run_found
 from stabdiag.errors import LogError, StabdiagError
 from stabdiag.model.limits import Limits
 from stabdiag.model.manifest import Manifest

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from stabdiag.model.manifest.other import other_number
-from stabdiag.model.manifest.spelling import plain
+from stabdiag.model.manifest.keys import other_number, plain
 from stabdiag.model.text import num, plural
 
 if TYPE_CHECKING:

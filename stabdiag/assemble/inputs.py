@@ -1,24 +1,31 @@
-"""What is given for a run, in any of its forms: its log, its manifest, its limits."""
+"""The history and the manifest of a run, from what the caller passes in any of its forms."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from stabdiag.assemble import build_history, in_steps
 from stabdiag.errors import LimitError, ManifestError, NoUsableRecord, StabdiagError
-from stabdiag.model.history import History
+from stabdiag.model.history import Event, EventKind, History
 from stabdiag.model.limits import Limits
 from stabdiag.model.manifest import Manifest, parse_manifest, read_manifest
+from stabdiag.model.manifest.keys import other_number, saves_by_epoch
 from stabdiag.model.roles import assign, may_serve
+from stabdiag.model.text import plural
 from stabdiag.places import Found, read_place
 from stabdiag.readers import from_object
 from stabdiag.readers.registry import reader
 
 if TYPE_CHECKING:
     from stabdiag.readers.columns import Wanted
+
+# Counts of a manifest, and how many times as many epochs as were logged they may be if they are of
+# epochs: a run may break off early.
+_COUNTS = {"warmup_steps": 1, "total_steps": 10, "checkpoint_every": 1}
 
 
 def check_options(
@@ -37,7 +44,7 @@ def check_options(
 
 
 def limits_from(limits: Limits | Mapping[str, object] | None) -> Limits:
-    """Return limits as they are, or the defaults with those that are given by dotted name."""
+    """Return limits as they are, or the defaults with some replaced by dotted name."""
     if isinstance(limits, Limits):
         return limits
     if limits is not None and not isinstance(limits, Mapping):
@@ -55,7 +62,7 @@ def loaded_run(
     attempt: int | None,
     format: str | None,
 ) -> tuple[History, Manifest]:
-    """Return a run's history and all that is told of it, the word of a flag first."""
+    """Return a run's history and its manifest; ``settings`` override what the manifest says."""
     check_options(settings, columns, format)
     told = None if manifest is None else manifest_from(manifest)
     if not isinstance(source, History):
@@ -77,12 +84,12 @@ def run_found(
     columns: Mapping[str, str] | None,
     attempt: int | None,
 ) -> tuple[History, Manifest]:
-    """Return the history of a log that was read, and all that is told of its run.
+    """Return the history of a log that was read, and the manifest of its run.
 
     Args:
         found: the log's columns, and the manifest that lies beside it.
-        told: the manifest that goes before that one; None where none is given.
-        settings: manifest fields that go before those of either.
+        told: a manifest that replaces that one, or None.
+        settings: manifest fields that override those of either.
         limits: thresholds.
         columns: column names by role.
         attempt: which of several appended runs to take, from 1; None for the last.
@@ -94,7 +101,7 @@ def run_found(
 
 
 def wanted_columns(columns: Mapping[str, str] | None) -> Wanted:
-    """Return what tells which columns are wanted: those that are named, and any that may serve."""
+    """Return a test for the columns to read: those named here, and any that may serve a role."""
     named = set((columns or {}).values())
     return lambda name: name in named or may_serve(name)
 
@@ -110,7 +117,7 @@ def raw_columns(source: object, format: str | None, columns: Mapping[str, str] |
 
 
 def manifest_from(manifest: Manifest | Mapping[str, object] | str | Path) -> Manifest:
-    """Return a manifest that is given as one, by its values or by its path."""
+    """Return a manifest from itself, its values or its path."""
     if isinstance(manifest, Manifest):
         return manifest
     if isinstance(manifest, Mapping):
@@ -119,3 +126,62 @@ def manifest_from(manifest: Manifest | Mapping[str, object] | str | Path) -> Man
         return read_manifest(manifest)
     kind = type(manifest).__name__
     raise ManifestError(f"a manifest is a path, a mapping or a Manifest, not a value of {kind}")
+
+
+def infer(manifest: Manifest, history: History) -> Manifest:
+    """Fill in what the manifest leaves open and the log reveals."""
+    found = {"dtype": _dtype(history), "checkpoint_every": _cadence(manifest, history)}
+    new = {k: v for k, v in found.items() if v is not None and getattr(manifest, k) is None}
+    values: dict[str, Any] = {name: value for name, (value, _) in new.items()}
+    grounds = {name: why for name, (_, why) in new.items()}
+    return replace(manifest, **values, inferred={**manifest.inferred, **grounds})
+
+
+def in_its_steps(manifest: Manifest, history: History) -> tuple[Manifest, History]:
+    """Leave out what a manifest counts in steps where the log counts epochs, with an event.
+
+    A warm-up of 500 cannot be 500 epochs in a log of 60: then all counts are in steps. Values set
+    by hand are in the log's own steps, and so are those inferred from the log.
+    """
+    kept = {*manifest.overridden, *manifest.inferred}
+    told = {name: getattr(manifest, name) for name in _COUNTS if name not in kept}
+    counts = {name: count for name, count in told.items() if count is not None}
+    logged = history.last_step
+    if history.unit != "epoch" or logged is None:
+        return manifest, history
+    if all(count <= _COUNTS[name] * (logged + 1) for name, count in counts.items()):
+        return manifest, history
+    event = Event(
+        kind=EventKind.STEPS,
+        message="the log counts epochs, the manifest steps: ignored "
+        f"{', '.join(counts)} (--set gives it in epochs)",
+    )
+    left: dict[str, Any] = dict.fromkeys(counts)
+    return replace(manifest, **left), replace(history, events=(*history.events, event))
+
+
+def _dtype(history: History) -> tuple[str, str] | None:
+    """Return the dtype that the loss scale implies, and why."""
+    values = history.finite("loss_scale").values
+    if len(values) < 2:
+        return None
+    if values.min() != values.max():
+        return "fp16", "the loss scale moves, as it does only in fp16 training"
+    if values[0] > 1:
+        # A scale of 1 is none: some frameworks write it whatever the dtype.
+        return "fp16", f"a loss scale of {values[0]:g} was used, which only fp16 training needs"
+    return None
+
+
+def _cadence(manifest: Manifest, history: History) -> tuple[int, str] | None:
+    """Return the steps between checkpoints where each epoch ends with one, and why."""
+    told = manifest.others(history.config)
+    if not saves_by_epoch(told):
+        return None
+    if history.unit == "epoch":
+        return 1, "a checkpoint ends each epoch"
+    epochs, total = other_number(told, "epochs"), manifest.total_steps
+    # The steps of a whole number of epochs are what the HF Trainer makes of them; no others are.
+    if not epochs or total is None or epochs % 1 or total % epochs:
+        return None
+    return int(total // epochs), f"a checkpoint ends each of {plural(int(epochs), 'epoch')}"

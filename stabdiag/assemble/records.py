@@ -1,4 +1,4 @@
-"""Which series are logged together with the loss, and in what rhythm."""
+"""Which records of a log hold a series, with which others, and in what rhythm."""
 
 from __future__ import annotations
 
@@ -12,18 +12,20 @@ if TYPE_CHECKING:
     from stabdiag.model.arrays import Mask
     from stabdiag.readers.columns import Column
 
-# A series keeps the loss company if it is logged with at least this share of the losses …
-WITH_LOSS = 0.8
-# … and if it is not logged without it here and there, as a monitor with a rhythm of its own is.
-STRETCHES = 0.05
+# How much is needed to tell a habit of the logger from an accident. These judge the form of a log,
+# not the run: logs either keep a habit nearly always or have none, so that the exact values, set by
+# hand, decide little. So many records may repeat by accident no more …
+ENOUGH = 3
+# … so many are a series of their own, and not a gap or a few restarts …
+MANY = 20
+# … this share makes a rule, and this one an exception.
+MOST = 0.8
+SELDOM = 0.05
 
-# A series has a rhythm if so many of the gaps between its records are equal.
-_REGULAR = 0.8
 
-
-def is_filled(company: Mapping[str, Column]) -> bool:
-    """Tell whether nulls fill the gaps of the log, so that one more says nothing."""
-    return sum(bool(column.null.any()) for column in company.values()) > len(company) / 2
+def is_filled(others: Mapping[str, Column]) -> bool:
+    """Tell whether nulls fill the gaps of the log, where one more says nothing."""
+    return 2 * sum(bool(column.null.any()) for column in others.values()) > len(others)
 
 
 def has_a_rhythm(present: Mask) -> bool:
@@ -32,17 +34,17 @@ def has_a_rhythm(present: Mask) -> bool:
     if not len(gaps):
         return False
     usual = np.median(gaps)
-    return bool(usual > 1 and np.mean(gaps == usual) > _REGULAR)
+    return bool(usual > 1 and np.mean(gaps == usual) > MOST)
 
 
 def often_with(loss: Column, column: Column) -> bool:
     """Tell whether a series is logged with most of the losses."""
     both = int((column.present & loss.present).sum())
-    return both >= max(WITH_LOSS * int(loss.present.sum()), 1)
+    return both >= max(MOST * int(loss.present.sum()), 1)
 
 
-def keeps_company(loss: Column, column: Column, absent: Mask) -> bool:
-    """Tell whether a series is logged with the loss, and not without it here and there.
+def goes_with(loss: Column, column: Column, absent: Mask) -> bool:
+    """Tell whether a series is logged with the loss, and seldom where the loss is ``absent``.
 
     A loss that is logged every so many times the other is has a rhythm of its own.
     """
@@ -50,7 +52,12 @@ def keeps_company(loss: Column, column: Column, absent: Mask) -> bool:
     gaps = np.diff(np.flatnonzero(loss.present[logged]))
     if not often_with(loss, column) or (len(gaps) and np.median(gaps) > 1):
         return False
-    return len(stretches(absent[logged])) <= max(STRETCHES * len(logged), 1)
+    return are_few(stretches(absent[logged]), len(logged))
+
+
+def are_few(gaps: list[tuple[int, int]], records: int) -> bool:
+    """Tell whether a series of so many records has few gaps, of any length."""
+    return len(gaps) <= max(SELDOM * records, 1)
 
 
 def any_of(columns: Iterable[Column], *, like: Mask) -> Mask:
