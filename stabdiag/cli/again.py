@@ -29,6 +29,6 @@ def command(name: str, places: Sequence[str], flags: Mapping[str, object]) -> st
 def _public(place: str) -> str:
     if "://" not in place:
         return place
-    from stabdiag.places.urls import shown
+    from stabdiag.places.remote import shown
 
     return shown(place)

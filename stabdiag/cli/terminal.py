@@ -133,7 +133,7 @@ def tell_of_runs_beside(place: str, source: Source) -> None:
     if source.runs_beside:
         import shlex
 
-        from stabdiag.places.urls import shown
+        from stabdiag.places.remote import shown
 
         place = shown(place) if "://" in place else place
         tell(
@@ -163,7 +163,7 @@ def progress(logs: Sequence[str]) -> AbstractContextManager[object]:
     from rich.console import Console
     from rich.text import Text
 
-    from stabdiag.places.urls import shown
+    from stabdiag.places.remote import shown
 
     first = shown(logs[0]) if "://" in logs[0] else logs[0].rstrip("/").rpartition("/")[2]
     more = f" and {len(logs) - 1} more" if len(logs) > 1 else ""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from stabdiag.comparison.names import seed_of
 from stabdiag.comparison.points import begin_alike, losses
 from stabdiag.model.comparison import Kind, Run
-from stabdiag.places.ranks import are_of_a_job
+from stabdiag.places.logs import are_of_a_job
 from stabdiag.stats.quantiles import usual_gap
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from stabdiag.model.manifest.other import NUMBERS
 from stabdiag.model.manifest.spelling import plain
-from stabdiag.places.ranks import rank_in
+from stabdiag.places.logs import rank_in
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from stabdiag.errors import LogError
-from stabdiag.places.remote import Remote, written
-from stabdiag.places.urls import fail, shown
+from stabdiag.places.remote import Remote, fail, shown, written
 from stabdiag.scan.group import File, Job
 
 if TYPE_CHECKING:

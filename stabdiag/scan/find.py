@@ -10,7 +10,7 @@ from stat import S_ISDIR, S_ISREG
 from typing import TYPE_CHECKING, Final
 
 from stabdiag.errors import LogError
-from stabdiag.places.listing import is_skipped
+from stabdiag.places.folder import is_skipped
 from stabdiag.scan.group import INNER, File, Job, Lister, Passed, jobs_in
 
 if TYPE_CHECKING:

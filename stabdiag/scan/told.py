@@ -12,7 +12,7 @@ from stabdiag.formats.postmortem.incident import incident_of
 from stabdiag.model.findings import Severity
 from stabdiag.model.manifest.keys import KEYS
 from stabdiag.model.scan import Row
-from stabdiag.places.urls import shown
+from stabdiag.places.remote import shown
 from stabdiag.scan.settings import TYPED
 
 if TYPE_CHECKING:

@@ -281,7 +281,7 @@ def test_archives_that_unpack_to_more_than_a_log_does(put, monkeypatch, kind, ra
 def test_an_archive_in_an_archive_is_not_looked_into(put, run):
     inner = gzip.compress(tarred(run))
     for data in (tarred({"run.tar.gz": inner}), zipped({"run.tar.gz": inner})):
-        with pytest.raises(NoUsableRecord, match=r"archives were not looked into: run\.tar\.gz"):
+        with pytest.raises(NoUsableRecord, match=r"archives: run\.tar\.gz"):
             read_place([put("run", data)])
 
 
@@ -308,9 +308,7 @@ def test_a_zip_of_which_one_member_cannot_be_read(put, lines, cells):
     with zipfile.ZipFile(made, "a", zipfile.ZIP_LZMA) as archive:
         archive.writestr("other.csv", cells(0, 99))
     path = put("run.zip", made.getvalue())
-    assert told(path) == [
-        "1 of its files left out: packed by a rare method; unpack it to read them"
-    ]
+    assert told(path) == ["1 file left out (rare compression); unpack it to read them"]
 
 
 def test_a_damaged_member_of_a_zip_is_read_for_what_it_is_worth(put, lines):
@@ -355,11 +353,11 @@ def test_a_configuration_that_is_too_large(put, lines):
 
 
 def test_many_members(put, lines, monkeypatch):
-    monkeypatch.setattr("stabdiag.places.tar.MOST_FILES", 5)
-    monkeypatch.setattr("stabdiag.places.zip.MOST_FILES", 5)
+    monkeypatch.setattr("stabdiag.places.archives.MOST_FILES", 5)
+    monkeypatch.setattr("stabdiag.places.archives.MOST_FILES", 5)
     files = {f"{n}.jsonl": lines(0, 50) for n in range(9)}
     for data in (tarred(files), zipped(files)):
-        assert "only the first 5 files were looked at" in told(put("run", data))
+        assert "looked at the first 5 files only" in told(put("run", data))
 
 
 @pytest.mark.parametrize(

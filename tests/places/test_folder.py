@@ -133,7 +133,7 @@ def test_folders_too_deep_hidden_or_of_programs_are_not_looked_into(put, cells, 
     put("1/2/3/4/5/6/run.csv", cells(0, 50))
     put(".git/run.csv", cells(0, 50))
     put("__pycache__/run.csv", cells(0, 50))
-    with pytest.raises(NoUsableRecord, match=r"no file in it is a log \(0 files looked at\)"):
+    with pytest.raises(NoUsableRecord, match=r"no file in it is a log \(looked at 0 files\)"):
         read_place([tmp_path])
 
 
@@ -159,9 +159,7 @@ def test_links_that_lead_out_of_the_folder_are_told_of(put, cells, tmp_path):
     (tmp_path / "run").symlink_to("snapshot")
     where = f"metrics.csv to {tmp_path}/blobs/1.csv and 1 more"
     for folder in ("snapshot", "run"):
-        assert told(tmp_path / folder) == [
-            f"links that lead out of the folder were followed: {where}"
-        ]
+        assert told(tmp_path / folder) == [f"followed links that lead out of the folder: {where}"]
     assert told(tmp_path) == []
 
 
@@ -184,8 +182,8 @@ def test_many_files(put, lines, tmp_path, monkeypatch):
     put("sample_00.jsonl", lines(0, 50))
     assert taken(tmp_path) == "sample_00.jsonl"
     assert told(tmp_path) == [
-        "only the first 31 files and folders were looked at",
-        "5 of 31 files were looked into",
+        "looked at the first 31 files and folders only",
+        "looked into 5 of 31 files",
     ]
 
 
@@ -195,11 +193,11 @@ def test_archives_in_a_folder_are_not_looked_into(put, cells, tmp_path):
     with pytest.raises(NoUsableRecord) as caught:
         read_place([tmp_path])
     assert str(caught.value) == (
-        f"{tmp_path}: no file in it is a log (2 files looked at); archives were not looked into:"
-        " a.tar.gz and 1 more; stabdiag formats lists what can be read"
+        f"{tmp_path}: no file in it is a log (looked at 2 files); did not look into archives:"
+        " a.tar.gz and 1 more; `stabdiag formats` lists what can be read"
     )
     put("run.csv", cells(0, 50))
-    assert told(tmp_path) == ["archives were not looked into: a.tar.gz and 1 more"]
+    assert told(tmp_path) == ["did not look into archives: a.tar.gz and 1 more"]
 
 
 def test_a_format_that_is_asked_for(put, lines, cells, tmp_path):

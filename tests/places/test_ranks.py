@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from stabdiag.errors import LogError
-from stabdiag.places.ranks import rank_in, ranks_in
+from stabdiag.places.logs import rank_in, ranks_in
 
 if TYPE_CHECKING:
     from pathlib import Path

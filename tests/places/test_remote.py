@@ -21,7 +21,7 @@ from pyarrow import parquet
 import stabdiag
 from stabdiag.errors import LogError, NoUsableRecord
 from stabdiag.places import read_place
-from stabdiag.places.urls import shown
+from stabdiag.places.remote import shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -114,7 +114,7 @@ def test_a_folder_that_is_too_large(memory, cells, monkeypatch):
     for number in range(9):
         memory(f"run/{number}/metrics.csv", cells(0, 50))
     events = read_place(["memory://run"]).columns.events
-    assert "the folder was not looked at as a whole: it is too large" in [e.message for e in events]
+    assert "the folder is too large to be looked at as a whole" in [e.message for e in events]
 
 
 def test_a_file_that_cannot_be_opened(memory, cells, monkeypatch):
@@ -132,7 +132,7 @@ def test_a_file_that_cannot_be_opened(memory, cells, monkeypatch):
     columns = read_place(["memory://run"]).columns
     assert columns.rows == 50
     assert [event.message for event in columns.events] == [
-        "memory://run/logs/metrics.csv: may not be read by you; check your credentials"
+        "memory://run/logs/metrics.csv: permission denied; check your credentials"
     ]
 
 
@@ -194,7 +194,7 @@ def test_a_web_server(web, put, lines, cells):
     [
         ("/none.jsonl", "no such file; check the URL"),
         ("/gone", "no such file; check the URL"),
-        ("/secret", "may not be read by you; check your credentials"),
+        ("/secret", "permission denied; check your credentials"),
         ("/broken", "the server answers with 500; check the URL"),
         ("/none/", "no such file; check the URL"),
     ],
@@ -210,8 +210,8 @@ def test_a_web_server_that_refuses(web, path, message):
 
 
 def test_a_web_server_that_keeps_silent(web, monkeypatch):
-    monkeypatch.setattr("stabdiag.places.web._SILENCE", 0.1)
-    with pytest.raises(LogError, match="no answer in time; try again, or fetch the file"):
+    monkeypatch.setattr("stabdiag.places.remote._SILENCE", 0.1)
+    with pytest.raises(LogError, match="no answer in time; try again, or download the file"):
         read_place([f"{web}/slow.jsonl"])
 
 
@@ -291,7 +291,7 @@ def test_when_a_remote_file_was_written(memory, cells, monkeypatch, key):
 
 
 def test_fsspec_that_is_not_installed(monkeypatch):
-    monkeypatch.setattr("stabdiag.places.urls.find_spec", lambda _name: None)
+    monkeypatch.setattr("stabdiag.places.remote.find_spec", lambda _name: None)
     with pytest.raises(LogError) as caught:
         read_place(["https://example.org/run.jsonl"])
     assert str(caught.value) == (
