@@ -30,7 +30,7 @@ THRESHOLDS = """
 EXPLAIN = """
 **Examples**
 
-`stabdiag explain  # lists all there is`
+`stabdiag explain  # list everything`
 
 `stabdiag explain spike-lr-jump`
 
@@ -45,7 +45,7 @@ def formats(
     output: options.Output = None,
     color: options.Color = None,
 ) -> None:
-    """List the formats of logs that can be read, and how each is recognised."""
+    """List the log formats that can be read, and how each is recognized."""
     from stabdiag.log_formats import FORMATS, formats_table
 
     check_outputs([output], [], None)
@@ -56,15 +56,7 @@ def formats(
 def thresholds(
     limit: options.LimitFlags = None,
     config: options.ConfigFile = None,
-    format: Annotated[
-        str | None,
-        typer.Option(
-            "--format",
-            "-f",
-            metavar="FORMAT",
-            help=f"terminal, markdown, json or toml. {options.BY_NAME}",
-        ),
-    ] = None,
+    format: Annotated[str | None, options.format_option("terminal, markdown, json or toml")] = None,
     output: options.Output = None,
     color: options.Color = None,
 ) -> None:
@@ -82,25 +74,17 @@ def explain(
         str | None,
         typer.Argument(
             metavar="NAME",
-            help="An outcome, a symptom, a finding of compare, a question or a threshold; all of "
-            "them are listed without one.",
+            help="An outcome, a symptom, a finding of compare, a question or a threshold. "
+            "Default: list them all.",
         ),
     ] = None,
     limit: options.LimitFlags = None,
     config: options.ConfigFile = None,
-    format: Annotated[
-        str | None,
-        typer.Option(
-            "--format",
-            "-f",
-            metavar="FORMAT",
-            help=f"terminal or markdown. {options.BY_NAME}",
-        ),
-    ] = None,
+    format: Annotated[str | None, options.format_option("terminal or markdown")] = None,
     output: options.Output = None,
     color: options.Color = None,
 ) -> None:
-    """Say what a finding, a question or a threshold means, and what to do."""
+    """Explain a finding, a question or a threshold, and what to do about it."""
     from stabdiag.explain import contents
     from stabdiag.explain import explain as page
 
