@@ -198,7 +198,7 @@ def test_nothing_is_written_over_what_is_found_and_read(
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     result = stabdiag(*arguments.split())
     assert (result.code, result.out, result.err.count("\n")) == (2, "", 1)
-    assert "is read as well; name another file to write to" in result.err
+    assert "name another file to write to" in result.err
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 

@@ -93,9 +93,8 @@ def test_names_are_used_once():
     assert len(set(names)) == len(names)
 
 
-def test_a_format_that_is_forced_is_used(tmp_path):
-    log = tmp_path / "run.txt"
-    log.write_text("step,loss\n1,2.5\n2,2.4\n", encoding="utf-8")
+def test_a_format_that_is_forced_is_used(put):
+    log = put("step,loss\n1,2.5\n2,2.4\n", "run.txt")
     assert read_columns(log, format="csv").format == "csv"
     with pytest.raises(LogError, match="no record could be read"):
         read_columns(log, format="jsonl")

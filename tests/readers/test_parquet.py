@@ -119,12 +119,7 @@ def test_many_texts(log):
 
 
 def test_nesting_and_lists(log):
-    columns = log(
-        {
-            "train": [{"loss": 1.5, "acc": None}, None],
-            "lr": [[0.1, 0.1], None],
-        }
-    )
+    columns = log({"train": [{"loss": 1.5, "acc": None}, None], "lr": [[0.1, 0.1], None]})
     assert sorted(columns.names) == ["lr", "train/acc", "train/loss"]
     loss = columns.load("train/loss")
     assert loss.present.tolist() == [True, False]

@@ -113,9 +113,8 @@ def test_standard_input(tmp_path, kind):
     assert done.stdout.decode().strip() == "standard input [1.0, 2.0]"
 
 
-def test_a_given_format_is_taken(tmp_path):
-    path = tmp_path / "run.txt"
-    path.write_text('not json\n{"step": 1}\n')
+def test_a_given_format_is_taken(put):
+    path = put('not json\n{"step": 1}\n', "run.txt")
     assert read_columns(path, format="jsonl").rows == 1
     with pytest.raises(LogError, match="unknown format 'jsnl'; did you mean jsonl"):
         read_columns(path, format="jsnl")
@@ -298,7 +297,7 @@ def test_no_room_for_a_temporary_file(tmp_path, monkeypatch, trouble):
     try:
         if trouble == "full":
             resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 12, hard))
-        with pytest.raises(StabdiagError, match=r"name another folder in TMPDIR"):
+        with pytest.raises(StabdiagError, match=r"set TMPDIR"):
             read_columns(path)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))

@@ -115,7 +115,7 @@ def test_roles_beside_the_loss():
         "darknet/plain.log": {"lr"},
         "deepspeed/plain.log": {"lr", "skipped", "clock"},
         "fairseq/json.log": {
-            *("lr", "grad_norm", "loss_scale", "tokens_per_second", "epoch", "clock"),
+            *("lr", "grad_norm", "loss_scale", "tokens_per_second", "epoch", "clock")
         },
         "hf-trainer-stdout/bars.log": {"lr", "grad_norm", "epoch"},
         "llmc/main.log": {"lr", "grad_norm", "eval_loss"},
@@ -123,7 +123,7 @@ def test_roles_beside_the_loss():
         "marian/plain.log": {"lr", "grad_norm", "epoch", "clock"},
         "markdown/plain.log": {"eval_loss"},
         "megatron/plain.log": {
-            *("lr", "grad_norm", "loss_scale", "skipped", "eval_loss", "step_time", "clock"),
+            *("lr", "grad_norm", "loss_scale", "skipped", "eval_loss", "step_time", "clock")
         },
         "modded-nanogpt/plain.log": {"eval_loss"},
         "nanogpt/plain.log": {"eval_loss", "step_time", "mfu"},
