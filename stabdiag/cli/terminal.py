@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shlex
-import shutil
 import sys
 from contextlib import nullcontext, suppress
 from io import BufferedWriter, FileIO, TextIOWrapper
@@ -64,6 +63,8 @@ def terminal(output: Path | None, color: bool | None) -> Terminal:
     wanted = tty and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
     width = 80
     if tty:
+        import shutil
+
         width = max(shutil.get_terminal_size().columns, 40)
     encoding = "utf-8" if output else (sys.stdout.encoding or "ascii")
     return Terminal(width=width, color=wanted if color is None else color, encoding=encoding)

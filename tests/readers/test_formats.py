@@ -48,22 +48,15 @@ def head(path: Path) -> tuple[bytes, bool]:
         return decoded(unpacked(stream)).head()
 
 
-def test_the_right_format_is_recognised(sample):
+def test_every_sample_is_read_as_its_format_and_no_other_claims_it(sample):
     start, whole = head(sample)
     assert recognised(start, whole=whole) == sample.parent.name
-
-
-def test_no_other_format_claims_it(sample):
-    start, whole = head(sample)
     claims = [
         one.name
         for one in READERS
         if one.turn is not Turn.LAST and one.recognises(start, whole=whole)
     ]
     assert claims in ([sample.parent.name], [])
-
-
-def test_it_is_read(sample):
     columns = read_columns(sample)
     assert columns.format == sample.parent.name
     assert columns.rows > 0

@@ -69,18 +69,15 @@ def losses_of(path: Path) -> np.ndarray:
 
 
 @EVERY
-def test_the_losses(path):
-    loss = stabdiag.read(path).series["loss"]
+def test_the_losses_and_the_diagnosis(path):
+    report = stabdiag.diagnose(path)
+    loss = report.history.series["loss"]
     assert loss.steps.tolist() == steps_of(path)
     # Lightning's progress bar rounds to two decimals.
     np.testing.assert_allclose(
         loss.values, losses_of(path), atol=0.0051 if "bar" in path.stem else 0
     )
-
-
-@EVERY
-def test_the_diagnosis(path):
-    slug = stabdiag.diagnose(path).diagnosis.slug
+    slug = report.diagnosis.slug
     assert slug.startswith("nan-" if path.stem.endswith("-nan") else "insufficient-data")
 
 
