@@ -402,7 +402,7 @@ def test_a_large_document_does_not_grow_in_memory(tmp_path):
     path = tmp_path / "trainer_state.json"
     with path.open("w", encoding="utf-8") as file:
         file.write('{"log_history": [')
-        file.write(",\n".join(record % n for n in range(12_000)))
+        file.write(",\n".join(record % n for n in range(30_000)))
         file.write("]}")
     size = path.stat().st_size
     tracemalloc.start()
