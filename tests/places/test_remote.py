@@ -117,40 +117,28 @@ def test_a_folder_that_is_too_large(memory, cells, monkeypatch):
     assert "the folder is too large to be looked at as a whole" in [e.message for e in events]
 
 
-def test_a_file_that_cannot_be_opened(memory, cells, monkeypatch):
-    memory("run/metrics.csv", cells(0, 50))
-    memory("run/logs/metrics.csv", cells(0, 90))
-    kind = type(fsspec.filesystem("memory"))
-    open_file = kind.open
-
-    def refuse(self: object, path: str, *args: object, **how: object) -> object:
-        if "logs" in path:
-            raise PermissionError(path)
-        return open_file(self, path, *args, **how)
-
-    monkeypatch.setattr(kind, "open", refuse)
-    columns = read_place(["memory://run"]).columns
-    assert columns.rows == 50
-    assert [event.message for event in columns.events] == [
-        "memory://run/logs/metrics.csv: permission denied; check your credentials"
-    ]
-
-
-def test_a_folder_in_it_that_cannot_be_listed(memory, cells, monkeypatch):
+@pytest.mark.parametrize(
+    ("method", "event"),
+    [
+        ("open", "memory://run/below/metrics.csv: permission denied; check your credentials"),
+        ("ls", "a folder in it could not be listed"),
+    ],
+)
+def test_a_part_that_cannot_be_read(memory, cells, monkeypatch, method, event):
     memory("run/metrics.csv", cells(0, 50))
     memory("run/below/metrics.csv", cells(0, 90))
     kind = type(fsspec.filesystem("memory"))
-    list_folder = kind.ls
+    call = getattr(kind, method)
 
-    def refuse(self: object, path: str, **how: object) -> object:
-        if path.endswith("below"):
+    def refuse(self: object, path: str, *args: object, **how: object) -> object:
+        if "below" in path:
             raise PermissionError(path)
-        return list_folder(self, path, **how)
+        return call(self, path, *args, **how)
 
-    monkeypatch.setattr(kind, "ls", refuse)
+    monkeypatch.setattr(kind, method, refuse)
     columns = read_place(["memory://run"]).columns
     assert columns.rows == 50
-    assert [event.message for event in columns.events] == ["a folder in it could not be listed"]
+    assert [one.message for one in columns.events] == [event]
 
 
 def test_an_archive(memory, cells):
