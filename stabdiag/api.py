@@ -344,7 +344,7 @@ def compare(
     ('reruns', 'agree')
     """
     from stabdiag.comparison import compare_runs
-    from stabdiag.places.ranks import ranks_in
+    from stabdiag.places.logs import ranks_in
 
     held = limits_from(limits)
     if isinstance(runs, str | os.PathLike):

@@ -130,10 +130,13 @@ def test_pins_are_versions_and_nothing_else():
 
 
 @pytest.mark.parametrize(
-    "log",
-    ["healthy-short/log.jsonl", "healthy-bf16/log.csv", "healthy-heavy-tails/log.parquet"],
+    ("log", "format"),
+    [
+        ("healthy-short/log.jsonl", "html"),
+        ("healthy-bf16/log.csv", "json"),
+        ("healthy-heavy-tails/log.parquet", "terminal"),
+    ],
 )
-@pytest.mark.parametrize("format", ["terminal", "json", "html"])
 def test_the_command_line_does_without_pandas(log: str, format: str):
     packages = loaded("diagnose", str(RUNS / log), "--format", format)
     assert "numpy" in packages

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from stabdiag.cli import options
-from stabdiag.cli.again import command
+from stabdiag.cli.options import command
 from stabdiag.cli.terminal import check_outputs, tell, terminal, write
 from stabdiag.errors import StabdiagError
 from stabdiag.model.scan import UNREAD

@@ -33,7 +33,7 @@ THRESHOLDS = """
 EXPLAIN = """
 **Examples**
 
-`stabdiag explain  # lists all there is`
+`stabdiag explain  # list everything`
 
 `stabdiag explain spike-lr-jump`
 
@@ -48,7 +48,7 @@ def formats(
     output: options.Output = None,
     color: options.Color = None,
 ) -> None:
-    """List the formats of logs that can be read, and how each is recognised."""
+    """List the log formats that can be read, and how each is recognized."""
     from stabdiag.formats import names, render
 
     check_outputs([output], [], None)
@@ -78,15 +78,7 @@ def log_formats() -> tuple[LogFormat, ...]:
 def thresholds(
     limit: options.LimitFlags = None,
     config: options.ConfigFile = None,
-    format: Annotated[
-        str | None,
-        typer.Option(
-            "--format",
-            "-f",
-            metavar="FORMAT",
-            help=f"terminal, markdown, json or toml. {options.BY_NAME}",
-        ),
-    ] = None,
+    format: Annotated[str | None, options.format_option("terminal, markdown, json or toml")] = None,
     output: options.Output = None,
     color: options.Color = None,
 ) -> None:
@@ -104,25 +96,17 @@ def explain(
         str | None,
         typer.Argument(
             metavar="NAME",
-            help="An outcome, a symptom, a finding of compare, a question or a threshold; all of "
-            "them are listed without one.",
+            help="An outcome, a symptom, a finding of compare, a question or a threshold. "
+            "Default: list them all.",
         ),
     ] = None,
     limit: options.LimitFlags = None,
     config: options.ConfigFile = None,
-    format: Annotated[
-        str | None,
-        typer.Option(
-            "--format",
-            "-f",
-            metavar="FORMAT",
-            help=f"terminal or markdown. {options.BY_NAME}",
-        ),
-    ] = None,
+    format: Annotated[str | None, options.format_option("terminal or markdown")] = None,
     output: options.Output = None,
     color: options.Color = None,
 ) -> None:
-    """Say what a finding, a question or a threshold means, and what to do."""
+    """Explain a finding, a question or a threshold, and what to do about it."""
     from stabdiag.explain import contents
     from stabdiag.explain import explain as page
 

@@ -10,7 +10,7 @@ from stabdiag.comparison.points import losses
 from stabdiag.errors import StabdiagError, did_you_mean
 from stabdiag.model.comparison import Kind, Run
 from stabdiag.model.manifest.keys import NUMBERS, plain
-from stabdiag.places.ranks import are_of_a_job, rank_in
+from stabdiag.places.logs import are_of_a_job, rank_in
 from stabdiag.stats.quantiles import usual_gap
 
 if TYPE_CHECKING:

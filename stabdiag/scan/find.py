@@ -9,8 +9,8 @@ from stat import S_ISDIR, S_ISREG
 from typing import TYPE_CHECKING, Any, Final
 
 from stabdiag.errors import LogError
-from stabdiag.places.listing import is_skipped
-from stabdiag.places.urls import fail, shown
+from stabdiag.places.folder import is_skipped
+from stabdiag.places.remote import fail, shown
 from stabdiag.scan.group import INNER, PART, File, Job, Lister, Passed, jobs_in
 
 if TYPE_CHECKING:

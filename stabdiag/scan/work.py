@@ -24,14 +24,11 @@ from stabdiag.model.limits import Limits
 from stabdiag.model.manifest.keys import KEYS
 from stabdiag.model.scan import UNREAD, Row
 from stabdiag.places import Asked, read_place
-from stabdiag.places.archives import is_tar, is_zip
+from stabdiag.places.archives import open_archive
 from stabdiag.places.best import ARCHIVES, best_of, only_log
-from stabdiag.places.folder import Folder
-from stabdiag.places.listing import Entry
-from stabdiag.places.remote import Remote
-from stabdiag.places.tar import Tar
-from stabdiag.places.urls import shown
-from stabdiag.places.zip import Zip, open_zip
+from stabdiag.places.folder import Entry, Folder
+from stabdiag.places.read import is_archive
+from stabdiag.places.remote import Remote, shown
 from stabdiag.readers.source import Stream, open_stream
 from stabdiag.scan.common import TYPED
 from stabdiag.scan.executors import TimedOut, limited
@@ -47,7 +44,7 @@ if TYPE_CHECKING:
     from stabdiag.model.history import Series
     from stabdiag.model.report import Report
     from stabdiag.places import Found
-    from stabdiag.places.listing import Place
+    from stabdiag.places.folder import Place
 
 _HEAD: Final = 1 << 16
 
@@ -188,15 +185,10 @@ def _packed(job: Job, ask: Ask, passed: Passed) -> Iterator[Row]:
     """Yield the rows of all runs in an archive, which is gone through once for all of them."""
     path = f"{job.root}/{job.logs[0].path}" if job.root else job.logs[0].path
     with Remote(path).open() if "://" in path else open_stream(path) as stream:
-        head = stream.peek(_HEAD)
-        if is_tar(head):
-            with stream.on_disk() as file:
-                yield from _members(Tar(stream.name, file), job, ask, passed)
-        elif is_zip(head):
-            with stream.on_disk() as file, open_zip(stream.name, file) as archive:
-                yield from _members(Zip(stream.name, archive), job, ask, passed)
-        else:
+        if not is_archive(stream):
             raise LogError(f"{stream.name}: named like an archive, but it is none")
+        with open_archive(stream) as place:
+            yield from _members(place, job, ask, passed)
 
 
 def _members(place: Place, job: Job, ask: Ask, passed: Passed) -> Iterator[Row]:
