@@ -8,7 +8,6 @@ import numpy as np
 
 from stabdiag.stats.residuals import Residuals, median_residuals
 from stabdiag.stats.shifts import Shifts, change_point
-from stabdiag.stats.undone import undone_at
 from stabdiag.stats.yardstick import Yardstick, chance_of_one
 
 if TYPE_CHECKING:
@@ -28,20 +27,12 @@ _LEAST_CAUSED = 1.0
 # stays there with the loss: there, the chance of a false alarm may be this many times larger.
 _LIKELIER = 5
 
-# Before there are points enough for a baseline, only a point this many times as far above all
-# others as these lie apart is a spike, from the position on that has a few points before it.
-_UNLIKE = 10.0
-_EARLIEST = 5
-
-# A loss towers above those before it if it lies so many times their range above them.
-RANGES = 3.0
-
 
 class Candidate(NamedTuple):
     """A place that is too high, where it begins, and the residuals in which it was seen.
 
     ``limit`` is how far noise reaches among these residuals, in deviations; ``alone`` says that no
-    other point comes near, ``undone`` that the run loses all it had gained.
+    other point comes near.
     """
 
     at: int
@@ -49,7 +40,6 @@ class Candidate(NamedTuple):
     residuals: Residuals
     limit: float
     alone: bool = False
-    undone: bool = False
 
 
 def candidates(
@@ -62,8 +52,8 @@ def candidates(
 ) -> list[Candidate]:
     """Return the places that may be spikes, in order.
 
-    They are the points, and the stretches, that lie beyond what the noise's tail allows; and what
-    needs no tail to be judged by: a point that no other comes near, and the loss of all progress.
+    They are the points, and the stretches, that lie beyond what the noise's tail allows, and the
+    points that no other comes near, which need no tail to be judged by.
 
     Args:
         x: shape (n,), finite.
@@ -84,7 +74,6 @@ def candidates(
     found = [
         *(Candidate(at, at, points, limit) for at in np.flatnonzero(high).tolist()),
         *(Candidate(at, at, points, limit, alone=True) for at in alone if at >= first),
-        *(Candidate(at, at, points, limit) for at in _early_and_unlike(x, first)),
     ]
     base, chance = lasting.base, lasting.chance
     for width in LASTING:
@@ -99,9 +88,6 @@ def candidates(
         onsets |= _witnessed(x, base, shifts, _LIKELIER * chance, onsets, witness)
         bar = shifts.limit(chance, _LEAST_SHIFT)
         found += [Candidate(at, onset, medians, bar) for at, onset in onsets.items()]
-    if (broken := undone_at(x)) is not None:
-        onset = change_point(x, base, broken, LASTING[-1])
-        found.append(Candidate(broken, onset, points, limit, undone=True))
     return sorted(found, key=lambda one: (one.at, one.residuals.width))
 
 
@@ -117,20 +103,3 @@ def _witnessed(
     further = set(shifts.beyond(chance, _LEAST_SHIFT)) - known.keys()
     onsets = {at: change_point(x, base, at, shifts.medians.width) for at in further}
     return {at: onset for at, onset in onsets.items() if witness(onset)}
-
-
-def _early_and_unlike(x: Floats, first: int) -> list[int]:
-    """Return the position before ``first`` that is beyond comparison with the whole log, if any.
-
-    At its start a run may do anything for some points, but no run starts with a single loss many
-    times as far from all others as these ever are from each other.
-
-    Args:
-        x: shape (n,), finite.
-        first: more than 5, and less than n.
-    """
-    at = _EARLIEST + int(np.argmax(x[_EARLIEST:first]))
-    before, after = x[:at], x[at + 3 :]
-    highest = max(before.max(), after.max(initial=-np.inf))
-    lowest = min(before.min(), after.min(initial=np.inf))
-    return [at] if x[at] - highest > _UNLIKE * (highest - lowest) > 0 else []

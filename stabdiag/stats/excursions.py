@@ -49,14 +49,12 @@ _PRIOR_MEAN = 0.15
 class Excursions:
     """The excursions of a log: shape (k,) each.
 
-    ``places`` are the positions of their first points; ``feet`` those from which on the points lead
-    up to the farthest without a gap; ``heights`` how far the farthest lie from the baseline, in
-    units of the loss; ``scores`` the same in deviations; ``rises`` which of them lie above it;
-    ``levels`` the baseline there. ``points`` is the length of the log.
+    ``places`` are the positions of their first points; ``heights`` how far the farthest lie from
+    the baseline, in units of the loss; ``scores`` the same in deviations; ``rises`` which of them
+    lie above it; ``levels`` the baseline there. ``points`` is the length of the log.
     """
 
     places: Ints
-    feet: Ints
     heights: Floats
     scores: Floats
     rises: Mask
@@ -94,22 +92,18 @@ class Excursions:
         return not single or near > halves or halves >= _MANY - (self.points < _POINTS)
 
     def alone(self, window: int) -> list[int]:
-        """Return the places and feet of the clear rises that no other excursion comes close to.
+        """Return the places of the clear rises that no other excursion comes close to.
 
-        What follows within ``window`` points counts as part of the same. Where the loss came down
-        between the two, a point of the noise may have come before the spike.
+        What follows within ``window`` points counts as part of the same.
         """
         found = []
         for i in np.argsort(-self.heights)[:_MOST].tolist():
-            if self.rises[i] and self.scores[i] >= _CLEAR:
-                place = int(self.places[i])
-                if self.is_alone(self.heights[i], self.scores[i], place - APART, place + window):
-                    found += [place, int(self.feet[i])]
-        return sorted(set(found))
-
-    def is_alone(self, height: float, score: float, first: int, last: int) -> bool:
-        """Tell whether no comparable excursion outside a stretch comes close to this height."""
-        return not (self.others(height, score, first, last) >= ALONE).any()
+            place, score = int(self.places[i]), float(self.scores[i])
+            if self.rises[i] and score >= _CLEAR:
+                others = self.others(self.heights[i], score, place - APART, place + window)
+                if not (others >= ALONE).any():
+                    found.append(place)
+        return found
 
     def are_parted(self, score: float, first: int, last: int, highest: float) -> bool:
         """Tell whether a gap too wide for noise separates this score from most others.
@@ -171,29 +165,9 @@ def excursions(
     starts = np.flatnonzero(gaps > apart)
     return Excursions(
         places=far[starts],
-        feet=_feet(far, gaps, starts, heights),
         heights=np.maximum.reduceat(heights[far], starts) if len(far) else np.empty(0),
         scores=np.maximum.reduceat(scores[far], starts) if len(far) else np.empty(0),
         rises=up[far[starts]],
         levels=level[far[starts]],
         points=len(scores),
     )
-
-
-def _feet(far: Ints, gaps: Floats, starts: Ints, heights: Floats) -> Ints:
-    """Return, of each excursion, where the points without a gap begin that hold its highest one.
-
-    Args:
-        far: the positions of the points of all excursions, shape (k,), in order.
-        gaps: how far each of them lies from the one before.
-        starts: which of them are the first of their excursion.
-        heights: distances from the baseline, by position.
-    """
-    if not len(far):
-        return far
-    begins = np.maximum.accumulate(np.where(gaps > 1, np.arange(len(far)), 0))
-    tops = np.maximum.reduceat(heights[far], starts)
-    excursion = np.repeat(np.arange(len(starts)), np.diff(starts, append=len(far)))
-    highest = np.flatnonzero(heights[far] == tops[excursion])
-    first = np.searchsorted(excursion[highest], np.arange(len(starts)))
-    return far[begins[highest[first]]]

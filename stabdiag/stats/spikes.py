@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stabdiag.stats.abrupt import abrupt_spikes
-from stabdiag.stats.candidates import LASTING, RANGES, Candidate, candidates
-from stabdiag.stats.excursions import APART
+from stabdiag.stats.candidates import LASTING, Candidate, candidates
 from stabdiag.stats.shape import Reach, Spike, describe
 from stabdiag.stats.yardstick import yardstick
 
@@ -25,14 +24,17 @@ if TYPE_CHECKING:
 _FAR = 10.0
 _FAR_FOR_ONE = 5.0
 
+# On a descent the deviation over a window is that of the way down: in a log of fewer windows than
+# these, stretches are held against a narrower one, that share of the log.
+_WINDOWS = 5
+
 # In a log of fewer points than this the search of the whole log is blind to much that is plain to
 # see. Of losses that are no means over an epoch, so many in a row are no single hard batch.
 _SHORT = 200
 _TOGETHER = 3
 
-# On a descent the deviation over a window is that of the way down: in a log of fewer windows than
-# these, stretches are held against a narrower one, that share of the log.
-_WINDOWS = 5
+# A loss towers above those before it if it lies so many times their range above them.
+_RANGES = 3.0
 
 # A spike that came back begins where it has made this share of its height.
 _LEFT = 0.25
@@ -70,8 +72,7 @@ def find_spikes(
     Args:
         x: shape (n,), finite.
         reach: windows in points.
-        sigmas: a spike's peak lies more than so many deviations above the mean of its window; one
-            that towers above a descent, so many of its local deviations above the local level.
+        sigmas: a spike's peak lies more than so many deviations above the mean of its window.
         false_alarm: the chance that noise alone gives one spike anywhere in the log.
         least_share: rises below this share of the range that the levels before them span are passed
             over.
@@ -117,7 +118,7 @@ def find_spikes(
         height = spike.score if towers else spike.height / spike.sigma
         if height <= sigmas or spike.height <= least_share * spans[one.onset]:
             continue
-        if not one.undone and not suspect[one.onset]:
+        if not suspect[one.onset]:
             if spike.recovered and not towers and not _stands_out(one, spike, limit, witness):
                 continue
             if one.residuals.explain(one.at, spike, reach, one.limit):
@@ -184,23 +185,20 @@ def _spans(level: Floats, places: list[int]) -> dict[int, float]:
 def _stands_out(one: Candidate, spike: Spike, limit: float, witness: Callable[[int], bool]) -> bool:
     """Tell whether a rise that came back is high for this run as a single point, or has a witness.
 
-    ``limit`` is how far its single points reach by noise alone, in deviations: what no other comes
-    near needs no tail to be held against.
+    ``limit`` is how far its single points reach by noise alone, in deviations.
     """
-    least = 0.0 if one.alone else min(limit / 2, _FAR)
+    least = min(limit / 2, _FAR)
     if one.residuals.width > 1:
         return spike.height > least * spike.sigma or witness(one.onset)
     return spike.height > max(least, _FAR_FOR_ONE) * spike.sigma
 
 
 def _towers(spike: Spike, points: Residuals, reach: Reach) -> bool:
-    """Tell whether a rise is far above what the run did lately, and no other comes near it.
+    """Tell whether a rise that no other comes near is far above what the run did lately.
 
     On a descent the window is wider than its noise: what the loss did lately, apart from the trend,
     tells more. The usual deviation would not do, as it is that of the whole window, too.
     """
     lately = points.heights[max(spike.onset - max(reach.window // 4, reach.least), 1) : spike.onset]
     height = float(points.heights[spike.onset : spike.peak + 1].max())
-    first, last = spike.onset - APART, spike.end + APART
-    alone = points.excursions.is_alone(height, spike.score, first, last)
-    return alone and height > RANGES * float(np.ptp(lately))
+    return height > _RANGES * float(np.ptp(lately))
