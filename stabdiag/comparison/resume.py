@@ -10,7 +10,7 @@ from stabdiag.comparison.study import Study, finding
 from stabdiag.comparison.words import close, largest, measured
 from stabdiag.model.findings import Action, ActionKind, Severity
 from stabdiag.model.text import num, plural
-from stabdiag.stats.jump import Jump, jump_up
+from stabdiag.stats.levels import Jump, jump_up
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

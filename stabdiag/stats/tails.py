@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.stats.excursions import FAR_OUT
 from stabdiag.stats.quantiles import quantiles, quantiles_in_order
 
 if TYPE_CHECKING:
@@ -17,6 +16,9 @@ if TYPE_CHECKING:
 
 
 _NORMAL = NormalDist()
+
+# A score this many deviations out is part of an excursion.
+FAR_OUT = 2.5
 
 # This many of the longest excursions count as one point each where the tail is fitted.
 _FEW_EVENTS = 3

@@ -8,8 +8,7 @@ import numpy as np
 
 from stabdiag.model.findings import Action, ActionKind, Severity
 from stabdiag.model.text import num
-from stabdiag.stats.blocks import block_levels
-from stabdiag.stats.levels import levels
+from stabdiag.stats.levels import block_levels, levels
 from stabdiag.stats.quantiles import diff_sigma, median, robust_sigma
 from stabdiag.symptoms.frozen import RANGE, stands_still, with_cause
 from stabdiag.symptoms.losses import (

@@ -8,7 +8,7 @@ import numpy as np
 
 from stabdiag.model.findings import Action, ActionKind, Severity
 from stabdiag.model.text import num
-from stabdiag.stats.jump import jump_up
+from stabdiag.stats.levels import jump_up
 from stabdiag.symptoms.symptom import Evidence, Symptom, around_resumes
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from stabdiag.model.findings import Action, ActionKind, Severity
 from stabdiag.model.text import num
 from stabdiag.stats.levels import levels
 from stabdiag.stats.quantiles import quantiles, typical
-from stabdiag.stats.waves import count_waves
+from stabdiag.stats.smooth import count_waves
 from stabdiag.symptoms.losses import from_the_start, is_distance
 from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
 from stabdiag.tree.advice.words import clip

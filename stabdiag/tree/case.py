@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stabdiag.model.findings import Baseline
-from stabdiag.stats.jump import stays_up
 from stabdiag.stats.literal import literal_spikes
 from stabdiag.stats.quantiles import usual_gap
 from stabdiag.stats.rise import FEWEST
@@ -152,7 +151,6 @@ class Case:
             limits.min_rise,
             atypical=self.on_repeats,
             suspect=self.suspect,
-            witness=self._norm_stays_up,
             of_epochs=self.history.counts_epochs,
         )
 
@@ -173,12 +171,6 @@ class Case:
         last = steps[np.maximum(np.searchsorted(steps, self.loss.steps, side="right") - 1, 0)]
         since = self.loss.steps - last
         return (since >= 0) & (since <= self.lookback)
-
-    def _norm_stays_up(self, at: int) -> bool:
-        """Tell whether the gradient norm is high as well, from a loss on, and stays so."""
-        norm = self.history.finite("grad_norm")
-        place = int(np.searchsorted(norm.steps, self.loss.steps[at]))
-        return stays_up(norm.values, place, self.spike_window)
 
     @cached_property
     def on_repeats(self) -> Mask | None:

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from stabdiag.stats.coincidence import any_again, steps_since_seen
 from stabdiag.stats.quantiles import usual_gap
-from stabdiag.stats.repeats import any_again, steps_since_seen
 from stabdiag.tree.lr_jumps import highest_to_come, jumps, unit_of
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import numpy as np
 
 from stabdiag.model.findings import Action, ActionKind
 from stabdiag.model.text import capitalised, num, plural
-from stabdiag.stats.blocks import block_levels
+from stabdiag.stats.levels import block_levels
 from stabdiag.stats.quantiles import diff_sigma, median
 from stabdiag.tree.changes import went
 from stabdiag.tree.ramps import rose_with, to_compare

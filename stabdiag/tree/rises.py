@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.stats.blocks import is_trimmed
+from stabdiag.stats.levels import is_trimmed
 from stabdiag.stats.quantiles import medians
 from stabdiag.stats.rise import Rise, net_rise
 from stabdiag.tree.lr_over import lr_over
@@ -24,9 +24,6 @@ _OBVIOUS = 2.5
 
 # A rise of fewer deviations of single losses than this cannot be seen among them.
 SEEN = 4.0
-
-# It has not come to rest if its second half rises, but for this chance.
-_GOES_ON_WITH = 0.01
 
 # A jump is but the beginning of a climb whose level is so many times as high as at first, already
 # over the next steps, and in the end.
@@ -166,13 +163,13 @@ def _is_material(case: Case, rise: Rise) -> bool:
 def material_bar(case: Case, rise: Rise) -> float:
     """Return the height, in units of the loss, from which on a rise is material.
 
-    Of a loss that first fell far, a small share is a rise that anybody sees. One that drowns among
-    the single losses and has come to rest is material only if it gives back more: data that get a
-    little harder, or a schedule that ends, shift a level by as much.
+    Of a loss that first fell far, a small share is a rise that anybody sees. One below the noise of
+    single losses is material only if it gives back more: data that get a little harder, or a
+    schedule that ends, shift a level by as much.
     """
     limits = case.limits.divergence
     least = limits.material * rise.progress
-    if rise.late_p_value < _GOES_ON_WITH or _has_rising_lr(case, rise):
+    if _has_rising_lr(case, rise):
         return max(least, rise.bar)
     drowned = max(least, limits.material_if_drowned * rise.progress)
     return max(min(drowned, max(least, SEEN * rise.deviation)), rise.bar)

@@ -9,7 +9,7 @@ import numpy as np
 
 from stabdiag.model.roles import OF_OPPONENTS
 from stabdiag.model.text import num, plural, sigmas
-from stabdiag.stats.abrupt import BEFORE
+from stabdiag.stats.spikes import BEFORE
 from stabdiag.tree.changes import went
 from stabdiag.tree.checkpoint import checkpoint_before
 from stabdiag.tree.loss_weight import jumps_by_weight

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.stats.turn import turn
+from stabdiag.stats.smooth import turn
 
 if TYPE_CHECKING:
     from stabdiag.model.arrays import Floats, Ints

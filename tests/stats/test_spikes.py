@@ -7,13 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from stabdiag.stats.abrupt import abrupt_rise
-from stabdiag.stats.baseline import baseline
-from stabdiag.stats.jump import stays_up
 from stabdiag.stats.literal import literal_spikes
+from stabdiag.stats.rolling import baseline
 from stabdiag.stats.shape import Reach, Spike, back_after_all, rise_points
-from stabdiag.stats.shifts import change_point
-from stabdiag.stats.spikes import SpikeScan, find_spikes
+from stabdiag.stats.spikes import SpikeScan, abrupt_rise, change_point, find_spikes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -222,58 +219,6 @@ def test_after_a_logged_cause_less_is_enough() -> None:
     assert not onsets(x)
     found = find_spikes(x, REACH, 3.0, 0.01, 0.02, suspect=suspect).spikes
     assert [spike.onset for spike in found if 595 <= spike.onset <= 608]
-
-
-def test_where_the_gradient_norm_stays_up_with_the_loss_less_is_enough() -> None:
-    rng = np.random.default_rng(5)
-    x = 2.0 + 0.05 * rng.standard_normal(1000)
-    x[rng.permutation(1000)[:60]] += rng.uniform(0.5, 3.0, 60)
-    x[700:716] = 2.2 + 0.02 * rng.standard_normal(16)
-    norm = 1.0 + 0.1 * rng.standard_normal(1000)
-    assert not near_700(x, norm)
-    norm[700:760] += 1.0
-    assert near_700(x, norm)
-
-
-def test_a_shift_beneath_the_bar_counts_where_the_gradient_norm_goes_with_it() -> None:
-    found, told = 0, 0
-    for seed in range(60):
-        x = calm(seed, noise=0.2)
-        x[700:720] += 0.42
-        norm = 1.0 + 0.1 * np.random.default_rng(seed).standard_normal(1000)
-        found += near_700(x, norm)
-        norm[700:760] += 1.0
-        told += near_700(x, norm)
-    assert told >= found + 4
-
-
-def near_700(x: Floats, norm: Floats) -> bool:
-    """Whether a spike begins about there, by the loss and by this gradient norm."""
-    scan = find_spikes(x, REACH, 3.0, 0.01, 0.02, witness=lambda at: stays_up(norm, at, 100))
-    return any(690 <= spike.onset < 720 for spike in scan.spikes)
-
-
-def test_what_stays_up_lies_far_above_what_was_before() -> None:
-    x = 5.0 + 0.1 * np.random.default_rng(0).standard_normal(600)
-    assert not up(x)
-    x[300:360] += 1.0
-    assert 285 <= up(x)[0] <= 295
-    assert up(x)[-1] < 360
-    x[300:360] -= 1.0
-    x[300:303] += 50.0
-    assert not up(x), "three points are not the median of twenty"
-    x = np.append(x, [9.0, 9.0, 9.0])
-    assert stays_up(x, 600, 100), "fewer at the end"
-    assert not stays_up(x, len(x), 100), "nothing beyond it"
-    assert not stays_up(x[595:], 5, 100), "too few before it"
-    constant = np.full(200, 3.0)
-    constant[150:] += 1e-4
-    assert not stays_up(constant, 150, 50)
-
-
-def up(x: Floats) -> list[int]:
-    """The points from which on these stay up, but for the last."""
-    return [at for at in range(590) if stays_up(x, at, 100)]
 
 
 def test_earlier_spikes_do_not_mask_later_ones() -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stabdiag.stats.turn import turn
+from stabdiag.stats.smooth import turn
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

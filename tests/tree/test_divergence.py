@@ -47,10 +47,9 @@ def test_where_the_height_convicts_no_chance_is_told() -> None:
         (0.07, 500, 0.015, 1.0, "material"),
         (0.07, 500, 0.027, 1.0, None),
         (0.13, 500, 0.15, 1.0, "material"),
-        (0.07, 2000, 0.027, 1.0, "material"),
         (0.07, 500, 0.027, 2.0, "material"),
     ],
-    ids=["seen", "drowned", "drowned but large", "going on", "beside a rate that rises"],
+    ids=["seen", "drowned", "drowned but large", "beside a rate that rises"],
 )
 def test_a_rise_that_drowns_among_the_losses_has_to_be_larger(
     rise: float, over: int, noise: float, lr: float, branch: str | None

@@ -190,7 +190,6 @@ def of_rise(calm_log: Log, rise: Rise, **more: Any) -> Case:
 SLIGHT = Rise(
     points=40,
     deviation=0.01,
-    late_p_value=1.0,
     best=500,
     onset=600,
     crest=790,
