@@ -22,7 +22,6 @@ from stabdiag.symptoms.losses import (
 from stabdiag.symptoms.stuck import ONE_BATCH, STRETCHES, loss_constant, plateau_at_chance
 from stabdiag.symptoms.symptom import Evidence, Symptom
 from stabdiag.symptoms.warmup import lr_no_warmup
-from stabdiag.tree.loss_weight import weighed_until
 
 if TYPE_CHECKING:
     from stabdiag.model.arrays import Floats
@@ -71,7 +70,9 @@ def not_learning(case: Case) -> Evidence | None:
 
 def _is_measured_otherwise(case: Case) -> bool:
     """Tell whether the loss came to be measured on something else, or weighed otherwise."""
-    return bool(case.shifts) or case.ramp is not None or weighed_until(case) > 0
+    weight = case.history.finite("loss_weight").values
+    grows = len(weight) > 1 and weight[-1] > weight[0]
+    return bool(case.shifts) or case.ramp is not None or grows
 
 
 def _not_learned(case: Case) -> Evidence | None:

@@ -11,7 +11,7 @@ import numpy as np
 from stabdiag.model.roles import is_evaluation
 from stabdiag.stats.quantiles import median
 from stabdiag.symptoms.symptom import at_least, too_few
-from stabdiag.tree.turns import half_peak_at
+from stabdiag.tree.drivers import half_peak_at
 
 if TYPE_CHECKING:
     from stabdiag.model.history import Series

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from stabdiag.model.text import num, plural
 from stabdiag.tree.checkpoint import checkpoint_before
+from stabdiag.tree.drivers import why_not_known
 from stabdiag.tree.origin import first_bad, origin
 from stabdiag.tree.question import Question, Reply, no, unknown, yes
-from stabdiag.tree.surge import why_not_known
 
 if TYPE_CHECKING:
     from stabdiag.tree.case import Case

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stabdiag.tree.drivers import surge_before
 from stabdiag.tree.panels import before, lr_panel
-from stabdiag.tree.surge import surge_before
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from stabdiag.model.findings import Panel
     from stabdiag.model.history import Event, Series
     from stabdiag.tree.case import Case
-    from stabdiag.tree.surge import Surge
+    from stabdiag.tree.drivers import Surge
 
 
 @dataclass(frozen=True, kw_only=True)

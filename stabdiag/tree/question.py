@@ -36,7 +36,8 @@ class Question:
 
     ``asks`` may name limits, ``{spike.sigma}``, as the texts do. ``needs`` names the roles without
     which the answer is unknown; the walk decides that before it asks. ``limits`` names the limits
-    that the answer is held against.
+    that the answer is held against. ``literally`` answers by the tree's original fixed rules, where
+    these differ.
     """
 
     id: str
@@ -44,6 +45,12 @@ class Question:
     answer: Callable[[Case], Reply]
     needs: tuple[str, ...] = ()
     limits: tuple[str, ...] = ()
+    literally: Callable[[Case], Reply] | None = None
+
+    def reply(self, case: Case) -> Reply:
+        """Return the answer, by the original rules if the case is read literally."""
+        answer = self.literally if case.literal and self.literally else self.answer
+        return answer(case)
 
     def asked(self, limits: Limits) -> str:
         """Return the question with the limits in force."""

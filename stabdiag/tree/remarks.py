@@ -12,7 +12,7 @@ from stabdiag.model.text import capitalised, num, plural
 from stabdiag.stats.levels import block_levels
 from stabdiag.stats.quantiles import diff_sigma, median
 from stabdiag.tree.changes import went
-from stabdiag.tree.ramps import rose_with, to_compare
+from stabdiag.tree.comparable import rose_with, to_compare
 from stabdiag.tree.rises import SEEN
 
 if TYPE_CHECKING:

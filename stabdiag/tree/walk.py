@@ -189,7 +189,7 @@ def _ask(case: Case, question: Question) -> Reply:
     missing = [role for role in question.needs if role not in case.history.series]
     if missing:
         return unknown(f"{' and '.join(missing)} was not logged")
-    return question.answer(case)
+    return question.reply(case)
 
 
 def _answer(case: Case, question: Question, reply: Reply) -> Answer:

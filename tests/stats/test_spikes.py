@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from stabdiag.stats.literal import literal_spikes
 from stabdiag.stats.rolling import baseline
 from stabdiag.stats.shape import Reach, Spike, back_after_all, rise_points
 from stabdiag.stats.spikes import SpikeScan, abrupt_rise, change_point, find_spikes
+from stabdiag.tree.literal import literal_spikes
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -15,7 +15,7 @@ from stabdiag.model.manifest import Manifest
 from stabdiag.model.text import sigmas
 from stabdiag.tree import QUESTIONS
 from stabdiag.tree.case import Case
-from stabdiag.tree.lr_jumps import jumps
+from stabdiag.tree.causes import jumps
 
 if TYPE_CHECKING:
     from collections.abc import Callable

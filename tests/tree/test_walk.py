@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from stabdiag.model.limits import Limits
 from stabdiag.model.manifest import Manifest
 from stabdiag.stats.rise import Rise
 from stabdiag.tree.case import Case
+from stabdiag.tree.measure import measure
 from stabdiag.tree.walk import walk
 
 if TYPE_CHECKING:
@@ -183,7 +185,7 @@ def test_what_is_missing_is_listed_in_the_order_of_its_cost() -> None:
 def of_rise(calm_log: Log, rise: Rise, **more: Any) -> Case:
     history = stabdiag.read(calm_log)
     case = Case(history=history, manifest=Manifest(**more), limits=Limits())
-    case.__dict__["rise"] = rise  # what is measured once is not measured again
+    case.__dict__["measures"] = replace(measure(case), rise=rise)
     return case
 
 

@@ -13,8 +13,7 @@ from stabdiag.stats.quantiles import diff_sigma, medians
 from stabdiag.tree.advice.words import Advice
 from stabdiag.tree.changes import changes_near
 from stabdiag.tree.checkpoint import checkpoint_before
-from stabdiag.tree.loss_weight import what_ended
-from stabdiag.tree.rises import best_step, climb, found_rise
+from stabdiag.tree.divergence import best_step, climb, found_rise, what_ended
 
 if TYPE_CHECKING:
     from stabdiag.model.findings import Answer

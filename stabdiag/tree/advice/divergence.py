@@ -13,9 +13,9 @@ from stabdiag.tree.advice.climb_facts import ClimbFacts, climb_facts, near_climb
 from stabdiag.tree.advice.meanwhile import drift, evaluated
 from stabdiag.tree.advice.words import Advice, clip, half_lr, less_decay, more_decay, shown, to_log
 from stabdiag.tree.checkpoint import checkpoint_before
-from stabdiag.tree.reward import Reward, lost_reward
-from stabdiag.tree.rises import found_rise
-from stabdiag.tree.turns import at_or_near
+from stabdiag.tree.comparable import Reward, lost_reward
+from stabdiag.tree.divergence import found_rise
+from stabdiag.tree.drivers import at_or_near
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

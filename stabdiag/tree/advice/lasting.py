@@ -11,8 +11,8 @@ from stabdiag.stats.quantiles import median
 from stabdiag.stats.shape import back_after_all
 from stabdiag.tree.advice.spike_facts import STATE, SpikeFacts, spike_facts
 from stabdiag.tree.advice.words import Advice, batches_at, clip, first_of, going_on
-from stabdiag.tree.onset import focus, time_to_recover
 from stabdiag.tree.panels import before, lr_panel
+from stabdiag.tree.spike import focus, time_to_recover
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

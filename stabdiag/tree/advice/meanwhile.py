@@ -8,7 +8,7 @@ from stabdiag.model.findings import Action, ActionKind
 from stabdiag.model.text import num
 from stabdiag.stats.quantiles import median
 from stabdiag.tree.advice.words import more_decay
-from stabdiag.tree.rises import climb, found_rise
+from stabdiag.tree.divergence import climb, found_rise
 
 if TYPE_CHECKING:
     from stabdiag.tree.case import Case

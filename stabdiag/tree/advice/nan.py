@@ -23,9 +23,8 @@ from stabdiag.tree.advice.words import (
     half_lr,
     logged_at,
 )
+from stabdiag.tree.drivers import half_peak_at, why_not_known
 from stabdiag.tree.origin import Origin, origin
-from stabdiag.tree.surge import why_not_known
-from stabdiag.tree.turns import half_peak_at
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

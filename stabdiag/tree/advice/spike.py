@@ -17,7 +17,7 @@ from stabdiag.tree.advice.words import (
     to_log,
 )
 from stabdiag.tree.changes import near_spike
-from stabdiag.tree.onset import focus
+from stabdiag.tree.spike import focus
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -9,13 +9,13 @@ from stabdiag.model.findings import Action, ActionKind
 from stabdiag.model.text import num, plural, sentence, sigmas
 from stabdiag.tree.advice.words import Advice, Setting, clip
 from stabdiag.tree.checkpoint import Checkpoint, Reload, checkpoint_before
-from stabdiag.tree.lr_over import lr_over
-from stabdiag.tree.onset import focus, start
+from stabdiag.tree.drivers import lr_over
 from stabdiag.tree.panels import before
+from stabdiag.tree.spike import focus, start
 
 if TYPE_CHECKING:
     from stabdiag.tree.case import Case
-    from stabdiag.tree.lr_over import LrOver
+    from stabdiag.tree.drivers import LrOver
 
 # What a resume has to bring back.
 STATE = "the optimizer's moments, the schedule, the scaler and the place in the data"
