@@ -59,10 +59,6 @@ _UP = 0.25
 # A level of fewer points than this is none to compare excursions by.
 _FEWEST = 8
 
-# This many losses in a row that reach this share of the highest are no single loss.
-_IN_A_ROW = 3
-_AS_ONE = 0.5
-
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Excursions:
@@ -216,10 +212,7 @@ class Residuals:
             return True
         if single and stayed:
             return False  # a jump that stayed is more than the single point that it begins with
-        # Where a few losses in a row are as high, each of them would have to be in the tail.
-        near = self.scores[spike.onset : spike.peak + _IN_A_ROW]
-        is_one = single and (near > _AS_ONE * score).sum() < _IN_A_ROW
-        if is_one and not self.excursions.are_parted(score, first, last, halfway):
+        if single and not self.excursions.are_parted(score, first, last, halfway):
             return True
         where = self._highest
         where = where[(where < spike.onset - 2 * self.width) | (where >= over)]

@@ -13,7 +13,7 @@ from stabdiag.stats.peaks import ALONE, APART, Residuals, median_residuals, poin
 from stabdiag.stats.quantiles import median
 from stabdiag.stats.rolling import NOUGHT, Baseline, baseline, rounding
 from stabdiag.stats.shape import Reach, Spike, describe
-from stabdiag.stats.tails import UpperTail, declustered, medians_tail, noise_tail, upper_tail
+from stabdiag.stats.tails import UpperTail, declustered, medians_tail, noise_tail
 from stabdiag.stats.trend import without_line
 
 if TYPE_CHECKING:
@@ -21,25 +21,19 @@ if TYPE_CHECKING:
 
     from stabdiag.model.arrays import Floats, Mask
 
-# Stretches are looked for in medians of so many points. One counts from so many deviations on, and
-# from fewer after a logged cause.
+# Stretches are looked for in medians of so many points. One counts from so many deviations on.
 LASTING = 8
 _LEAST_STRETCH = 2.0
-_LEAST_CAUSED = 1.0
 
 # After a logged cause a spike is the likelier story: there, the chance of a false alarm may be this
 # many times larger.
 _LIKELIER = 5
 
-# So many points may lie in one stretch and must not shape the tail that it is judged by; that tail
-# is taken from no more than about so many medians.
-_STRETCH_POINTS = 128
+# The tail of medians is taken from no more than about so many of them.
 _SAMPLE = 50_000
 
-# A spike that came back is reported if its peak reaches half as far as the noise of single points,
-# or this many deviations; a single point has to reach at least the second number.
-_FAR = 10.0
-_FAR_FOR_ONE = 5.0
+# A spike that came back is reported if its peak reaches so many deviations.
+_STANDS_OUT = 5.0
 
 # A spike that came back begins where it has made this share of its height.
 _LEFT = 0.25
@@ -137,7 +131,7 @@ def find_spikes(
         if height <= sigmas or spike.height <= least_share * spans[one.onset]:
             continue
         if not suspect[one.onset]:
-            if spike.recovered and not towers and not _stands_out(one, spike, single.limit):
+            if spike.recovered and not towers and spike.height <= _STANDS_OUT * spike.sigma:
                 continue
             if one.residuals.explain(one.at, spike, reach, one.limit):
                 explained_until[width] = one.at + width
@@ -227,10 +221,11 @@ def _candidates(x: Floats, single: _Noise, lasting: _Noise, suspect: Mask) -> li
     ]
     medians = median_residuals(x, lasting.base, LASTING, lasting.points)
     if medians is not None:
-        tails = _tails_of(medians, lasting.tail)
-        bar, places = _stretches(medians, lasting.points, tails, lasting.chance, _LEAST_STRETCH)
+        sample = medians.scores[first :: -(-len(x) // _SAMPLE)]
+        tail = medians_tail(lasting.tail, sample, LASTING)
+        bar, places = _stretches(medians, lasting.points, tail, lasting.chance)
         if suspects:
-            more = _stretches(medians, lasting.points, tails, caused, _LEAST_CAUSED)[1]
+            more = _stretches(medians, lasting.points, tail, caused)[1]
             places = sorted({*places, *(at for at in more if suspect[at])})
         found += [
             _Candidate(at, change_point(x, lasting.base, at, LASTING), medians, bar)
@@ -239,25 +234,13 @@ def _candidates(x: Floats, single: _Noise, lasting: _Noise, suspect: Mask) -> li
     return sorted(found, key=lambda one: (one.at, one.residuals.width))
 
 
-def _tails_of(medians: Residuals, noise: UpperTail) -> tuple[UpperTail, UpperTail]:
-    """Return the upper tail of medians, from that of single points and from their own sample.
-
-    Neighbours that go together (blocks of like data) make medians that reach farther than the first
-    of these tells.
-    """
-    scores = medians.scores
-    deepest = int(np.log2(len(scores) / _STRETCH_POINTS))
-    sample = scores[medians.first :: -(-len(scores) // _SAMPLE)]
-    return medians_tail(noise, sample, medians.width), upper_tail(np.sort(sample), deepest)
-
-
 def _stretches(
-    medians: Residuals, points: Residuals, tails: Iterable[UpperTail], chance: float, least: float
+    medians: Residuals, points: Residuals, tail: UpperTail, chance: float
 ) -> tuple[float, list[int]]:
     """Return how far noise reaches, and from where on the next points are higher than that."""
     # Windows that overlap are not independent tests.
     chance = min(medians.width * chance, 0.25)
-    limit = max(*(tail.exceeded_with_chance(chance) for tail in tails), least)
+    limit = max(tail.exceeded_with_chance(chance), _LEAST_STRETCH)
     high = medians.scores > limit
     high[: medians.first] = False
     places = np.flatnonzero(high)
@@ -305,17 +288,6 @@ def change_point(x: Floats, base: Baseline, at: int, lasting: int) -> int:
     # Summed up from the front: beside what a loss explodes to, the points before it are rounding.
     lost = np.cumsum(ahead[: lasting - 1] - level - height / 2)
     return at + int(np.argmin(np.append(0.0, lost)))
-
-
-def _stands_out(one: _Candidate, spike: Spike, limit: float) -> bool:
-    """Tell whether a rise that came back is high for this run as a single point.
-
-    ``limit`` is how far its single points reach by noise alone, in deviations.
-    """
-    least = min(limit / 2, _FAR)
-    if one.residuals.width == 1:
-        least = max(least, _FAR_FOR_ONE)
-    return spike.height > least * spike.sigma
 
 
 def _towers(spike: Spike, points: Residuals, reach: Reach) -> bool:
