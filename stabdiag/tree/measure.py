@@ -30,6 +30,9 @@ _GOES_ON = 1.5
 _TO_COME = 2.0
 _LEAST_SPAN = 10
 
+# A climb that made less than this share of a jump's height does not explain the jump.
+_SHARE_OF_JUMP = 0.05
+
 
 @dataclass(frozen=True, kw_only=True)
 class Measures:
@@ -175,7 +178,9 @@ def _climbs_before(run: Run, jump: Spike, spikes: Sequence[Spike], shifts: Seque
     rise = rise_of(run, part, spikes)
     if rise is None or not is_material(run, rise):
         return False
-    return has_rising_lr(run, rise) or is_clear(run, rise)
+    if has_rising_lr(run, rise):
+        return True
+    return is_clear(run, rise) and rise.amount > _SHARE_OF_JUMP * jump.height
 
 
 def _climbs_on(run: Run, jump: Spike, spikes: Sequence[Spike], shifts: Sequence[Shift]) -> bool:

@@ -82,13 +82,3 @@ def test_a_weight_that_jumps_lifts_the_loss_at_once(calm: Callable[..., Log], at
     assert report.diagnosis.slug == ("healthy" if at == 400 else "spike-persistent")
     if at == 400:
         assert "where beta went from 0 to 1" in answer(report, "Q2.1").because
-
-
-def test_to_the_letter_a_weight_says_nothing(calm: Callable[..., Log]) -> None:
-    log = calm()
-    plain = {**log, "loss": log["loss"] + PART * np.interp(log["step"], [200, 799], [0.0, 1.0])}
-    weighed = diagnosed(log, [0.0, 1.0], [200, 799], literal=True)
-    literal = stabdiag.diagnose(plain, literal=True)
-    assert [one.because for one in weighed.tree.answers] == [
-        one.because for one in literal.tree.answers
-    ]
