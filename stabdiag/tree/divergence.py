@@ -88,7 +88,7 @@ def _is_the_loss_rising(case: Case) -> Reply:
     rise, limits = case.rise, case.limits.divergence
     if rise is None:
         count = case.settled.stop - case.settled.start
-        settled = plural(count, "settled loss", "settled losses")
+        settled = plural(count, "comparable loss", "comparable losses")
         because = f"{settled}; a trend needs {case.rise_window}"
         if case.ramp is not None:
             because += f"; {rose_with(case, case.ramp)}; {to_compare(case.ramp)}"
@@ -96,12 +96,12 @@ def _is_the_loss_rising(case: Case) -> Reply:
     bar, (first, last) = material_bar(case, rise), climb(case)
     ends, measured = _ends(case, rise), _measured(rise, bar)
     if is_clear(case, rise):
-        told = f"{ends}; it climbed from step {first} to {last}, {_why_clear(case, rise)}"
+        told = f"{ends}; it climbed from step {first} to {last}{_why_clear(case, rise)}"
         return yes(told, first, last, branch="material", measured=measured)
     if rise.recent_p_value < limits.significance and rise.amount > 0.5 * rise.bar:
         return yes(
             f"{ends}: a trend over the last {limits.window} steps, but a small one "
-            f"(material from {num(bar)} on)",
+            f"(material above {num(bar)})",
             first,
             last,
             branch="slight",
@@ -109,13 +109,13 @@ def _is_the_loss_rising(case: Case) -> Reply:
         )
     if rise.amount > bar:
         ends += (
-            f"; that is {num(rise.amount / rise.bar)} times what its noise and its usual ups and "
-            f"downs explain, but no trend (p {rise.p_value:.2g})"
+            f"; that is {num(rise.amount / rise.bar)} times its normal variation, but no trend "
+            f"(p {rise.p_value:.2g})"
         )
     elif rise.amount > rise.bar:
-        ends += f", a small rise (material from {num(bar)} on)"
+        ends += f", a small rise (material above {num(bar)})"
     elif rise.amount > 0:
-        ends += ", no more than its noise and its usual ups and downs"
+        ends += ", within normal variation"
     return no(ends, measured=measured)
 
 
@@ -159,9 +159,9 @@ def _ends(case: Case, rise: Rise) -> str:
 def _why_clear(case: Case, rise: Rise) -> str:
     """Return why a climb is one: no chance, or, where the trend is unclear, its height."""
     if rise.p_value >= case.limits.divergence.significance:
-        return "far beyond its usual ups and downs"
-    chance = f"{rise.p_value:.1g}" if rise.p_value > 1e-12 else "below 1e-12"
-    return f"which noise does with chance {chance}"
+        return ", far beyond normal variation"
+    chance = f"= {rise.p_value:.1g}" if rise.p_value > 1e-12 else "< 1e-12"
+    return f" (p {chance})"
 
 
 def _monotone(case: Case) -> Reply:
@@ -326,7 +326,7 @@ def _is_the_grad_norm_rising(case: Case) -> Reply:
     kind = "unexplained" if material else "plateau"
     reply = _grad_norm(case, first, last, back=(last - first) // 2, kind=kind)
     if reply.verdict is Verdict.YES and not material:
-        told = f"{reply.because}, but the loss hardly rose: that convicts nobody"
+        told = f"{reply.because}, but the loss hardly rose: that explains nothing"
         return no(told, branch=kind, measured=reply.measured)
     return reply
 

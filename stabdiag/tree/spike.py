@@ -30,7 +30,7 @@ _FAR = 5.0
 # the scores tell nothing.
 _LEAST_NOISE = 1e-3
 
-_HEAVY = "has so heavy a tail that no single step stands out from it"
+_HEAVY = "the loss is too heavy-tailed to flag single-step spikes"
 
 
 def focus(case: Case) -> Spike:
@@ -82,6 +82,7 @@ def _is_there_a_spike(case: Case) -> Reply:
     counted, measured = _exceedances(case)
     if scan.limit >= _LEAST_NOISE:
         measured |= {"family_size": scan.tested, "family_limit": scan.limit}
+    measured["window_points"] = case.spike_window
     wide = _width(case)
     if worst is None:
         return no(
@@ -92,11 +93,11 @@ def _is_there_a_spike(case: Case) -> Reply:
     if scan.limit < min(worst.score, _LEAST_NOISE):
         why = ""
     elif worst.score > scan.limit:
-        why = f", and this run's own noise reaches {sigmas(scan.limit)}"
+        why = f"; normal variation reaches {sigmas(scan.limit)}"
     else:
-        noise = f"single steps of this run's noise reach {sigmas(scan.limit)}"
+        noise = f"single steps vary by up to {sigmas(scan.limit)}"
         if _is_drawn_out(case):
-            noise = f"this run's noise {_HEAVY}"
+            noise = _HEAVY
         why = f"; {noise}, but here several are high together or a cause was logged just before"
     return _risen(case, worst, counted, measured, f"{why}{wide}")
 
@@ -108,6 +109,7 @@ def _is_there_an_outlier(case: Case) -> Reply:
     if not scan.tested:
         return _untested(case)
     counted, measured = _exceedances(case)
+    measured["window_points"] = case.spike_window
     if worst is not None:
         return _risen(case, worst, counted, measured, _width(case))
     return no(
@@ -119,8 +121,8 @@ def _is_there_an_outlier(case: Case) -> Reply:
 
 def _untested(case: Case) -> Reply:
     return unknown(
-        f"{plural(len(case.loss), 'finite loss', 'finite losses')}; a baseline, and what is held "
-        f"against it, take {case.fewest_for_spikes}",
+        f"{plural(len(case.loss), 'finite loss', 'finite losses')}; a test for spikes takes "
+        f"{case.fewest_for_spikes}",
         measured={"logged": len(case.loss)},
     )
 
@@ -136,21 +138,18 @@ def _risen(case: Case, worst: Spike, counted: str, measured: dict[str, Scalar], 
 
 
 def _exceedances(case: Case) -> tuple[str, dict[str, Scalar]]:
-    """Return what the tree's rule counts to the letter, and what it would count of mere noise."""
+    """Return what the tree's original rule counts, and what it would count of noise alone."""
     sigma = case.limits.spike.sigma
     count = int(case.baseline.above.sum())
     tested = int((~np.isnan(case.baseline.mean)).sum())
     expected = tested * (1 - NormalDist().cdf(sigma))
-    told = (
-        f"{count} of {tested} losses {'lies' if count == 1 else 'lie'} above μ+{num(sigma)}σ "
-        f"({expected:.2g} expected by chance)"
-    )
-    return told, {
-        "exceedances": count,
-        "expected_by_chance": expected,
-        "tested": tested,
-        "window_points": case.spike_window,
-    }
+    told = f"no outliers (0 of {tested} above {num(sigma)}σ)"
+    if count:
+        told = (
+            f"{count} of {tested} losses {'lies' if count == 1 else 'lie'} above μ+{num(sigma)}σ "
+            f"({expected:.2g} expected by chance)"
+        )
+    return told, {"exceedances": count, "expected_by_chance": expected, "tested": tested}
 
 
 def _abrupt(case: Case, spike: Spike) -> Reply:
@@ -194,25 +193,25 @@ def _highest(case: Case) -> str:
 
 
 def _why_none(case: Case) -> str:
-    """Return why the largest score is no spike: noise, a habit, or a part of something slower."""
+    """Return why the largest score is no spike: noise, recurring, or a part of something slower."""
     scan, highest = case.scan, _highest(case)
     if scan.largest <= 0:
         return highest
     if scan.largest <= scan.limit:
-        reach = _HEAVY if _is_drawn_out(case) else f"reaches {sigmas(scan.limit)}"
-        return f"{highest}; this run's own noise {reach}"
+        reach = f"normal variation reaches {sigmas(scan.limit)}"
+        return f"{highest}; {_HEAVY if _is_drawn_out(case) else reach}"
     if scan.spikes and case.history.contested == OF_OPPONENTS:
         return f"{highest}: the loss is {OF_OPPONENTS}, and may shift as they learn"
     if case.ramp is not None and any(map(case.ramp.holds, scan.spikes)):
         return f"{highest}: it belongs to a rise that goes with what the loss is measured on"
     if case.shifts:
         return (
-            f"{highest}; the loss rose for good where {went(case.shifts[0].changes)}: it is "
-            "measured on something else since, and not comparable"
+            f"{highest}; the loss rose for good where {went(case.shifts[0].changes)}: it is not "
+            "comparable since"
         )
     if scan.spikes:
-        return f"{highest}: it belongs to a climb, which section 4 is asked about"
-    return f"{highest}, but does not stand apart from what else this run does"
+        return f"{highest}: it belongs to a climb (see section 4)"
+    return f"{highest}, but peaks like it recur in this run"
 
 
 def _is_drawn_out(case: Case) -> bool:

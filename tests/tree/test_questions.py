@@ -635,4 +635,4 @@ def test_the_fewest_losses_for_a_spike_are_told(
     assert answer.verdict is verdict
     slug = "insufficient-data" if verdict is Verdict.UNKNOWN else "healthy"
     assert report.diagnosis.slug == slug
-    assert verdict is Verdict.NO or "take 22" in answer.because
+    assert verdict is Verdict.NO or "takes 22" in answer.because

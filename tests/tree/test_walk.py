@@ -169,7 +169,7 @@ def test_a_log_for_climbs_but_not_for_spikes_is_not_called_healthy() -> None:
     assert report.diagnosis.slug == "insufficient-data"
     assert report.diagnosis.summary.endswith(
         "no NaN and no climb, but not tested for spikes (Q2.1: 21 finite losses; a baseline, and "
-        "what is held against it, take 22)."
+        "what is held against takes 22)."
     )
 
 
@@ -217,7 +217,7 @@ def test_a_rise_too_small_to_matter_is_a_plateau(calm: Callable[..., Log], norm:
     assert found.answers[-2].branch == "slight"
     assert found.answers[-1].branch == "plateau"
     assert found.answers[-1].verdict == ("unknown" if norm == "missing" else "no")
-    assert ("that convicts nobody" in found.answers[-1].because) is (norm == "rising")
+    assert ("that explains nothing" in found.answers[-1].because) is (norm == "rising")
     assert found.findings[0].severity is Severity.NOTE
     assert found.findings[0].first_action.startswith("Look at the evaluation loss")
 
