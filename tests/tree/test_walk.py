@@ -168,8 +168,8 @@ def test_a_log_for_climbs_but_not_for_spikes_is_not_called_healthy() -> None:
     report = stabdiag.diagnose({"step": range(21), "loss": 2.0 + 0.1 * noise})
     assert report.diagnosis.slug == "insufficient-data"
     assert report.diagnosis.summary.endswith(
-        "no NaN and no climb, but not tested for spikes (Q2.1: 21 finite losses; a baseline, and "
-        "what is held against takes 22)."
+        "no NaN and no climb, but not tested for spikes (Q2.1: 21 finite losses; a test for spikes "
+        "takes 22)."
     )
 
 
