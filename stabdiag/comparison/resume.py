@@ -9,7 +9,7 @@ from stabdiag.comparison.outcomes import RESUME_PARTS
 from stabdiag.comparison.points import close, largest, losses, measured
 from stabdiag.model.findings import Action, ActionKind, Severity
 from stabdiag.model.text import num, plural
-from stabdiag.stats.jump import jump_up
+from stabdiag.stats.levels import jump_up
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.stats.blocks import (
+from stabdiag.stats.levels import (
     CALM_LEVELS,
     block_levels,
     level_noise,
+    moving_means,
     noise_of_means,
     pair_means,
 )
-from stabdiag.stats.onset import climb_onset
 from stabdiag.stats.quantiles import diff_sigma, median
 from stabdiag.stats.trend import mann_kendall
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from stabdiag.model.arrays import Floats
 
 # Levels are taken over these shares of the window: fast climbs show in short ones, slow in long.
-_SHARES = (0.1, 0.5, 2.0)
+_SHARES = (0.1, 0.5)
 
 # Too few points for any order of them to be unlikely, or for their noise to be known.
 FEWEST = 10
@@ -44,6 +44,11 @@ _WANDERS = 2.0
 # A loss that ends so many times as far above its best level as it ever fell has blown up.
 _BLOWN = 10.0
 
+# A climb has begun where this share of it was made: by means whose deviation is less than that by
+# this factor.
+_BEGUN = 0.1
+_STANDS_OUT = 2.0
+
 # A level is no more exact than its last digit, even one that never varies.
 _EPSILON = float(np.finfo(np.float64).eps)
 _LEAST = float(np.finfo(np.float64).tiny)
@@ -58,8 +63,7 @@ class Rise:
     ``progress`` the distance from the first level to the best; both, and the levels, are in units
     of the loss, and a level is a mean of ``points`` losses; single ones vary by ``deviation`` from
     one to the next. ``p_value`` is that of a rising trend on the way up or, if that is clearer,
-    over the last window; ``recent_p_value`` that of the latter, ``late_p_value`` that of the second
-    half of all that follows the onset.
+    over the last window; ``recent_p_value`` that of the latter.
     """
 
     best: int
@@ -73,7 +77,6 @@ class Rise:
     deviation: float
     p_value: float
     recent_p_value: float
-    late_p_value: float
 
     @property
     def amount(self) -> float:
@@ -156,7 +159,6 @@ def _left_behind(x: Floats) -> Rise | None:
         deviation=diff_sigma(x),
         p_value=chance,
         recent_p_value=chance,
-        late_p_value=chance,
     )
 
 
@@ -198,10 +200,35 @@ def _at_scale(x: Floats, window: int, size: int, recent: float, deviation: float
         deviation=deviation,
         p_value=min(recent, *trends),
         recent_p_value=recent,
-        late_p_value=mann_kendall(x[(begin + len(x)) // 2 :]),
     )
 
 
 def _last_near(up: Floats, height: float) -> int:
     """Return the last position that lies no higher than this above the best level, the first."""
     return int(np.flatnonzero(up <= height)[-1])
+
+
+def climb_onset(x: Floats, rise: Rise, size: int) -> int:
+    """Return where a climb had begun, as a position: where a tenth of it was made.
+
+    Args:
+        x: shape (n,), finite.
+        rise: the climb in it.
+        size: how many losses make the shortest level.
+
+    After the last time that the loss was near its best, which is told by means of so many losses
+    that a tenth of the rise stands out of their noise, means of ``size`` losses tell it closer.
+    """
+    if rise.amount <= rise.bar:
+        return rise.onset
+    climbing = x[rise.best : rise.crest + 1]
+    # What ends a million times as high had left its level long before a tenth of that.
+    share = min(_BEGUN * rise.amount, max(_BEGUN * rise.progress, rise.bar))
+    # The noise of a run that diverges grows with it.
+    noise = level_noise(block_levels(x[: max(rise.onset, CALM_LEVELS * size)], size)[0])
+    wide = round(size * min(_STANDS_OUT * noise / share, len(climbing)) ** 2)
+    levels = moving_means(climbing, max(min(wide, len(climbing) // 4), size))
+    bar = levels.min() + share
+    near = int(np.flatnonzero(levels <= bar)[-1])
+    above = moving_means(climbing, size)[near:] > bar
+    return rise.best + near + int(np.argmax(above)) + size - 1 if above.any() else rise.onset

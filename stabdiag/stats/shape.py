@@ -11,7 +11,7 @@ from stabdiag.stats.quantiles import median, medians
 
 if TYPE_CHECKING:
     from stabdiag.model.arrays import Floats, Mask
-    from stabdiag.stats.baseline import Baseline
+    from stabdiag.stats.rolling import Baseline
 
 # A loss that grows by this factor has exploded.
 _EXPLODES = 20.0

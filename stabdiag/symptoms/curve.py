@@ -12,7 +12,7 @@ from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.text import every, num
 from stabdiag.stats.levels import levels
 from stabdiag.stats.quantiles import MAD_TO_SIGMA, median, medians, quantiles, typical
-from stabdiag.stats.waves import count_waves
+from stabdiag.stats.smooth import count_waves
 from stabdiag.symptoms.losses import (
     TENTHS,
     few_trained,

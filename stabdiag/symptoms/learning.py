@@ -11,8 +11,7 @@ import numpy as np
 from stabdiag.model.findings import Action, Severity
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.text import digits, num
-from stabdiag.stats.blocks import block_levels
-from stabdiag.stats.levels import levels
+from stabdiag.stats.levels import block_levels, levels
 from stabdiag.stats.quantiles import diff_sigma, median
 from stabdiag.symptoms.losses import (
     TENTHS,

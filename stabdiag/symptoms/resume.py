@@ -9,7 +9,7 @@ import numpy as np
 from stabdiag.model.findings import Action
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.text import every, num, whole
-from stabdiag.stats.jump import jump_up
+from stabdiag.stats.levels import jump_up
 from stabdiag.symptoms.symptom import FEW, Evidence, Symptom, around_resumes, at_least
 
 if TYPE_CHECKING:

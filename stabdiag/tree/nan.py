@@ -9,9 +9,9 @@ import numpy as np
 
 from stabdiag.model.text import num, plural
 from stabdiag.tree.checkpoint import checkpoint_before
+from stabdiag.tree.drivers import Surge, surge_before, why_not_known
 from stabdiag.tree.panels import before, lr_panel
 from stabdiag.tree.question import Reply, no, unknown, yes
-from stabdiag.tree.surge import Surge, surge_before, why_not_known
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

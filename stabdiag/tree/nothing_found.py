@@ -10,7 +10,7 @@ from stabdiag.model.report import NotLogged
 from stabdiag.model.text import capitalised, listed, num, plural
 from stabdiag.stats.rise import FEWEST
 from stabdiag.tree.changes import went
-from stabdiag.tree.ramps import rose_with, to_compare
+from stabdiag.tree.comparable import rose_with, to_compare
 
 if TYPE_CHECKING:
     from stabdiag.tree.case import Case

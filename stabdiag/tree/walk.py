@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from stabdiag.tree.case import Case
 
 _ANSWERS = {**nan.ANSWERS, **spike.ANSWERS, **precision.ANSWERS, **divergence.ANSWERS}
+_LITERALLY = {**_ANSWERS, **spike.LITERALLY, **divergence.LITERALLY}
 _BY_ID = {question.id: question for question in QUESTIONS}
 
 
@@ -175,7 +176,8 @@ def _ask(case: Case, question: Question) -> Reply:
     missing = [role for role in question.needs if not case.history.group(role)]
     if missing:
         return unknown(f"{' and '.join(missing)} was not logged")
-    return _ANSWERS[question.id](case)
+    answers = _LITERALLY if case.literal else _ANSWERS
+    return answers[question.id](case)
 
 
 def _answer(case: Case, question: Question, reply: Reply) -> Answer:

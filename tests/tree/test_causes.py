@@ -172,22 +172,3 @@ def test_a_batch_that_comes_again_long_after_a_spike_is_not_its_cause(spiking: L
     spiking["loss"][500] += 1.0
     spiking["batch_id"][540] = 539
     assert stabdiag.diagnose(spiking).diagnosis.slug == "spike-recovered"
-
-
-@pytest.mark.parametrize(
-    ("per_step", "slug"),
-    # A decay that is too high; a part of the model that was set back at one step.
-    [(0.97, "divergence-weight-norm-collapsing"), (0.0, "spike-persistent")],
-)
-def test_weights_that_were_shrinking_when_the_loss_jumped_began_it(
-    calm: Callable[..., Log], per_step: float, slug: str
-) -> None:
-    log = calm(1200)
-    since = np.maximum(log["step"] - 700, 0)
-    log["weight_norm/attn"] *= np.maximum(per_step**since, 0.1)
-    log["loss"] = np.where(since > 0, 4.0 - 2.0 * np.exp(-((since / 25) ** 2)), log["loss"])
-    if not per_step:
-        log["loss"][701:] = 4.0 + 0.05 * np.random.default_rng(1).standard_normal(499)
-    found = stabdiag.diagnose(log).diagnosis
-    assert found.slug == slug
-    assert found.step == pytest.approx(700, abs=5)

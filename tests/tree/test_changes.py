@@ -7,11 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import stabdiag
-from stabdiag import formats
 from stabdiag.model.findings import ActionKind, Verdict
 from stabdiag.model.history import History, Series, Source
 from stabdiag.model.limits import Limits
@@ -83,75 +80,6 @@ def test_what_is_not_told(calm: Callable[..., Log], setting: Callable[[Any], Any
     plain = stabdiag.diagnose(log)
     report = stabdiag.diagnose({**log, "batch_size": setting(log["step"]) * 1.0})
     assert report.findings == plain.findings
-
-
-def test_to_the_letter_no_setting_is_told_of(calm: Callable[..., Log]) -> None:
-    log = jumping(calm)
-    more = {**log, "batch_size": switched(log, AT, 64, 8), "stage": switched(log, AT, 1, 2)}
-    plain = stabdiag.diagnose(log, literal=True)
-    assert stabdiag.diagnose(more, literal=True).findings == plain.findings
-
-
-def test_several_that_changed_together(calm: Callable[..., Log]) -> None:
-    log = jumping(calm)
-    log["train/batch_size"] = switched(log, AT, 64, 8)
-    log["optim/weight_decay"] = switched(log, AT, 0.1, 0.01)
-    log["num workers"] = switched(log, AT - 3, 4, 8)
-    log["momentum"] = switched(log, 700, 0.9, 0.99)
-    summary = stabdiag.diagnose(log).diagnosis.summary
-    assert summary.endswith(
-        "train/batch_size went from 64 to 8 and optim/weight_decay from 0.1 to 0.01 at step 400; "
-        "'num workers' from 4 to 8 at step 397, right at the onset."
-    )
-
-
-@settings(max_examples=25, deadline=None)
-@given(shift=st.integers(0, 10**6), stride=st.sampled_from([1, 2, 10]))
-def test_only_the_distance_of_steps_counts(shift: int, stride: int) -> None:
-    rng = np.random.default_rng(3)
-    n = np.arange(600)
-    loss = 3 + 4 * np.exp(-n / 60) + 0.05 * rng.standard_normal(600) + (n >= 350)
-    log = {"step": n * stride + shift, "loss": loss, "batch_size": np.where(n < 349, 64, 8)}
-    found = stabdiag.diagnose(log).diagnosis
-    assert found.evidence["changed_step"] == 349 * stride + shift
-    since = "1 step" if stride == 1 else f"{stride} steps"
-    assert found.summary.endswith(f"at step {349 * stride + shift}, {since} before the onset.")
-
-
-def test_a_nan_where_the_data_changed(calm: Callable[..., Log]) -> None:
-    log = calm()
-    log["loss"] = np.where(log["step"] < AT, log["loss"], np.nan)
-    log["dataset"] = switched(log, AT, "wiki", "code")
-    found = stabdiag.diagnose(log).diagnosis
-    assert found.summary.endswith(
-        "dataset went from 'wiki' to 'code' at step 400, right at the onset."
-    )
-    assert found.first_action.startswith("Check first whether the change of dataset")
-    # What changes in reaction to a NaN did not cause it.
-    log["dataset"] = switched(log, AT + 1, "wiki", "code")
-    assert "dataset" not in stabdiag.diagnose(log).diagnosis.summary
-
-
-def test_a_climb_where_a_setting_changed(calm: Callable[..., Log]) -> None:
-    log = calm(3000)
-    log["loss"] = log["loss"] + np.clip((log["step"] - 1500) * 0.005, 0, None)
-    log["weight_decay"] = switched(log, 1500, 0.1, 3.0)
-    found = stabdiag.diagnose(log).diagnosis
-    assert found.slug == "divergence-unexplained"
-    assert "Nothing else logged explains it." in found.summary
-    assert "weight_decay went from 0.1 to 3 at step 1500" in found.summary
-    assert found.first_action.startswith("Check first whether the change of weight_decay")
-
-
-def test_a_spike_that_came_back_where_a_setting_changed(calm: Callable[..., Log]) -> None:
-    log = calm()
-    log["loss"] = log["loss"] + np.where((log["step"] >= AT) & (log["step"] < AT + 8), 2.0, 0.0)
-    log["frozen_layers"] = switched(log, AT, 2, 0)
-    found = stabdiag.diagnose(log).diagnosis
-    assert found.slug == "spike-recovered"
-    assert "Nothing else logged explains it. frozen_layers went" in found.summary
-    kinds = [ActionKind.KEEP_GOING, ActionKind.CHECK_SETTINGS, ActionKind.INSPECT_DATA]
-    assert [action.kind for action in found.actions[:3]] == kinds
 
 
 def test_a_jump_of_the_learning_rate_is_the_cause_before_any_setting(
@@ -345,14 +273,6 @@ def test_a_symptom_where_a_setting_changed(calm: Callable[..., Log]) -> None:
     assert found.first_action.startswith("Check first whether the change of seq_len at step 400")
 
 
-def test_every_format_tells_of_it(calm: Callable[..., Log]) -> None:
-    log = jumping(calm)
-    report = stabdiag.diagnose({**log, "batch_size": switched(log, AT, 64, 8)})
-    for name in formats.names():
-        text = " ".join(formats.render(report, name).replace("\\_", "_").split())
-        assert "batch_size" in text, name
-
-
 def test_a_column_that_the_user_names(calm: Callable[..., Log]) -> None:
     log = jumping(calm)
     log["knob"] = switched(log, AT, 1, 2)
@@ -362,13 +282,6 @@ def test_a_column_that_the_user_names(calm: Callable[..., Log]) -> None:
     # What it is called tells what it is.
     report = stabdiag.diagnose(log, columns={"setting/stage": "knob"})
     assert report.diagnosis.slug == "healthy"
-
-
-def test_only_settings_that_change_are_kept(calm: Callable[..., Log]) -> None:
-    log = calm()
-    log |= {"batch_size": np.full(800, 64), "stage": np.where(log["step"] < 90, 1, 2)}
-    log |= {"phase": np.where(log["step"] < 700, "train", "val"), "momentum": log["loss"]}
-    assert [*stabdiag.read(log).group("setting")] == ["stage"]
 
 
 def test_many_settings_that_change_together_take_no_longer_each() -> None:
@@ -425,13 +338,6 @@ def test_a_part_of_the_loss_that_is_switched_on(calm: Callable[..., Log]) -> Non
         if part is None:
             del other["l1_loss"]
         assert stabdiag.diagnose(other).diagnosis.slug == "spike-persistent"
-
-
-def test_what_breaks_after_a_part_was_switched_on_is_found(calm: Callable[..., Log]) -> None:
-    log = of_parts(calm, 200)
-    log["total_loss"] = log["total_loss"] + np.where(log["step"] >= 500, 2.0, 0.0)
-    found = stabdiag.diagnose(log).diagnosis
-    assert (found.slug, found.step) == ("spike-persistent", 500)
 
 
 @pytest.mark.parametrize("name", ["val/l1_loss", "l1", "aux_loss_weight", "eval_loss_l1"])

@@ -46,7 +46,7 @@ def test_of_a_run_that_blows_up_it_is_said_how_far_its_noise_reached(
 ) -> None:
     answer = answer_of(stabdiag.diagnose(blown_up(calm(700))), "Q2.1")
     assert "far beyond all noise" in answer.because
-    assert "noise reaches 6." in answer.because
+    assert "normal variation reaches 6." in answer.because
     assert answer.measured["family_limit"] < 10
 
 

@@ -108,16 +108,14 @@ def test_an_ordinary_reach_is_told_however_low_the_last_losses_were() -> None:
     loss = 2.0 + 0.1 * np.random.default_rng(6).standard_normal(24)
     asked = answer(stabdiag.diagnose({"step": np.arange(24), "loss": loss}), "Q2.1")
     assert asked.measured["family_limit"] > 5 * asked.measured["largest_score"]
-    assert "; this run's own noise reaches 2.905σ" in asked.because
+    assert "; normal variation reaches 2.905σ" in asked.because
 
 
 def test_a_tail_that_is_drawn_out_too_far_is_no_number_of_the_run() -> None:
     loss = 2.0 + 0.05 * np.random.default_rng(2).standard_cauchy(300)
     asked = answer(stabdiag.diagnose({"step": np.arange(300), "loss": loss}), "Q2.1")
     assert asked.measured["family_limit"] > 5 * asked.measured["largest_score"]
-    assert (
-        "; this run's own noise has so heavy a tail that no single step stands out" in asked.because
-    )
+    assert "the loss is too heavy-tailed to flag single-step spikes" in asked.because
 
 
 def of_epochs(factor: float, stays: int, *, n: int = 30, at: int = 15) -> Log:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from stabdiag.model.limits import Limits
 from stabdiag.model.manifest import Manifest
 from stabdiag.stats.rise import Rise
 from stabdiag.tree.case import Case
+from stabdiag.tree.measure import measure
 from stabdiag.tree.walk import walk
 
 if TYPE_CHECKING:
@@ -165,8 +167,8 @@ def test_a_log_for_climbs_but_not_for_spikes_is_not_called_healthy() -> None:
     report = stabdiag.diagnose({"step": range(21), "loss": 2.0 + 0.1 * noise})
     assert report.diagnosis.slug == "insufficient-data"
     assert report.diagnosis.summary.endswith(
-        "no NaN and no climb, but not tested for spikes (Q2.1: 21 finite losses; a baseline, and "
-        "what is held against it, take 22)."
+        "no NaN and no climb, but not tested for spikes (Q2.1: 21 finite losses; a test for spikes "
+        "takes 22)."
     )
 
 
@@ -182,14 +184,13 @@ def test_what_is_missing_is_listed_in_the_order_of_its_cost() -> None:
 def of_rise(calm_log: Log, rise: Rise, **more: Any) -> Case:
     history = stabdiag.read(calm_log)
     case = Case(history=history, manifest=Manifest(**more), limits=Limits())
-    case.__dict__["rise"] = rise  # what is measured once is not measured again
+    case.__dict__["measures"] = replace(measure(case), rise=rise)
     return case
 
 
 SLIGHT = Rise(
     points=40,
     deviation=0.01,
-    late_p_value=1.0,
     best=500,
     onset=600,
     crest=790,
@@ -215,7 +216,7 @@ def test_a_rise_too_small_to_matter_is_a_plateau(calm: Callable[..., Log], norm:
     assert found.answers[-2].branch == "slight"
     assert found.answers[-1].branch == "plateau"
     assert found.answers[-1].verdict == ("unknown" if norm == "missing" else "no")
-    assert ("that convicts nobody" in found.answers[-1].because) is (norm == "rising")
+    assert ("that explains nothing" in found.answers[-1].because) is (norm == "rising")
     assert found.findings[0].severity is Severity.NOTE
     assert found.findings[0].first_action.startswith("Check the evaluation loss")
 

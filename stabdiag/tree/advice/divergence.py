@@ -22,10 +22,9 @@ from stabdiag.tree.advice.shared import (
     to_log,
 )
 from stabdiag.tree.checkpoint import Reload, checkpoint_before
-from stabdiag.tree.loss_weight import what_ended
-from stabdiag.tree.reward import Reward, lost_reward
-from stabdiag.tree.rises import best_step, climb, found_rise
-from stabdiag.tree.turns import at_or_near
+from stabdiag.tree.comparable import Reward, lost_reward
+from stabdiag.tree.divergence import best_step, climb, found_rise, what_ended
+from stabdiag.tree.drivers import at_or_near
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -25,9 +25,8 @@ from stabdiag.tree.advice.shared import (
     logged_at,
 )
 from stabdiag.tree.checkpoint import Reload, checkpoint_before
+from stabdiag.tree.drivers import half_peak_at, why_not_known
 from stabdiag.tree.nan import FirstBad, Origin, origin
-from stabdiag.tree.surge import why_not_known
-from stabdiag.tree.turns import half_peak_at
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -10,7 +10,7 @@ import numpy as np
 from stabdiag.model.findings import Action, ActionKind
 from stabdiag.model.text import num, sentence
 from stabdiag.tree.advice.shared import Advice
-from stabdiag.tree.rises import climb
+from stabdiag.tree.divergence import climb
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -23,9 +23,9 @@ from stabdiag.tree.advice.shared import (
 )
 from stabdiag.tree.changes import near_spike
 from stabdiag.tree.checkpoint import Checkpoint, Reload, checkpoint_before
-from stabdiag.tree.lr_over import LrOver, lr_over
-from stabdiag.tree.onset import focus, start, time_to_recover
+from stabdiag.tree.drivers import LrOver, lr_over
 from stabdiag.tree.panels import before, lr_panel
+from stabdiag.tree.spike import focus, start, time_to_recover
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

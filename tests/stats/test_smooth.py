@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stabdiag.stats.turn import turn
+from stabdiag.stats.smooth import turn
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -40,14 +40,6 @@ def test_a_bend_is_found_between_its_points(
     assert abs(found - place) <= every / 2 + 1e-3
 
 
-def test_late_steps_are_as_good_as_early_ones() -> None:
-    at = np.arange(0.0, 1500.0, 7.0)
-    x = bent(at, 800.0)
-    early, late = turn(at, x, 200.0), turn(at + 1e15, x, 200.0)
-    assert early is not None
-    assert late == pytest.approx(early + 1e15, abs=1.0)
-
-
 @pytest.mark.parametrize("every", [1, 10])
 def test_noise_moves_it_little(every: int) -> None:
     rng = np.random.default_rng(0)
@@ -58,21 +50,6 @@ def test_noise_moves_it_little(every: int) -> None:
         found = turn(at, x, 200.0)
         assert found is not None
         assert abs(found - place) <= 20
-
-
-def test_the_early_growth_of_weights_is_another_turn() -> None:
-    at = np.arange(0.0, 1500.0, 10.0)
-    x = np.log1p(at / 20) + bent(at, 800.0, 0.0, 0.006)
-    found = turn(at, x, 200.0, first=600.0)
-    assert found is not None
-    assert abs(found - 800) <= 10
-
-
-def test_a_change_that_grows_faster_later_is_dated_to_its_beginning() -> None:
-    at = np.arange(0.0, 1500.0, 10.0)
-    found = turn(at, bent(at, 600.0, 0.0, 0.005) + bent(at, 1000.0, 0.0, 0.003), 200.0)
-    assert found is not None
-    assert abs(found - 600) <= 10
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The decision tree's rules to the letter."""
+"""The tree's original fixed rules."""
 
 from __future__ import annotations
 
@@ -9,9 +9,21 @@ import numpy as np
 from stabdiag.stats.rolling import trailing_moments
 from stabdiag.stats.shape import Reach, Spike
 from stabdiag.stats.spikes import SpikeScan
+from stabdiag.tree.measure import Measures
+from stabdiag.tree.rises import rise_of
 
 if TYPE_CHECKING:
     from stabdiag.model.arrays import Floats
+    from stabdiag.tree.run import Run
+
+
+def measure_literally(run: Run) -> Measures:
+    """Measure a run by the original rules: every outlier is a spike, and nothing excuses one."""
+    limits = run.limits.spike
+    scan = literal_spikes(run.loss.values, run.spike_window, run.reach, limits.sigma)
+    whole = slice(0, len(run.loss))
+    rise = rise_of(run, whole, scan.spikes)
+    return Measures(scan=scan, spikes=scan.spikes, settled=whole, rise=rise)
 
 
 def literal_spikes(x: Floats, window: int, reach: Reach, sigmas: float) -> SpikeScan:
