@@ -433,7 +433,6 @@ class TestWithoutALoss:
             {"step": range(220), "grad_norm": [1.0] * 220}, manifest={"bf16": True}
         )
         assert report.diagnosis.slug == "insufficient-data"
-        assert report.diagnosis.summary == "No loss was logged: nothing to judge by."
         assert report.diagnosis.first_action.startswith("Log the loss of every step")
 
 

@@ -451,7 +451,7 @@ def test_all_that_can_be_explained_is_listed(stabdiag: Callable[..., Result]) ->
 def test_what_can_be_explained_is_listed_with_its_title(stabdiag: Callable[..., Result]) -> None:
     listed = stabdiag("explain").out
     assert "spike-lr-jump: Loss spike from a learning-rate jump" in listed
-    assert "Q4.1: Has the loss been rising over the last 200 steps?" in listed
+    assert "Q4.1: Did the loss rise over the last 200 steps?" in listed
 
 
 def test_explain_fits_its_lines_unless_markdown_is_asked_for(

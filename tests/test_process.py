@@ -246,7 +246,7 @@ PLACES = {
     "places": ("stabdiag.assemble.inputs:read_place", "diagnose LOG -o out.html"),
     "readers": ("stabdiag.readers.source:Stream.peek", "check LOG"),
     "assemble": ("stabdiag.assemble.inputs:build_history", "convert LOG -o out.parquet"),
-    "stats": ("stabdiag.tree.case:trailing_moments", "diagnose LOG --fail-on warning"),
+    "stats": ("stabdiag.tree.run:trailing_moments", "diagnose LOG --fail-on warning"),
     "tree": ("stabdiag.api:walk", "diagnose LOG --write json=out.json"),
     "symptoms": ("stabdiag.api:check_symptoms", "checklist LOG -o out.json"),
     "a thread": ("stabdiag.api:check_symptoms", "diagnose LOG -o out.html"),

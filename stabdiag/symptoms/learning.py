@@ -272,7 +272,7 @@ PLATEAU_AT_CHANCE = Symptom(
 
 def not_learning(case: Case) -> Evidence | None:
     """Has the loss not fallen at all, at a level other than chance?"""
-    if not is_distance(case) or not from_the_start(case):
+    if not is_distance(case) or not from_the_start(case) or _changes_meaning(case):
         return None
     if plateau_at_chance(case) is not None or loss_constant(case) is not None:
         return None
@@ -360,15 +360,23 @@ def _never_fell(case: Case) -> bool:
     return bool(began - float(tenths.min()) <= min(noise, 2 * least * first))
 
 
+def _changes_meaning(case: Case) -> bool:
+    """Tell whether the loss came to be measured on something else, or weighs its parts otherwise.
+
+    Then its end cannot be held against its beginning.
+    """
+    weight = case.history.finite("loss_weight").values
+    return bool(case.shifts) or case.ramp is not None or bool(len(weight) and np.ptp(weight))
+
+
 def _few_losses(case: Case) -> str:
     """Return why a loss that never fell cannot be recognised here, or ""."""
     if not is_distance(case):
         return "takes a loss that tells how far a run is from its end"
     if not from_the_start(case):
         return "takes the beginning of the run"
-    weight = case.history.finite("loss_weight").values
-    if len(weight) and np.ptp(weight):
-        return "takes a loss whose parts keep their weights"
+    if _changes_meaning(case):
+        return "takes a loss that is measured alike throughout"
     after, count = len(after_warmup(case)), len(case.loss)
     if count < MANY:
         return too_few(MANY, f"{count} of loss")

@@ -278,7 +278,7 @@ def test_a_log_that_comes_later_and_is_written_anew_each_time(
         time.sleep(0.05)
     out, _ = watch.communicate()
     assert watch.returncode == 1
-    assert "(trainer-state): 300 records" in out
+    assert "(trainer-state), 300 records" in out
 
 
 def test_a_folder_is_read_again_when_it_has_changed(
