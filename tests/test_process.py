@@ -253,7 +253,7 @@ PLACES = {
     "formats": ("stabdiag.formats:render", "diagnose LOG -o out.html"),
     "watch": ("stabdiag.watch.loop:report_on", "watch LOG --until-idle 0 -o out.html"),
     "compare": ("stabdiag.comparison:compare_runs", "compare LOG LOG -o out.json"),
-    "postmortem": ("stabdiag.postmortem:postmortem", "postmortem LOG -o out.md"),
+    "postmortem": ("stabdiag.formats.postmortem:render_postmortem", "postmortem LOG -o out.md"),
     "preflight": ("stabdiag.checks.preflight:preflight", "preflight MANIFEST -o out.json"),
     "a write": ("pathlib:Path.replace", "diagnose LOG -o out.html"),
     "a write of Parquet": ("pyarrow.parquet:write_table", "convert LOG -o out.parquet"),
