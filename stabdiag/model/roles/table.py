@@ -84,6 +84,8 @@ ROLES: tuple[Role, ...] = (
             *("l2_norm_grad_global", "gradnorm", "train_gradient_norm", "grad_2_0_norm_total"),
             *("train_global_grad_norm", "global_norm", "norm", "g_norm", "l2_grads"),
             *("grad_gnorm", "gradients_default_optimizer_global_norm"),
+            # As people print it who print little.
+            *("grad", "gn", "grads_norm"),
         ),
         prefixes=("grad_norm", "l2_norm_grad", "gradient_norm"),
     ),
@@ -108,7 +110,7 @@ ROLES: tuple[Role, ...] = (
             *("loss_scaler", "amp_scaler", "fp16_grad_scale", "fp16_loss_scale"),
             # scaler.get_scale(), as training scripts of their own name it.
             *("scaler", "grad_scaler", "gradient_scale", "gradient_scaler"),
-            "gradient_scaler_scale",
+            *("gradient_scaler_scale", "scale", "ls"),
         ),
     ),
     Role(

@@ -414,6 +414,12 @@ class TestFairseq:
 
 
 class TestOthers:
+    @pytest.mark.parametrize("phase", ["", "[warmup] "])
+    def test_a_plain_loss_of_modded_nanogpt(self, values, phase):
+        text = f"step:1/9 {phase}loss:3.1 t:20ms avg:155.3ms\nstep:9/9 val_loss:2.9\n"
+        found = values("modded-nanogpt", text)
+        assert (found["loss"][0], found["val_loss"][1]) == (3.1, 2.9)
+
     def test_a_nan_average_of_modded_nanogpt_is_no_nan_loss(self, values):
         found = values("modded-nanogpt", "step:1/9 train_loss:10.8 train_time:1ms step_avg:nanms\n")
         assert (found["train_loss"], found["step"]) == ([10.8], [1])
@@ -692,6 +698,13 @@ class TestAlarms:
         assert np.isnan(loss.values[-1])
         path.write_text("loading\n" + error.replace("Loss", "Losses"))
         assert stabdiag.read(path).series["loss"].steps.tolist() == [2037]
+
+    def test_a_step_that_a_hand_written_loop_skips_is_an_overflow(self, put):
+        skipped = "  Non-finite grad norm, skipping step (consecutive: 1)\n"
+        lines = [f"[step {n}] loss={4 - n / 100} scale=2.0e+03\n" for n in range(0, 100, 10)]
+        history = stabdiag.read(put("".join(lines[:8]) + skipped * 2 + "".join(lines[8:])))
+        assert history.series["skipped"].steps.tolist() == [71, 72]
+        assert np.isinf(history.series["grad_norm"].values).all()
 
     def test_a_gradient_of_espnet_that_is_nan_is_a_skipped_step(self, put):
         path = put(

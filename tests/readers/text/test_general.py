@@ -54,6 +54,26 @@ def test_it_is_read(put, line):
     assert "(sure)" in history.events[0].message
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "epoch 3 step {n} loss {loss} lr 3e-4 gnorm 1.2 ls 65536 knob 7",
+        "epoch 3, step {n}, loss {loss}, lr 3e-4, gnorm 1.2, ls 65536, knob 7",
+        "epoch=3 step={n} loss={loss} lr=3e-4 grad=1.2 scale=6.6e+04 knob=7",
+    ],
+)
+def test_every_pair_on_a_line_is_a_field(put, line):
+    history = stabdiag.read(put(log(line), "run.txt"), columns={"memory": "knob"})
+    assert {"loss", "lr", "grad_norm", "loss_scale", "memory"} <= set(history.series)
+    assert history.series["grad_norm"].values.tolist() == [1.2] * 60
+    assert history.series["memory"].values.tolist() == [7.0] * 60
+
+
+def test_a_sentence_with_numbers_has_no_fields_of_its_own(put):
+    history = stabdiag.read(put(log("step {n} loss {loss} on rank 3 of 8 today"), "run.txt"))
+    assert set(history.series) == {"loss"}
+
+
 def test_a_test_that_tells_no_total_is_no_step_of_it(read):
     line = "step {n}, policy=3.1 mse=0.1 reg=0.3 total={loss}"
     columns = read("text", log(line + "\nstep {n}, policy=7.6 training accuracy=1%, mse=0.4", 30))
