@@ -144,7 +144,7 @@ RULES: tuple[Rule, ...] = (
         name="climbs on",
         purpose="a jump after which the loss goes on to twice as high begins a climb",
         off={f"{TREE}.measure:_climbs_on": always(False)},
-        needed="labels that rot: the log `semsim_emln_seed3.jsonl`",
+        needed="labels that rot: a public run of `dimitarpg13/semsimula-paper`",
     ),
     Rule(
         name="ends higher",
@@ -173,13 +173,13 @@ RULES: tuple[Rule, ...] = (
         name="obvious",
         purpose="a rise far beyond the run's ups and downs needs no trend",
         off={f"{TREE}.rises:_OBVIOUS": 1e99},
-        needed="four logs of real incidents, such as `ired_q209`",
+        needed="four real incidents, such as one of `mdkrasnow/research-repo`",
     ),
     Rule(
         name="left behind",
         purpose="of very few losses, those that leave all before them far behind are a climb",
         off={f"{STATS}.rise:_left_behind": always(None)},
-        needed="the log `meg_tr1-13B_spike_snippet.log`",
+        needed="the spike of `bigscience-workshop/bigscience` (tr1-13B), eight lines",
     ),
     Rule(
         name="below the noise",
