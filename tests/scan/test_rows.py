@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 import stabdiag
-from stabdiag.errors import NoUsableRecord, StabdiagError
+from stabdiag.errors import StabdiagError
 from stabdiag.scan.scan import scan
 from tests.scan.conftest import write_log
 
@@ -112,12 +112,6 @@ def test_views_of_a_run_are_one_row(runs, tmp_path):
     (folder / "train.log").write_text("step 1 loss 2.0\nstep 2 loss 1.9\nstep 3 loss 1.8\n" * 3)
     (row,) = scan(tmp_path / "runs", jobs=1).rows
     assert (row.run, row.outcome, row.format) == ("one", "spike-lr-jump", "jsonl")
-
-
-def test_no_log_found(tmp_path):
-    (tmp_path / "notes.md").write_text("nothing")
-    with pytest.raises(NoUsableRecord, match="no log of a run found"):
-        scan(tmp_path)
 
 
 @pytest.mark.parametrize(

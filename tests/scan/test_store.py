@@ -164,12 +164,6 @@ def test_a_store_that_is_none(sweep, tmp_path, make, told):
     assert list(store.iterdir()) == before
 
 
-def test_a_store_that_is_a_file(sweep, tmp_path):
-    (tmp_path / "rows").touch()
-    with pytest.raises(StabdiagError, match="cannot be opened"):
-        scan(sweep, store=tmp_path / "rows")
-
-
 def test_killed_at_any_moment_it_goes_on(tmp_path, started):
     for number in range(60):
         write_log(tmp_path / "sweep" / f"run{number}.jsonl", number)
@@ -191,7 +185,7 @@ def test_killed_at_any_moment_it_goes_on(tmp_path, started):
     took = time.monotonic() - began
     rng = random.Random(8)
     killed = 0
-    for _ in range(10):
+    for _ in range(4):
         process = started(*command, env=environment)
         try:
             process.wait(timeout=took * rng.uniform(0.2, 1.0))

@@ -9,7 +9,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -108,24 +107,6 @@ def test_a_job_that_is_killed_in_mid_line_and_resumed(
     assert finished.diagnosis.slug == ("healthy" if jump_at is None else "spike-persistent")
     assert any(event.kind == "rewind" for event in finished.history.events)
     assert ("a finding is certain" in err) is (code == 1)
-
-
-def test_a_rotated_log_is_one_run(
-    start: Start, lines: Callable[..., list[str]], tmp_path: Path
-) -> None:
-    log = tmp_path / "run.jsonl"
-    run = lines(600, nan_at=550)
-    log.write_text("".join(run[:400]), encoding="utf-8")
-    watch = watching(start, log, "--format", "json")
-    assert watch.stderr is not None
-    assert "healthy" in watch.stderr.readline()
-    log.rename(tmp_path / "run.jsonl.1")
-    log.write_text("".join(run[400:]), encoding="utf-8")
-    out, _ = watch.communicate()
-    assert watch.returncode == 1
-    report = json.loads(out)
-    assert report["source"]["records"] > 550
-    assert any("another file took the log's name" in event["message"] for event in report["events"])
 
 
 @pytest.mark.parametrize(("end", "code"), [("\n", 1), ("", 0)])
@@ -245,40 +226,6 @@ def test_the_end_of_standard_input_ends_the_watch(
     assert watch.returncode == 0
     assert "the input ended" in err
     assert "300 records" in out
-
-
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no pipes with names")
-def test_a_pipe_with_a_name_is_watched(
-    start: Start, lines: Callable[..., list[str]], tmp_path: Path
-) -> None:
-    pipe = tmp_path / "run.pipe"
-    os.mkfifo(pipe)
-    watch = watching(start, pipe)
-    with pipe.open("w", encoding="utf-8") as file:
-        file.writelines(lines(300))
-    out, _ = watch.communicate()
-    assert watch.returncode == 0
-    assert "300 records" in out
-
-
-def test_a_log_that_comes_later_and_is_written_anew_each_time(
-    start: Start, lines: Callable[..., list[str]], tmp_path: Path
-) -> None:
-    log = tmp_path / "later" / "trainer_state.json"
-    watch = watching(start, log)
-    assert watch.stderr is not None
-    assert "no such file" in watch.stderr.readline()
-    log.parent.mkdir()
-    run = [line.strip() for line in lines(300, nan_at=290)]
-    for count in (100, 200, 300):
-        part = log.with_suffix(".part")
-        records = ",\n".join(run[:count])
-        part.write_text(f'{{"global_step": {count}, "log_history": [{records}]}}', "utf-8")
-        part.replace(log)
-        time.sleep(0.05)
-    out, _ = watch.communicate()
-    assert watch.returncode == 1
-    assert "(trainer-state): 300 records" in out
 
 
 def test_a_folder_is_read_again_when_it_has_changed(
