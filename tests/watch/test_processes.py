@@ -228,6 +228,26 @@ def test_the_end_of_standard_input_ends_the_watch(
     assert "300 records" in out
 
 
+def test_a_log_that_comes_later_and_is_written_anew_each_time(
+    start: Start, lines: Callable[..., list[str]], tmp_path: Path
+) -> None:
+    log = tmp_path / "later" / "trainer_state.json"
+    watch = watching(start, log)
+    assert watch.stderr is not None
+    assert "no such file" in watch.stderr.readline()
+    log.parent.mkdir()
+    run = [line.strip() for line in lines(300, nan_at=290)]
+    for count in (100, 200, 300):
+        part = log.with_suffix(".part")
+        records = ",\n".join(run[:count])
+        part.write_text(f'{{"global_step": {count}, "log_history": [{records}]}}', "utf-8")
+        part.replace(log)
+        time.sleep(0.05)
+    out, _ = watch.communicate()
+    assert watch.returncode == 1
+    assert "(trainer-state), 300 records" in out
+
+
 def test_a_folder_is_read_again_when_it_has_changed(
     start: Start, lines: Callable[..., list[str]], tmp_path: Path
 ) -> None:
