@@ -128,14 +128,6 @@ def test_the_log_s_own_words_are_code(nan: Report):
     assert "- `CUDA *out* of memory` (line 900)" in text
 
 
-def test_the_chart_has_a_row_for_each_series(nan: Report):
-    found = re.search(r"```text\n(.*?)```", render(nan, "markdown"), re.DOTALL)
-    assert found is not None
-    rows = found.group(1).splitlines()
-    assert [row.split()[0] for row in rows] == ["loss", "grad_norm", "loss_scale", "step"]
-    assert rows[-1].index("▲ 812") == rows[0].index("×")
-
-
 def test_pages_are_of_a_size_that_github_takes(persistent: Report, leaf: Report):
     events = tuple(
         Event(kind=EventKind.REWIND, message=f"Step {n} follows step {n + 9}.") for n in range(5000)

@@ -68,15 +68,6 @@ def test_a_logarithmic_scale_begins_beyond_two_decades_and_has_powers_of_ten():
     assert Scale(low=2.0, high=300.0, log=True).ticks(5) == pytest.approx([10.0, 100.0])
 
 
-def test_the_vertical_axis_tells_the_extremes_and_round_numbers(nan: Report):
-    plot = choose(nan)
-    assert plot is not None
-    values = plot.series.finite().values
-    labels = [line.partition("┤")[0].strip() for line in drawn(nan) if "┤" in line]
-    assert labels[0] == f"{values.max():.3g}"
-    assert labels[-1] == f"{values.min():.3g}"
-
-
 def with_base(report: Report, base: float) -> Report:
     found = replace(report.diagnosis, evidence={"base": base})
     return replace(report, findings=(found,))
@@ -118,14 +109,6 @@ def test_nan_breaks_the_line_and_is_marked():
     rows = curve(series(values), view, Scale.of(values), 8, ascii=True)
     between = {row[view.column(2) : view.column(3) + 1] for row in rows}
     assert {"".join(part).strip() for part in between} == {""}
-
-
-def test_the_event_is_marked_on_the_axis(persistent: Report):
-    lines = drawn(persistent)
-    axis = next(i for i, line in enumerate(lines) if "└" in line)
-    assert lines[axis][lines[axis + 1].index("▲")] == "┴"
-    assert "▲ 4913" in lines[axis + 1]
-    assert "4713" in lines[axis + 1]
 
 
 def test_the_frame(persistent: Report, nan: Report):

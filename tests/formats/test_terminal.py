@@ -77,15 +77,6 @@ def test_the_environment_changes_nothing(persistent: Report, monkeypatch: pytest
     assert render(persistent, "terminal", color=True) == before
 
 
-def test_the_order_of_the_page(persistent: Report):
-    text = render(persistent, "terminal")
-    head = text.splitlines()[0]
-    assert head == "ERROR  Loss spike that did not recover, step 4913  [spike-persistent]"
-    sections = ("FIRST ACTION", "\nThen", "\nEvidence", "\nAlso found", "\nTrail", "\nNot logged")
-    places = [text.index(section) for section in sections]
-    assert places == sorted(places)
-
-
 @pytest.mark.parametrize(
     ("slugs", "told"),
     [

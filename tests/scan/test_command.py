@@ -9,7 +9,7 @@ import sys
 import pytest
 from pyarrow import parquet
 
-from tests.scan.conftest import scanned, write_log
+from tests.scan.conftest import write_log
 
 
 def test_the_overview_and_the_exit_codes(stabdiag, sweep, tmp_path):
@@ -103,9 +103,3 @@ def test_a_script_needs_no_guard(sweep, tmp_path):
         [sys.executable, script], capture_output=True, text=True, check=False, timeout=300
     )
     assert (done.stdout, done.stderr) == ("10\n", "")
-
-
-def test_standard_output_is_the_overview_alone(sweep):
-    done = scanned(sweep, "-f", "json", "--jobs", 2)
-    assert json.loads(done.stdout)
-    assert done.stderr == ""

@@ -28,15 +28,6 @@ def found(tmp_path):
     return found
 
 
-def test_logs_with_names_of_their_own_are_runs_beside_each_other(found):
-    assert found("a.jsonl", "b.jsonl", "c.csv", "d.csv") == {
-        "a.jsonl": ["a.jsonl"],
-        "b.jsonl": ["b.jsonl"],
-        "c.csv": ["c.csv"],
-        "d.csv": ["d.csv"],
-    }
-
-
 def test_a_text_log_goes_with_the_run_of_its_name(found):
     assert found("a.jsonl", "b.jsonl", "a.log", "b.log") == {
         "a": ["a.jsonl", "a.log"],

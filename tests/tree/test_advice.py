@@ -11,7 +11,6 @@ import pytest
 import stabdiag
 from stabdiag.model.findings import Action, ActionKind, Finding
 from stabdiag.model.manifest import Manifest
-from stabdiag.model.text import num
 from stabdiag.tree.checkpoint import checkpoint_before
 
 if TYPE_CHECKING:
@@ -293,27 +292,6 @@ def test_of_a_learning_rate_that_has_come_down_to_0_the_peak_is_halved(
     log["lr"] = np.where(log["step"] < 700, np.maximum(peak * (1 - log["step"] / 500), 0.0), 1.0)
     first = diagnosed(log).actions[0]
     assert (first.kind, first.setting, first.to) == (K.LOWER_LR, setting, to)
-
-
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
-        (0.0, "0"),
-        (3.0, "3"),
-        (-2.0, "-2"),
-        (1234567.0, "1234567"),
-        (65536.0, "65536"),
-        (1e7, "1e+07"),
-        (2.0**32, "4.295e+09"),
-        (0.00012345, "0.0001234"),
-        (3.14159, "3.142"),
-        (float("nan"), "NaN"),
-        (float("inf"), "inf"),
-        (float("-inf"), "-inf"),
-    ],
-)
-def test_numbers_in_words(value: float, text: str) -> None:
-    assert num(value) == text
 
 
 def test_a_nan_that_lacks_the_fingerprint_is_first_run_again_in_fp32(

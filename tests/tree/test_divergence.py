@@ -24,12 +24,6 @@ def asked(log: Log) -> Answer:
     return next(answer for answer in trail if answer.question == "Q4.1")
 
 
-def test_the_chance_is_told_where_the_trend_convicts(calm: Callable[..., Log]) -> None:
-    log = calm()
-    log["loss"][400:] += np.linspace(0.0, 3.0, 400)
-    assert "(p < 1e-12)" in asked(log).because
-
-
 def test_where_the_height_convicts_no_chance_is_told() -> None:
     """Four losses at the end of twenty are no trend, but far above all that this run does."""
     at, noise = np.arange(20), 0.02 * np.random.default_rng(14).standard_normal(20)

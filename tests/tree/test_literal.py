@@ -84,11 +84,12 @@ def test_one_step_down_in_the_window_is_no_divergence() -> None:
     ("more", "slug"),
     [
         ({"lr": np.linspace(1e-4, 1e-2, 400)}, "divergence-lr-rising"),
+        ({"lr": np.where(np.arange(400) < 350, 1e-3, 2e-3)}, "divergence-lr-rising"),
         ({"weight_norm/a": np.geomspace(1, 30, 400)}, "divergence-weight-norm-climbing"),
         ({"weight_norm/a": np.geomspace(30, 1, 400)}, "divergence-weight-norm-collapsing"),
         ({"grad_norm": np.linspace(1, 9, 400)}, "divergence-grad-norm-rising"),
     ],
-    ids=["lr", "weights grow", "weights shrink", "grad norm"],
+    ids=["lr", "lr higher at the end", "weights grow", "weights shrink", "grad norm"],
 )
 def test_the_causes_are_looked_for_in_the_last_window(more: Log, slug: str) -> None:
     log = {"step": np.arange(400), "loss": 2.0 + 1e-3 * np.arange(400), **more}
@@ -134,29 +135,10 @@ def test_on_a_sparse_log_the_last_window_holds_enough_losses(count: int, verdict
     assert "at each of the last 20 losses (the log is sparse)" in answer.because
 
 
-def test_a_learning_rate_that_is_higher_at_the_end_of_the_window_has_increased() -> None:
-    log = {"step": np.arange(400), "loss": 2.0 + 1e-3 * np.arange(400)}
-    log["lr"] = np.where(np.arange(400) < 350, 1e-3, 2e-3)
-    assert literal(log).diagnosis.slug == "divergence-lr-rising"
-
-
 def test_weight_norms_that_are_logged_too_seldom_for_the_window_get_a_longer_one() -> None:
     log = {"step": 300 * np.arange(60), "loss": 2.0 + 1e-3 * np.arange(60)}
     log["weight_norm/a"] = np.geomspace(1, 1e9, 60)
     assert literal(log).diagnosis.slug == "divergence-weight-norm-climbing"
-
-
-def test_to_the_letter_nothing_is_said_of_the_noise(calm: Callable[..., Log]) -> None:
-    spiky, still = literal(calm(3000, seed=1)), literal(quiet(), dtype="fp32")
-    assert spiky.diagnosis.slug.startswith("spike-")
-    for report in (spiky, still):
-        answer = next(one for one in report.tree.answers if one.question == "Q2.1")
-        assert "noise" not in answer.because
-        assert not {"family_size", "family_limit"} & set(answer.measured)
-    assert still.diagnosis.summary == (
-        "800 losses from step 0 to 799: no NaN, no loss above μ+3σ, no rise at every step of the "
-        "last 200; only the tree was checked."
-    )
 
 
 def test_what_a_thousand_spikes_are_held_against_is_measured_once(

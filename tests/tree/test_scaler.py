@@ -77,26 +77,6 @@ def test_a_scaler_that_calibrates_and_probes_is_working(
     assert report.diagnosis.slug == "healthy"
 
 
-@pytest.mark.parametrize("scaler", [MEGATRON, DEEPSPEED], ids=["Megatron", "DeepSpeed"])
-def test_hysteresis_counts_an_overflow_of_which_the_scale_says_nothing(
-    calm: Callable[..., Log], scaler: dict[str, Any]
-) -> None:
-    report = diagnose(train(calm(5000), Scaler(**scaler), lambda at: 2.0**14))
-    answer = next(a for a in report.tree.answers if a.question == "Q3.2")
-    assert answer.verdict == "no"
-    assert "the scaler works" in answer.because
-
-
-def test_the_many_overflows_of_a_start_at_2_to_the_32_are_calibration(
-    calm: Callable[..., Log],
-) -> None:
-    report = diagnose(train(calm(2500), Scaler(**MEGATRON), lambda at: 2.0**15))
-    answer = next(a for a in report.tree.answers if a.question == "Q3.2")
-    assert answer.measured["while_calibrating"] >= 17
-    assert answer.measured["later"] <= 4
-    assert report.diagnosis.slug == "healthy"
-
-
 def test_a_scale_below_one_has_collapsed(calm: Callable[..., Log]) -> None:
     falling = Scaler(**TORCH)
     log = train(calm(), falling, lambda at: 2.0**17 if at < 400 else 0.0)
@@ -160,29 +140,18 @@ def test_a_scaler_that_rests_at_its_floor_is_at_work(
         assert (slug != "loss-scale-collapsed") == is_at_work
 
 
-def test_overflows_under_a_constant_scale_are_a_static_scale(calm: Callable[..., Log]) -> None:
-    log = calm()
-    log["loss_scale"] = np.full(800, 1024.0)
-    log["grad_norm"][[100, 300, 500]] = np.inf
-    report = diagnose(log)
-    assert report.diagnosis.slug == "loss-scale-static"
-    assert report.diagnosis.step == 100
-    assert "instead of the constant 1024" in report.diagnosis.first_action
-
-
-def test_two_overflows_under_a_constant_scale_are_too_few_to_speak_of(
-    calm: Callable[..., Log],
+@pytest.mark.parametrize(
+    ("overflows", "slug"),
+    [([100, 300, 500], "loss-scale-static"), ([100, 300], "healthy"), ([], "healthy")],
+)
+def test_three_overflows_under_a_constant_scale_are_a_static_scale(
+    calm: Callable[..., Log], overflows: list[int], slug: str
 ) -> None:
     log = calm() | {"loss_scale": np.full(800, 1024.0)}
-    log["grad_norm"][[100, 300]] = np.inf
-    report = diagnose(log)
-    assert report.diagnosis.slug == "healthy"
-    answer = next(a for a in report.tree.answers if a.question == "Q3.2")
-    assert "2 overflows: too few to judge" in answer.because
-
-
-def test_a_constant_scale_without_overflows_is_fine(calm: Callable[..., Log]) -> None:
-    assert diagnose(calm() | {"loss_scale": np.full(800, 1024.0)}).diagnosis.slug == "healthy"
+    log["grad_norm"][overflows] = np.inf
+    found = diagnose(log).diagnosis
+    assert found.slug == slug
+    assert found.step == (100 if slug == "loss-scale-static" else None)
 
 
 def test_the_constant_scale_of_one_that_bf16_prints_is_no_static_scale(
@@ -549,16 +518,6 @@ def test_an_overflow_is_counted_once_where_the_scale_is_logged_less_often(
     for scales in (log["loss_scale"], rare):
         evidence = diagnose(log | {"loss_scale": scales}).diagnosis.evidence
         assert evidence["overflows"] == overflows
-
-
-def test_of_a_scale_that_was_not_logged_it_is_not_said_that_the_scaler_works() -> None:
-    norms = np.ones(400)
-    norms[200] = np.inf
-    log = {"step": np.arange(400), "loss": np.linspace(3, 2, 400), "grad_norm": norms}
-    report = stabdiag.diagnose(log, manifest={"dtype": "fp16"})
-    answer = next(one for one in report.tree.answers if one.question == "Q3.2")
-    assert answer.verdict == "no"
-    assert answer.because.endswith("explains 0.2: normal for a working scaler")
 
 
 def test_a_record_that_tells_of_many_skipped_steps_takes_no_memory_for_each(

@@ -193,15 +193,6 @@ def test_an_attempt_that_goes_on_from_before_an_error_is_left_alone(
     assert watch.returncode == 0
 
 
-def test_a_zombie_ends_the_watch(lines: Lines, tmp_path: Path) -> None:
-    log = tmp_path / "run.jsonl"
-    log.write_text("".join(lines(300)), encoding="utf-8")
-    with zombie() as number, watching(log, "--pid", number) as watch:
-        _, err = watch.communicate(timeout=60)
-    assert watch.returncode == 0
-    assert "the process has ended" in err
-
-
 @pytest.mark.parametrize("signalled", [signal.SIGTERM, signal.SIGINT])
 def test_a_watch_that_is_stopped_leaves_the_job_alone(
     lines: Lines, tmp_path: Path, signalled: signal.Signals

@@ -142,11 +142,6 @@ def test_a_pipe_that_comes_later_is_read(tmp_path: Path, lines: Callable[..., li
         assert rows(source) == 30
 
 
-def test_what_cannot_be_watched_is_refused() -> None:
-    with pytest.raises(LogError, match="a URL cannot be watched"):
-        open_source(["mlflow://abc"], Asked(format=None, wanted=every_column))
-
-
 def test_a_log_that_is_cut_back_and_goes_on_is_what_the_file_holds(
     tmp_path: Path, lines: Callable[..., list[str]]
 ) -> None:

@@ -173,6 +173,17 @@ def test_epochs_are_steps_where_there_is_nothing_finer(put):
         "".join(f"step {(n * 37) % 100} loss {n}\n" for n in range(100)),
         "def loss(step):\n    loss = 0.0\n    return loss\n" * 20,
         "I am at a loss: 3 steps\n" * 20,
+        log("Epoch {n} Time cost={loss}"),
+        log("step {n} batch_cost: {loss}"),
+        log("step {n} mse_count: 5.0"),
+        "At epoch 3 the loss is nan, with lr: 0.1.",
+        "step 3 loss: 2.5 lr: 0.1 acc: 0.2 n: 1",
+        "It says\nstep 3 loss: nan lr: 0.1 acc: 0.2 n: 1\n" + "and then, the loss: 0.5\n" * 3,
+        "step 1 loss 2.5\nstep 1 loss 2.4\n",
+        "step 2 loss 2.5\nstep 1 loss 2.4\n",
+        "at step 10 the loss: 2.5 was high\nlater, by step 20, lr: 0.1 and a loss: 2.4 were seen\n",
+        "3/10 loss 2.5\n4/10 loss 2.4\n",
+        "(3/8) epoch 1, batch 115350, loss 2.5\n(4/8) epoch 1, batch 115350, loss 2.4\n",
     ],
 )
 def test_no_evidence(text):
@@ -263,20 +274,6 @@ def test_an_excerpt_of_two_lines(values, read, lines, steps):
 
 
 @pytest.mark.parametrize(
-    "text",
-    [
-        "step 1 loss 2.5\nstep 1 loss 2.4\n",
-        "step 2 loss 2.5\nstep 1 loss 2.4\n",
-        "at step 10 the loss: 2.5 was high\nlater, by step 20, lr: 0.1 and a loss: 2.4 were seen\n",
-        "3/10 loss 2.5\n4/10 loss 2.4\n",
-        "(3/8) epoch 1, batch 115350, loss 2.5\n(4/8) epoch 1, batch 115350, loss 2.4\n",
-    ],
-)
-def test_two_lines_that_are_no_excerpt(text):
-    assert not recognises(text.encode(), whole=True)
-
-
-@pytest.mark.parametrize(
     ("line", "name"),
     [
         ("Step {n}/100; acc:  58.42; ppl:  7.46; xent: {loss}; lr: 0.00030", "loss"),
@@ -309,13 +306,6 @@ def test_a_lower_bound_below_zero_is_turned_into_a_loss(values, read):
 
 def test_a_bound_that_is_printed_as_a_loss_is_one(values):
     assert values("text", log("Epoch {n} ELBO: {loss}"))["loss"][0] == 3.99
-
-
-@pytest.mark.parametrize(
-    "line", ["Epoch {n} Time cost={loss}", "step {n} batch_cost: {loss}", "step {n} mse_count: 5.0"]
-)
-def test_what_is_no_loss_by_another_name(line):
-    assert not recognises(log(line).encode(), whole=True)
 
 
 def test_a_loss_goes_before_one_by_another_name(values):
@@ -531,19 +521,6 @@ def test_a_counter_of_the_training_goes_before_that_of_an_evaluation(values):
 def test_one_line_is_enough_if_its_loss_is_not_finite(put, line, step):
     diagnosis = stabdiag.diagnose(put(f"{line}\n")).diagnosis
     assert (diagnosis.slug, diagnosis.step) == ("nan-dtype-unknown", step)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "At epoch 3 the loss is nan, with lr: 0.1.",
-        "step 3 loss: 2.5 lr: 0.1 acc: 0.2 n: 1",
-        "It says\nstep 3 loss: nan lr: 0.1 acc: 0.2 n: 1\n" + "and then, the loss: 0.5\n" * 3,
-    ],
-    ids=["prose", "finite", "quoted in prose"],
-)
-def test_one_line_that_is_no_log(text):
-    assert not recognises(text.encode(), whole=True)
 
 
 @pytest.mark.parametrize("word", ["Época", "época", "Epoca", "Epoche", "Époque"])
