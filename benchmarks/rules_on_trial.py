@@ -80,7 +80,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         name="stands out",
         purpose="a rise that came back reached five deviations",
-        off={f"{STATS}.spikes:_STANDS_OUT": 0.0},
+        off={f"{STATS}.spikes:CLEAR": 0.0},
     ),
     Rule(
         name="stretches",
@@ -136,11 +136,6 @@ RULES: tuple[Rule, ...] = (
         off={f"{TREE}.measure:_climbs_before": always(False)},
     ),
     Rule(
-        name="climb beside a jump",
-        purpose="a climb far smaller than the jump does not explain it",
-        off={f"{TREE}.measure:_SHARE_OF_JUMP": 0.0},
-    ),
-    Rule(
         name="climbs on",
         purpose="a jump after which the loss goes on to twice as high begins a climb",
         off={f"{TREE}.measure:_climbs_on": always(False)},
@@ -166,7 +161,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         name="blown up",
         purpose="what blew up tells nothing of what is usual",
-        off={f"{STATS}.rise:_BLOWN": 1e99},
+        off={f"{STATS}.rise:BLOWN": 1e99},
         needed="a loss that jumps between 1e4 and 1e24",
     ),
     Rule(

@@ -17,8 +17,8 @@ import numpy as np
 from stabdiag.model.roles import hardens, is_weight
 from stabdiag.model.text import num
 from stabdiag.stats.levels import beginning
-from stabdiag.stats.quantiles import median, usual_gap
-from stabdiag.stats.rise import Rise, net_rise
+from stabdiag.stats.quantiles import BESIDE, NEARLY, median, usual_gap
+from stabdiag.stats.rise import BLOWN, Rise, net_rise
 from stabdiag.stats.trend import mann_kendall
 from stabdiag.tree.changes import Change, named, near_spike
 from stabdiag.tree.rises import is_clear, rise_of
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 # What is logged as a mean, or with a delay, shows a change so many points late at most. Fewer
 # losses after a jump tell nothing of it, and fewer over a ramp nothing of its course.
 _FOUND_WITHIN = 2
-_FEWEST = 5
 _SHORT = 20
 
 # The later losses lie below the level at which the run began, by this share of what was learned:
@@ -42,11 +41,9 @@ _SHORT = 20
 # the jump, but for this chance.
 _KEPT = 0.05
 _RISES = 0.1
-_BY_CHANCE = 0.001
 
 # A setting is on the move until it is this near to its last value, in parts of its range. What
 # changes fewer times than this steps: its jumps are shifts.
-_NEAR = 0.01
 _MOVES = 4
 
 # So much of a change goes with the rise. A rise goes with a change if it is nowhere farther off its
@@ -62,7 +59,6 @@ _PARTS = 10
 # excused by nothing but a reward that rose.
 _LOST = 0.25
 _SILENT = 0.1
-_EXPLODED = 10.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,7 +121,7 @@ def shifts_of(run: Run, spikes: Sequence[Spike]) -> tuple[Shift, ...]:
         # §4 looks at what comes after the jump has come to rest, if it can.
         over = min(until, end if n - end >= run.rise_window else n)
         weighs = any(change.weighs for change in changes)
-        if changes and _keeps_and_rests(x, spike, over, weighs=weighs):
+        if changes and _keeps_and_rests(run, spike, over, weighs=weighs):
             shift = Shift(spike=spike, level=median(x[spike.onset : end]), changes=changes)
             if not _jumps_elsewhere(run, shift):
                 found.append(shift)
@@ -133,21 +129,22 @@ def shifts_of(run: Run, spikes: Sequence[Spike]) -> tuple[Shift, ...]:
     return tuple(reversed(found))
 
 
-def _keeps_and_rests(x: Floats, spike: Spike, until: int, *, weighs: bool) -> bool:
+def _keeps_and_rests(run: Run, spike: Spike, until: int, *, weighs: bool) -> bool:
     """Tell whether the later losses keep some of what was learned, and rise no more.
 
     What is new may be as bad as at the beginning at first, and be learned; a part of the loss that
     weighs more may lift it by any height. Of a few losses after a jump nothing is known.
     """
-    if until - spike.onset < _FEWEST:
+    if until - spike.onset < BESIDE:
         return False
+    x, significance = run.loss.values, run.limits.divergence.significance
     later = x[(spike.onset + until) // 2 : until]
     begin = beginning(x)
     if not weighs and median(later) >= begin - _KEPT * (begin - spike.base):
         return False
     half = len(later) // 2
     rise = median(later[half:]) - median(later[:half])
-    return rise <= _RISES * (median(later) - spike.base) or mann_kendall(later) >= _BY_CHANCE
+    return rise <= _RISES * (median(later) - spike.base) or mann_kendall(later) >= significance
 
 
 def _jumps_elsewhere(run: Run, shift: Shift) -> bool:
@@ -174,7 +171,7 @@ def _turns(run: Run, norm: Series, onset: int, after: int, ratio: float) -> bool
     first = run.at(max(onset - _FOUND_WITHIN, 0))
     last = run.at(min(onset + after, len(run.loss) - 1))
     begin, end = np.searchsorted(norm.steps, [first, last])
-    before, later = norm.values[max(begin - _FEWEST, 0) : begin], norm.values[begin : end + 1]
+    before, later = norm.values[max(begin - BESIDE, 0) : begin], norm.values[begin : end + 1]
     if not (len(before) and len(later)):
         return False
     low, high = sorted(map(abs, (median(before), median(later[len(later) // 2 :]))))
@@ -198,7 +195,7 @@ def _ramp(
     course = _course(run, setting)
     if course is None or len(course) <= _SHORT:
         return None
-    n, near = len(course), _NEAR * np.ptp(course)
+    n, near = len(course), NEARLY * np.ptp(course)
     until = int(np.flatnonzero(np.abs(course - course[-1]) > near)[-1]) + 1
     if n - until < run.rise_window:
         until = n
@@ -365,4 +362,4 @@ def _is_lost(run: Run, fall: Rise) -> bool:
 
 
 def _explodes(x: Floats) -> bool:
-    return median(x[-max(len(x) // 10, 1) :]) > _EXPLODED * median(np.abs(x))
+    return median(x[-max(len(x) // 10, 1) :]) > BLOWN * median(np.abs(x))
