@@ -136,6 +136,11 @@ RULES: tuple[Rule, ...] = (
         off={f"{TREE}.measure:_climbs_before": always(False)},
     ),
     Rule(
+        name="climb beside a jump",
+        purpose="a climb far smaller than the jump does not explain it",
+        off={f"{TREE}.measure:_SHARE_OF_JUMP": 0.0},
+    ),
+    Rule(
         name="climbs on",
         purpose="a jump after which the loss goes on to twice as high begins a climb",
         off={f"{TREE}.measure:_climbs_on": always(False)},

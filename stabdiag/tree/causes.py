@@ -21,11 +21,13 @@ if TYPE_CHECKING:
 # loader numbers its batches, and a setting that changes is no step.
 ALL_ALONG = 0.1
 
-# More jumps of the learning rate than this are its schedule; more changes of a setting, no steps.
+# More jumps of the learning rate than this are its schedule.
 _FEW = 2
 
-# A rate that changes by the same so often has few digits, give or take this share of the last: one
-# that was printed with six decimals, as llm.c does.
+# A setting that changes more often than this, and all along, has no steps.
+_FEW_CHANGES = 3
+
+# A rate of few digits, such as llm.c prints with six decimals, has no more units than this.
 _MOST_UNITS = 1e6
 
 # A setting that was not logged for so many losses was logged where it changed.
@@ -249,7 +251,7 @@ def stepped_settings(history: History) -> list[Series]:
     found = []
     for one in history.group("setting").values():
         count = np.count_nonzero(one.values[1:] != one.values[:-1])
-        if count <= max(ALL_ALONG * len(history.finite("loss")), _FEW):
+        if count <= max(ALL_ALONG * len(history.finite("loss")), _FEW_CHANGES):
             found.append(one)
     return found
 

@@ -31,19 +31,19 @@ if TYPE_CHECKING:
     from stabdiag.stats.shape import Spike
     from stabdiag.tree.run import Run
 
-# What is logged as a mean, or with a delay, shows a change so many points late at most. Fewer
-# losses after a jump tell nothing of it, and fewer over a ramp nothing of its course.
+# What is logged as a mean, or with a delay, shows a change so many points late at most.
 _FOUND_WITHIN = 2
+
+# Fewer losses over a ramp tell nothing of its course.
 _SHORT = 20
 
 # The later losses lie below the level at which the run began, by this share of what was learned:
 # those of a model that is back at chance do not. They go on rising if they do so by this share of
-# the jump, but for this chance.
+# the jump, and significantly.
 _KEPT = 0.05
 _RISES = 0.1
 
-# A setting is on the move until it is this near to its last value, in parts of its range. What
-# changes fewer times than this steps: its jumps are shifts.
+# A setting that changes fewer times than this goes by steps: its jumps are shifts.
 _MOVES = 4
 
 # So much of a change goes with the rise. A rise goes with a change if it is nowhere farther off its
@@ -55,8 +55,7 @@ _PARTS = 10
 
 # A reward has fallen if this share of it is lost, or of what the run had won: how well a policy
 # plays goes up and down by a tenth all the time. It tells of the whole run if this share of the run
-# is left after its last record. A loss that ends so many times as high as it was in the middle is
-# excused by nothing but a reward that rose.
+# is left after its last record.
 _LOST = 0.25
 _SILENT = 0.1
 
@@ -362,4 +361,5 @@ def _is_lost(run: Run, fall: Rise) -> bool:
 
 
 def _explodes(x: Floats) -> bool:
+    # Nothing but a reward that rose excuses a loss that ends so far above its middle.
     return median(x[-max(len(x) // 10, 1) :]) > BLOWN * median(np.abs(x))

@@ -22,6 +22,12 @@ if TYPE_CHECKING:
     from stabdiag.tree.comparable import Ramp, Reward, Shift
     from stabdiag.tree.run import Run
 
+# A jump is but the beginning of a climb if its level is so many times as high in the end.
+_TO_COME = 2.0
+
+# A climb that made less than this share of a jump's height does not explain the jump.
+_SHARE_OF_JUMP = 0.05
+
 
 @dataclass(frozen=True, kw_only=True)
 class Measures:
@@ -169,7 +175,7 @@ def _climbs_before(run: Run, jump: Spike, spikes: Sequence[Spike], shifts: Seque
         return False
     if has_rising_lr(run, rise):
         return True
-    return is_clear(run, rise)
+    return is_clear(run, rise) and rise.amount > _SHARE_OF_JUMP * jump.height
 
 
 def _climbs_on(run: Run, jump: Spike, spikes: Sequence[Spike], shifts: Sequence[Shift]) -> bool:
@@ -184,7 +190,7 @@ def _climbs_on(run: Run, jump: Spike, spikes: Sequence[Spike], shifts: Sequence[
         return False
     levels = medians(after[: len(after) // span * span].reshape(-1, span)) - jump.base
     first = max(levels[0], 0.0)
-    if levels[1] <= TIMES_AS_HIGH * first:
+    if levels[1] <= TIMES_AS_HIGH * first or levels.max() <= _TO_COME * first:
         return False
     part = slice(_comparable_from(jump.onset, shifts), len(run.loss))
     rise = rise_of(run, part, spikes)
