@@ -80,7 +80,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         name="stands out",
         purpose="a rise that came back reached five deviations",
-        off={f"{STATS}.spikes:_STANDS_OUT": 0.0},
+        off={f"{STATS}.spikes:CLEAR": 0.0},
     ),
     Rule(
         name="stretches",
@@ -166,7 +166,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         name="blown up",
         purpose="what blew up tells nothing of what is usual",
-        off={f"{STATS}.rise:_BLOWN": 1e99},
+        off={f"{STATS}.rise:BLOWN": 1e99},
         needed="a loss that jumps between 1e4 and 1e24",
     ),
     Rule(

@@ -264,15 +264,14 @@ def serve() -> None:
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # a stray print is no answer
     without_pandas()
-    from stabdiag.scan import work  # noqa: F401 - before memory is frozen
-
     nowhere = open(os.devnull, "w")  # noqa: SIM115, PTH123 - open to the end
     _impatient.append(partial(_dies_late, nowhere))
-    gc.freeze()
-    gc.disable()
     with suppress(BrokenPipeError):
         while size := int.from_bytes(calls.read(8), "little"):
             call, args, kwargs = pickle.loads(calls.read(size))
+            if gc.isenabled():  # the first call has imported what all of them need
+                gc.freeze()
+                gc.disable()
             answer: tuple[object, Exception | None]
             try:
                 answer = call(*args, **kwargs), None

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stabdiag.stats.quantiles import IN_A_ROW
+
 if TYPE_CHECKING:
     from stabdiag.model.arrays import Floats, Ints, Mask
-
-# A value is constant if it stays for so many points, before a change and after it.
-_HELD = 3
 
 # How often something changes is told by so many points on either side, and by so many times as many
 # as lie as near as the change does.
@@ -82,8 +81,9 @@ def nearest(low: Ints, high: Ints, onset: Onset) -> Near | None:
 
 def _is_step(low: Ints, high: Ints) -> Mask:
     """Tell which changes part two constant values; the last one may lie at the very end."""
-    before = np.diff(high, prepend=0) >= _HELD
-    after = np.append(np.diff(low) >= _HELD, True)
+    # A value is constant if it stays for some points, before a change and after it.
+    before = np.diff(high, prepend=0) >= IN_A_ROW
+    after = np.append(np.diff(low) >= IN_A_ROW, True)
     both: Mask = before & after
     return both
 

@@ -7,27 +7,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.stats.quantiles import MAD_TO_SIGMA, median, medians, robust_sigma
+from stabdiag.stats.quantiles import BESIDE, ENOUGH, MAD_TO_SIGMA, median, medians, robust_sigma
 
 if TYPE_CHECKING:
     from stabdiag.model.arrays import Floats, Ints
 
-# A median needs no more points than this: of longer stretches every so many-th is taken.
-_ENOUGH = 1000
-
-# The level at which a run began is the highest of so many losses: it soon falls.
-_BEGIN = 5
-
 # Of each block a tenth at either end is left out: of fewer points than these, none.
 _TENTH = 10
 
-# The mean distance from the mean in deviations, for normal noise, as a factor; so many points are
-# enough to know it by.
+# The mean distance from the mean in deviations, for normal noise, as a factor.
 _MEAN_TO_SIGMA = float(np.sqrt(np.pi / 2))
-_POINTS = 100_000
-
-# So many levels before a rise are enough to know their noise by.
-CALM_LEVELS = 8
 
 # The level's own changes are taken from so many points before a jump, the range that its levels
 # span from so many stretches of all of them.
@@ -37,7 +26,8 @@ _STRETCHES = 20
 
 def beginning(x: Floats) -> float:
     """Return the level at which a series began, shape (n,), finite, n at least 1, in its unit."""
-    return float(x[:_BEGIN].max())
+    # The highest of its first losses: a loss soon falls.
+    return float(x[:BESIDE].max())
 
 
 def levels(x: Floats, stretches: int) -> Floats:
@@ -54,7 +44,7 @@ def levels(x: Floats, stretches: int) -> Floats:
     count = min(stretches, len(x))
     size = len(x) // count
     grid = x[len(x) - count * size :].reshape(count, size)
-    return medians(grid[:, :: max(size // _ENOUGH, 1)])
+    return medians(grid[:, :: max(size // ENOUGH, 1)])
 
 
 def block_levels(x: Floats, size: int) -> tuple[Floats, Ints]:
@@ -115,7 +105,7 @@ def noise_of_means(x: Floats, size: int, which: slice) -> float:
     ``level_noise``, is too small then.
     """
     blocks = x.reshape(-1, size)[which]
-    blocks = blocks[:: -(-blocks.size // _POINTS)]
+    blocks = blocks[:: -(-blocks.size // ENOUGH)]
     apart = np.abs(blocks - blocks.mean(axis=1, keepdims=True)).mean()
     return float(apart) * _MEAN_TO_SIGMA / float(np.sqrt(2 * size))
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.stats.quantiles import medians, typical
+from stabdiag.stats.quantiles import CLEAR, TELLING, medians, typical
 from stabdiag.stats.rolling import Baseline, median_before
 from stabdiag.stats.tails import FAR_OUT
 
@@ -23,7 +23,6 @@ APART = 2
 # An excursion is compared with another if its score reaches this share of the other's, or is clear
 # in itself. Heights alone would not do: they are larger at the start of a run, where noise is.
 _SHARE_OF_SCORE = 0.3
-_CLEAR = 5.0
 
 # A peak recurs if others reach half of its height: one other for a single point, two for a stretch,
 # and one in so many points of a long log. Two or three points with nothing between them and the
@@ -41,7 +40,7 @@ _MOST = 64
 # many of the next scores below the gap; between so many and so many may lie above it together. The
 # prior for the inverse of the index counts as much as five scores, and is a little heavier than the
 # normal distribution is at three deviations.
-_BY_CHANCE = 0.05
+BY_CHANCE = 0.05
 _BELOW = (10, 30)
 _TOGETHER = (3, 16)
 _PRIOR = 5
@@ -52,12 +51,10 @@ _PRIOR_MEAN = 0.15
 _STRETCH_SHARE = 0.6
 _COMPARED = 4096
 
-# Each has to lie above the median of the three before it, by this share of its height.
+# A spike has left its level where it has made this share of its height. Noise that it is compared
+# with has left the median of the three before it.
 _BEFORE = np.arange(1, 4)
-_UP = 0.25
-
-# A level of fewer points than this is none to compare excursions by.
-_FEWEST = 8
+LEFT = 0.25
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -84,7 +81,7 @@ class Excursions:
 
         Rises from a level above ``highest`` do not count: there the run is broken already.
         """
-        clear = self.scores >= min(_SHARE_OF_SCORE * score, _CLEAR)
+        clear = self.scores >= min(_SHARE_OF_SCORE * score, CLEAR)
         shares: Floats = self.heights[self._outside(first, last, highest) & clear] / height
         return shares
 
@@ -114,7 +111,7 @@ class Excursions:
         found = []
         for i in np.argsort(-self.heights)[:_MOST].tolist():
             place, score = int(self.places[i]), float(self.scores[i])
-            if self.rises[i] and score >= _CLEAR:
+            if self.rises[i] and score >= CLEAR:
                 others = self.others(self.heights[i], score, place - APART, place + window)
                 if not (others >= ALONE).any():
                     found.append(place)
@@ -133,7 +130,7 @@ class Excursions:
         fewest, most = _TOGETHER
         together = min(max(fewest, self.points // _POINTS), most)
         return any(
-            _chance_of_gap(scores[: above + depth + 1], above) <= _BY_CHANCE / above / len(_BELOW)
+            _chance_of_gap(scores[: above + depth + 1], above) <= BY_CHANCE / above / len(_BELOW)
             for above in range(rank, together + 1)
             for depth in _BELOW
         )
@@ -228,7 +225,7 @@ class Residuals:
         """
         values = self.level[: len(self.heights)] + self.heights
         before = np.maximum(where[:, np.newaxis] - self.width * _BEFORE, 0)
-        return values[where] - medians(values[before]) > _UP * self.heights[where]
+        return values[where] - medians(values[before]) > LEFT * self.heights[where]
 
     @cached_property
     def _highest(self) -> Ints:
@@ -282,5 +279,5 @@ def _settled(level: Floats, first: int) -> int:
     far its noise goes.
     """
     usual = typical(level[first:])
-    begin = min(_FEWEST, first)
+    begin = min(TELLING, first)
     return begin + int(np.argmax(level[begin:] <= usual + (level[begin] - usual) / 4))

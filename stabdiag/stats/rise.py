@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stabdiag.stats.levels import (
-    CALM_LEVELS,
     block_levels,
     level_noise,
     moving_means,
     noise_of_means,
     pair_means,
 )
-from stabdiag.stats.quantiles import diff_sigma, median
+from stabdiag.stats.quantiles import TELLING, diff_sigma, median
 from stabdiag.stats.trend import mann_kendall
 
 if TYPE_CHECKING:
@@ -32,7 +31,7 @@ FEWEST = 10
 # before far behind: by this many times its range, and to so many times its height; less is enough
 # for many points, and more is needed after a single one. Chosen on pieces of 3 to 19 losses, cut
 # out of healthy runs: one in five hundred is called a rise.
-_RANGES = 3.0
+RANGES = 3.0
 _TIMES, _TIMES_OF_MANY, _TIMES_OF_ONE = 10.0, 2.0, 100.0
 _MANY = 5
 
@@ -42,7 +41,7 @@ _LEVEL_SIGMAS = 3.0
 _WANDERS = 2.0
 
 # A loss that ends so many times as far above its best level as it ever fell has blown up.
-_BLOWN = 10.0
+BLOWN = 10.0
 
 # A climb has begun where this share of it was made: by means whose deviation is less than that by
 # this factor.
@@ -138,7 +137,7 @@ def _left_behind(x: Floats) -> Rise | None:
     count = np.arange(n - 1, 0, -1)
     times = np.where(count < _MANY, _TIMES, _TIMES_OF_MANY)
     times[:1] = _TIMES_OF_ONE
-    left = (count > 1) & (high > 0) & (low > times * high) & (low > high + _RANGES * span)
+    left = (count > 1) & (high > 0) & (low > times * high) & (low > high + RANGES * span)
     if not left.any():
         return None
     first = int(np.argmax(left)) + 1
@@ -172,15 +171,15 @@ def _at_scale(x: Floats, window: int, size: int, recent: float, deviation: float
     near = best + _last_near(up[: crest - best + 1], 0.2 * high)
     drawup = levels[: best + 1] - np.minimum.accumulate(levels[: best + 1])
     # The noise of a run that diverges grows with it: the part before tells what is usual.
-    calm = slice(0, near + 1 if near >= CALM_LEVELS else len(levels))
+    calm = slice(0, near + 1 if near >= TELLING else len(levels))
     # While it comes down from above where it ends, a loss bends more than its noise does.
     down = int(np.argmax(levels <= low[-1]))
-    if calm.stop - down >= CALM_LEVELS:
+    if calm.stop - down >= TELLING:
         calm = slice(down, calm.stop)
     progress = max(median(x[: max(window // 20, 3)]) - float(low[best]), 0.0)
     # What blew up bursts as low as it likes: only what came before it left for good is usual.
     left = best + _last_near(up, progress)
-    if float(up[-1]) > _BLOWN * progress > 0 and CALM_LEVELS <= left < near:
+    if float(up[-1]) > BLOWN * progress > 0 and TELLING <= left < near:
         calm, near = slice(0, left + 1), left
     noise = max(level_noise(levels[calm]), noise_of_means(x[starts[0] :], size, calm))
     bar = max(_LEVEL_SIGMAS * noise, _WANDERS * float(drawup.max(initial=0.0)))
@@ -225,7 +224,7 @@ def climb_onset(x: Floats, rise: Rise, size: int) -> int:
     # What ends a million times as high had left its level long before a tenth of that.
     share = min(_BEGUN * rise.amount, max(_BEGUN * rise.progress, rise.bar))
     # The noise of a run that diverges grows with it.
-    noise = level_noise(block_levels(x[: max(rise.onset, CALM_LEVELS * size)], size)[0])
+    noise = level_noise(block_levels(x[: max(rise.onset, TELLING * size)], size)[0])
     wide = round(size * min(_STANDS_OUT * noise / share, len(climbing)) ** 2)
     levels = moving_means(climbing, max(min(wide, len(climbing) // 4), size))
     bar = levels.min() + share

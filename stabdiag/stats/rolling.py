@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
-from stabdiag.stats.quantiles import MAD_TO_SIGMA, median, medians, typical
+from stabdiag.stats.quantiles import ENOUGH, MAD_TO_SIGMA, NOUGHT, median, medians, typical
 
 if TYPE_CHECKING:
     from stabdiag.model.arrays import Floats
@@ -24,12 +24,7 @@ _MOST_SORTED = 1_000_000
 # The level follows at least so many points: fewer are noisier than what they follow.
 _SHORTEST = 12
 
-# A deviation is at least this share of what the level has spanned so far, or while it stood still
-# of the point's distance from it. What the run blows up to later tells nothing of the noise before.
-NOUGHT = 1e-9
-
-# Values were rounded if at most this share of the last so many are distinct.
-_SAMPLE = 10_000
+# Values were rounded if at most this share of the last ones are distinct.
 _FEW_VALUES = 0.2
 
 
@@ -147,6 +142,8 @@ def baseline(x: Floats, window: int) -> Baseline:
     level = level + lag
     sigma = median_before(np.abs(x - level), window) * MAD_TO_SIGMA
     floor = max(0.1 * typical(sigma[1:]), rounding(x), 1e-300)
+    # A deviation is at least a share of what the level has spanned so far, or while it stood still
+    # of the point's distance from it. What comes later tells nothing of the noise before.
     so_far = np.maximum.accumulate(level) - np.minimum.accumulate(level)
     nought = NOUGHT * np.where(so_far > 0, so_far, np.abs(x - level))
     return Baseline(level=level, sigma=np.fmax(sigma, np.maximum(floor, nought)))
@@ -158,8 +155,8 @@ def rounding(x: Floats) -> float:
     A loss that was logged to one digit stands still and then moves by a whole step: a deviation
     smaller than the step would make a spike of every move.
     """
-    values, counts = np.unique(x[-_SAMPLE:], return_counts=True)
-    if len(values) > _FEW_VALUES * min(len(x), _SAMPLE):
+    values, counts = np.unique(x[-ENOUGH:], return_counts=True)
+    if len(values) > _FEW_VALUES * min(len(x), ENOUGH):
         return 0.0
     # What was seen once or twice may be a spike above a constant.
     usual = values[counts > 2]

@@ -6,19 +6,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stabdiag.stats.quantiles import IN_A_ROW, TELLING
+
 if TYPE_CHECKING:
     from stabdiag.model.arrays import Floats
 
-# Slopes are taken over at least so many points, of a dense series over this share of the span.
-_LEAST = 3
+# Slopes are taken over some points in a row, of a dense series over this share of the span.
 _SHARE = 1 / 8
 
 # Below this share of the highest slope a series does not move fast yet.
 _SLOW = 0.5
 
-# A rise is a wave's if it takes more than so many points, and its net height is this share of the
+# A rise is a wave's if it takes enough points to tell, and its net height is this share of the
 # way that the series goes up and down in it. Noise takes one point, or goes back and forth.
-_LEAST_POINTS = 8
 _STRAIGHT = 0.9
 
 
@@ -40,7 +40,7 @@ def turn(at: Floats, x: Floats, span: float, first: float = -np.inf) -> float | 
     before = np.searchsorted(at, np.maximum(at - span, first))
     before = np.minimum(before, np.arange(len(at)))
     top = int(np.argmax(x - x[before]))
-    width = max(round(_SHARE * (top - int(before[top]))), _LEAST)
+    width = max(round(_SHARE * (top - int(before[top]))), IN_A_ROW)
     slopes = (x[width:] - x[:-width]) / (at[width:] - at[:-width])
     begin, end = int(before[top]), min(top, len(slopes))
     if begin >= end:
@@ -97,4 +97,4 @@ def _rises(x: Floats, height: float) -> list[tuple[int, int]]:
 
 def _is_smooth(rise: Floats) -> bool:
     way = float(np.abs(np.diff(rise)).sum())
-    return len(rise) > _LEAST_POINTS and float(rise[-1] - rise[0]) >= _STRAIGHT * way
+    return len(rise) > TELLING and float(rise[-1] - rise[0]) >= _STRAIGHT * way

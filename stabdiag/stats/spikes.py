@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from stabdiag.stats.peaks import ALONE, APART, Residuals, median_residuals, point_residuals
-from stabdiag.stats.quantiles import median
-from stabdiag.stats.rolling import NOUGHT, Baseline, baseline, rounding
+from stabdiag.stats.peaks import ALONE, APART, LEFT, Residuals, median_residuals, point_residuals
+from stabdiag.stats.quantiles import BESIDE, CLEAR, ENOUGH, IN_A_ROW, NOUGHT, median
+from stabdiag.stats.rise import RANGES
+from stabdiag.stats.rolling import Baseline, baseline, rounding
 from stabdiag.stats.shape import Reach, Spike, describe
 from stabdiag.stats.tails import UpperTail, declustered, medians_tail, noise_tail
 from stabdiag.stats.trend import without_line
@@ -29,18 +30,6 @@ _LEAST_STRETCH = 2.0
 # many times larger.
 _LIKELIER = 5
 
-# The tail of medians is taken from no more than about so many of them.
-_SAMPLE = 50_000
-
-# A spike that came back is reported if its peak reaches so many deviations.
-_STANDS_OUT = 5.0
-
-# A spike that came back begins where it has made this share of its height.
-_LEFT = 0.25
-
-# A loss towers above those before it if it lies so many times their range above them.
-_RANGES = 3.0
-
 # On a descent the deviation over a window is that of the way down: in a log of fewer windows than
 # these, stretches are held against a narrower one, that share of the log.
 _WINDOWS = 5
@@ -50,10 +39,8 @@ _WINDOWS = 5
 # of the last ten such windows spans beside its trend, and is that many times as high as the highest
 # of them. Of losses that are no means over an epoch, so many in a row are no single hard batch.
 _SHORT = 200
-_TOGETHER = 3
-BEFORE = 5
 _BEFORE_WINDOWS = 10
-_TIMES = 1.5
+TIMES_AS_HIGH = 1.5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,7 +90,7 @@ def find_spikes(
     n, first = len(x), reach.least
     abrupt: tuple[Spike, ...] = ()
     if of_epochs or n < _SHORT:
-        abrupt = _abrupt_spikes(x, reach, sigmas, 1 if of_epochs else _TOGETHER, atypical)
+        abrupt = _abrupt_spikes(x, reach, sigmas, 1 if of_epochs else IN_A_ROW, atypical)
     if n <= first + 1:
         return SpikeScan(
             spikes=abrupt, limit=np.inf, largest=0.0, largest_at=0, tested=0, abrupt=abrupt
@@ -131,7 +118,7 @@ def find_spikes(
         if height <= sigmas or spike.height <= least_share * spans[one.onset]:
             continue
         if not suspect[one.onset]:
-            if spike.recovered and not towers and spike.height <= _STANDS_OUT * spike.sigma:
+            if spike.recovered and not towers and spike.height <= CLEAR * spike.sigma:
                 continue
             if one.residuals.explain(one.at, spike, reach, one.limit):
                 explained_until[width] = one.at + width
@@ -221,7 +208,7 @@ def _candidates(x: Floats, single: _Noise, lasting: _Noise, suspect: Mask) -> li
     ]
     medians = median_residuals(x, lasting.base, LASTING, lasting.points)
     if medians is not None:
-        sample = medians.scores[first :: -(-len(x) // _SAMPLE)]
+        sample = medians.scores[first :: -(-len(x) // ENOUGH)]
         tail = medians_tail(lasting.tail, sample, LASTING)
         bar, places = _stretches(medians, lasting.points, tail, lasting.chance)
         if suspects:
@@ -300,7 +287,7 @@ def _towers(spike: Spike, points: Residuals, reach: Reach) -> bool:
     height = float(points.heights[spike.onset : spike.peak + 1].max())
     first, last = spike.onset - APART, spike.end + APART
     others = points.excursions.others(height, spike.score, first, last)
-    return height > _RANGES * float(np.ptp(lately)) and not (others >= ALONE).any()
+    return height > RANGES * float(np.ptp(lately)) and not (others >= ALONE).any()
 
 
 def _from_its_rise(x: Floats, spike: Spike) -> Spike:
@@ -310,7 +297,7 @@ def _from_its_rise(x: Floats, spike: Spike) -> Spike:
     """
     if not spike.recovered:
         return spike
-    up = x[spike.onset : spike.peak + 1] > spike.base + _LEFT * spike.height
+    up = x[spike.onset : spike.peak + 1] > spike.base + LEFT * spike.height
     return replace(spike, onset=spike.onset + int(np.argmax(up)))
 
 
@@ -355,19 +342,19 @@ def abrupt_rise(x: Floats, together: int) -> int | None:
     On a descent the noise over a long window is that of the way down: what was just before tells
     more. But if other rises are nearly as high, it is what the run does.
     """
-    if len(x) < BEFORE + together or x.min() <= 0:
+    if len(x) < BESIDE + together or x.min() <= 0:
         return None
     windows = np.lib.stride_tricks.sliding_window_view
-    before = windows(x[:-together], BEFORE)
+    before = windows(x[:-together], BESIDE)
     highest = before.max(axis=1)
-    up = windows(x[BEFORE:], together).min(axis=1) - highest
+    up = windows(x[BESIDE:], together).min(axis=1) - highest
     place = int(np.argmax(up))
     lately = before[max(place - _BEFORE_WINDOWS + 1, 0) : place + 1]
     spread = max(float(np.ptp(without_line(row))) for row in lately)
-    least = max(_RANGES * spread, (_TIMES - 1) * float(highest[place]))
-    others = np.concatenate([up[: max(place - 1 - together, 0)], up[place + BEFORE :]])
+    least = max(RANGES * spread, (TIMES_AS_HIGH - 1) * float(highest[place]))
+    others = np.concatenate([up[: max(place - 1 - together, 0)], up[place + BESIDE :]])
     unlike = up[place] > least and not (others >= ALONE * up[place]).any()
-    return place + BEFORE if unlike else None
+    return place + BESIDE if unlike else None
 
 
 def _abrupt_spikes(
@@ -377,8 +364,8 @@ def _abrupt_spikes(
     at = abrupt_rise(x, together)
     if at is None:
         return ()
-    before, same = x[at - BEFORE : at], np.ones(len(x))
+    before, same = x[at - BESIDE : at], np.ones(len(x))
     sigma = max(float(before.std(ddof=1)), rounding(x), NOUGHT * float(np.ptp(x[: at + 1])))
     base = Baseline(level=before.mean() * same, sigma=sigma * same)
-    spike = describe(x, base, at, replace(reach, window=BEFORE, least=BEFORE), atypical)
+    spike = describe(x, base, at, replace(reach, window=BESIDE, least=BESIDE), atypical)
     return (spike,) if spike.score > sigmas else ()

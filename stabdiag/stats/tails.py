@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.stats.quantiles import quantiles, quantiles_in_order
+from stabdiag.stats.quantiles import TELLING, quantiles, quantiles_in_order
 
 if TYPE_CHECKING:
     from stabdiag.model.arrays import Floats
@@ -22,10 +22,6 @@ FAR_OUT = 2.5
 
 # This many of the longest excursions count as one point each where the tail is fitted.
 _FEW_EVENTS = 3
-
-# A letter value needs this many points beyond it, so that a few outliers do not shape the tail
-# that is to judge them.
-_POINTS_BEYOND = 8.0
 
 # The prior tail weight, and how many points count as much as this prior: short logs cannot show how
 # heavy their noise is.
@@ -86,7 +82,8 @@ def upper_tail(ordered: Floats) -> UpperTail:
     number of points.
     """
     n = len(ordered)
-    depth = max(2, math.floor(math.log2(n / _POINTS_BEYOND)))
+    # A few outliers are not to shape the tail that is to judge them.
+    depth = max(2, math.floor(math.log2(n / TELLING)))
     chances = 0.5 ** np.arange(2, depth + 1)
     centre, *uppers = quantiles_in_order(ordered, [0.5, *(1 - chances)])
     z = np.array([-_NORMAL.inv_cdf(chance) for chance in chances])

@@ -9,30 +9,25 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stabdiag.stats.coincidence import any_again, steps_since_seen
-from stabdiag.stats.quantiles import usual_gap
+from stabdiag.stats.quantiles import BESIDE, NEARLY, usual_gap
+from stabdiag.stats.rise import FEWEST
 
 if TYPE_CHECKING:
     from stabdiag.model.arrays import Floats, Ints, Mask
     from stabdiag.model.history import History, Series
     from stabdiag.model.limits.tree import SpikeLimits
 
-# Ids that come back this often all along are how the loader numbers its batches.
-USUAL_REPEATS = 0.1
-
-# A norm that was logged after clipping lies no farther beyond the threshold, as rounding goes.
-_CLIPPED = 1.01
-
+# What happens with this share of the records happens all along: ids that come back are how the
+# loader numbers its batches, and a setting that changes is no step.
+ALL_ALONG = 0.1
 
 # More jumps of the learning rate than this are its schedule.
-_FEW_JUMPS = 2
+_FEW = 2
 
-# So many points on either side tell a schedule's own slope.
-_SLOPE = 10
+# A setting that changes more often than this, and all along, has no steps.
+_FEW_CHANGES = 3
 
-# A rate that changes by the same so often has few digits, give or take this share of the last: one
-# that was printed with six decimals, as llm.c does.
-_UNITS = 5
-_NEARLY = 0.01
+# A rate of few digits, such as llm.c prints with six decimals, has no more units than this.
 _MOST_UNITS = 1e6
 
 # A setting that was not logged for so many losses was logged where it changed.
@@ -40,10 +35,6 @@ _GAP = 20
 
 # What is written with fewer digits, here or there, has not changed.
 _ROUNDING = 1e-6
-
-# What changes with more than this share of the losses, and more than a few times, is no step.
-_OFTEN = 0.1
-_FEW = 3
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -114,7 +105,7 @@ class Causes:
             return None
         steps = self.history.series["batch_id"].steps
         found = steps[self.seen_again]
-        return found if 0 < len(found) <= USUAL_REPEATS * len(steps) else None
+        return found if 0 < len(found) <= ALL_ALONG * len(steps) else None
 
     @cached_property
     def moves(self) -> tuple[Moves, ...]:
@@ -135,7 +126,7 @@ class Causes:
     def norm_is_clipped(self) -> bool:
         """Whether the gradient norm never exceeds the clip threshold: it was logged after it."""
         norm = self.history.finite("grad_norm").values
-        return bool(self.grad_clip and norm.max(initial=0.0) <= _CLIPPED * self.grad_clip)
+        return bool(self.grad_clip and norm.max(initial=0.0) <= (1 + NEARLY) * self.grad_clip)
 
 
 def stride_of(history: History, series: Series) -> float:
@@ -186,11 +177,11 @@ def jumps(lr: Series, factor: float) -> Ints:
         return nothing
     ratios = _ratios(values, at, factor, highest_to_come(values))
     found = at[_are_jumps(values, at, ratios, factor=factor, unit=unit_of(values))]
-    if len(found) > _FEW_JUMPS:
+    if len(found) > _FEW:
         # A schedule with restarts jumps as a rule, but no higher than it had been.
         peak = np.maximum.accumulate(low) * factor
         found = found[high[found - 1] >= peak[found - 1]]
-    return lr.steps[found] if len(found) <= _FEW_JUMPS else nothing
+    return lr.steps[found] if len(found) <= _FEW else nothing
 
 
 def highest_to_come(values: Floats) -> Floats:
@@ -215,7 +206,7 @@ def _ratios(values: Floats, at: Ints, factor: float, to_come: Floats) -> Floats:
     above = low > 0
     ratios[above] = high[above] / low[above]
     stays = to_come[at] < factor * high
-    ratios[(low == 0) & (high > 0) & (at > _SLOPE) & stays] = np.inf
+    ratios[(low == 0) & (high > 0) & (at > FEWEST) & stays] = np.inf
     return ratios
 
 
@@ -229,8 +220,8 @@ def unit_of(values: Floats) -> float:
     if np.abs(values).max() >= _MOST_UNITS * unit:
         return 0.0
     counts = values / unit
-    in_units = bool((np.abs(counts - np.round(counts)) < _NEARLY).all())
-    return unit if in_units and np.sum(changes < 1.5 * unit) >= _UNITS else 0.0
+    in_units = bool((np.abs(counts - np.round(counts)) < NEARLY).all())
+    return unit if in_units and np.sum(changes < 1.5 * unit) >= BESIDE else 0.0
 
 
 def _are_jumps(values: Floats, at: Ints, ratios: Floats, *, factor: float, unit: float) -> Mask:
@@ -239,8 +230,8 @@ def _are_jumps(values: Floats, at: Ints, ratios: Floats, *, factor: float, unit:
     During a warm-up each step is a rise by a factor: one more of the same size is the schedule's.
     Of one that is written with few digits each digit is a rise: it takes more than the last.
     """
-    before = np.abs(_changes(values, at[:, np.newaxis] - 1 - np.arange(1, _SLOPE + 1)))
-    after = _changes(values, at[:, np.newaxis] + np.arange(_SLOPE))
+    before = np.abs(_changes(values, at[:, np.newaxis] - 1 - np.arange(1, FEWEST + 1)))
+    after = _changes(values, at[:, np.newaxis] + np.arange(FEWEST))
     usual = np.maximum(before.max(axis=1), after.max(axis=1))
     rises: Floats = values[at] - values[at - 1]
     are: Mask = (ratios >= factor) & (rises > np.maximum(3 * usual, 1.5 * unit))
@@ -260,7 +251,7 @@ def stepped_settings(history: History) -> list[Series]:
     found = []
     for one in history.group("setting").values():
         count = np.count_nonzero(one.values[1:] != one.values[:-1])
-        if count <= max(_OFTEN * len(history.finite("loss")), _FEW):
+        if count <= max(ALL_ALONG * len(history.finite("loss")), _FEW_CHANGES):
             found.append(one)
     return found
 

@@ -18,6 +18,7 @@ import numpy as np
 from stabdiag.model.roles import is_measured_on, is_part
 from stabdiag.model.text import clipped, listed, num, plural
 from stabdiag.stats.coincidence import Onset, nearest
+from stabdiag.stats.peaks import BY_CHANCE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,9 +28,6 @@ if TYPE_CHECKING:
     from stabdiag.stats.shape import Spike
     from stabdiag.tree.causes import Moves
     from stabdiag.tree.run import Run
-
-# Of all settings together, a change is told that would come so near with less than this chance.
-_CHANCE = 0.05
 
 _LONGEST = 40
 
@@ -96,8 +94,8 @@ def changes_near(
     told = (
         _change(one, near.number, near.off, loss.steps)
         for one, near in found
-        if near.chance * kinds(near.begin, near.end) < _CHANCE
-        and near.overall * kinds(0, n + 1) < _CHANCE
+        if near.chance * kinds(near.begin, near.end) < BY_CHANCE
+        and near.overall * kinds(0, n + 1) < BY_CHANCE
     )
     return tuple(sorted(told, key=lambda change: (change.off, -change.step)))
 

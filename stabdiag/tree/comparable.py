@@ -17,8 +17,8 @@ import numpy as np
 from stabdiag.model.roles import hardens, is_weight
 from stabdiag.model.text import num
 from stabdiag.stats.levels import beginning
-from stabdiag.stats.quantiles import median, usual_gap
-from stabdiag.stats.rise import Rise, net_rise
+from stabdiag.stats.quantiles import BESIDE, NEARLY, median, usual_gap
+from stabdiag.stats.rise import BLOWN, Rise, net_rise
 from stabdiag.stats.trend import mann_kendall
 from stabdiag.tree.changes import Change, named, near_spike
 from stabdiag.tree.rises import is_clear, rise_of
@@ -31,22 +31,19 @@ if TYPE_CHECKING:
     from stabdiag.stats.shape import Spike
     from stabdiag.tree.run import Run
 
-# What is logged as a mean, or with a delay, shows a change so many points late at most. Fewer
-# losses after a jump tell nothing of it, and fewer over a ramp nothing of its course.
+# What is logged as a mean, or with a delay, shows a change so many points late at most.
 _FOUND_WITHIN = 2
-_FEWEST = 5
+
+# Fewer losses over a ramp tell nothing of its course.
 _SHORT = 20
 
 # The later losses lie below the level at which the run began, by this share of what was learned:
 # those of a model that is back at chance do not. They go on rising if they do so by this share of
-# the jump, but for this chance.
+# the jump, and significantly.
 _KEPT = 0.05
 _RISES = 0.1
-_BY_CHANCE = 0.001
 
-# A setting is on the move until it is this near to its last value, in parts of its range. What
-# changes fewer times than this steps: its jumps are shifts.
-_NEAR = 0.01
+# A setting that changes fewer times than this goes by steps: its jumps are shifts.
 _MOVES = 4
 
 # So much of a change goes with the rise. A rise goes with a change if it is nowhere farther off its
@@ -58,11 +55,9 @@ _PARTS = 10
 
 # A reward has fallen if this share of it is lost, or of what the run had won: how well a policy
 # plays goes up and down by a tenth all the time. It tells of the whole run if this share of the run
-# is left after its last record. A loss that ends so many times as high as it was in the middle is
-# excused by nothing but a reward that rose.
+# is left after its last record.
 _LOST = 0.25
 _SILENT = 0.1
-_EXPLODED = 10.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,7 +120,7 @@ def shifts_of(run: Run, spikes: Sequence[Spike]) -> tuple[Shift, ...]:
         # §4 looks at what comes after the jump has come to rest, if it can.
         over = min(until, end if n - end >= run.rise_window else n)
         weighs = any(change.weighs for change in changes)
-        if changes and _keeps_and_rests(x, spike, over, weighs=weighs):
+        if changes and _keeps_and_rests(run, spike, over, weighs=weighs):
             shift = Shift(spike=spike, level=median(x[spike.onset : end]), changes=changes)
             if not _jumps_elsewhere(run, shift):
                 found.append(shift)
@@ -133,21 +128,22 @@ def shifts_of(run: Run, spikes: Sequence[Spike]) -> tuple[Shift, ...]:
     return tuple(reversed(found))
 
 
-def _keeps_and_rests(x: Floats, spike: Spike, until: int, *, weighs: bool) -> bool:
+def _keeps_and_rests(run: Run, spike: Spike, until: int, *, weighs: bool) -> bool:
     """Tell whether the later losses keep some of what was learned, and rise no more.
 
     What is new may be as bad as at the beginning at first, and be learned; a part of the loss that
     weighs more may lift it by any height. Of a few losses after a jump nothing is known.
     """
-    if until - spike.onset < _FEWEST:
+    if until - spike.onset < BESIDE:
         return False
+    x, significance = run.loss.values, run.limits.divergence.significance
     later = x[(spike.onset + until) // 2 : until]
     begin = beginning(x)
     if not weighs and median(later) >= begin - _KEPT * (begin - spike.base):
         return False
     half = len(later) // 2
     rise = median(later[half:]) - median(later[:half])
-    return rise <= _RISES * (median(later) - spike.base) or mann_kendall(later) >= _BY_CHANCE
+    return rise <= _RISES * (median(later) - spike.base) or mann_kendall(later) >= significance
 
 
 def _jumps_elsewhere(run: Run, shift: Shift) -> bool:
@@ -174,7 +170,7 @@ def _turns(run: Run, norm: Series, onset: int, after: int, ratio: float) -> bool
     first = run.at(max(onset - _FOUND_WITHIN, 0))
     last = run.at(min(onset + after, len(run.loss) - 1))
     begin, end = np.searchsorted(norm.steps, [first, last])
-    before, later = norm.values[max(begin - _FEWEST, 0) : begin], norm.values[begin : end + 1]
+    before, later = norm.values[max(begin - BESIDE, 0) : begin], norm.values[begin : end + 1]
     if not (len(before) and len(later)):
         return False
     low, high = sorted(map(abs, (median(before), median(later[len(later) // 2 :]))))
@@ -198,7 +194,7 @@ def _ramp(
     course = _course(run, setting)
     if course is None or len(course) <= _SHORT:
         return None
-    n, near = len(course), _NEAR * np.ptp(course)
+    n, near = len(course), NEARLY * np.ptp(course)
     until = int(np.flatnonzero(np.abs(course - course[-1]) > near)[-1]) + 1
     if n - until < run.rise_window:
         until = n
@@ -365,4 +361,5 @@ def _is_lost(run: Run, fall: Rise) -> bool:
 
 
 def _explodes(x: Floats) -> bool:
-    return median(x[-max(len(x) // 10, 1) :]) > _EXPLODED * median(np.abs(x))
+    # Nothing but a reward that rose excuses a loss that ends so far above its middle.
+    return median(x[-max(len(x) // 10, 1) :]) > BLOWN * median(np.abs(x))

@@ -7,18 +7,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stabdiag.stats.quantiles import BESIDE, NEARLY
 from stabdiag.stats.smooth import turn
 
 if TYPE_CHECKING:
     from stabdiag.model.arrays import Floats, Ints
     from stabdiag.model.history import Series
     from stabdiag.tree.run import Run
-
-# A surge shows in one of so many gradient norms before the NaN.
-_NEAR = 5
-
-# A norm that was logged after clipping lies no farther beyond the threshold, as rounding goes.
-_CLIPPED = 0.01
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,19 +133,19 @@ def why_not_known(run: Run, step: int) -> str:
         return f"no {'total ' if layers else ''}gradient norm was logged{layers}"
     if _is_clipped(run, norm, step):
         return "the gradient norm was logged after clipping"
-    few = len(norm.finite().until(step)) < 2 * _NEAR
+    few = len(norm.finite().until(step)) < 2 * BESIDE
     return "too few finite gradient norms were logged" if few else "the gradient norm was 0"
 
 
 def _largest(run: Run, norm: Series, step: int) -> Surge | None:
     norm = norm.finite().until(step)
-    if len(norm) < 2 * _NEAR:
+    if len(norm) < 2 * BESIDE:
         return None
-    near = norm.values[-_NEAR:]
-    usual = float(np.mean(norm.values[max(len(norm) - 100 - _NEAR, 0) : -_NEAR]))
+    near = norm.values[-BESIDE:]
+    usual = float(np.mean(norm.values[max(len(norm) - 100 - BESIDE, 0) : -BESIDE]))
     if usual <= 0:
         return None
-    steps, at = norm.steps[-_NEAR:], int(np.argmax(near))
+    steps, at = norm.steps[-BESIDE:], int(np.argmax(near))
     surging = steps[near / usual > run.limits.nan.grad_surge]
     since = int(surging[0]) if len(surging) else None
     layer = norm.role.partition("/")[2]
@@ -163,5 +158,5 @@ def _is_clipped(run: Run, norm: Series, step: int) -> bool:
     clip, logged = run.manifest.grad_clip, norm.finite().until(step).values
     if not clip or not len(logged):
         return False
-    near = float(logged[-_NEAR:].max())
-    return near >= clip * (1 - _CLIPPED) and float(logged.max()) <= clip * (1 + _CLIPPED)
+    near = float(logged[-BESIDE:].max())
+    return near >= clip * (1 - NEARLY) and float(logged.max()) <= clip * (1 + NEARLY)

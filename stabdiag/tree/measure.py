@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from stabdiag.model.roles import OF_OPPONENTS
-from stabdiag.stats.quantiles import medians
+from stabdiag.stats.quantiles import IN_A_ROW, medians
+from stabdiag.stats.rise import FEWEST
 from stabdiag.stats.shape import rise_points
-from stabdiag.stats.spikes import find_spikes
+from stabdiag.stats.spikes import TIMES_AS_HIGH, find_spikes
 from stabdiag.tree.comparable import held_reward, ramp_of, shifts_of
 from stabdiag.tree.rises import has_rising_lr, is_clear, is_material, rise_of
 
@@ -21,14 +22,8 @@ if TYPE_CHECKING:
     from stabdiag.tree.comparable import Ramp, Reward, Shift
     from stabdiag.tree.run import Run
 
-# However few steps a point stands for, a loss that is up after so many of them jumped.
-_SUDDEN = 3
-
-# A jump is but the beginning of a climb whose level is so many times as high as at first, already
-# over the next steps, and in the end. A level after a jump is a median of at least so many losses.
-_GOES_ON = 1.5
+# A jump is but the beginning of a climb if its level is so many times as high in the end.
 _TO_COME = 2.0
-_LEAST_SPAN = 10
 
 # A climb that made less than this share of a jump's height does not explain the jump.
 _SHARE_OF_JUMP = 0.05
@@ -98,7 +93,7 @@ def _spikes(
     The loss of one of two opponents may shift, and so may one that is measured on something else.
     """
     caused, shifted = run.suspect, [shift.spike for shift in shifts]
-    longest = run.points(run.limits.spike.recovery_steps / 2, _SUDDEN)
+    longest = run.points(run.limits.spike.recovery_steps / 2, IN_A_ROW)
 
     def is_ours(spike: Spike) -> bool:
         if spike.recovered or caused[spike.onset]:
@@ -189,13 +184,13 @@ def _climbs_on(run: Run, jump: Spike, spikes: Sequence[Spike], shifts: Sequence[
     Labels that rot, or data that get harder by and by, tear the loss up in single bursts at first.
     A loss that stands still, or comes down, before it rises again has another trouble then.
     """
-    span = run.points(2 * run.limits.spike.recovery_steps, _LEAST_SPAN)
+    span = run.points(2 * run.limits.spike.recovery_steps, FEWEST)
     after = run.loss.values[jump.onset :]
     if len(after) < 2 * span:
         return False
     levels = medians(after[: len(after) // span * span].reshape(-1, span)) - jump.base
     first = max(levels[0], 0.0)
-    if levels[1] <= _GOES_ON * first or levels.max() <= _TO_COME * first:
+    if levels[1] <= TIMES_AS_HIGH * first or levels.max() <= _TO_COME * first:
         return False
     part = slice(_comparable_from(jump.onset, shifts), len(run.loss))
     rise = rise_of(run, part, spikes)

@@ -11,7 +11,7 @@ import numpy as np
 from stabdiag.model.findings import Panel
 from stabdiag.model.text import every, num, plural, whole
 from stabdiag.stats.quantiles import median
-from stabdiag.tree.causes import USUAL_REPEATS, steepest_rise
+from stabdiag.tree.causes import ALL_ALONG, steepest_rise
 
 if TYPE_CHECKING:
     from stabdiag.model.findings import Scalar
@@ -82,7 +82,7 @@ def batch_panel(run: Run, first: int, last: int) -> Panel:
         return panel(holds=False, because="no batch was seen twice around it")
     elsewhere = np.count_nonzero(again) - len(found)
     usual = elsewhere / max(len(again) - (high - low), 1)
-    if usual > USUAL_REPEATS:
+    if usual > ALL_ALONG:
         because = f"batch ids come back all along ({usual:.0%} of the steps), so they tell nothing"
         return panel(holds=None, because=because)
     # A loader that is stuck was so from the first of the repeats in a row.

@@ -21,10 +21,6 @@ if TYPE_CHECKING:
     from stabdiag.model.limits import Limits
     from stabdiag.model.manifest import Manifest
 
-# Whether a spike has come back shows in a median over some of the losses after it: in fewer losses
-# than these, one or two would decide.
-_FEWEST_TO_RECOVER = 10
-
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
@@ -73,7 +69,7 @@ class Run:
     @cached_property
     def recovery_steps(self) -> int:
         """How many steps a spike has to recover; on a sparse log more than the limit."""
-        least = round(_FEWEST_TO_RECOVER * self.stride)
+        least = round(FEWEST * self.stride)
         return least if self.by_epoch else max(self.limits.spike.recovery_steps, least)
 
     @property
@@ -100,7 +96,7 @@ class Run:
         return Reach(
             window=self.spike_window,
             least=limits.min_points,
-            recovery=self.points(limits.recovery_steps, _FEWEST_TO_RECOVER),
+            recovery=self.points(limits.recovery_steps, FEWEST),
             recovery_sigma=limits.recovery_sigma,
         )
 
