@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -143,7 +144,7 @@ def _by_chance(ids: Floats, lookback: int) -> float:
     if ordered > _IN_ORDER:
         return 0.0
     expected = len(ids) * min(lookback, len(ids)) / (float(np.ptp(ids)) + 1)
-    return expected + 3 * expected**0.5
+    return expected + 3 * math.sqrt(expected)
 
 
 BATCH_REPEATS = Symptom(
