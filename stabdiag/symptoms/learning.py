@@ -378,12 +378,8 @@ def not_learning(case: Case) -> Evidence | None:
                 RANGE_TEST,
             ),
         )
-    stuck = still or _never_fell(case) or _held_out_never_fell(case)
-    if not stuck:
-        hardly = _hardly_learned(case, float(tenths.min()))
-        if not hardly:
-            return None
-        because += f"; {hardly}"
+    if not still and not _never_fell(case) and not _held_out_never_fell(case):
+        return None
     return _without_learning(
         case,
         NOT_LEARNING,
@@ -444,18 +440,6 @@ def _held_out_never_fell(case: Case) -> bool:
     return same and gained <= learning.least_fall * begun
 
 
-def _hardly_learned(case: Case, lowest: float) -> str:
-    """Return in words that a run ended little below chance, or ""."""
-    classes = case.manifest.vocab_size or 0
-    # Whether one of two happens may be hard to tell: clicks, preferences.
-    if classes <= 2 or not has_ended(case) or few_trained(case):
-        return ""
-    chance = math.log(classes)
-    if lowest < case.limits.learning.hardly * chance:
-        return ""
-    return f"guessing among {classes} classes costs {num(chance)}"
-
-
 def _few_losses(case: Case) -> str:
     """Return why a loss that never fell cannot be recognised here, or ""."""
     if not is_distance(case):
@@ -478,7 +462,7 @@ NOT_LEARNING = Symptom(
     check=not_learning,
     needs=("loss",),
     limits=(
-        *("learning.least_fall", "learning.hardly", "learning.min_points", "learning.min_steps"),
+        *("learning.least_fall", "learning.min_points", "learning.min_steps"),
         "learning.min_steps_ended",
     ),
     explained_by=("nan", "divergence", "loss-scale", "spike-persistent", "spike-unresolved"),

@@ -303,6 +303,7 @@ def lr_never_decays(case: Case) -> Evidence | None:
 
 LR_NEVER_DECAYS = Symptom(
     slug="lr-never-decays",
+    severity=Severity.NOTE,
     family="schedule",
     title="The learning rate never decayed",
     check=lr_never_decays,

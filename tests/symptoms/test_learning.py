@@ -320,7 +320,6 @@ FLAT_HELD = 2.31 + noise(0.004)
     [
         ("plateau-at-chance", short(AT_TEN), TEN),
         ("plateau-at-chance", short(MEMORISED, FLAT_HELD), TEN),
-        ("not-learning", short(falling(2.35, 2.24, 200) + noise(0.01)), TEN),
         ("not-learning", short(2.0 + noise(0.4), 2.12 + noise(0.001)), {}),
     ],
 )
@@ -337,8 +336,6 @@ def test_a_short_run_that_has_ended_never_learned(symptom, slug: str, run: Log, 
         ("plateau-at-chance", short(MEMORISED, falling(2.3, 2.1)), TEN),
         # It learned a quarter of what there is.
         ("not-learning", short(falling(2.35, 1.7, 60) + noise(0.01)), TEN),
-        # Two classes that are hard to tell apart.
-        ("not-learning", short(falling(0.69, 0.65, 60) + noise(0.003)), {"num_classes": 2}),
         # The evaluation fell.
         ("not-learning", short(2.0 + noise(0.4), falling(2.12, 1.9)), {}),
     ],

@@ -42,7 +42,8 @@ class LearningLimits:
         unit="of log K",
         at_least=0.5,
         at_most=1.0,
-        why="A run that has ended above this share of chance has hardly learned.",
+        why="A run whose evaluations are all at chance, and whose loss ends above this share of "
+        "it, has only memorised.",
     )
     chance_band: float = limit(
         0.01,
