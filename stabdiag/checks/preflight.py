@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from stabdiag.model.checks import Line, Sheet, State, TickList
 from stabdiag.model.findings import Severity
 from stabdiag.model.manifest.keys import EVAL_STRATEGY, by_spelling, other_number
+from stabdiag.model.optimizers import family_of, usual_rates
 from stabdiag.model.text import every, num, plural
 
 if TYPE_CHECKING:
@@ -21,13 +21,6 @@ if TYPE_CHECKING:
 
 _SETTING: Final = {State.TICKED: "fine", State.CROSSED: "look", State.UNKNOWN: "not recorded"}
 _BY_HAND: Final = {State.TICKED: "done", State.CROSSED: "not done", State.UNKNOWN: "tick by hand"}
-
-# Optimizers whose peak learning rates are alike, by a part of their names; and their title.
-_FAMILIES: Final = (
-    ("lion", re.compile(r"lion", re.IGNORECASE), "Lion"),
-    ("adam", re.compile(r"adam|rmsprop|adafactor", re.IGNORECASE), "Adam and its variants"),
-    ("sgd", re.compile(r"sgd|momentum|nesterov", re.IGNORECASE), "SGD"),
-)
 
 _NOT_RECORDED: Final = "The manifest does not say."
 _RANGE_TEST: Final = "Run a learning-rate range test: too low crawls, too high bounces."
@@ -52,8 +45,7 @@ class Launch:
     @property
     def family(self) -> str | None:
         """The optimizer's family, whose usual learning rates are known."""
-        name = self.manifest.optimizer or ""
-        return next((family for family, known, _ in _FAMILIES if known.search(name)), None)
+        return family_of(self.manifest.optimizer)
 
     @property
     def warmup(self) -> float | None:
@@ -106,21 +98,20 @@ def _summary(settings: TickList) -> str:
 
 
 def _peak_rate(line: Line, at: Launch) -> Tick:
-    peak, name, family = at.manifest.peak_lr, at.manifest.optimizer, at.family
+    peak, name = at.manifest.peak_lr, at.manifest.optimizer
+    usual = usual_rates(name, at.limits.preflight)
     if peak is None:
         return line.unknown(_NOT_RECORDED, _RANGE_TEST)
     if peak <= 0:
         because, do = f"It is {num(peak)}: nothing would train.", "Set a learning rate above 0."
         return line.crossed(because, do, severity=Severity.ERROR)
-    if family is None:
+    if usual is None:
         why = "the usual range depends on the optimizer"
         if name is not None:
             why = f"the usual range for {name!r} is not known here"
         return line.unknown(f"It is {num(peak)}; {why}.")
-    held = at.limits.preflight
-    low, high = getattr(held, f"{family}_lr_low"), getattr(held, f"{family}_lr_high")
-    title = next(title for one, _, title in _FAMILIES if one == family)
-    because = f"It is {num(peak)}; {num(low)} to {num(high)} is usual for {title}."
+    low, high = usual.low, usual.high
+    because = f"It is {num(peak)}; {num(low)} to {num(high)} is usual for {usual.title}."
     if low <= peak <= high:
         return line.ticked(because)
     first = "Raise it tenfold, or check its unit."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,6 +25,9 @@ _ENOUGH = 10_000
 
 # Ids of which more than a tenth come back are how the loader numbers its batches.
 _USUAL_REPEATS = 0.1
+
+# Ids that rise at nine of ten records are read in order: none comes again by chance.
+_IN_ORDER = 0.9
 
 
 def epoch_boundary_jump(case: Case) -> Evidence | None:
@@ -112,6 +116,8 @@ def batch_repeats(case: Case) -> Evidence | None:
     # A loader that is stuck repeats one batch often.
     if count < case.limits.data.repeated_batches or which > _USUAL_REPEATS * len(np.unique(ids)):
         return None
+    if count <= _by_chance(ids, case.limits.spike.batch_lookback):
+        return None
     at = int(np.argmax(soon))
     step = int(batches.steps[at])
     return Evidence(
@@ -127,6 +133,18 @@ def batch_repeats(case: Case) -> Evidence | None:
             step=step,
         ),
     )
+
+
+def _by_chance(ids: Floats, lookback: int) -> float:
+    """Return how many repeats batches drawn at random, with replacement, may have at most.
+
+    Drawn from as many as the range of the ids, plus three deviations of a Poisson count.
+    """
+    ordered = float((np.diff(ids) > 0).mean()) if len(ids) > 1 else 1.0
+    if ordered > _IN_ORDER:
+        return 0.0
+    expected = len(ids) * min(lookback, len(ids)) / (float(np.ptp(ids)) + 1)
+    return expected + 3 * math.sqrt(expected)
 
 
 BATCH_REPEATS = Symptom(

@@ -10,6 +10,7 @@ import numpy as np
 
 from stabdiag.model.findings import Action, Severity
 from stabdiag.model.findings import ActionKind as Do
+from stabdiag.model.optimizers import usual_rates
 from stabdiag.model.text import digits, num
 from stabdiag.stats.levels import block_levels, levels
 from stabdiag.stats.quantiles import diff_sigma, median
@@ -19,6 +20,7 @@ from stabdiag.symptoms.losses import (
     best_evaluation,
     few_trained,
     from_the_start,
+    has_ended,
     is_distance,
     rate_is_zero,
     trained,
@@ -28,6 +30,7 @@ from stabdiag.symptoms.symptom import FEW, MANY, Evidence, Symptom, at_least, to
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from stabdiag.model.arrays import Floats
     from stabdiag.model.findings import Scalar
     from stabdiag.tree.case import Case
 
@@ -49,6 +52,12 @@ _ERRORS = 3.0
 # If the first k losses are all as low as a share p of the others, chance does that with p ** k.
 _FIRST = (3, 5, 10)
 _BY_CHANCE = 0.001
+
+# An evaluation in the first twentieth of a run is one of a model that has hardly been trained.
+_AT_FIRST = 0.05
+
+# A loss that falls by less than a twentieth is one that a net reaches by memorising its batches.
+_MEMORISED = 0.05
 
 RANGE_TEST = Action(Do.TEST_LR, "Run a learning-rate range test: too low crawls, too high bounces.")
 ONE_BATCH = Action(Do.TRY_SMALL, "Train on one batch alone: the loss has to go to zero.")
@@ -145,6 +154,15 @@ def _without_learning(
 ) -> Evidence:
     """Return the evidence for a loss that stands still, with what the log shows of the cause."""
     cause = _cause(case, step)
+    if cause is None and (rate := rate_off(case)) is not None:
+        words, change = rate
+        return Evidence(
+            because=f"{because}. {words}",
+            step=step,
+            measured=measured,
+            first=change,
+            then=(first, *symptom.then),
+        )
     if cause is None:
         return Evidence(because=f"{because}.", step=step, measured=measured, first=first)
     # A learning rate of 0 can be neither too high nor too low.
@@ -155,6 +173,34 @@ def _without_learning(
         measured=measured,
         first=cause.first,
         then=(*cause.then, first, *(one for one in symptom.then if one.kind not in settings)),
+    )
+
+
+def rate_off(case: Case) -> tuple[str, Action] | None:
+    """Return that the peak learning rate is outside what the optimizer's users use, and a remedy.
+
+    Without the optimizer, it has to be outside of what any of them uses.
+    """
+    limits, logged = case.limits.preflight, case.history.finite("lr").values
+    peak = float(logged.max(initial=0.0)) or case.manifest.peak_lr
+    if not peak or peak < 0:
+        return None
+    usual = usual_rates(case.manifest.optimizer, limits)
+    low, high = (usual.low, usual.high) if usual else (limits.lion_lr_low, limits.sgd_lr_high)
+    if low <= peak <= high:
+        return None
+    whose = usual.title if usual else "any optimizer"
+    too_high = peak > high
+    to = min(peak / 10, high) if too_high else max(10 * peak, low)
+    verb = "Lower" if too_high else "Raise"
+    words = f"The peak learning rate is {num(peak)}; {whose} takes {num(low)} to {num(high)}."
+    return words, Action(
+        Do.LOWER_LR if too_high else Do.RAISE_LR,
+        f"{verb} the peak learning rate from {num(peak)} to {num(to)} and start again.",
+        setting="peak_lr",
+        from_=peak,
+        to=to,
+        checkpoint=0,
     )
 
 
@@ -228,6 +274,8 @@ def plateau_at_chance(case: Case) -> Evidence | None:
     above = _ABOVE_CHANCE * band if told else band
     for classes in (told,) if told else _USUAL_CLASSES:
         chance = math.log(classes)
+        if told and _only_memorised(case, chance, late):
+            break
         if late.min() >= chance * (1 - band) and late.max() <= chance * (1 + above):
             break
     else:
@@ -240,15 +288,34 @@ def plateau_at_chance(case: Case) -> Evidence | None:
         case,
         PLATEAU_AT_CHANCE,
         step=first,
-        because=f"The loss stays at {num(float(late[-1]))} from step {first} to {last}: guessing "
+        because=f"The loss is {num(float(late.max()))} to {num(float(late.min()))} from step "
+        f"{first} to {last}: guessing "
         f"among {whose} {classes} classes costs {num(chance)}",
         measured={"loss": float(late[-1]), "log_k": chance, "classes": classes},
-        first=Action(
-            Do.TRY_SMALL,
-            f"Train on 32 examples alone: if their loss does not fall from {num(chance)} to nearly "
-            "zero, the data, the loss or the wiring is at fault.",
-        ),
+        first=_small_test(chance),
     )
+
+
+def _small_test(level: float) -> Action:
+    """Return a test whose result tells the model and the rate from the labels and the data."""
+    return Action(
+        Do.TRY_SMALL,
+        f"Train on 32 examples alone. If their loss stays near {num(level)}, check the gradients "
+        "and the learning rate. If it falls to nearly zero, the model learns: print 20 examples "
+        "with their labels.",
+        also=(Do.CHECK_MODEL, Do.CHECK_LABELS),
+    )
+
+
+def _only_memorised(case: Case, chance: float, late: Floats) -> bool:
+    """Tell whether no evaluation was ever better than chance, and the loss is little better."""
+    held = case.history.finite("eval_loss").values
+    if len(held) < case.limits.generalisation.min_evaluations or not has_ended(case):
+        return False
+    limits = case.limits.learning
+    at_chance = float(held.min()) >= chance * (1 - limits.chance_band)
+    near = float(held[-1]) <= chance * (1 + _MEMORISED)
+    return at_chance and near and bool(late.min() >= chance * limits.hardly)
 
 
 PLATEAU_AT_CHANCE = Symptom(
@@ -258,7 +325,10 @@ PLATEAU_AT_CHANCE = Symptom(
     title="The loss is stuck at chance level",
     check=plateau_at_chance,
     needs=("loss",),
-    limits=("learning.chance_band", "learning.min_points", "learning.min_steps"),
+    limits=(
+        *("learning.chance_band", "learning.hardly", "learning.min_points", "learning.min_steps"),
+        "learning.min_steps_ended",
+    ),
     explained_by=("nan",),
     enough=(few_trained,),
     then=(
@@ -308,7 +378,7 @@ def not_learning(case: Case) -> Evidence | None:
                 RANGE_TEST,
             ),
         )
-    if not still and not _never_fell(case):
+    if not still and not _never_fell(case) and not _held_out_never_fell(case):
         return None
     return _without_learning(
         case,
@@ -316,11 +386,7 @@ def not_learning(case: Case) -> Evidence | None:
         step=int(steps[0]),
         because=because,
         measured=measured,
-        first=Action(
-            Do.TRY_SMALL,
-            f"Train on one batch alone: if its loss does not fall from {begin} to nearly zero, the "
-            "model, the loss or the data is at fault, not a setting.",
-        ),
+        first=_small_test(float(x[0])),
     )
 
 
@@ -369,6 +435,20 @@ def _changes_meaning(case: Case) -> bool:
     return bool(case.shifts) or case.ramp is not None or bool(len(weight) and np.ptp(weight))
 
 
+def _held_out_never_fell(case: Case) -> bool:
+    """Tell whether a run ended with evaluations no better than the first, and the same losses."""
+    held, x, learning = case.history.finite("eval_loss"), case.loss.values, case.limits.learning
+    if len(held) < case.limits.generalisation.min_evaluations or few_trained(case):
+        return False
+    first, last = int(case.loss.steps[0]), int(case.loss.steps[-1])
+    if not has_ended(case) or int(held.steps[0]) - first > _AT_FIRST * (last - first):
+        return False
+    begun, tenths = float(held.values[0]), levels(x, TENTHS)
+    gained = begun - float(held.values.min())
+    same = float(tenths[-1]) >= (1 - _MEMORISED) * float(tenths[0])
+    return same and gained <= learning.least_fall * begun
+
+
 def _few_losses(case: Case) -> str:
     """Return why a loss that never fell cannot be recognised here, or ""."""
     if not is_distance(case):
@@ -389,13 +469,16 @@ NOT_LEARNING = Symptom(
     title="The loss does not fall",
     check=not_learning,
     needs=("loss",),
-    limits=("learning.least_fall", "learning.min_points", "learning.min_steps"),
+    limits=(
+        *("learning.least_fall", "learning.min_points", "learning.min_steps"),
+        "learning.min_steps_ended",
+    ),
     explained_by=("nan", "divergence", "loss-scale", "spike-persistent", "spike-unresolved"),
     enough=(_few_losses,),
     then=(
+        RANGE_TEST,
         Action(Do.CHECK_LABELS, "Check for shuffled labels, shifted targets and a wrong mask."),
         Action(Do.CHECK_MODEL, "Check requires_grad, and that the optimizer has all parameters."),
-        RANGE_TEST,
         Action(Do.CHECK_MODEL, "Check the initialisation and normalisation; regularise less."),
     ),
 )

@@ -10,7 +10,7 @@ import numpy as np
 
 from stabdiag.model.roles import is_evaluation
 from stabdiag.stats.quantiles import median
-from stabdiag.symptoms.symptom import too_few
+from stabdiag.symptoms.symptom import COMPLETE, too_few
 
 if TYPE_CHECKING:
     from stabdiag.model.arrays import Ints
@@ -27,6 +27,9 @@ _GAMES = frozenset(
 
 # The number of stretches that a run is cut into.
 TENTHS = 10
+
+# A learning rate this far below its peak has decayed.
+_DECAYED = 0.1
 
 # The distances of a rhythm usually differ by less than a tenth.
 _REGULAR = 0.1
@@ -70,6 +73,14 @@ def rate_is_zero(case: Case, since: int) -> bool:
     return len(late) > 0 and not late.any()
 
 
+def has_ended(case: Case) -> bool:
+    """Tell whether the run came to its end, by its schedule or by the manifest's length."""
+    rates, total = case.history.finite("lr").values, case.manifest.total_steps
+    if len(rates) and rates.max() > 0 and rates[-1] <= _DECAYED * rates.max():
+        return True
+    return total is not None and int(case.loss.steps[-1]) >= COMPLETE * total
+
+
 def trained(case: Case) -> Series | None:
     """Return the losses after the warm-up, or None if they are too few to judge learning by."""
     return None if few_trained(case) else after_warmup(case)
@@ -89,11 +100,13 @@ def few_trained(case: Case) -> str:
     if rate_is_zero(case, int(case.loss.steps[0])):
         return ""
     wanted = limits.min_points if case.history.counts_epochs else limits.min_steps
+    if has_ended(case) and not case.history.counts_epochs:
+        wanted = min(wanted, limits.min_steps_ended)
     span = int(after.steps[-1]) - int(after.steps[0])
     # The first step counts as well.
     if span + case.stride >= wanted:
         return ""
-    return f"takes {limits.min_steps} steps after the warm-up, logged: {span}"
+    return f"takes {wanted} steps after the warm-up, logged: {span}"
 
 
 def rhythm(steps: Ints) -> float | None:

@@ -30,6 +30,14 @@ _NOISE_OF_MEDIAN = 3
 # A warm-up that is off by fewer steps is a matter of counting.
 _SLACK = 20
 
+# A learning rate this far down has decayed. Half-way in time to half of the peak, a cosine is at
+# 0.29 of where it will be, and a straight line at 0.5. Fewer points than three show no curve.
+_LOW = 0.05
+_COSINE = 0.4
+_RISE = 3
+
+_RESTARTS = re.compile(r"restart|cycl|sgdr|triang", re.IGNORECASE)
+
 _DECAYS = re.compile(
     r"cosine|linear|poly|exp|decay|inverse|rsqrt|sqrt|wsd|onecycle|one_cycle", re.IGNORECASE
 )
@@ -175,7 +183,7 @@ def lr_decays_early(case: Case) -> Evidence | None:
     highest = float(lr.values.max())
     peak, last = min(case.manifest.peak_lr or highest, highest), float(lr.values[-1])
     if last > limits.floor * peak:
-        return None
+        return _climbs_again(case, lr, peak)
     at = int(np.flatnonzero(lr.values > limits.floor * peak)[-1]) + 1
     start, begin, end = int(lr.steps[at]), int(lr.steps[0]), int(lr.steps[-1])
     share = (end - start) / (end - begin)
@@ -209,6 +217,42 @@ def lr_decays_early(case: Case) -> Evidence | None:
                 setting="min_lr",
                 to=peak / 10,
             ),
+        ),
+    )
+
+
+def _climbs_again(case: Case, lr: Series, peak: float) -> Evidence | None:
+    """Report a cosine that came down and, stepped on, climbs again without a restart.
+
+    A restart is a jump, and a cycle of straight lines turns at once; a cosine lingers at its floor.
+    """
+    x, schedule = lr.values, case.manifest.schedule or ""
+    top = int(np.argmax(x >= case.limits.schedule.at_peak * peak))
+    low = x[top:] <= _LOW * peak
+    if _RESTARTS.search(schedule) or not low.any():
+        return None
+    at = top + int(low.argmax())
+    again = np.flatnonzero(x[at:] >= peak / 2)
+    if not len(again):
+        return None
+    middle = at + int(again[0])
+    lowest = at + int(x[at : middle + 1].argmin())
+    quarter = float(x[lowest + (middle - lowest) // 2])
+    if middle - lowest < _RISE or quarter > _COSINE * float(x[middle]):
+        return None
+    step, end = int(lr.steps[lowest]), int(lr.steps[-1])
+    length = max(end + (int(lr.steps[0]) == 0), case.manifest.total_steps or 0)
+    return Evidence(
+        because=f"The learning rate fell from {num(peak)} to {num(float(x[lowest]))} at step "
+        f"{step} and then climbed along the same curve, to {num(float(x[lowest:].max()))}.",
+        step=step,
+        measured={"floor_lr": float(x[lowest]), "peak_lr": peak, "lr": float(x[lowest:].max())},
+        first=Action(
+            Do.FIX_SCHEDULE,
+            f"Step the scheduler once an optimizer step, and set its length to {length} steps.",
+            setting="total_steps",
+            to=length,
+            step=step,
         ),
     )
 

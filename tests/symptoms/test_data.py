@@ -94,3 +94,10 @@ def test_ids_are_told_in_full(symptom, stretches):
     found = symptom("batch-repeats", log(FALLING, batch_id=123_456_789 + ids(*stretches)))
     assert " 1 steps" not in found.summary
     assert re.search(r"atch 12345[67]\d{3}\b", found.summary)
+
+
+def test_batches_drawn_at_random_come_again_by_chance(symptom) -> None:
+    ids = np.random.default_rng(5).integers(0, 4096, 400)
+    steps = np.arange(400)
+    run = {"step": steps, "loss": 1 + np.exp(-steps / 60), "batch_id": ids}
+    assert symptom("batch-repeats", run) is None

@@ -68,8 +68,8 @@ LEAK = log(falling(10.8, 0.02, 40) + np.abs(noise(0.005)))
         ("plateau-at-chance", GUESSING, {}, "32 examples"),
         ("plateau-at-chance", log(1.02 * CHANCE), CLASSES, "6.908"),
         ("plateau-at-chance", {"epoch": AT[:40], "loss": CHANCE[:40]}, CLASSES, "6.908"),
-        ("not-learning", FLAT, {}, "one batch"),
-        ("not-learning", log(FLAT["loss"][:500]), {}, "one batch"),
+        ("not-learning", FLAT, {}, "32 examples"),
+        ("not-learning", log(FLAT["loss"][:500]), {}, "32 examples"),
         ("not-learning", {**FLAT, "grad_norm": np.zeros(N)}, {}, "no gradient reaches"),
         ("not-learning", {**FLAT, "grad_norm": np.zeros(N)}, {"dtype": "fp16"}, "Scale the loss"),
         ("not-learning", LEAPT, {}, "a tenth of the learning rate"),
@@ -295,3 +295,69 @@ def test_a_short_run_that_ends_where_it_began_has_not_learned(points) -> None:
 )
 def test_one_of_which_more_or_less_is_known_may_have_learned(symptom, run) -> None:
     assert symptom("not-learning", run) is None
+
+
+ENDED = {"lr": 0.003 * (1 + np.cos(np.pi * AT[:400] / 400))}
+TEN = {"num_classes": 10, "optimizer": "adamw"}
+EVERY_20TH = AT[:400] % 20 == 19
+
+
+def short(
+    loss: NDArray[np.float64], held: NDArray[np.float64] | None = None, **columns: NDArray[Any]
+) -> Log:
+    """Return 400 steps with a cosine that has ended, evaluated every 20 steps."""
+    evaluated = {} if held is None else {"eval_loss": np.where(EVERY_20TH, held[:400], np.nan)}
+    return log(loss[:400], **ENDED, **evaluated) | columns
+
+
+AT_TEN = np.log(10) + noise(0.005)
+MEMORISED = falling(2.32, 2.22, 300) + noise(0.01)
+FLAT_HELD = 2.31 + noise(0.004)
+
+
+@pytest.mark.parametrize(
+    ("slug", "run", "manifest"),
+    [
+        ("plateau-at-chance", short(AT_TEN), TEN),
+        ("plateau-at-chance", short(MEMORISED, FLAT_HELD), TEN),
+        ("not-learning", short(2.0 + noise(0.4), 2.12 + noise(0.001)), {}),
+    ],
+)
+def test_a_short_run_that_has_ended_never_learned(symptom, slug: str, run: Log, manifest) -> None:
+    assert symptom(slug, run, manifest).actions[0].kind == "try-small"
+
+
+@pytest.mark.parametrize(
+    ("slug", "run", "manifest"),
+    [
+        # Nothing says that it has ended.
+        ("plateau-at-chance", log(AT_TEN[:400]), TEN),
+        # The evaluation left chance.
+        ("plateau-at-chance", short(MEMORISED, falling(2.3, 2.1)), TEN),
+        # It learned a quarter of what there is.
+        ("not-learning", short(falling(2.35, 1.7, 60) + noise(0.01)), TEN),
+        # The evaluation fell.
+        ("not-learning", short(2.0 + noise(0.4), falling(2.12, 1.9)), {}),
+    ],
+)
+def test_a_short_run_may_not_have_had_time_or_has_learned(symptom, slug, run, manifest) -> None:
+    assert symptom(slug, run, manifest) is None
+
+
+@pytest.mark.parametrize(
+    ("peak", "optimizer", "kind", "to"),
+    [
+        (0.3, "adamw", "lower-lr", 0.01),
+        (1e-8, "adamw", "raise-lr", 1e-6),
+        (0.3, "sgd", "try-small", None),
+        (0.3, None, "try-small", None),
+        (30.0, None, "lower-lr", 1.0),
+    ],
+)
+def test_an_unusual_rate_is_the_first_suspect(symptom, peak, optimizer, kind, to) -> None:
+    manifest = {"num_classes": 10, "optimizer": optimizer} if optimizer else {"num_classes": 10}
+    run = short(AT_TEN, lr=peak / 0.006 * ENDED["lr"])
+    action = symptom("plateau-at-chance", run, manifest).actions[0]
+    assert action.kind == kind
+    assert action.to == (to and pytest.approx(to))
+    assert to is None or (action.setting, action.from_) == ("peak_lr", pytest.approx(peak))

@@ -142,3 +142,36 @@ def test_no_checkpoint_is_made_up(symptom) -> None:
     manifest = {**TO_THE_END, "checkpoint_every": 750}
     found = symptom("lr-never-decays", run(CONSTANT), manifest)
     assert "from the checkpoint nearest to step 799" in found.next_actions[0]
+
+
+STEPS = np.arange(400)
+STEPPED_TWICE = 0.005 * (1 + np.cos(2 * np.pi * STEPS / 400))
+
+
+def _losses(rates: Any) -> dict[str, Any]:
+    return {"step": STEPS, "loss": 1 + 2 * np.exp(-STEPS / 60), "lr": rates}
+
+
+@pytest.mark.parametrize("stride", [1, 10])
+def test_a_cosine_that_climbs_again_is_stepped_too_often(symptom, stride: int) -> None:
+    run = {name: values[::stride] for name, values in _losses(STEPPED_TWICE).items()}
+    found = symptom("lr-decays-early", run, {"schedule": "cosine", "total_steps": 400})
+    assert (found.actions[0].kind, found.actions[0].to) == ("fix-schedule", 400)
+    assert found.step == 200
+
+
+@pytest.mark.parametrize(
+    ("rates", "manifest"),
+    [
+        # Warm restarts jump.
+        (0.005 * (1 + np.cos(np.pi * (STEPS % 100) / 100)), {}),
+        # A triangle.
+        (0.01 * np.abs(1 - STEPS / 200) + 1e-5, {}),
+        # Cycles that were meant.
+        (STEPPED_TWICE, {"schedule": "cosine_with_restarts"}),
+        # It climbs to a tenth of its peak.
+        (STEPPED_TWICE[:240].repeat(2)[:400], {}),
+    ],
+)
+def test_a_rate_may_climb_again(symptom, rates: Any, manifest: dict[str, object]) -> None:
+    assert symptom("lr-decays-early", _losses(rates), manifest) is None

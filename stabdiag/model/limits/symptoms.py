@@ -30,6 +30,21 @@ class LearningLimits:
         why="A run may stand still for this long after its warm-up before it counts as stuck. In "
         "a log of epochs, min_points serves.",
     )
+    min_steps_ended: int = limit(
+        100,
+        unit="steps",
+        at_least=1,
+        why="The same for a run that has ended: its learning rate has decayed to a tenth of its "
+        "peak, or it has trained all the manifest's steps.",
+    )
+    hardly: float = limit(
+        0.9,
+        unit="of log K",
+        at_least=0.5,
+        at_most=1.0,
+        why="A run whose evaluations are all at chance, and whose loss ends above this share of "
+        "it, has only memorised.",
+    )
     chance_band: float = limit(
         0.01,
         unit="of log K",
