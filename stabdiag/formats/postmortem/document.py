@@ -43,9 +43,6 @@ MARK: Final = "To be filled in"
 # Only the templates write bold text: what a log brings along is escaped.
 _BLANK: Final = f"<li>[ ] <strong>{MARK}:"
 
-# The plot in characters is the only block of code there is.
-_BLOCK: Final = re.compile("<pre><code.*?</code></pre>", re.DOTALL)
-
 # The width of the plot in characters, the points shown before and after an event, the parts in
 # which a whole run is shown, and the messages quoted from a log.
 _WIDTH: Final = 78
@@ -104,7 +101,9 @@ def webpage(document: Document) -> str:
     body = body.replace(_BLANK, f'<li class="blank"><strong>{MARK}:')
     if document.plot is not None and document.incident is not None:
         picture = f"<figure>\n{svg_chart(document.plot, _marks(document.incident))}</figure>"
-        body = _BLOCK.sub(lambda _: picture, body)
+        # The plot in characters is the only block of code there is.
+        before, _, block = body.partition("<pre><code")
+        body = f"{before}{picture}{block.partition('</code></pre>')[2]}"
     return page(
         "postmortem.html",
         styles=("page.css", "postmortem.css"),
